@@ -1,0 +1,157 @@
+"""The shape of a source table at one moment, as every protocol's schema information is turned into.
+
+All values are frozen. A column keeps its `uid` for as long as it is the same column to a reader of the lake:
+through renames, moves and type promotions. A type change that Iceberg cannot promote makes a new uid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """MySQL column types, each with TiDB's own spelling."""
+
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    MEDIUMINT = "MEDIUMINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    BIT = "BIT"
+    YEAR = "YEAR"
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    TINYTEXT = "TINYTEXT"
+    TEXT = "TEXT"
+    MEDIUMTEXT = "MEDIUMTEXT"
+    LONGTEXT = "LONGTEXT"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    TINYBLOB = "TINYBLOB"
+    BLOB = "BLOB"
+    MEDIUMBLOB = "MEDIUMBLOB"
+    LONGBLOB = "LONGBLOB"
+    DATE = "DATE"
+    DATETIME = "DATETIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIME = "TIME"
+    ENUM = "ENUM"
+    SET = "SET"
+    JSON = "JSON"
+    VECTOR = "VECTOR"
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlType:
+    """A column type.
+
+    `length` is the display width, character length, bit count, decimal precision or fraction digits of the
+    written type, None where it was not written. `elements` are the labels of an ENUM or SET, None where they
+    are not known.
+    """
+
+    kind: Kind
+    length: int | None = None
+    scale: int | None = None
+    unsigned: bool = False
+    elements: tuple[str, ...] | None = None
+    charset: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A column default: a literal `value` as text (bytes for binary columns), or an expression such as CURRENT_TIMESTAMP."""
+
+    value: str | bytes | None = None
+    expression: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `uid` is 0 until a table's history gives it one; `virtual` columns are never in rows."""
+
+    name: str
+    type: MySqlType
+    nullable: bool = True
+    default: Default | None = None
+    virtual: bool = False
+    column_id: int | None = None
+    uid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A primary, unique or plain index over columns, in index order."""
+
+    name: str
+    columns: tuple[str, ...]
+    unique: bool = False
+    primary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition as written: `less_than` for RANGE (None = MAXVALUE), `values_in` for LIST; texts of literals."""
+
+    name: str
+    less_than: tuple[str | None, ...] = ()
+    values_in: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How a table is cut: `method` RANGE, LIST, HASH or KEY; `columns` where it is over plain columns, else `expression`."""
+
+    method: str
+    columns: tuple[str, ...] = ()
+    expression: str | None = None
+    partitions: tuple[Partition, ...] = ()
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A source table's shape: columns in table order, indexes, partitioning. `inferred` where it was guessed from rows."""
+
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+    partitioning: Partitioning | None = None
+    inferred: bool = False
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The handle key's columns in table order: the primary key, else the unique index over NOT NULL columns with the fewest columns (the earliest among equals), else ()."""
+        chosen = self._handle_index()
+        if chosen is None:
+            return ()
+        wanted = {name.lower() for name in chosen.columns}
+        return tuple(c.name for c in self.columns if c.name.lower() in wanted)
+
+    def _handle_index(self) -> Index | None:
+        candidates = []
+        for index in self.indexes:
+            if index.primary:
+                return index
+            if index.unique and all(self._not_null(name) for name in index.columns):
+                candidates.append(index)
+        return min(candidates, key=lambda index: len(index.columns), default=None)
+
+    def _not_null(self, name: str) -> bool:
+        column = self.column(name)
+        return column is not None and not column.nullable
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name, found as MySQL does: without regard to case."""
+        lowered = name.lower()
+        return next((c for c in self.columns if c.name.lower() == lowered), None)
+
+    @property
+    def stored_columns(self) -> tuple[Column, ...]:
+        """The columns that rows hold: all but the virtual generated ones."""
+        return tuple(c for c in self.columns if not c.virtual)

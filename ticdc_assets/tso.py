@@ -1,0 +1,26 @@
+"""TiDB's timestamps (TSO): `physical_ms << 18 | logical`, always int, never float."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, NewType
+
+Tso = NewType("Tso", int)
+
+LOGICAL_BITS: Final = 18
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def physical_ms(tso: int) -> int:
+    """Milliseconds since 1970 of a TSO."""
+    return tso >> LOGICAL_BITS
+
+
+def from_physical_ms(ms: int) -> Tso:
+    """The first TSO of a millisecond."""
+    return Tso(ms << LOGICAL_BITS)
+
+
+def to_datetime(tso: int) -> datetime:
+    """The UTC time of a TSO, to the millisecond."""
+    return _EPOCH + timedelta(milliseconds=physical_ms(tso))
