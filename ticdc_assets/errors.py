@@ -46,5 +46,5 @@ class StaleRunError(TicdcAssetsError):
     """Raised when another run has published what this run planned to publish; plan again."""
 
 
-class EnvironmentError_(TicdcAssetsError):
+class MachineError(TicdcAssetsError):
     """Raised when the machine lacks something, such as Java; the sentence says what to install."""

@@ -1,0 +1,1 @@
+"""The Arrow form of changes: layout, identity, order, repeats, intervals. Pure."""

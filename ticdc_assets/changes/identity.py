@@ -1,0 +1,44 @@
+"""Which changes are the same change, sent again.
+
+Identity is (table, key values, commit_ts, op). Hashes find the rows that may be equal, the values decide. A table
+without a key has only the row itself and its ordinal among equal rows of one delivery; a delivery ends where
+commit_ts goes back (the weak case of design section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Bools = npt.NDArray[np.bool_]
+
+
+def first_of_each(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) -> Bools:
+    """True for the first row of each distinct combination of values over all columns; NULLs are values here."""
+    hashed = _hashes(connection, columns)
+    _, index, counts = np.unique(hashed, return_index=True, return_counts=True)
+    first = np.ones(len(hashed), np.bool_)
+    if len(index) == len(hashed):
+        return first
+    suspects = np.flatnonzero(np.isin(hashed, hashed[index[counts > 1]]))
+    seen: set[tuple[object, ...]] = set()
+    taken = [column.take(pa.array(suspects)).to_pylist() for column in columns]
+    for row, values in zip(suspects, zip(*taken, strict=True), strict=True):
+        first[row] = values not in seen
+        seen.add(values)
+    return first
+
+
+def _hashes(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
+    names = [f"c{number}" for number in range(len(columns))]
+    connection.register("identity_rows", pa.Table.from_arrays(list(columns), names=names))
+    try:
+        query = f"SELECT hash({', '.join(names)}) AS h FROM identity_rows"  # noqa: S608  names are ours
+        answer = connection.execute(query).fetch_arrow_table()
+    finally:
+        connection.unregister("identity_rows")
+    return answer.column("h").to_numpy()

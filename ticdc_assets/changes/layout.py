@@ -1,0 +1,84 @@
+"""The columns of a changelog and of a mirror, as they follow from a table's history.
+
+A changelog holds every column that its source table ever had, so that no value sent is lost: a column that the
+source dropped stays, nullable; one whose name or type was taken over is kept as `<name>__v<tso>` (design 6).
+A mirror holds the columns of one version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from ticdc_assets.schema.arrow_types import arrow_type
+
+if TYPE_CHECKING:
+    from ticdc_assets.schema.history import Lineage
+    from ticdc_assets.schema.model import Column
+
+OP: Final = "_ticdc_op"
+COMMIT_TS: Final = "_ticdc_commit_ts"
+COMMIT_TIME: Final = "_ticdc_commit_time"
+SEQ: Final = "_ticdc_seq"
+TABLE_VERSION: Final = "_ticdc_table_version"
+BEFORE: Final = "_ticdc_before"
+
+SYSTEM_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
+    (OP, pa.string()),
+    (COMMIT_TS, pa.int64()),
+    (COMMIT_TIME, pa.timestamp("us", tz="UTC")),
+    (SEQ, pa.int64()),
+    (TABLE_VERSION, pa.int64()),
+)
+
+_RESERVED_PREFIX: Final = "_ticdc_"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeColumn:
+    """A column of a lake table: the source column's `uid`, its name there and its Arrow type."""
+
+    uid: int
+    name: str
+    type: pa.DataType
+    required: bool = False
+
+
+def lake_name(name: str) -> str:
+    """A source column's name in the lake; names that would hide our own columns get a suffix."""
+    return f"{name}__source" if name.lower().startswith(_RESERVED_PREFIX) else name
+
+
+def mirror_columns(columns: tuple[Column, ...], key: tuple[str, ...]) -> tuple[LakeColumn, ...]:
+    """The columns of a mirror for one version of its source: all that rows hold, key columns required."""
+    return tuple(LakeColumn(c.uid, lake_name(c.name), arrow_type(c.type), c.name in key) for c in columns)
+
+
+def changelog_columns(lineage: Lineage) -> tuple[LakeColumn, ...]:
+    """The columns of a changelog: those of the newest version first, then the retired ones in the order they went."""
+    newest = lineage.versions[-1].table.stored_columns
+    live = tuple(LakeColumn(c.uid, lake_name(c.name), arrow_type(c.type)) for c in newest)
+    taken = {column.name.lower() for column in live}
+    retired = []
+    for column, gone_ts in _retired(lineage, {c.uid for c in newest}):
+        name = _free_name(lake_name(column.name), gone_ts, taken)
+        taken.add(name.lower())
+        retired.append(LakeColumn(column.uid, name, arrow_type(column.type)))
+    return (*live, *retired)
+
+
+def _retired(lineage: Lineage, live: set[int]) -> list[tuple[Column, int]]:
+    gone: list[tuple[Column, int]] = []
+    seen = set(live)
+    for version, following in reversed(list(zip(lineage.versions, lineage.versions[1:], strict=False))):
+        for column in version.table.stored_columns:
+            if column.uid not in seen:
+                seen.add(column.uid)
+                gone.append((column, following.from_ts))
+    return gone
+
+
+def _free_name(name: str, gone_ts: int, taken: set[str]) -> str:
+    return name if name.lower() not in taken else f"{name}__v{gone_ts}"

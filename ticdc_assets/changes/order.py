@@ -1,0 +1,40 @@
+"""Where a change stands among others: `_ticdc_seq`.
+
+With commit_ts, seq orders the changes of one commit_ts: deletes before inserts and updates (TiCDC sends a
+key-changing update as DELETE + INSERT with one commit_ts), then file and line. Without commit_ts, order is by
+arrival alone, so seq then grows over the whole life of the table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+_HALF_BITS: Final = 1  # an update that moves a key is two changes of one record
+_LINE_BITS: Final = 31  # a 512 MiB file, TiCDC's largest, has fewer records than this
+_FILE_BITS: Final = 30
+_FILE_SHIFT: Final = _HALF_BITS + _LINE_BITS
+_NOT_DELETE: Final = 1 << (_FILE_SHIFT + _FILE_BITS)
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def arrival(file_ordinal: int, line: Ints, half: Ints) -> Ints:
+    """Seq by arrival: `file_ordinal` counts a table's files from its first, `half` is 1 for the second of a pair."""
+    if file_ordinal >= 1 << _FILE_BITS:
+        raise OverflowError(f"a table of more than {1 << _FILE_BITS} files is beyond what seq can number")
+    base = np.int64(file_ordinal) << _FILE_SHIFT
+    return base | (line << _HALF_BITS) | half
+
+
+def within_commit(file_ordinal: int, line: Ints, half: Ints, is_delete: Bools) -> Ints:
+    """Seq inside a commit_ts: as by arrival, with deletes first."""
+    return arrival(file_ordinal, line, half) | np.where(is_delete, 0, _NOT_DELETE)
+
+
+def next_position(file_ordinal: int) -> int:
+    """The first arrival seq of a file: all seqs of earlier files are smaller."""
+    return file_ordinal << _FILE_SHIFT

@@ -1,0 +1,184 @@
+"""From text columns to changelog rows: the Arrow batch that every protocol's changes become.
+
+In: `RawRows` of one lineage and version. Out: a table with the system columns, `_ticdc_before` and the version's
+columns under their uids, every value of design section 6, one row a change. An update that moves the handle key
+becomes DELETE + INSERT, as TiCDC itself sends it (encoders: rule 1), so that every change has one key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.changes import layout, order
+from ticdc_assets.protocols import text_columns
+from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.tso import LOGICAL_BITS
+
+if TYPE_CHECKING:
+    from ticdc_assets.protocols.raw_rows import RawRows
+    from ticdc_assets.protocols.text_values import TextForms
+    from ticdc_assets.schema.model import Column
+
+
+@dataclass(frozen=True, slots=True)
+class TypedChanges:
+    """Changes of one version: `system` columns by name, `now` and `before` aligned with `columns`.
+
+    `has_before` marks the rows whose `before` values were sent. `zero_dates` counts dates that became NULL.
+    """
+
+    columns: tuple[Column, ...]
+    op: pa.Array
+    commit_ts: pa.Array
+    commit_ms: pa.Array
+    line: pa.Array
+    half: pa.Array
+    now: tuple[pa.Array, ...]
+    before: tuple[pa.Array, ...]
+    has_before: pa.Array
+    zero_dates: int
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def take(self, rows: pa.Array) -> TypedChanges:
+        """The rows of these indices, in their order."""
+        return TypedChanges(
+            self.columns,
+            *(array.take(rows) for array in (self.op, self.commit_ts, self.commit_ms, self.line, self.half)),
+            tuple(array.take(rows) for array in self.now),
+            tuple(array.take(rows) for array in self.before),
+            self.has_before.take(rows),
+            self.zero_dates,
+        )
+
+
+def typed(raw: RawRows, columns: Sequence[Column], key: Sequence[str], forms: TextForms) -> TypedChanges:
+    """Cast the text columns. `raw.columns` names them; a column that the rows lack is NULL.
+
+    Raises DecodeError where a value is not one of its column's type; nothing of the batch is then usable.
+    """
+    where = {name: number for number, name in enumerate(raw.columns)}
+    now = _cast(raw.wire, where, columns, forms, len(raw))
+    before = _cast(raw.before, where, columns, forms, len(raw))
+    changes = TypedChanges(
+        tuple(columns),
+        raw.op.cast(pa.string()),
+        raw.commit_ts,
+        raw.commit_ms,
+        raw.line,
+        pa.array(np.zeros(len(raw), np.int64)),
+        now,
+        before,
+        raw.has_before if raw.has_before is not None else pa.array(np.zeros(len(raw), np.bool_)),
+        _zero_dates(raw.wire, where, columns),
+    )
+    return _split_key_moves(changes, key)
+
+
+def _cast(
+    texts: tuple[pa.Array, ...] | None,
+    where: dict[str, int],
+    columns: Sequence[Column],
+    forms: TextForms,
+    length: int,
+) -> tuple[pa.Array, ...]:
+    arrays = []
+    for column in columns:
+        number = where.get(column.name)
+        if texts is None or number is None:
+            arrays.append(pa.nulls(length, arrow_type(column.type)))
+        else:
+            arrays.append(text_columns.column(column.type, texts[number], forms))
+    return tuple(arrays)
+
+
+def _zero_dates(texts: tuple[pa.Array, ...], where: dict[str, int], columns: Sequence[Column]) -> int:
+    return sum(text_columns.zero_dates(c.type, texts[where[c.name]]) for c in columns if c.name in where)
+
+
+def _split_key_moves(changes: TypedChanges, key: Sequence[str]) -> TypedChanges:
+    """Updates with another key before than after become DELETE + INSERT, at one line, delete first."""
+    moved = _moved(changes, key)
+    if not moved.any():
+        return changes
+    rows = np.repeat(np.arange(len(changes)), np.where(moved, 2, 1))
+    second = np.concatenate(([False], rows[1:] == rows[:-1]))
+    first = np.concatenate((rows[1:] == rows[:-1], [False]))
+    wide = changes.take(pa.array(rows))
+    op = np.array(wide.op.to_numpy(zero_copy_only=False), dtype=object)
+    op[first], op[second] = "D", "I"
+    is_first = pa.array(first)
+    nulled = pc.and_(wide.has_before, pa.array(~(first | second)))
+    return TypedChanges(
+        wide.columns,
+        pa.array(op, pa.string()),
+        wide.commit_ts,
+        wide.commit_ms,
+        wide.line,
+        pa.array(second.astype(np.int64)),
+        tuple(pc.if_else(is_first, b, n) for n, b in zip(wide.now, wide.before, strict=True)),
+        wide.before,
+        nulled,
+        wide.zero_dates,
+    )
+
+
+def _moved(changes: TypedChanges, key: Sequence[str]) -> np.ndarray:
+    moved = np.zeros(len(changes), np.bool_)
+    if not key or not pc.any(changes.has_before).as_py():
+        return moved
+    updates = pc.and_(changes.has_before, pc.equal(changes.op, "U")).to_numpy(zero_copy_only=False)
+    for column, now, before in zip(changes.columns, changes.now, changes.before, strict=True):
+        if column.name in key:
+            differs = pc.fill_null(pc.not_equal(now, before), True).to_numpy(zero_copy_only=False)
+            moved |= updates & differs
+    return moved
+
+
+def changelog_table(changes: TypedChanges, seq: pa.Array, version_ts: int, schema: pa.Schema) -> pa.Table:
+    """The rows as a data file holds them; `schema` names the columns and carries the field ids."""
+    before_type = schema.field(layout.BEFORE).type
+    now = [_as(array, schema.field(6 + n).type) for n, array in enumerate(changes.now)]
+    before = [_as(array, before_type.field(n).type) for n, array in enumerate(changes.before)]
+    struct = _struct(before, before_type, pc.invert(changes.has_before), len(changes))
+    version = pa.array(np.full(len(changes), version_ts, np.int64))
+    arrays = [changes.op, changes.commit_ts, commit_time(changes), seq, version, struct, *now]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _struct(arrays: list[pa.Array], struct_type: pa.StructType, mask: pa.Array, length: int) -> pa.Array:
+    if pc.all(mask).as_py():
+        return pa.nulls(length, struct_type)
+    return pa.StructArray.from_arrays(arrays, fields=list(struct_type), mask=mask)
+
+
+def _as(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    # Equal types may still differ in field metadata inside lists; promotions (int -> long) widen without loss.
+    return array if array.type == wanted and not pa.types.is_nested(wanted) else array.cast(wanted)
+
+
+def commit_time(changes: TypedChanges) -> pa.Array:
+    """The wall time of the commits: from commit_ts, else from the milliseconds that the stream tells, else NULL."""
+    from_ts = pc.shift_right(changes.commit_ts, LOGICAL_BITS)
+    ms = pc.coalesce(from_ts, changes.commit_ms)
+    return ms.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+
+
+def seq_of(changes: TypedChanges, file_ordinal: int) -> pa.Array:
+    """`_ticdc_seq`: inside the commit_ts where there is one, else by arrival."""
+    line, half = _ints(changes.line), _ints(changes.half)
+    if changes.commit_ts.null_count:
+        return pa.array(order.arrival(file_ordinal, line, half))
+    is_delete = pc.equal(changes.op, "D").to_numpy(zero_copy_only=False)
+    return pa.array(order.within_commit(file_ordinal, line, half, is_delete))
+
+
+def _ints(array: pa.Array) -> order.Ints:
+    return array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)

@@ -1,0 +1,262 @@
+"""A closed reader for what users write: unknown keys, wrong types and missing values become `Problem`s with their place.
+
+A `Section` is one mapping of the file. Whoever reads it takes each key once; `close()` refuses what is left and names
+the nearest known key. Problems are gathered, so that a user mends all of them in one go, and never quote a value that
+could be a secret.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import yaml
+
+from ticdc_assets.config.secrets import Settings, redacted
+from ticdc_assets.errors import ConfigError
+
+T = TypeVar("T")
+
+_SHOWN_CHARS_MAX: Final = 60
+_MISSING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing to mend; the parts are those of ConfigError."""
+
+    where: str
+    expected: str
+    found: str
+    todo: str
+
+
+@dataclass(slots=True)
+class Problems:
+    """The problems of one file, in the order of finding."""
+
+    file: str
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, where: str, expected: str, found: str, todo: str) -> None:
+        self.found.append(Problem(f"{self.file}, {where}" if where else self.file, expected, found, todo))
+
+    def take(self, error: ConfigError) -> None:
+        """Keep an error of a part that does not know the file."""
+        self.add(error.where, error.expected, error.found, error.todo)
+
+    def raise_if_any(self) -> None:
+        if not self.found:
+            return
+        if len(self.found) == 1:
+            only = self.found[0]
+            raise ConfigError(only.where, only.expected, only.found, only.todo)
+        listed = "".join(f"\n- {ConfigError(p.where, p.expected, p.found, p.todo)}" for p in self.found)
+        raise ConfigError(self.file, "a config without faults", f"{len(self.found)} faults:{listed}\n", "Mend them all.")
+
+
+class Block(dict[str, Any]):
+    """A mapping as YAML had it, with the line of each key."""
+
+    lines: dict[Hashable, int]
+
+
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Block:
+        self.flatten_mapping(node)
+        block = Block()
+        block.lines = {}
+        for key_node, value_node in node.value:
+            key = self.construct_object(key_node, deep=True)
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, str):
+                raise _not_yaml(f"line {line}", f"a key that is a {_kind(key)}", "Quote the key.")
+            if key in block:
+                raise _not_yaml(f"line {line}", f"{key} twice", "Keep one of the two.")
+            block[key] = self.construct_object(value_node, deep=True)
+            block.lines[key] = line
+        return block
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node, deep=True))
+
+
+def _not_yaml(where: str, found: str, todo: str) -> ConfigError:
+    return ConfigError(where, "a YAML mapping with each key once", found, todo)
+
+
+def parse_yaml(text: str) -> Block:
+    """The file's mapping. Raises ConfigError with the line, without the line's text (it may hold a secret)."""
+    try:
+        loaded = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader that also remembers lines
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise _not_yaml(where, error.problem or "something else", _yaml_hint(error.problem or "")) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise _not_yaml("", type(error).__name__, "Mend the YAML.") from None
+    if loaded is None:
+        loaded = Block()
+        loaded.lines = {}
+    if not isinstance(loaded, Block):
+        raise _not_yaml("line 1", f"a {_kind(loaded)}", "Start with `changefeeds:`.")
+    return loaded
+
+
+def _yaml_hint(problem: str) -> str:
+    if "alias" in problem or "anchor" in problem or "alphabetic" in problem:
+        return 'Quote texts that start with * or &, such as "*.*".'
+    return "Mend the YAML there; quote texts that hold `: ` or start with a special character."
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that the user most likely meant."""
+    by_plain = {_plain(candidate): candidate for candidate in known}
+    matches = difflib.get_close_matches(_plain(name), by_plain, n=1, cutoff=cutoff)
+    return by_plain[matches[0]] if matches else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+def shown(value: object) -> str:
+    """A value for an error text: short, on one line, and without credentials where it is a URI."""
+    text = repr(redacted(value)) if isinstance(value, str) else str(value)
+    return text if len(text) <= _SHOWN_CHARS_MAX else f"{text[:_SHOWN_CHARS_MAX]}..."
+
+
+def _kind(value: object) -> str:
+    names = {
+        dict: "mapping",
+        Block: "mapping",
+        list: "list",
+        str: "text",
+        bool: "true/false",
+        int: "number",
+        type(None): "nothing",
+    }
+    return names.get(type(value), type(value).__name__)
+
+
+class Section:
+    """One mapping of the config at `path`, read key by key."""
+
+    def __init__(self, values: Mapping[str, Any], path: str, problems: Problems, environ: Mapping[str, str]) -> None:
+        self._values = values
+        self._lines: Mapping[Hashable, int] = getattr(values, "lines", {})
+        self._path = path
+        self._taken: list[str] = []
+        self.problems = problems
+        self.environ = environ
+
+    def __contains__(self, key: str) -> bool:
+        return self._values.get(key) is not None
+
+    def keys(self) -> Sequence[str]:
+        return list(self._values)
+
+    def place(self, key: str) -> str:
+        """Where a key stands, for an error text."""
+        full = f"{self._path}.{key}" if self._path else key
+        line = self._lines.get(key)
+        return f"{full} (line {line})" if line else full
+
+    def problem(self, key: str, expected: str, found: str, todo: str) -> None:
+        self.problems.add(self.place(key), expected, found, todo)
+
+    def _take(self, key: str) -> Any:
+        self._taken.append(key)
+        return self._values.get(key)
+
+    def close(self) -> None:
+        """Refuse every key that nobody took."""
+        for key in self._values:
+            if key in self._taken:
+                continue
+            meant = nearest(key, self._taken)
+            todo = f"Did you mean {meant}?" if meant else f"Known keys: {', '.join(sorted(self._taken))}."
+            self.problem(key, "a known key", "an unknown one", todo)
+
+    def section(self, key: str) -> Section:
+        """The mapping below a key, empty where there is none."""
+        value = self._take(key)
+        if value is not None and not isinstance(value, dict):
+            self.problem(key, "a mapping", f"a {_kind(value)}", f"Write keys and values below {key}.")
+            value = None
+        path = f"{self._path}.{key}" if self._path else key
+        return Section(value or {}, path, self.problems, self.environ)
+
+    def raw(self, key: str) -> Any:
+        """Whatever stands there."""
+        return self._take(key)
+
+    def text(self, key: str, default: str | None = None) -> str | None:
+        """A text, or the environment variable that `{env: NAME}` names."""
+        value = self._take(key)
+        if value is None:
+            return default
+        found = self.resolve(key, value)
+        return default if found is None else found
+
+    def resolve(self, key: str, value: object, *, numbers: bool = False) -> str | None:
+        """The text of a value; None and a problem where it is none."""
+        if isinstance(value, str):
+            return value
+        if isinstance(value, dict):
+            return self._environment(key, value)
+        if numbers and isinstance(value, bool | int | float):
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        self.problem(key, "a text", f"a {_kind(value)}", "Put it in quotes, or write {env: NAME}.")
+        return None
+
+    def _environment(self, key: str, value: Mapping[str, object]) -> str | None:
+        name = value.get("env")
+        if list(value) != ["env"] or not isinstance(name, str):
+            self.problem(key, "a text or {env: NAME}", "another mapping", "Write {env: NAME}, with nothing else in it.")
+            return None
+        if name not in self.environ:
+            self.problem(key, f"the environment variable {name}", "it is not set", f"Set {name} and try again.")
+        return self.environ.get(name)
+
+    def choice(self, key: str, known: Sequence[str], default: str) -> str:
+        """One of the known words."""
+        value = self._take(key)
+        if value is None:
+            return default
+        if value in known:
+            return str(value)
+        meant = nearest(str(value), known)
+        todo = f"Did you mean {meant}?" if meant else f"Write one of {', '.join(known)}."
+        self.problem(key, f"one of {', '.join(known)}", shown(value), todo)
+        return default
+
+    def texts(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
+        """A list of texts; a single text is a list of one."""
+        value = self._take(key)
+        if value is None:
+            return tuple(default)
+        if isinstance(value, str):
+            return (value,)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        self.problem(key, "a list of texts", f"a {_kind(value)}", f'Write {key}: ["...", "..."].')
+        return tuple(default)
+
+    def settings(self, key: str) -> Settings:
+        """A free mapping of names to values, for a library that knows them."""
+        below = self.section(key)
+        values = {name: below.resolve(name, below.raw(name), numbers=True) for name in below.keys()}
+        hidden = frozenset(name for name in below.keys() if isinstance(below.raw(name), dict))
+        return Settings({name: value for name, value in values.items() if value is not None}, hidden)
+
+    def checked(self, key: str, make: Callable[[], T], default: T) -> T:
+        """What `make` returns; its ConfigError becomes a problem of this key."""
+        try:
+            return make()
+        except ConfigError as error:
+            where = f"{self.place(key)}, {error.where}" if error.where else self.place(key)
+            self.problems.add(where, error.expected, error.found, error.todo)
+            return default

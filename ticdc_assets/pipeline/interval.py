@@ -1,0 +1,75 @@
+"""Which tables a run may bring forward, from where and how far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ticdc_assets.schema.history import History, Lineage, SourceName, fold_name
+
+
+class TableState(StrEnum):
+    """What a user sees of a table: `live`, `dropped` at the source, `waiting` for something that may come by itself,
+    `stopped` until somebody helps."""
+
+    LIVE = "live"
+    DROPPED = "dropped"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a table cannot be brought forward in this run."""
+
+    state: TableState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What one run adds to a lineage: commit_ts in `(low, high]`; `hold` set where it adds nothing, or stops short."""
+
+    lineage: Lineage
+    low: int
+    high: int
+    hold: Hold | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows may be added at all."""
+        return self.high > self.low and (self.hold is None or self.lineage.stop is not None)
+
+    @property
+    def state(self) -> TableState:
+        if self.hold is not None:
+            return self.hold.state
+        return TableState.DROPPED if self.lineage.dropped_ts is not None else TableState.LIVE
+
+
+def intervals(
+    lineages: Iterable[Lineage], lows: Mapping[str, int], high: int, holds: Mapping[SourceName, Hold]
+) -> dict[str, Interval]:
+    """The interval of every lineage. A held name holds every lineage that may have rows under it."""
+    return {lineage.id: _interval(lineage, lows.get(lineage.id, 0), high, holds) for lineage in lineages}
+
+
+def _interval(lineage: Lineage, low: int, high: int, holds: Mapping[SourceName, Hold]) -> Interval:
+    for tenure in lineage.tenures:
+        hold = holds.get(fold_name(tenure.schema, tenure.table))
+        if hold is not None and (tenure.until_ts is None or tenure.until_ts > low):
+            return Interval(lineage, low, low, hold)
+    if lineage.stop is not None and lineage.stop.ts < high:
+        return Interval(lineage, low, max(low, lineage.stop.ts), Hold(TableState.STOPPED, lineage.stop.reason))
+    return Interval(lineage, low, max(low, high))
+
+
+def held_by_file(history: History, name: SourceName, low: int) -> set[str]:
+    """The lineages that a file under this name may hold rows of, above `low`."""
+    return {
+        lineage.id
+        for lineage in history.lineages
+        for tenure in lineage.tenures
+        if fold_name(tenure.schema, tenure.table) == name and (tenure.until_ts is None or tenure.until_ts > low)
+    }

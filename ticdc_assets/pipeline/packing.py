@@ -1,0 +1,32 @@
+"""How files are dealt to workers: contiguous runs of one table's files, tasks of about equal bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from ticdc_assets.pipeline.task import TaskFile
+from ticdc_assets.schema.history import SourceName
+
+TASK_BYTES_MIN: Final = 4 << 20  # below this, starting a task costs more than it saves
+TASKS_PER_CORE: Final = 2  # so that one slow task does not leave the other cores idle for long
+
+
+def pack(
+    files: Sequence[TaskFile], cores: int, whole: Mapping[SourceName, bool]
+) -> list[tuple[TaskFile, ...]]:
+    """Deal `files`, which come in order of consumption by name. The files of a name in `whole` stay together: the
+    order of their deliveries matters (tables without a key)."""
+    total = sum(file.size_bytes for file in files)
+    wanted = max(TASK_BYTES_MIN, -(-total // (cores * TASKS_PER_CORE)))
+    tasks: list[list[TaskFile]] = []
+    room = 0
+    for name, group in groupby(files, key=lambda file: file.name):
+        for run in [list(group)] if whole.get(name) else [[file] for file in group]:
+            if room <= 0:
+                tasks.append([])
+                room = wanted
+            tasks[-1].extend(run)
+            room -= sum(file.size_bytes for file in run)
+    return [tuple(task) for task in tasks]

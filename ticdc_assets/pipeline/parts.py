@@ -1,0 +1,154 @@
+"""Writes typed changes as Parquet files next to the table they will join, and keeps repeats out of each file.
+
+A file holds one lineage, version and commit day. Inside a file commit_ts never goes back from batch to batch: where
+it does (TiCDC restarted), a new file begins. So repeats inside a file can only be neighbours, and repeats between
+files can only be where their commit_ts ranges overlap, which the driver sees and resolves (`pipeline.repeats`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO, OutputStream
+
+from ticdc_assets.changes import layout
+from ticdc_assets.changes.identity import first_of_each
+from ticdc_assets.changes.typed import TypedChanges, changelog_table, seq_of
+from ticdc_assets.pipeline.task import Part, Target
+
+
+@dataclass(slots=True)
+class _Open:
+    uri: str
+    stream: OutputStream
+    writer: pq.ParquetWriter
+    rows_by_op: dict[str, int] = field(default_factory=dict)
+    min_ts: int | None = None
+    max_ts: int | None = None
+    max_seq: int = -1
+
+
+class PartWriter:
+    """Writes the parts of one lineage in one task. Use as a context manager: leaving it closes every file."""
+
+    def __init__(self, io: FileIO, target: Target, prefix: str, task: int, connection: duckdb.DuckDBPyConnection):
+        self._io = io
+        self._target = target
+        self._prefix = prefix
+        self._task = task
+        self._connection = connection
+        self._open: dict[tuple[int, int | None], _Open] = {}
+        self._made = 0
+        self._delivery = 0
+        self._newest_ts: int | None = None
+        self._frontier: list[pa.Array] | None = None
+        self.parts: list[Part] = []
+
+    def write(self, changes: TypedChanges, key: Sequence[str], version_ts: int, file_ordinal: int) -> int:
+        """Write one batch of one version, without its repeats; the number of repeats left out."""
+        if not len(changes):
+            return 0
+        repeats = 0
+        if not changes.commit_ts.null_count:
+            self._note_rewind(changes)
+            if key:
+                fresh = self._fresh(changes, key)
+                repeats = len(changes) - len(fresh)
+                changes = changes.take(fresh) if repeats else changes
+        table = changelog_table(changes, seq_of(changes, file_ordinal), version_ts, self._target.schemas[version_ts])
+        for day, rows in _by_day(table):
+            self._append((version_ts, day), rows)
+        return repeats
+
+    def _note_rewind(self, changes: TypedChanges) -> None:
+        oldest, newest = (pc.min_max(changes.commit_ts)[end].as_py() for end in ("min", "max"))
+        if self._newest_ts is not None and oldest < self._newest_ts:
+            self.close()
+            self._delivery += 1
+            self._frontier = None
+            self._newest_ts = None
+        self._newest_ts = max(newest, self._newest_ts or 0)
+
+    def _fresh(self, changes: TypedChanges, key: Sequence[str]) -> pa.Array:
+        """Rows not seen in this batch or among the rows of the newest commit_ts before it."""
+        wanted = {name.lower() for name in key}
+        keys = [a for c, a in zip(changes.columns, changes.now, strict=True) if c.name.lower() in wanted]
+        columns = [changes.commit_ts, changes.op, *keys]
+        carried = self._frontier if self._frontier and _same_types(self._frontier, columns) else None
+        offset = len(carried[0]) if carried else 0
+        both = [pa.concat_arrays([a, b]) for a, b in zip(carried, columns, strict=True)] if carried else columns
+        fresh = np.flatnonzero(first_of_each(self._connection, both)[offset:])
+        at_newest = pc.equal(both[0], self._newest_ts)
+        self._frontier = [column.filter(at_newest) for column in both]
+        return pa.array(fresh)
+
+    def _append(self, slot: tuple[int, int | None], rows: pa.Table) -> None:
+        part = self._open.get(slot) or self._begin(slot, rows.schema)
+        part.writer.write_table(rows)
+        for op in pc.value_counts(rows.column(layout.OP)).to_pylist():
+            part.rows_by_op[op["values"]] = part.rows_by_op.get(op["values"], 0) + op["counts"]
+        bounds = pc.min_max(rows.column(layout.COMMIT_TS))
+        if bounds["min"].as_py() is not None:
+            part.min_ts = min(bounds["min"].as_py(), part.min_ts if part.min_ts is not None else 1 << 63)
+            part.max_ts = max(bounds["max"].as_py(), part.max_ts or 0)
+        part.max_seq = max(part.max_seq, pc.max(rows.column(layout.SEQ)).as_py())
+
+    def _begin(self, slot: tuple[int, int | None], schema: pa.Schema) -> _Open:
+        self._made += 1
+        uri = f"{self._target.data_uri}/{self._prefix}-{self._made:05d}.parquet"
+        stream = self._io.new_output(uri).create(overwrite=True)
+        writer = pq.ParquetWriter(stream, schema, compression="zstd", compression_level=1, store_schema=False)
+        self._open[slot] = _Open(uri, stream, writer)
+        return self._open[slot]
+
+    def close(self) -> None:
+        """Finish every open file; their parts are then in `parts`."""
+        for (version_ts, _), part in self._open.items():
+            part.writer.close()
+            size_bytes = part.stream.tell()
+            part.stream.close()
+            self.parts.append(
+                Part(
+                    lineage_id=self._target.lineage_id,
+                    version_ts=version_ts,
+                    uri=part.uri,
+                    size_bytes=size_bytes,
+                    footer=part.writer.writer.metadata,
+                    rows_by_op=part.rows_by_op,
+                    min_ts=part.min_ts,
+                    max_ts=part.max_ts,
+                    max_seq=part.max_seq,
+                    task=self._task,
+                    delivery=self._delivery,
+                )
+            )
+        self._open.clear()
+
+    def abandon(self) -> None:
+        """Close and remove every file of this writer."""
+        self.close()
+        for part in self.parts:
+            self._io.delete(part.uri)
+        self.parts.clear()
+
+
+def _same_types(frontier: list[pa.Array], columns: list[pa.Array]) -> bool:
+    return [a.type for a in frontier] == [c.type for c in columns]
+
+
+def _by_day(table: pa.Table) -> list[tuple[int | None, pa.Table]]:
+    """The rows of each UTC day of `_ticdc_commit_time`; one day is the common case."""
+    days = table.column(layout.COMMIT_TIME).cast(pa.timestamp("us")).cast(pa.date32(), safe=False).cast(pa.int32())
+    distinct = pc.unique(days).to_pylist()
+    if len(distinct) == 1:
+        return [(distinct[0], table)]
+    return [
+        (day, table.filter(pc.is_null(days) if day is None else pc.fill_null(pc.equal(days, day), False)))
+        for day in distinct
+    ]

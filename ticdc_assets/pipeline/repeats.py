@@ -1,0 +1,145 @@
+"""Removes changes that came twice: in files whose commit_ts ranges overlap, as they do after TiCDC restarted.
+
+Only the identity columns of the overlapping range are read first; a file is written anew only where it really holds
+a repeat. The first copy, in order of consumption, stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO, load_file_io
+
+from ticdc_assets.changes import layout
+from ticdc_assets.pipeline.task import Part
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatTask:
+    """The parts of one lineage, in order of consumption; `keys` gives the key columns by version, () without a key."""
+
+    parts: tuple[Part, ...]
+    keys: dict[int, tuple[str, ...]]
+    io_properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatReport:
+    """The parts that remain, how many rows went, and the URIs of files that were replaced."""
+
+    parts: tuple[Part, ...]
+    repeats: int
+    replaced: tuple[str, ...]
+
+
+def overlaps(parts: Sequence[Part]) -> bool:
+    """Whether any two parts of one version share a commit_ts; without commit_ts there is nothing to compare."""
+    return any(True for _ in _groups(parts))
+
+
+def _groups(parts: Sequence[Part]) -> Iterator[tuple[list[Part], int, int]]:
+    """Parts of one version that overlap, with the range of commit_ts in which they do."""
+    for version_ts in sorted({part.version_ts for part in parts}):
+        dated = [p for p in parts if p.version_ts == version_ts and p.min_ts is not None]
+        touched, low, high = _overlapping(dated)
+        if touched:
+            yield [part for part in dated if part.uri in touched], low, high
+
+
+def _overlapping(parts: list[Part]) -> tuple[set[str], int, int]:
+    touched: set[str] = set()
+    low, high = 1 << 63, -1
+    by_start = sorted(parts, key=lambda part: part.min_ts or 0)
+    for number, part in enumerate(by_start):
+        for other in by_start[number + 1 :]:
+            assert part.max_ts is not None
+            assert other.min_ts is not None
+            assert other.max_ts is not None
+            if other.min_ts > part.max_ts:
+                break
+            touched |= {part.uri, other.uri}
+            low, high = min(low, other.min_ts), max(high, min(part.max_ts, other.max_ts))
+    return touched, low, high
+
+
+def resolve(task: RepeatTask) -> RepeatReport:
+    """Write the parts anew that hold repeats of others."""
+    io = load_file_io(dict(task.io_properties), location=task.parts[0].uri)
+    connection = duckdb.connect(config={"threads": 1})
+    doomed: dict[str, np.ndarray] = {}
+    try:
+        for group, low, high in _groups(task.parts):
+            doomed.update(_repeats(connection, io, group, task.keys[group[0].version_ts], low, high))
+    finally:
+        connection.close()
+    parts = [_without(io, part, doomed[part.uri]) if part.uri in doomed else part for part in task.parts]
+    replaced = tuple(part.uri for part in task.parts if part.uri in doomed)
+    return RepeatReport(tuple(p for p in parts if p.rows), sum(len(rows) for rows in doomed.values()), replaced)
+
+
+def _repeats(
+    connection: duckdb.DuckDBPyConnection, io: FileIO, parts: list[Part], key: tuple[str, ...], low: int, high: int
+) -> dict[str, np.ndarray]:
+    rows = pa.concat_tables([_identity_rows(io, part, number, key, low, high) for number, part in enumerate(parts)])
+    same = ", ".join(f'"{name}"' for name in rows.column_names if name not in ("part", "row", "delivery"))
+    connection.register("identities", rows)
+    ordinal = "0" if key else f"row_number() OVER (PARTITION BY delivery, {same} ORDER BY part, row)"
+    query = (
+        f"SELECT part, row FROM (SELECT part, row, row_number() OVER (PARTITION BY {same}, ordinal "  # noqa: S608
+        f"ORDER BY part, row) AS copy FROM (SELECT *, {ordinal} AS ordinal FROM identities)) WHERE copy > 1"
+    )
+    answer = connection.execute(query).fetch_arrow_table()
+    connection.unregister("identities")
+    found: dict[str, np.ndarray] = {}
+    for number, part in enumerate(parts):
+        numbers = answer.filter(pc.equal(answer.column("part"), number)).column("row").to_numpy()
+        if len(numbers):
+            found[part.uri] = np.sort(numbers)
+    return found
+
+
+def _identity_rows(io: FileIO, part: Part, number: int, key: tuple[str, ...], low: int, high: int) -> pa.Table:
+    names = [layout.COMMIT_TS, layout.OP, *key] if key else None
+    with io.new_input(part.uri).open() as stream:
+        table = pq.read_table(stream, columns=names)
+    table = table if key else table.drop_columns([layout.SEQ])
+    ts = table.column(layout.COMMIT_TS)
+    # Plain names: source columns may be called anything, "row" too.
+    table = table.rename_columns([f"c{n}" for n in range(table.num_columns)])
+    table = (
+        table.append_column("part", pa.array(np.full(len(table), number)))
+        .append_column("row", pa.array(np.arange(len(table))))
+        .append_column("delivery", pa.array(np.full(len(table), part.task << 32 | part.delivery)))
+    )
+    return table.filter(pc.and_(pc.greater_equal(ts, low), pc.less_equal(ts, high)))
+
+
+def _without(io: FileIO, part: Part, rows: np.ndarray) -> Part:
+    with io.new_input(part.uri).open() as stream:
+        table = pq.read_table(stream)
+    keep = np.ones(len(table), np.bool_)
+    keep[rows] = False
+    table = table.filter(pa.array(keep))
+    uri = part.uri.removesuffix(".parquet") + "-once.parquet"
+    stream = io.new_output(uri).create(overwrite=True)
+    with pq.ParquetWriter(stream, table.schema, compression="zstd", compression_level=1, store_schema=False) as writer:
+        writer.write_table(table)
+    size_bytes = stream.tell()
+    stream.close()
+    counts = {c["values"]: c["counts"] for c in pc.value_counts(table.column(layout.OP)).to_pylist()}
+    bounds = pc.min_max(table.column(layout.COMMIT_TS))
+    return replace(
+        part,
+        uri=uri,
+        size_bytes=size_bytes,
+        footer=writer.writer.metadata,
+        rows_by_op=counts,
+        min_ts=bounds["min"].as_py(),
+        max_ts=bounds["max"].as_py(),
+    )

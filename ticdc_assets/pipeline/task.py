@@ -1,0 +1,135 @@
+"""What the driver tells a worker and what the worker tells back; all of it pickles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ticdc_assets.protocols.csv import CsvOptions
+from ticdc_assets.protocols.text_values import TextForms
+from ticdc_assets.schema.history import Slot, SourceName
+
+
+class FileFormat(StrEnum):
+    """The storage sink's two file formats."""
+
+    CSV = "csv"
+    CANAL_JSON = "canal-json"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a lineage's changes go and which of them: commit_ts in `(low, high]`.
+
+    `schemas` gives, by version TSO, the Arrow schema (with field ids) of a data file of that version.
+    """
+
+    lineage_id: str
+    low: int
+    high: int
+    data_uri: str
+    schemas: dict[int, pa.Schema]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """A file to decode. `ordinal` counts the table's files from its first; `folder_version` is its folder's TSO."""
+
+    path: str
+    size_bytes: int
+    name: SourceName
+    schema: str
+    table: str
+    folder_version: int
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeTask:
+    """Files for one worker, in order of consumption, and all it needs to know about their tables.
+
+    `by_arrival` where rows carry no commit_ts: then every row of a file belongs to its folder's version.
+    """
+
+    run_id: str
+    number: int
+    root_uri: str
+    format: FileFormat
+    csv: CsvOptions
+    forms: TextForms
+    by_arrival: bool
+    files: tuple[TaskFile, ...]
+    timelines: dict[SourceName, tuple[Slot, ...]]
+    targets: dict[str, Target]
+    io_properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A Parquet file of changes of one lineage and version, not yet committed.
+
+    `delivery` counts the times commit_ts went back before it in its task (see `changes.identity`).
+    """
+
+    lineage_id: str
+    version_ts: int
+    uri: str
+    size_bytes: int
+    footer: pq.FileMetaData
+    rows_by_op: dict[str, int]
+    min_ts: int | None
+    max_ts: int | None
+    max_seq: int
+    task: int
+    delivery: int
+
+    @property
+    def rows(self) -> int:
+        return sum(self.rows_by_op.values())
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A record that could not be decoded: kept raw, with its place and the reason."""
+
+    path: str
+    line: int
+    raw: bytes
+    reason: str
+    schema: str
+    table: str
+
+
+class FileState(StrEnum):
+    """What became of a file: read whole, to be read again later, or a reason to hold its table."""
+
+    READ = "read"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """What a worker says of one file. `above` counts rows past the target's high: the file is read again later."""
+
+    path: str
+    name: SourceName
+    state: FileState
+    rows: int = 0
+    above: int = 0
+    repeats: int = 0
+    zero_dates: int = 0
+    bad: tuple[BadLine, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """All that came of one task."""
+
+    number: int
+    parts: tuple[Part, ...]
+    files: tuple[FileReport, ...]

@@ -1,0 +1,227 @@
+"""The Simple protocol, in JSON and in Avro: one Kafka message in, its one event out.
+
+Rows name the schema version they were written with; schemas come in DDL messages and, for tables that have none in
+the stream, in bootstraps: a DdlEvent without a query whose `version` the rows name. A schema is known by
+(database, table, version), never by the version alone, since RENAME keeps it. A row's `table_id` is the physical one:
+where it is not the `table_id` of the row's schema, it is that of the row's partition. Keys are in the schemas only.
+
+The whole value may be compressed, whatever it says. A row that was too large has `claim` (the base name of the file
+that holds the whole message, for `open_claim`) or only its handle key.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols import native_values, simple_avro
+from ticdc_assets.protocols.checksum import Checksum, check, with_checksum
+from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.frame import Compression, decompress, json_object
+from ticdc_assets.protocols.simple_schema import table_schema
+from ticdc_assets.schema.model import Column, TableSchema
+
+_VERSION: Final = 1
+_ROWS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
+_DDLS: Final = frozenset({"CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY"})
+_TS_MAX: Final = 1 << 63
+_TODO: Final = "Check that the topic is written by TiCDC with protocol=simple and the configured compression."
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the changefeed's configuration says about the stream, under TiCDC's meanings."""
+
+    compression: Compression = Compression.NONE
+    claim_check_raw_value: bool = False
+
+
+def decode(key: bytes | None, value: bytes | None, where: str, options: Options) -> Iterator[Event]:
+    """The one event of a message; JSON and Avro are told apart by its first byte."""
+    return iter((_decoded(value, where, options),))
+
+
+def open_claim(data: bytes, where: str, options: Options) -> Iterator[Event]:
+    """The row of a claim-check file: `{"key": null, "value": base64}` around a whole message, or its bare value."""
+    event = _decoded(data if options.claim_check_raw_value else _claimed(data, where), where, options)
+    if not isinstance(event, RowEvent) or event.claim or event.handle_only:
+        raise _bad(where, "a whole row in the claim-check file", "another message")
+    return iter((event,))
+
+
+def _claimed(data: bytes, where: str) -> bytes:
+    try:
+        return b64decode(json_object(data, where)["value"], validate=True)
+    except (KeyError, TypeError, ValueError):
+        raise _bad(where, "`value` as base64 in the claim-check file", "none") from None
+
+
+def _decoded(value: bytes | None, where: str, options: Options) -> Event:
+    if not value:
+        raise _bad(where, "a message with a value", "none")
+    body = decompress(value, options.compression, where)
+    told = simple_avro.message(body, where) if simple_avro.looks_like(body) else json_object(body, where)
+    return _event(told, where)
+
+
+def value(column: Column, wire: Any, zone: str) -> Any:
+    """The canonical value of a wire value; `zone` counts only for a TIMESTAMP that does not name its own."""
+    return native_values.value(column, wire, zone)
+
+
+def verify(event: RowEvent, table: TableSchema, zone: str = "UTC") -> str | None:
+    """Why a row does not have the checksum it came with, None where it has or where it came with none.
+
+    `table` is the schema that the stream gave for the row's version, its columns in the order given.
+    """
+    return check(event, table, partial(native_values.plain, zone=zone))
+
+
+def _event(told: Mapping[str, Any], where: str) -> Event:
+    if told.get("version") != _VERSION:
+        raise _bad(where, f"version {_VERSION} of the protocol", "another")
+    kind = told.get("type")
+    if not isinstance(kind, str):
+        raise _bad(where, "a message with a type", "none")
+    if kind in _ROWS:
+        return _row(told, _ROWS[kind], where)
+    if kind == "WATERMARK":
+        return WatermarkEvent(_ts(told, "commitTs", where))
+    if kind == "BOOTSTRAP":
+        return _schema(told, 0, "", where)
+    if kind in _DDLS:
+        return _schema(told, _ts(told, "commitTs", where), _query(told, where), where)
+    raise _bad(where, "a type of the Simple protocol", "another")
+
+
+def _row(told: Mapping[str, Any], op: Op, where: str) -> RowEvent:
+    new, old = _image(told, "data", where), _image(told, "old", where)
+    claim = _claim(told, where)
+    handle_only = claim is not None or _flag(told, "handleKeyOnly", where)
+    wire = old if op is Op.DELETE else new
+    if wire is None:
+        if not handle_only:
+            raise _bad(where, "the row's values", "none")
+        # A large row of a table without a key has no handle to send.
+        wire = {}
+    before = old if op is Op.UPDATE else None
+    checksum = _checksum(told, where)
+    row = RowEvent(
+        schema=_name(told, "database", where),
+        table=_name(told, "table", where),
+        op=op,
+        commit_ts=_ts(told, "commitTs", where),
+        wire=wire,
+        before=before,
+        before_is_partial=before is not None and not before.keys() >= wire.keys(),
+        schema_version=_ts(told, "schemaVersion", where),
+        table_id=_id(told, "tableID", where),
+        handle_only=handle_only,
+        claim=claim,
+    )
+    return row if checksum is None else with_checksum(row, checksum)
+
+
+def _schema(told: Mapping[str, Any], commit_ts: int, query: str, where: str) -> DdlEvent:
+    after, before = _object(told, "tableSchema", where), _object(told, "preTableSchema", where)
+    if after is None and not query:
+        raise _bad(where, "a bootstrap with a tableSchema", "none")
+    new = None if after is None else table_schema(after, where)
+    old = None if before is None else table_schema(before, where)
+    named = new or old
+    old_name = None if old is None or new is None else (old.schema, old.name)
+    return DdlEvent(
+        commit_ts=commit_ts,
+        schema=named.schema if named else "",
+        table=named.name if named else "",
+        query=query,
+        after=new,
+        before=old,
+        old_name=old_name if new is not None and old_name != (new.schema, new.name) else None,
+        version=None if after is None else _ts(after, "version", where),
+        before_version=None if before is None else _ts(before, "version", where),
+        table_id=None if after is None else _id(after, "tableID", where),
+        where=where,
+    )
+
+
+def _query(told: Mapping[str, Any], where: str) -> str:
+    query = told.get("sql")
+    if isinstance(query, str) and query:
+        return query
+    raise _bad(where, "a DDL with its text in `sql`", "none")
+
+
+def _image(told: Mapping[str, Any], name: str, where: str) -> dict[str, Any] | None:
+    image = _object(told, name, where)
+    if image is not None and any(isinstance(wire, list) for wire in image.values()):
+        raise _bad(where, f"values of columns in `{name}`", "a list")
+    return image or None
+
+
+def _object(told: Mapping[str, Any], name: str, where: str) -> dict[str, Any] | None:
+    found = told.get(name)
+    if found is None or isinstance(found, dict):
+        return found
+    raise _bad(where, f"`{name}` as an object", f"a {type(found).__name__}")
+
+
+def _name(told: Mapping[str, Any], name: str, where: str) -> str:
+    found = told.get(name)
+    if isinstance(found, str) and found:
+        return found
+    raise _bad(where, f"a name in `{name}`", "none")
+
+
+def _ts(told: Mapping[str, Any], name: str, where: str) -> int:
+    found = told.get(name)
+    if type(found) is int and 0 < found < _TS_MAX:
+        return found
+    raise _bad(where, f"a timestamp in `{name}`", "none")
+
+
+def _id(told: Mapping[str, Any], name: str, where: str) -> int | None:
+    found = told.get(name)
+    if found is None or type(found) is int:
+        return found
+    raise _bad(where, f"`{name}` as a whole number", f"a {type(found).__name__}")
+
+
+def _flag(told: Mapping[str, Any], name: str, where: str) -> bool:
+    found = told.get(name)
+    if found is None or isinstance(found, bool):
+        return bool(found)
+    raise _bad(where, f"`{name}` as true or false", f"a {type(found).__name__}")
+
+
+def _claim(told: Mapping[str, Any], where: str) -> str | None:
+    location = told.get("claimCheckLocation")
+    if location is None or location == "":
+        return None
+    name = location.replace("\\", "/").rpartition("/")[2] if isinstance(location, str) else ""
+    if name in ("", ".", ".."):
+        raise _bad(where, "`claimCheckLocation` as the place of a file", "none")
+    return str(name)
+
+
+def _checksum(told: Mapping[str, Any], where: str) -> Checksum | None:
+    found = _object(told, "checksum", where)
+    if found is None:
+        return None
+    current, previous = (_crc(found, name, where) for name in ("current", "previous"))
+    return Checksum(current, previous, _flag(found, "corrupted", where), _id(found, "version", where) or 0)
+
+
+def _crc(told: Mapping[str, Any], name: str, where: str) -> int:
+    found = told.get(name, 0)
+    if type(found) is int and 0 <= found < 1 << 32:
+        return found
+    raise _bad(where, f"`{name}` as a checksum of 32 bits", "another value")
+
+
+def _bad(where: str, expected: str, found: str) -> DecodeError:
+    return DecodeError(where, expected, found, _TODO)

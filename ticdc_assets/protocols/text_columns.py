@@ -1,0 +1,302 @@
+"""Whole columns of wire text as typed Arrow columns: what `text_values` does for one value, for all at once.
+
+Enters a string array, leaves an array of `arrow_type` with the same values as the reference for every input, or the
+reference's DecodeError. Each kind has a fast form on Arrow kernels that either proves itself exact or gives up: where
+Arrow's parsers accept more than the reference, or refuse anything, the column is read again value by value.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.text_values import (
+    DATE_KINDS,
+    DECIMAL_PATTERN,
+    FLOAT_PATTERN,
+    TIME_PATTERN,
+    YEAR_MIN,
+    TextForms,
+    integer_range,
+    is_zero_date,
+    time_zone,
+    value,
+    wraps,
+)
+from ticdc_assets.schema.arrow_types import DECIMAL_DIGITS_MAX, arrow_type, is_binary
+from ticdc_assets.schema.model import Kind, MySqlType
+
+_DATETIME_CHARACTERS_MIN: Final = len("2000-01-01 00:00:00")
+_YEAR_ONE: Final = datetime(1, 1, 1)
+_ZONE_RULES_FROM: Final = datetime(1970, 1, 2)
+_ZONE_RULES_TO: Final = datetime(2037, 1, 1)
+_TWO_TO_64: Final = 1 << 64
+
+
+class _NotFast(Exception):
+    """Raised where a fast form cannot vouch for its result."""
+
+
+def column(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    """The typed values of a column of wire texts; DecodeError where the type cannot hold one of them."""
+    target = arrow_type(column_type)
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), target)
+    try:
+        return _fast(column_type, _plain(texts), forms)
+    except (pa.ArrowInvalid, _NotFast, DecodeError):
+        return _one_by_one(column_type, texts, forms)
+
+
+def zero_dates(column_type: MySqlType, texts: pa.Array) -> int:
+    """How many of the texts are zero dates, which `column` makes null; 0 for kinds other than dates."""
+    if column_type.kind not in DATE_KINDS or b"-00" not in _data(_plain(texts)):
+        return 0
+    candidates = texts.filter(pc.match_substring(texts, "-00"))
+    return sum(entry["counts"] for entry in candidates.value_counts().to_pylist() if is_zero_date(column_type, entry["values"]))
+
+
+def _one_by_one(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    values: list[Any] = []
+    for position, text in enumerate(texts.to_pylist()):
+        try:
+            values.append(value(column_type, text, forms))
+        except DecodeError as error:
+            raise DecodeError(f"value {position} of a column", error.expected, error.found, error.todo) from error
+    return pa.array(values, arrow_type(column_type))
+
+
+def _fast(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    if is_binary(column_type):
+        return _BINARY_FORMS[forms.binary](texts)
+    reader = _READERS.get(column_type.kind)
+    return texts if reader is None else reader(column_type, texts, forms)
+
+
+def _plain(texts: pa.Array) -> pa.Array:
+    if pa.types.is_string(texts.type) or pa.types.is_binary(texts.type):
+        return texts
+    return texts.cast(pa.string())
+
+
+def _data(texts: pa.Array) -> bytes:
+    """The bytes of all texts, one after the other; more than theirs where nulls hide some."""
+    _, offsets_buffer, data = texts.buffers()
+    if data is None or not len(texts):
+        return b""
+    offsets = memoryview(offsets_buffer).cast("i")
+    start, end = offsets[texts.offset], offsets[texts.offset + len(texts)]
+    return bytes(memoryview(data)[start:end])
+
+
+def _refuse_if_any(condition: pa.Array) -> None:
+    if pc.any(condition).as_py():
+        raise _NotFast
+
+
+def _refuse_unless_all_match(texts: pa.Array, pattern: str) -> None:
+    if not pc.all(pc.match_substring_regex(texts, rf"\A(?:{pattern})\z")).as_py():
+        raise _NotFast
+
+
+def _refuse_outside(numbers: pa.Array, low: Any, high: Any) -> None:
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
+        raise _NotFast
+
+
+def _integer(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    raw = _data(texts)
+    if b"x" in raw or b"X" in raw:  # Arrow reads 0x1F
+        raise _NotFast
+    target = arrow_type(column_type)
+    if wraps(column_type):
+        return _unsigned64(texts, b"-" in raw).cast(target)
+    low, high = integer_range(column_type)
+    numbers = texts.cast(target)
+    _refuse_outside(numbers, low, high)
+    if column_type.kind is Kind.YEAR:
+        _refuse_if_any(pc.and_(pc.greater(numbers, 0), pc.less(numbers, YEAR_MIN)))
+    return numbers
+
+
+def _unsigned64(texts: pa.Array, some_wrapped: bool) -> pa.Array:
+    if not some_wrapped:
+        return texts.cast(pa.uint64())
+    wrapped = pc.starts_with(texts, "-")
+    nothing = pa.scalar(None, pa.string())
+    lower = pc.if_else(wrapped, nothing, texts).cast(pa.uint64())
+    upper = pc.if_else(wrapped, texts, nothing).cast(pa.int64()).cast(pa.uint64(), safe=False)
+    return pc.if_else(wrapped, upper, lower)
+
+
+def _float(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    if b"+" in _data(texts):  # Arrow reads +5, and 1e+21 is right
+        _refuse_unless_all_match(texts, FLOAT_PATTERN)
+    numbers = texts.cast(pa.float64()).cast(arrow_type(column_type), safe=False)
+    _refuse_if_any(pc.invert(pc.is_finite(numbers)))
+    return numbers
+
+
+def _decimal(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    target = arrow_type(column_type)
+    if pa.types.is_string(target):
+        _refuse_unless_all_match(texts, DECIMAL_PATTERN)
+        return texts
+    raw = _data(texts)
+    if b"+" in raw or b"e" in raw or b"E" in raw:  # Arrow reads +1 and 1e2
+        raise _NotFast
+    if _length_max(texts) > DECIMAL_DIGITS_MAX:  # Arrow does not notice that 39 digits are too many
+        raise _NotFast
+    return texts.cast(target)
+
+
+def _length_max(texts: pa.Array) -> int:
+    return int(pc.max(pc.binary_length(texts)).as_py() or 0)
+
+
+def _date(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    days = _without_zero_dates(column_type, texts).cast(pa.date32())
+    _refuse_if_any(pc.less(days, pa.scalar(_YEAR_ONE.date())))
+    return days
+
+
+def _datetime(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    known = _without_zero_dates(column_type, texts)
+    if b"T" in _data(known):  # Arrow reads 2000-01-01T00:00:00
+        raise _NotFast
+    shortest = pc.min(pc.binary_length(known)).as_py()
+    if shortest is not None and shortest < _DATETIME_CHARACTERS_MIN:  # Arrow reads a day, an hour, a minute
+        raise _NotFast
+    times = known.cast(pa.timestamp("us"))
+    _refuse_if_any(pc.less(times, pa.scalar(_YEAR_ONE, pa.timestamp("us"))))
+    return times
+
+
+def _timestamp(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    walls = _datetime(column_type, texts, forms)
+    zone = time_zone(forms.zone)
+    target = arrow_type(column_type)
+    if zone is UTC:
+        return walls.cast(target)
+    _refuse_outside(walls, _ZONE_RULES_FROM, _ZONE_RULES_TO)
+    if isinstance(zone, timezone):
+        shift = zone.utcoffset(None) or timedelta()
+        return pc.subtract(walls, pa.scalar(shift, pa.duration("us"))).cast(target)
+    return pc.assume_timezone(walls, forms.zone, ambiguous="earliest", nonexistent="raise").cast(target)
+
+
+def _without_zero_dates(column_type: MySqlType, texts: pa.Array) -> pa.Array:
+    if b"-00" not in _data(texts):
+        return texts
+    zero = pc.match_substring(texts, "-00")
+    if not all(is_zero_date(column_type, text) for text in texts.filter(zero).unique().to_pylist()):
+        raise _NotFast
+    return pc.if_else(zero, pa.scalar(None, pa.string()), texts)
+
+
+def _time(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    _refuse_unless_all_match(texts, TIME_PATTERN)
+    return texts
+
+
+def _labels(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
+    if forms.enum == "label":
+        return texts
+    coded = texts.dictionary_encode()
+    labels = [value(column_type, number, forms) for number in coded.dictionary.to_pylist()]
+    return pa.array(labels, pa.string()).take(coded.indices)
+
+
+_READERS: Final[dict[Kind, Callable[[MySqlType, pa.Array, TextForms], pa.Array]]] = {
+    Kind.TINYINT: _integer,
+    Kind.SMALLINT: _integer,
+    Kind.MEDIUMINT: _integer,
+    Kind.INT: _integer,
+    Kind.BIGINT: _integer,
+    Kind.BIT: _integer,
+    Kind.YEAR: _integer,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _float,
+    Kind.DECIMAL: _decimal,
+    Kind.DATE: _date,
+    Kind.DATETIME: _datetime,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIME: _time,
+    Kind.ENUM: _labels,
+    Kind.SET: _labels,
+    Kind.VECTOR: _one_by_one,
+}
+
+
+def _base64(texts: pa.Array) -> pa.Array:
+    """All values at once: padding read as data, then the bytes that it made cut off."""
+    present = texts.fill_null("")
+    lengths = pc.binary_length(present)
+    _refuse_if_any(pc.not_equal(pc.bit_wise_and(lengths, 3), 0))
+    two = pc.ends_with(present, "==")
+    one = pc.and_not(pc.ends_with(present, "="), two)
+    raw = _data(present)
+    if raw.count(b"=") != 2 * (pc.sum(two).as_py() or 0) + (pc.sum(one).as_py() or 0):
+        raise _NotFast
+    padded = _binary_array(_decoded(raw.replace(b"=", b"A")), pc.multiply(pc.divide(lengths, 4), 3))
+    if b"=" in raw:
+        padded = pc.if_else(one, pc.binary_slice(padded, 0, -1), padded)
+        padded = pc.if_else(two, pc.binary_slice(padded, 0, -2), padded)
+    return _with_nulls_of(texts, padded)
+
+
+def _decoded(raw: bytes) -> bytes:
+    try:
+        return binascii.a2b_base64(raw, strict_mode=True) if raw else b""
+    except binascii.Error as error:
+        raise _NotFast from error
+
+
+def _hex(texts: pa.Array) -> pa.Array:
+    present = texts.fill_null("")
+    lengths = pc.binary_length(present)
+    _refuse_if_any(pc.not_equal(pc.bit_wise_and(lengths, 1), 0))
+    try:
+        raw = binascii.unhexlify(_data(present))
+    except binascii.Error as error:
+        raise _NotFast from error
+    return _with_nulls_of(texts, _binary_array(raw, pc.divide(lengths, 2)))
+
+
+def _latin1(texts: pa.Array) -> pa.Array:
+    present = texts.fill_null("")
+    try:
+        raw = _data(present).decode().encode("latin-1")
+    except UnicodeError as error:
+        raise _NotFast from error
+    return _with_nulls_of(texts, _binary_array(raw, pc.utf8_length(present)))
+
+
+def _raw(texts: pa.Array) -> pa.Array:
+    return texts.cast(pa.binary())
+
+
+_BINARY_FORMS: Final[dict[str, Callable[[pa.Array], pa.Array]]] = {
+    "base64": _base64,
+    "hex": _hex,
+    "latin1": _latin1,
+    "raw": _raw,
+}
+
+
+def _binary_array(raw: bytes, lengths: pa.Array) -> pa.Array:
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths.cast(pa.int32()))])
+    return pa.Array.from_buffers(pa.binary(), len(lengths), [None, offsets.buffers()[1], pa.py_buffer(raw)])
+
+
+def _with_nulls_of(texts: pa.Array, values: pa.Array) -> pa.Array:
+    if not texts.null_count:
+        return values
+    return pc.if_else(texts.is_valid(), values, pa.scalar(None, pa.binary()))

@@ -1,0 +1,320 @@
+"""Column defaults: the literal as MySQL prints it in the column's type, and what rows hold that had no column yet.
+
+In: the text after DEFAULT and the column's type. Out: `Default`s. A literal that does not fit its type stays as
+written; nothing here refuses, since most defaults never fill a row.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Final
+
+from ticdc_assets.schema.ddl_tokens import Cursor, TokenKind
+from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
+from ticdc_assets.schema.mysql_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
+
+_NOW: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+_TODAY: Final = ("CURRENT_DATE", "CURDATE")
+_DIGITS_MAX: Final = 400  # longer than any DOUBLE written out; keeps 1e999999999 from becoming a gigabyte
+_EXACT: Final = Context(prec=_DIGITS_MAX * 2, rounding=ROUND_HALF_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A default as written: text of a string or number, bytes of a hex or bit literal, None for NULL."""
+
+    value: str | bytes | None
+    is_string: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A default that is computed; CURRENT_TIMESTAMP and its synonyms in one spelling, others as written."""
+
+    text: str
+
+
+Written = Literal | Expression
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_default(cursor: Cursor) -> Written:
+    """Read a default's literal or expression at the cursor; parentheses around a literal do not count."""
+    start = cursor.position
+    depth = 0
+    while cursor.accept_symbol("("):
+        depth += 1
+    written = _read_simple(cursor)
+    if written is not None and all([cursor.accept_symbol(")") for _ in range(depth)]):
+        return written
+    cursor.position = start
+    return _read_expression(cursor)
+
+
+def _read_expression(cursor: Cursor) -> Expression:
+    start = cursor.peek().start
+    if cursor.at_symbol("("):
+        cursor.parenthesised()
+    elif cursor.accept("NEXT", "VALUE", "FOR") or cursor.accept("NEXTVAL", "FOR"):
+        cursor.table_name("")
+    elif cursor.peek().kind is TokenKind.WORD and cursor.peek(1).text == "(":
+        cursor.take()
+        cursor.parenthesised()
+    else:
+        raise cursor.fault("a default value")
+    return Expression(cursor.source_since(start))
+
+
+def _read_simple(cursor: Cursor) -> Written | None:
+    return _read_keyword(cursor) or _read_number(cursor) or _read_text(cursor)
+
+
+def _read_keyword(cursor: Cursor) -> Written | None:
+    word = cursor.peek().word
+    if word in ("NULL", "TRUE", "FALSE"):
+        cursor.take()
+        return Literal({"NULL": None, "TRUE": "1", "FALSE": "0"}[word])
+    if word in _NOW:
+        cursor.take()
+        return Expression("CURRENT_TIMESTAMP" + _read_precision(cursor))
+    if word in _TODAY:
+        cursor.take()
+        return Expression("CURRENT_DATE" + _read_precision(cursor))
+    return None
+
+
+def _read_precision(cursor: Cursor) -> str:
+    if not cursor.accept_symbol("("):
+        return ""
+    digits = 0 if cursor.at_symbol(")") else cursor.integer()
+    cursor.expect_symbol(")")
+    return f"({digits})" if digits else ""
+
+
+def _read_number(cursor: Cursor) -> Written | None:
+    ahead, sign = 0, ""
+    while cursor.peek(ahead).kind is TokenKind.SYMBOL and cursor.peek(ahead).text in "+-":
+        sign = ("" if sign else "-") if cursor.peek(ahead).text == "-" else sign
+        ahead += 1
+    if cursor.peek(ahead).kind is not TokenKind.NUMBER:
+        return None
+    cursor.position += ahead
+    return Literal(sign + cursor.take().text)
+
+
+def _read_text(cursor: Cursor) -> Written | None:
+    """A string, hex or bit literal, perhaps after a character set introducer or DATE, TIME, TIMESTAMP."""
+    word = cursor.peek().word
+    introduced = word.startswith("_") or word in ("DATE", "TIME", "TIMESTAMP")
+    kind = cursor.peek(int(introduced)).kind
+    if kind not in (TokenKind.STRING, TokenKind.HEX, TokenKind.BITS):
+        return None
+    if introduced:
+        cursor.take()
+    if kind is TokenKind.STRING:
+        return Literal(_read_strings(cursor), is_string=True)
+    return Literal(bits_value(cursor.take().text) if kind is TokenKind.BITS else hex_value(cursor.take().text))
+
+
+def _read_strings(cursor: Cursor) -> str:
+    parts = [cursor.string()]
+    while cursor.peek().kind is TokenKind.STRING:
+        parts.append(cursor.string())
+    return "".join(parts)
+
+
+def hex_value(digits: str) -> bytes:
+    """The bytes of a hex literal's digits; an odd count has a zero in front."""
+    return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
+
+
+def bits_value(digits: str) -> bytes:
+    """The bytes of a bit literal's digits, high zeros in front."""
+    return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")
+
+
+# -- as MySQL prints it -----------------------------------------------------------------------------------------------
+
+
+def typed_default(written: Written, of: MySqlType) -> Default:
+    """The default as MySQL prints it for a column of this type: text, or bytes for binary columns."""
+    if isinstance(written, Expression):
+        return Default(expression=written.text)
+    if written.value is None:
+        return Default()
+    return Default(value=_printed(written, of))
+
+
+def _printed(literal: Literal, of: MySqlType) -> str | bytes:
+    value = literal.value
+    assert value is not None
+    if of.kind in BINARY_KINDS:
+        return value.encode("utf-8") if isinstance(value, str) else value
+    if of.kind is Kind.BIT:
+        raw = value.encode("utf-8") if isinstance(value, str) and literal.is_string else value
+        return str(int.from_bytes(raw, "big")) if isinstance(raw, bytes) else _rounded(raw, 0)
+    if of.kind in CHARACTER_KINDS or of.kind is Kind.JSON:
+        return value if isinstance(value, str) else value.decode("utf-8", "replace")
+    text = value if isinstance(value, str) else _bytes_text(value, of)
+    return _printed_text(text, literal.is_string, of)
+
+
+def _bytes_text(value: bytes, of: MySqlType) -> str:
+    if of.kind in INTEGER_BITS or of.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR):
+        return str(int.from_bytes(value, "big"))
+    return value.decode("utf-8", "replace")
+
+
+def _printed_text(text: str, is_string: bool, of: MySqlType) -> str:
+    if of.kind in INTEGER_BITS:
+        return _rounded(text, 0)
+    if of.kind is Kind.DECIMAL:
+        return _rounded(text, of.scale or 0)
+    if of.kind is Kind.YEAR:
+        return _year(text, is_string)
+    if of.kind is Kind.ENUM:
+        return _label(text, is_string, of.elements or ())
+    if of.kind is Kind.SET:
+        return _labels(text, is_string, of.elements or ())
+    if of.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
+        return _date_text(text, of)
+    return _time_text(text, of) if of.kind is Kind.TIME else text
+
+
+def _rounded(text: str, scale: int) -> str:
+    try:
+        number = Decimal(text.strip())
+        if not number.is_finite() or number.adjusted() > _DIGITS_MAX:
+            return text
+        rounded = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+    except InvalidOperation:
+        return text
+    return f"{rounded.copy_abs() if rounded.is_zero() else rounded:f}"
+
+
+def _year(text: str, is_string: bool) -> str:
+    digits = _rounded(text, 0)
+    if not digits.isdigit() or len(digits) > 4:
+        return text
+    year = int(digits)
+    if year == 0:
+        return "2000" if is_string and len(digits) < 4 and len(text.strip()) < 4 else "0000"
+    return str(year + (2000 if year < 70 else 1900)) if year < 100 else digits
+
+
+def _label(text: str, is_string: bool, labels: tuple[str, ...]) -> str:
+    if not is_string:
+        place = int(text) if text.isdigit() and len(text) < 6 else 0
+        return labels[place - 1] if 0 < place <= len(labels) else text
+    return text if text in labels else _by_folded(labels).get(text.rstrip(" ").lower(), text)
+
+
+def _by_folded(labels: tuple[str, ...]) -> dict[str, str]:
+    return {label.lower(): label for label in reversed(labels)}
+
+
+def _labels(text: str, is_string: bool, labels: tuple[str, ...]) -> str:
+    if not labels:
+        return text
+    if not is_string and text.isdigit() and len(text) <= 20:
+        return ",".join(label for place, label in enumerate(labels) if int(text) >> place & 1)
+    folded = _by_folded(labels)
+    chosen = {folded.get(part.rstrip(" ").lower(), part) for part in text.split(",")}
+    return ",".join(label for label in labels if label in chosen) if chosen <= set(labels) else text
+
+
+_DATE = re.compile(r"(\d{1,4})\D(\d{1,2})\D(\d{1,2})(?:[T\s]+(\d{1,2})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?)?")
+_PACKED_DATE = re.compile(r"(\d{4}|\d{2})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)(?:\.(\d*))?)?")
+_TIME = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2}))?(?:\.(\d*))?")
+_PACKED_TIME = re.compile(r"(-?)(\d{0,3}?)(\d{0,2}?)(\d{1,2})(?:\.(\d*))?")
+
+
+def _date_text(text: str, of: MySqlType) -> str:
+    found = _PACKED_DATE.fullmatch(text.strip()) or _DATE.fullmatch(text.strip())
+    if found is None:
+        return text
+    year = int(found[1]) + ((2000 if int(found[1]) < 70 else 1900) if len(found[1]) <= 2 and int(found[1]) else 0)
+    parts = (year, *(int(part or 0) for part in found.groups()[1:6]))
+    if of.kind is Kind.DATE:
+        return "{:04d}-{:02d}-{:02d}".format(*parts[:3])
+    return _rounded_moment(parts, found[7] or "", of.length or 0) or text
+
+
+def _rounded_moment(parts: tuple[int, ...], fraction: str, digits: int) -> str | None:
+    """The moment to so many fraction digits, rounded half up as MySQL does; None when there is no such moment."""
+    if not any(parts):
+        return "0000-00-00 00:00:00" + _fraction(0, digits)
+    micros = int(f"{fraction:0<6}"[:6]) + (fraction[6:7] >= "5")
+    try:
+        moment = datetime(*parts) + timedelta(microseconds=_to_digits(micros, digits))  # type: ignore[arg-type]
+    except (ValueError, OverflowError):
+        return None
+    return f"{moment.year:04d}" + moment.strftime("-%m-%d %H:%M:%S") + _fraction(moment.microsecond, digits)
+
+
+def _to_digits(micros: int, digits: int) -> int:
+    unit = 10 ** (6 - digits)
+    return (micros + unit // 2) // unit * unit
+
+
+def _fraction(micros: int, digits: int) -> str:
+    return "." + f"{micros:06d}"[:digits] if digits else ""
+
+
+def _time_text(text: str, of: MySqlType) -> str:
+    found = _TIME.fullmatch(text.strip()) or _PACKED_TIME.fullmatch(text.strip())
+    if found is None:
+        return text
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:4])
+    fraction, digits = found[5] or "", of.length or 0
+    micros = _to_digits(int(f"{fraction:0<6}"[:6]) + (fraction[6:7] >= "5"), digits)
+    total = (hours * 60 + minutes) * 60 + seconds + micros // 1_000_000
+    clock = f"{total // 3600:02d}:{total // 60 % 60:02d}:{total % 60:02d}"
+    return found[1] + clock + _fraction(micros % 1_000_000, digits)
+
+
+# -- what existing rows get -------------------------------------------------------------------------------------------
+
+_FILLING_EXPRESSIONS: Final = ("CURRENT_TIMESTAMP", "CURRENT_DATE")
+
+
+def fill_of(column: Column) -> Default | None:
+    """What rows hold that are older than the column: its default, NULL (`Default()`), or the type's implicit value.
+
+    An expression other than the current time gives None: the rows' values are then not in the statement.
+    """
+    default = column.default
+    if default is not None and default.expression is not None:
+        return default if default.expression.startswith(_FILLING_EXPRESSIONS) else None
+    if default is not None and default.value is not None:
+        return Default(value=_stored(default.value, column.type))
+    return Default() if column.nullable else Default(value=implicit_value(column.type))
+
+
+def _stored(value: str | bytes, of: MySqlType) -> str | bytes:
+    """BINARY(n) rows are padded to n bytes, CHAR rows lose trailing spaces; the printed default is neither."""
+    if of.kind is Kind.BINARY and isinstance(value, bytes):
+        return value.ljust(1 if of.length is None else of.length, b"\0")
+    return value.rstrip(" ") if of.kind is Kind.CHAR and isinstance(value, str) else value
+
+
+def implicit_value(of: MySqlType) -> str | bytes:
+    """What a NOT NULL column without a default holds in rows that are older than it."""
+    if of.kind in BINARY_KINDS:
+        return _stored(b"", of)
+    if of.kind is Kind.DECIMAL:
+        return _rounded("0", of.scale or 0)
+    if of.kind is Kind.ENUM:
+        return of.elements[0] if of.elements else "1"
+    if of.kind is Kind.TIME:
+        return "00:00:00" + _fraction(0, of.length or 0)
+    if of.kind in (Kind.DATETIME, Kind.TIMESTAMP):
+        return "0000-00-00 00:00:00" + _fraction(0, of.length or 0)
+    if of.kind in CHARACTER_KINDS or of.kind is Kind.SET:
+        return ""
+    return {Kind.DATE: "0000-00-00", Kind.YEAR: "0000", Kind.JSON: "null", Kind.VECTOR: "[]"}.get(of.kind, "0")

@@ -1,0 +1,440 @@
+"""Every version of every source table, folded from the statements and schemas that a stream tells.
+
+In: `DdlEvent`s in any order of arrival. Out: a `History` of lineages. A *lineage* is one source table from its birth
+to its drop, whatever it is called meanwhile; its `versions` say which columns its rows have after which TSO, and
+what each statement did to the rows that were there (`effects`). The fold is deterministic: the same events give the
+same history, so a run may stop anywhere and the next one sees the same lineages, ids and uids.
+
+A statement that cannot be read, or that does not lead to the columns the stream itself tells, stops its lineage at
+that TSO: rows up to it are still exact, rows after it wait for the user. Nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema import ddl
+from ticdc_assets.schema.evolution import Change, Effect, Shape, alter_all, create, shape_of
+from ticdc_assets.schema.model import Column, Index, TableSchema
+
+SourceName = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The shape of rows with commit_ts above `from_ts`, and what its statement did to rows that were there."""
+
+    from_ts: int
+    table: TableSchema
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """A name a lineage bore for rows with commit_ts in `(after_ts, until_ts]`; None = it still does."""
+
+    schema: str
+    table: str
+    after_ts: int
+    until_ts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where and why a lineage cannot go on: rows above `ts` are not decodable until the user helps."""
+
+    ts: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """One source table from birth to drop."""
+
+    id: str
+    tenures: tuple[Tenure, ...]
+    versions: tuple[Version, ...]
+    dropped_ts: int | None = None
+    stop: Stop | None = None
+    marks: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> SourceName:
+        """Its newest name; a dropped table's last one."""
+        return (self.tenures[-1].schema, self.tenures[-1].table)
+
+    def name_at(self, ts: int) -> SourceName | None:
+        """What it was called right after `ts`; None before its birth and after its drop."""
+        for tenure in self.tenures:
+            if tenure.after_ts <= ts and (tenure.until_ts is None or ts < tenure.until_ts):
+                return (tenure.schema, tenure.table)
+        return None
+
+    @property
+    def newest(self) -> TableSchema:
+        return self.versions[-1].table
+
+    def version_at(self, commit_ts: int) -> Version:
+        """The version that a row with this commit_ts has; DDL takes effect after the rows of its own TSO."""
+        for version in reversed(self.versions):
+            if version.from_ts < commit_ts:
+                return version
+        return self.versions[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A stretch of a source name's life with one lineage and one version: rows with commit_ts > `after_ts`."""
+
+    after_ts: int
+    lineage_id: str | None
+    version: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All lineages, by id and by the names they bore."""
+
+    lineages: tuple[Lineage, ...]
+    database_stops: tuple[Stop, ...] = ()
+
+    def by_id(self) -> dict[str, Lineage]:
+        return {lineage.id: lineage for lineage in self.lineages}
+
+    def as_of(self, schema: str, table: str, commit_ts: int) -> tuple[Lineage, Version] | None:
+        """The lineage and version of a row of that name and commit_ts, if any table bore the name then."""
+        for lineage in self.lineages:
+            for tenure in lineage.tenures:
+                inside = tenure.after_ts < commit_ts and (tenure.until_ts is None or commit_ts <= tenure.until_ts)
+                if inside and _fold_name(tenure.schema, tenure.table) == _fold_name(schema, table):
+                    return lineage, lineage.version_at(commit_ts)
+        return None
+
+    def timelines(self) -> dict[SourceName, tuple[Slot, ...]]:
+        """For every name (case folded): its slots by `after_ts`, gaps between two tables of that name included."""
+        slots: dict[SourceName, list[Slot]] = {}
+        for lineage in self.lineages:
+            for tenure in lineage.tenures:
+                slots.setdefault(_fold_name(tenure.schema, tenure.table), []).extend(_tenure_slots(lineage, tenure))
+        return {name: _merged(found) for name, found in slots.items()}
+
+
+def _tenure_slots(lineage: Lineage, tenure: Tenure) -> Iterator[Slot]:
+    yield Slot(tenure.after_ts, lineage.id, lineage.version_at(tenure.after_ts + 1))
+    for version in lineage.versions:
+        if version.from_ts > tenure.after_ts and (tenure.until_ts is None or version.from_ts < tenure.until_ts):
+            yield Slot(version.from_ts, lineage.id, version)
+    if tenure.until_ts is not None:
+        yield Slot(tenure.until_ts, None, None)
+
+
+def _merged(found: Sequence[Slot]) -> tuple[Slot, ...]:
+    by_start: dict[int, Slot] = {}
+    for slot in found:
+        # Where one table leaves a name at the TSO at which the next takes it, the next one's slot stands.
+        if slot.after_ts not in by_start or slot.lineage_id is not None:
+            by_start[slot.after_ts] = slot
+    return tuple(by_start[ts] for ts in sorted(by_start))
+
+
+def fold_name(schema: str, table: str) -> SourceName:
+    """Names as TiDB compares them: without regard to case."""
+    return (schema.lower(), table.lower())
+
+
+_fold_name = fold_name
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the user told: schemas of tables older than the stream, and keys that the stream does not tell."""
+
+    tables: Mapping[SourceName, TableSchema] = field(default_factory=dict)
+    keys: Mapping[SourceName, tuple[str, ...]] = field(default_factory=dict)
+
+
+def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
+    """Fold events into a history. Equal events (redelivered statements) count once. Raises nothing: what cannot be
+    read stops the lineage it is about."""
+    state = _Fold(known or Known())
+    for _, group in groupby(_in_order(events), key=lambda event: event.commit_ts):
+        state.statement_group(list(group))
+    return state.history()
+
+
+def _in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
+    unique = {(e.commit_ts, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))}
+    return sorted(reversed(unique.values()), key=lambda event: event.commit_ts)
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A lineage while it is folded."""
+
+    id: str
+    shape: Shape
+    tenures: list[Tenure]
+    versions: list[Version]
+    dropped_ts: int | None = None
+    stop: Stop | None = None
+    marks: list[str] = field(default_factory=list)
+
+    def frozen(self) -> Lineage:
+        return Lineage(
+            self.id, tuple(self.tenures), tuple(self.versions), self.dropped_ts, self.stop, tuple(self.marks)
+        )
+
+
+class _Fold:
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._all: list[_Growing] = []
+        self._live: dict[SourceName, _Growing] = {}
+        self._database_stops: list[Stop] = []
+
+    def history(self) -> History:
+        return History(tuple(g.frozen() for g in self._all), tuple(self._database_stops))
+
+    def statement_group(self, events: list[DdlEvent]) -> None:
+        """The events of one commit_ts: one statement each, or the parts of one that names several tables."""
+        parsed = [(event, self._parse(event)) for event in events]
+        renames = [(e, pair) for e, statements in parsed for pair in _rename_pairs(e, statements)]
+        self._rename(renames)
+        for event, statements in parsed:
+            for statement in statements or ():
+                self._apply(event, statement)
+
+    def _parse(self, event: DdlEvent) -> tuple[ddl.Statement, ...] | None:
+        if not event.query.strip():
+            self._snapshot(event)
+            return ()
+        try:
+            return ddl.parse(event.query, event.schema)
+        except SchemaError as error:
+            self._stop_event(event, str(error))
+            return None
+
+    # -- births ---------------------------------------------------------------------------------------------------
+
+    def _snapshot(self, event: DdlEvent) -> None:
+        """A schema without a statement: a table older than the stream, or one already known."""
+        if not event.table or event.after is None:
+            return
+        growing = self._live.get(fold_name(event.schema, event.table))
+        if growing is None:
+            self._first_seen(event)
+        elif growing.stop is None and not _same_columns(growing.shape.table, event.after):
+            self._stop(growing, event, "the stream shows other columns than its statements lead to")
+
+    def _first_seen(self, event: DdlEvent) -> None:
+        name = (event.schema, event.table)
+        assert event.after is not None
+        table, marks = self._enriched(name, event.after)
+        borne_before = any(fold_name(t.schema, t.table) == fold_name(*name) for g in self._all for t in g.tenures)
+        after_ts = event.commit_ts if borne_before else 0
+        self._born(name, shape_of(table), event.commit_ts, after_ts, marks)
+
+    def _enriched(self, name: SourceName, told: TableSchema) -> tuple[TableSchema, list[str]]:
+        known = self._known.tables.get(fold_name(*name))
+        marks = []
+        table = told
+        if known is not None and _same_columns(known, told):
+            table = replace(known, schema=name[0], name=name[1])
+        else:
+            marks.append("older than the stream")
+            if known is not None:
+                marks.append("schema_files describe other columns")
+        return table, marks
+
+    def _born(self, name: SourceName, shape: Shape, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
+        shape = self._with_key(name, shape)
+        growing = _Growing(
+            id=f"{name[0]}.{name[1]}@{ts}",
+            shape=shape,
+            tenures=[Tenure(*name, after_ts)],
+            versions=[Version(after_ts, shape.table)],
+            marks=list(marks),
+        )
+        self._all.append(growing)
+        self._live[fold_name(*name)] = growing
+
+    def _with_key(self, name: SourceName, shape: Shape) -> Shape:
+        columns = self._known.keys.get(fold_name(*name))
+        if not columns:
+            return shape
+        wanted = {c.lower() for c in columns}
+        table = replace(
+            shape.table,
+            columns=tuple(replace(c, nullable=c.nullable and c.name.lower() not in wanted) for c in shape.table.columns),
+            indexes=(Index("named in the config", tuple(columns), unique=True, primary=True), *shape.table.indexes),
+        )
+        return replace(shape, table=table)
+
+    # -- deaths, names --------------------------------------------------------------------------------------------
+
+    def _drop(self, name: SourceName, ts: int) -> None:
+        growing = self._live.pop(fold_name(*name), None)
+        if growing is not None:
+            growing.dropped_ts = ts
+            growing.tenures[-1] = replace(growing.tenures[-1], until_ts=ts)
+
+    def _rename(self, renames: list[tuple[DdlEvent, tuple[SourceName, SourceName]]]) -> None:
+        """All renames of one commit_ts. Storage does not tell their order, so each waits until its new name is free;
+        a source that was already renamed away means the table that bore that name before the statement."""
+        before = dict(self._live)
+        waiting = list(renames)
+        while waiting:
+            ready = next((r for r in waiting if self._can_rename(r[1], before)), waiting[0])
+            waiting.remove(ready)
+            event, (old, new) = ready
+            growing = self._live.get(fold_name(*old)) or before.get(fold_name(*old))
+            if growing is None or growing.dropped_ts is not None:
+                self._unknown_renamed(event, new)
+            else:
+                self._move(growing, new, event.commit_ts)
+
+    def _can_rename(self, pair: tuple[SourceName, SourceName], before: dict[SourceName, _Growing]) -> bool:
+        old, new = fold_name(*pair[0]), fold_name(*pair[1])
+        return (old in self._live or old in before) and (new == old or new not in self._live)
+
+    def _move(self, growing: _Growing, new: SourceName, ts: int) -> None:
+        old = growing.tenures[-1]
+        if self._live.get(fold_name(old.schema, old.table)) is growing:
+            del self._live[fold_name(old.schema, old.table)]
+        if old.after_ts == ts:
+            growing.tenures.pop()  # a name borne only inside the statement
+        else:
+            growing.tenures[-1] = replace(old, until_ts=ts)
+        growing.tenures.append(Tenure(*new, ts))
+        table = replace(growing.shape.table, schema=new[0], name=new[1])
+        growing.shape = replace(growing.shape, table=table)
+        growing.versions[-1] = replace(growing.versions[-1], table=table)
+        self._live[fold_name(*new)] = growing
+
+    def _unknown_renamed(self, event: DdlEvent, new: SourceName) -> None:
+        if event.after is not None and fold_name(*new) not in self._live:
+            table, marks = self._enriched(new, event.after)
+            self._born(new, shape_of(table), event.commit_ts, event.commit_ts, marks)
+
+    # -- statements -----------------------------------------------------------------------------------------------
+
+    def _apply(self, event: DdlEvent, statement: ddl.Statement) -> None:
+        match statement:
+            case ddl.CreateTable():
+                self._create(event, statement)
+            case ddl.DropTables(names=names):
+                for name in names:
+                    self._drop(name, event.commit_ts)
+            case ddl.DropDatabase(name=schema):
+                for growing in list(self._live.values()):
+                    if growing.tenures[-1].schema.lower() == schema.lower():
+                        self._drop((growing.tenures[-1].schema, growing.tenures[-1].table), event.commit_ts)
+            case ddl.TruncateTable() | ddl.AlterTable():
+                self._alter(event, statement)
+            case ddl.RecoverTable():
+                self._stop_event(event, "RECOVER and FLASHBACK bring rows back that the stream does not send")
+            case _:
+                pass  # renames are done; databases and statements without effect on tables
+
+    def _create(self, event: DdlEvent, statement: ddl.CreateTable) -> None:
+        name = (event.schema, event.table or statement.name)
+        shape = self._shape_of_create(event, statement, name)
+        if shape is None:
+            return
+        self._drop(name, event.commit_ts)  # the stream did not tell of the drop
+        self._born(name, shape, event.commit_ts, event.commit_ts)
+        self._check(self._live[fold_name(*name)], event)
+
+    def _shape_of_create(self, event: DdlEvent, statement: ddl.CreateTable, name: SourceName) -> Shape | None:
+        if statement.like is None:
+            return create(replace(statement, schema=name[0], name=name[1]))
+        model = self._live.get(fold_name(*statement.like))
+        if model is not None:
+            return shape_of(replace(model.shape.table, schema=name[0], name=name[1]))
+        if event.after is None:
+            self._stop_event(event, "CREATE TABLE LIKE a table that the stream does not know")
+            return None
+        return shape_of(self._enriched(name, event.after)[0])
+
+    def _alter(self, event: DdlEvent, statement: ddl.TruncateTable | ddl.AlterTable) -> None:
+        growing = self._live.get(fold_name(event.schema, event.table))
+        if growing is None:
+            if event.after is not None:
+                self._first_seen(event)
+            return
+        if growing.stop is not None:
+            return
+        try:
+            change = alter_all(growing.shape, statement)
+        except SchemaError as error:
+            self._stop(growing, event, str(error))
+            return
+        self._changed(growing, change, event.commit_ts)
+        self._check(growing, event)
+
+    def _changed(self, growing: _Growing, change: Change, ts: int) -> None:
+        old = growing.versions[-1]
+        growing.shape = change.shape
+        table = change.shape.table
+        same = (old.table.stored_columns, old.table.key) == (table.stored_columns, table.key)
+        if same and not change.effects:
+            growing.versions[-1] = replace(old, table=table)
+        elif old.from_ts == ts:  # a second part of one statement
+            growing.versions[-1] = Version(ts, table, old.effects + change.effects)
+        else:
+            growing.versions.append(Version(ts, table, change.effects))
+
+    # -- checks ---------------------------------------------------------------------------------------------------
+
+    def _check(self, growing: _Growing, event: DdlEvent) -> None:
+        """Hold the fold against the columns that the stream itself tells."""
+        if event.after is not None and not _same_columns(growing.shape.table, event.after):
+            told = ", ".join(c.name for c in event.after.columns)
+            folded = ", ".join(c.name for c in growing.shape.table.columns)
+            self._stop(growing, event, f"the stream tells the columns ({told}), its statements lead to ({folded})")
+
+    def _stop_event(self, event: DdlEvent, reason: str) -> None:
+        growing = self._live.get(fold_name(event.schema, event.table))
+        if growing is not None:
+            self._stop(growing, event, reason)
+        elif event.table and event.after is not None:
+            table, marks = self._enriched((event.schema, event.table), event.after)
+            self._born((event.schema, event.table), shape_of(table), event.commit_ts, event.commit_ts, marks)
+            if marks:
+                self._stop(self._live[fold_name(event.schema, event.table)], event, reason)
+        elif not event.table:
+            self._database_stops.append(Stop(event.commit_ts, f"{event.where}: {reason}"))
+
+    def _stop(self, growing: _Growing, event: DdlEvent, reason: str) -> None:
+        if growing.stop is None:
+            growing.stop = Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason)
+
+
+def _rename_pairs(
+    event: DdlEvent, statements: tuple[ddl.Statement, ...] | None
+) -> Iterator[tuple[SourceName, SourceName]]:
+    for statement in statements or ():
+        if isinstance(statement, ddl.RenameTables):
+            ours = [p for p in statement.pairs if fold_name(*p[1]) == fold_name(event.schema, event.table)]
+            yield from ours or statement.pairs
+        elif isinstance(statement, ddl.AlterTable):
+            for action in statement.actions:
+                if isinstance(action, ddl.RenameTable):
+                    yield event.old_name or (statement.schema, statement.name), (event.schema, event.table)
+
+
+def _same_columns(folded: TableSchema, told: TableSchema) -> bool:
+    """Same names in the same order, whatever order a protocol sorts by, and no type of another kind."""
+    if {c.name.lower() for c in folded.columns} != {c.name.lower() for c in told.columns}:
+        return False
+    in_order = [c.name.lower() for c in folded.columns] == [c.name.lower() for c in told.columns]
+    by_id = all(c.column_id is not None for c in told.columns) or told.inferred
+    return (in_order or by_id) and all(_same_kind(c, told.column(c.name)) for c in folded.columns)
+
+
+def _same_kind(folded: Column, told: Column | None) -> bool:
+    return told is not None and (folded.type.kind, folded.type.unsigned) == (told.type.kind, told.type.unsigned)

@@ -1,0 +1,256 @@
+"""MySQL and TiDB column types as text and as `MySqlType`.
+
+In: type text in any spelling that TiDB takes (`INTEGER`, `NVARCHAR(5)`, `BOOL`, `CHAR(5) CHARACTER SET BINARY`, ...).
+Out: one `MySqlType` for each meaning. Text of a type that is not known is refused, never approximated.
+`parse_type(format_type(t)) == t` for every type that `parse_type` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ticdc_assets.schema.ddl_tokens import Cursor, TokenKind, cursor_over
+from ticdc_assets.schema.model import Kind, MySqlType
+
+_ALIASES: Final[dict[str, Kind]] = {
+    **{kind.value: kind for kind in Kind},
+    "INTEGER": Kind.INT,
+    "INT1": Kind.TINYINT,
+    "INT2": Kind.SMALLINT,
+    "INT3": Kind.MEDIUMINT,
+    "INT4": Kind.INT,
+    "INT8": Kind.BIGINT,
+    "MIDDLEINT": Kind.MEDIUMINT,
+    "DEC": Kind.DECIMAL,
+    "NUMERIC": Kind.DECIMAL,
+    "FIXED": Kind.DECIMAL,
+    "FLOAT4": Kind.FLOAT,
+    "FLOAT8": Kind.DOUBLE,
+    "REAL": Kind.DOUBLE,
+    "CHARACTER": Kind.CHAR,
+    "NCHAR": Kind.CHAR,
+    "VARCHARACTER": Kind.VARCHAR,
+    "NVARCHAR": Kind.VARCHAR,
+    "LONG": Kind.MEDIUMTEXT,
+}
+_BINARY_FORM: Final = {
+    Kind.CHAR: Kind.BINARY,
+    Kind.VARCHAR: Kind.VARBINARY,
+    Kind.TINYTEXT: Kind.TINYBLOB,
+    Kind.TEXT: Kind.BLOB,
+    Kind.MEDIUMTEXT: Kind.MEDIUMBLOB,
+    Kind.LONGTEXT: Kind.LONGBLOB,
+}
+CHARACTER_KINDS: Final = frozenset(_BINARY_FORM)
+BINARY_KINDS: Final = frozenset(_BINARY_FORM.values())
+INTEGER_BITS: Final = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.MEDIUMINT: 24, Kind.INT: 32, Kind.BIGINT: 64}
+_FRACTIONS: Final = frozenset({Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE})
+_NUMERIC: Final = _FRACTIONS | frozenset(INTEGER_BITS) | {Kind.BIT, Kind.YEAR}
+_WITHOUT_LENGTH: Final = frozenset({Kind.DATE, Kind.JSON})
+_LABELLED: Final = frozenset({Kind.ENUM, Kind.SET})
+# TEXT(n) and BLOB(n) become the smallest type that holds n characters.
+_SIZED: Final = {Kind.TEXT: (Kind.TINYTEXT, Kind.TEXT, Kind.MEDIUMTEXT, Kind.LONGTEXT)}
+_SIZED_BINARY: Final = {Kind.BLOB: (Kind.TINYBLOB, Kind.BLOB, Kind.MEDIUMBLOB, Kind.LONGBLOB)}
+_SIZE_LIMITS: Final = (0xFF, 0xFFFF, 0xFF_FFFF)
+BYTES_PER_CHARACTER: Final = {"latin1": 1, "ascii": 1, "binary": 1, "gbk": 2, "ucs2": 2, "utf8": 3, "utf8mb3": 3}
+_FLOAT_DIGITS_MAX: Final = 24
+
+
+def parse_type(text: str) -> MySqlType:
+    """The type that this text means; SchemaError when it is not one, or has more to it than a type."""
+    cursor = cursor_over(text)
+    found = read_type(cursor)
+    cursor.finish("the end of the type")
+    return found.type
+
+
+def format_type(of: MySqlType) -> str:
+    """The type as TiDB would write it."""
+    return "".join((of.kind.value, _size_text(of), _suffix_text(of)))
+
+
+def _size_text(of: MySqlType) -> str:
+    if of.elements is not None:
+        labels = ("'" + label.replace("\\", "\\\\").replace("'", "''") + "'" for label in of.elements)
+        return f"({','.join(labels)})"
+    if of.length is None:
+        return ""
+    return f"({of.length})" if of.scale is None else f"({of.length},{of.scale})"
+
+
+def _suffix_text(of: MySqlType) -> str:
+    unsigned = " UNSIGNED" if of.unsigned else ""
+    return unsigned + (f" CHARACTER SET {of.charset.upper()}" if of.charset else "")
+
+
+def binary_form(of: MySqlType) -> MySqlType:
+    """What a character type is in the character set `binary`; other types stay."""
+    kind = _BINARY_FORM.get(of.kind)
+    return of if kind is None else replace(of, kind=kind, charset=None)
+
+
+def bare(of: MySqlType) -> MySqlType:
+    """The type without what changes no value: the display width of integers and YEAR."""
+    shown_only = of.kind in INTEGER_BITS or of.kind is Kind.YEAR
+    return replace(of, length=None) if shown_only else of
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenType:
+    """A type as a column definition has it, with its collation and the attributes that SERIAL stands for."""
+
+    type: MySqlType
+    collation: str | None = None
+    serial: bool = False
+
+
+def read_type(cursor: Cursor) -> WrittenType:
+    """Read a type and its attributes (UNSIGNED, CHARACTER SET, COLLATE, ...) at the cursor."""
+    if cursor.accept("SERIAL"):
+        return WrittenType(MySqlType(Kind.BIGINT, unsigned=True), serial=True)
+    kind, implied = _read_kind(cursor)
+    base = replace(_read_size(cursor, MySqlType(kind)), **({"length": 1} if implied == "bool" else {}))
+    return _read_attributes(cursor, base)
+
+
+def _read_kind(cursor: Cursor) -> tuple[Kind, str]:
+    if cursor.accept_any("BOOL", "BOOLEAN"):
+        return Kind.TINYINT, "bool"
+    cursor.accept("NATIONAL")
+    kind = _ALIASES.get(cursor.peek().word)
+    if kind is None:
+        raise cursor.fault("a column type")
+    return _longer_spelling(cursor, cursor.take().word, kind), ""
+
+
+def _longer_spelling(cursor: Cursor, word: str, kind: Kind) -> Kind:
+    if word == "LONG":
+        if cursor.accept("VARBINARY"):
+            return Kind.MEDIUMBLOB
+        cursor.accept_any("VARCHAR", "VARCHARACTER") or cursor.accept_any("CHAR", "CHARACTER")
+        cursor.accept("VARYING")
+        return kind
+    if kind is Kind.CHAR and cursor.accept_any("VARYING", "VARCHAR", "VARCHARACTER"):
+        return Kind.VARCHAR
+    if word == "DOUBLE":
+        cursor.accept("PRECISION")
+    return kind
+
+
+def _read_size(cursor: Cursor, of: MySqlType) -> MySqlType:
+    if of.kind in _LABELLED and cursor.at_symbol("("):
+        return replace(of, elements=cursor.in_parentheses(lambda: _read_label(cursor)))
+    if of.kind is Kind.VECTOR and cursor.accept_symbol("<"):
+        cursor.expect("FLOAT")
+        cursor.expect_symbol(">")
+    if of.kind in _WITHOUT_LENGTH | _LABELLED or not cursor.at_symbol("("):
+        return of
+    numbers = cursor.in_parentheses(cursor.integer)
+    if len(numbers) > (2 if of.kind in _FRACTIONS else 1):
+        raise cursor.fault(f"the size of a {of.kind}")
+    return replace(of, length=numbers[0], scale=numbers[1] if len(numbers) > 1 else None)
+
+
+def _read_label(cursor: Cursor) -> str:
+    if cursor.peek().word.startswith("_"):
+        cursor.take()
+    token = cursor.peek()
+    if token.kind is TokenKind.HEX:
+        return bytes.fromhex(cursor.take().text).decode("utf-8", "replace")
+    # MySQL strips trailing spaces of labels when the table is made.
+    return cursor.string().rstrip(" ")
+
+
+def _read_attributes(cursor: Cursor, of: MySqlType) -> WrittenType:
+    written = WrittenType(of)
+    while (reader := _attribute_reader(cursor, of.kind)) is not None:
+        written = reader(cursor, written)
+    return replace(written, type=_settled(written))
+
+
+_Reader = Callable[[Cursor, WrittenType], WrittenType]
+
+
+def _attribute_reader(cursor: Cursor, kind: Kind) -> _Reader | None:
+    word = cursor.peek().word
+    if kind in _NUMERIC:
+        return _NUMERIC_ATTRIBUTES.get(word)
+    if word in ("CHAR", "CHARACTER") and cursor.peek(1).word != "SET":
+        return None
+    return _TEXT_ATTRIBUTES.get(word)
+
+
+def _unsigned(cursor: Cursor, written: WrittenType) -> WrittenType:
+    cursor.take()
+    return replace(written, type=replace(written.type, unsigned=True))
+
+
+def _ignored(cursor: Cursor, written: WrittenType) -> WrittenType:
+    cursor.take()
+    return written
+
+
+def _named_charset(name: str) -> _Reader:
+    def read(cursor: Cursor, written: WrittenType) -> WrittenType:
+        cursor.take()
+        return replace(written, type=replace(written.type, charset=name))
+
+    return read
+
+
+def _charset(cursor: Cursor, written: WrittenType) -> WrittenType:
+    return replace(written, type=replace(written.type, charset=read_charset(cursor)))
+
+
+def read_charset(cursor: Cursor) -> str:
+    """Read `CHARACTER SET [=] x`, `CHAR SET x` or `CHARSET x`: its name in lower case."""
+    if cursor.take().word != "CHARSET":
+        cursor.expect("SET")
+    cursor.accept_symbol("=")
+    return read_charset_name(cursor)
+
+
+def read_charset_name(cursor: Cursor) -> str:
+    """Read the name of a character set or collation, quoted in any way or not."""
+    token = cursor.peek()
+    return (cursor.string() if token.kind is TokenKind.STRING else cursor.identifier()).lower()
+
+
+def _collate(cursor: Cursor, written: WrittenType) -> WrittenType:
+    cursor.take()
+    cursor.accept_symbol("=")
+    return replace(written, collation=read_charset_name(cursor))
+
+
+_NUMERIC_ATTRIBUTES: Final[dict[str, _Reader]] = {"UNSIGNED": _unsigned, "ZEROFILL": _unsigned, "SIGNED": _ignored}
+_TEXT_ATTRIBUTES: Final[dict[str, _Reader]] = {
+    "CHARACTER": _charset,
+    "CHAR": _charset,
+    "CHARSET": _charset,
+    "COLLATE": _collate,
+    "BYTE": _named_charset("binary"),
+    "ASCII": _named_charset("latin1"),
+    "UNICODE": _named_charset("ucs2"),
+    "BINARY": _ignored,
+}
+
+
+def _settled(written: WrittenType) -> MySqlType:
+    of = written.type
+    if of.charset == "binary" or (written.collation == "binary" and of.charset is None):
+        of = binary_form(of)
+    if of.kind is Kind.FLOAT and of.length is not None and of.scale is None:
+        of = replace(of, kind=Kind.FLOAT if of.length <= _FLOAT_DIGITS_MAX else Kind.DOUBLE, length=None)
+    return _fitted(of)
+
+
+def _fitted(of: MySqlType) -> MySqlType:
+    kinds = _SIZED.get(of.kind) or _SIZED_BINARY.get(of.kind)
+    if kinds is None or of.length is None:
+        return of
+    each = 1 if of.kind is Kind.BLOB else BYTES_PER_CHARACTER.get(of.charset or "", 4)
+    size = of.length * each
+    place = sum(size > limit for limit in _SIZE_LIMITS)
+    return replace(of, kind=kinds[place], length=None)

@@ -1,0 +1,1 @@
+"""Where messages come from: buckets, Kafka, captured files."""

@@ -1,0 +1,314 @@
+"""A bucket or folder to read from, the same for a local folder, pyarrow's file systems and fsspec's.
+
+In goes a URI, TiCDC's own sink URIs included; out comes a `Root` that reads, lists and measures by POSIX paths
+relative to it. Names are raw: percent signs, spaces and quotes mean themselves. Nothing above the root can be reached,
+neither by `..` nor by a link. A Root may be pickled; it carries its URI and opens again. What is not there (any more)
+is NotYetError, since listings and reads are not one moment; a root that is missing or closed to us is SourceError. No
+message holds what stands behind the `?` or before the `@` of a URI.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, Final, TypeVar
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import pyarrow.fs as pafs
+
+from ticdc_assets.errors import NotYetError, SourceError
+
+REQUESTS_AT_ONCE: Final = 16
+"""Requests to a remote store under way together: each waits tens of milliseconds for its answer."""
+
+_COPY_BYTES: Final = 8 << 20
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_LOCAL_SCHEMES: Final = ("file", "local")
+_SCHEME_NAMES: Final = {"gcs": "gs", "azure": "abfs", "azblob": "abfs"}
+_AWS_CODE: Final = re.compile(r"AWS Error ([A-Z_]+)|HTTP (?:status|response code) ([0-9]{3})")
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in a folder; `outside` marks a link that leaves the root and is not followed."""
+
+    name: str
+    is_dir: bool
+    size: int
+    outside: bool = False
+
+
+class Root(ABC):
+    """Where a changefeed's objects lie. `name` is its URI as errors may show it, `remote` whether requests are slow."""
+
+    name: str
+    remote: bool
+
+    @abstractmethod
+    def read_bytes(self, path: str, limit: int | None = None) -> bytes:
+        """The whole object; one of more than `limit` bytes is refused before it is held."""
+
+    @abstractmethod
+    def list_dir(self, path: str) -> list[Entry]:
+        """What lies directly in a folder, by name."""
+
+    @abstractmethod
+    def sizes(self, paths: Sequence[str]) -> dict[str, int | None]:
+        """The size of each object in bytes, None where there is no such object."""
+
+    @abstractmethod
+    def local_path(self, path: str) -> Path | None:
+        """The object as a local file, None where it is not one."""
+
+    @abstractmethod
+    def fetch_to(self, path: str, target: Path) -> None:
+        """Copies the object to a local file, holding only a piece at a time."""
+
+    def map(self, work: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
+        """The results of `work` in the order of `items`, many at once where each one waits for the network."""
+        if not self.remote:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+            return list(pool.map(work, items))
+
+    def where(self, path: str) -> str:
+        """A position below this root as errors name it."""
+        return f"{self.name.rstrip('/')}/{path}"
+
+
+def open_root(uri: str) -> Root:
+    """The root that a folder's path or a URI names, checked to exist and to be a folder."""
+    root = _root(uri)
+    try:
+        root.list_dir("")
+    except NotYetError:
+        todo = "Check the URI, and that the changefeed has written something."
+        raise SourceError(root.name, "an existing folder or bucket", "nothing of that name", todo) from None
+    return root
+
+
+def _root(uri: str) -> Root:
+    parts = urlsplit(uri) if _SCHEME.match(uri) else None
+    if parts is None:
+        return LocalRoot(Path(uri).expanduser().resolve())
+    if parts.scheme.lower() in _LOCAL_SCHEMES:
+        if parts.netloc not in ("", "localhost"):
+            raise SourceError(_shown(parts), "a path on this machine", "a host name", "Write file:/// before the path.")
+        return LocalRoot(Path(unquote(parts.path)).resolve())
+    return RemoteRoot(uri)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRoot(Root):
+    """A folder of this machine. `base` is resolved."""
+
+    base: Path
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The folder's path."""
+        return str(self.base)
+
+    @property
+    def remote(self) -> bool:  # type: ignore[override]
+        """False."""
+        return False
+
+    def read_bytes(self, path: str, limit: int | None = None) -> bytes:
+        with self._faults(path), self._inside(path).open("rb") as stream:
+            return _bounded(stream.read(-1 if limit is None else limit + 1), limit, self.where(path))
+
+    def list_dir(self, path: str) -> list[Entry]:
+        with self._faults(path), os.scandir(self._inside(path)) as found:
+            entries = [self._entry(item) for item in found]
+        return sorted((e for e in entries if e is not None), key=lambda e: e.name)
+
+    def sizes(self, paths: Sequence[str]) -> dict[str, int | None]:
+        return {path: self._size(path) for path in paths}
+
+    def local_path(self, path: str) -> Path | None:
+        return self._inside(path)
+
+    def fetch_to(self, path: str, target: Path) -> None:
+        with self._faults(path):
+            shutil.copyfile(self._inside(path), target)
+
+    def _size(self, path: str) -> int | None:
+        try:
+            with self._faults(path):
+                status = self._inside(path).stat()
+        except NotYetError:
+            return None
+        return status.st_size if S_ISREG(status.st_mode) else None
+
+    def _entry(self, item: os.DirEntry[str]) -> Entry | None:
+        try:
+            if item.is_symlink() and not Path(item.path).resolve().is_relative_to(self.base):
+                return Entry(item.name, is_dir=False, size=0, outside=True)
+            return Entry(item.name, item.is_dir(), 0 if item.is_dir() else item.stat().st_size)
+        except FileNotFoundError:
+            return None
+
+    def _inside(self, path: str) -> Path:
+        target = self.base / _checked(path, self.name)
+        if target.resolve().is_relative_to(self.base):
+            return target
+        raise SourceError(self.where(path), "a path inside the root", "a link that leaves it", "Remove the link.")
+
+    @contextmanager
+    def _faults(self, path: str) -> Iterator[None]:
+        with _translated(self.where(path)):
+            yield
+
+
+class RemoteRoot(Root):
+    """A bucket, or a folder of one, through pyarrow's file systems or, for schemes they lack, fsspec's."""
+
+    remote = True
+
+    def __init__(self, uri: str) -> None:
+        parts = urlsplit(uri)
+        self._uri = uri
+        self.name = _shown(parts)
+        with _translated(self.name):
+            self._filesystem, self._base = _remote(uri, parts)
+
+    def __reduce__(self) -> tuple[type[RemoteRoot], tuple[str]]:
+        return RemoteRoot, (self._uri,)
+
+    def __repr__(self) -> str:
+        return f"RemoteRoot({self.name!r})"
+
+    def read_bytes(self, path: str, limit: int | None = None) -> bytes:
+        with _translated(self.where(path)), self._filesystem.open_input_stream(self._absolute(path)) as stream:
+            return _bounded(bytes(stream.read(None if limit is None else limit + 1)), limit, self.where(path))
+
+    def list_dir(self, path: str) -> list[Entry]:
+        folder = self._absolute(path)
+        with _translated(self.where(path)):
+            found = self._filesystem.get_file_info(pafs.FileSelector(folder, recursive=False))
+        entries = (
+            Entry(i.base_name, i.type == pafs.FileType.Directory, i.size or 0) for i in found if i.path != folder
+        )
+        return sorted((e for e in entries if e.name), key=lambda e: e.name)
+
+    def sizes(self, paths: Sequence[str]) -> dict[str, int | None]:
+        if not paths:
+            return {}
+        with _translated(self.name):
+            found = self._filesystem.get_file_info([self._absolute(path) for path in paths])
+        return {path: i.size if i.type == pafs.FileType.File else None for path, i in zip(paths, found, strict=True)}
+
+    def local_path(self, path: str) -> Path | None:
+        return None
+
+    def fetch_to(self, path: str, target: Path) -> None:
+        with (
+            _translated(self.where(path)),
+            self._filesystem.open_input_stream(self._absolute(path)) as source,
+            target.open("wb") as copy,
+        ):
+            shutil.copyfileobj(source, copy, _COPY_BYTES)
+
+    def _absolute(self, path: str) -> str:
+        return "/".join(part for part in (self._base, _checked(path, self.name)) if part)
+
+
+def _checked(path: str, root: str) -> str:
+    parts = path.split("/")
+    if path and ("" in parts or "." in parts or ".." in parts or "\0" in path):
+        todo = "Nothing outside the root is read: check where this path comes from."
+        raise SourceError(root, "a path inside the root", repr(path), todo)
+    return path
+
+
+def _bounded(data: bytes, limit: int | None, where: str) -> bytes:
+    if limit is None or len(data) <= limit:
+        return data
+    raise SourceError(where, f"at most {limit} bytes", "more", "This is not a file of TiCDC's: move it away.")
+
+
+@contextmanager
+def _translated(where: str) -> Iterator[None]:
+    """Turns what file systems raise into this project's errors, without texts that may hold signed URLs."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotYetError(where, "a file or folder", "none", "It is looked for again at the next run.") from None
+    except PermissionError:
+        todo = "Give this process the right to read and list there."
+        raise SourceError(where, "permission to read", "none", todo) from None
+    except ImportError as error:
+        found = f"no package {error.name}"
+        raise SourceError(where, "a file system for this scheme", found, f'Run "pip install {error.name}".') from None
+    except ValueError:
+        raise SourceError(where, "options that the store takes", "others", "Check the URI's parameters.") from None
+    except OSError as error:
+        code = _AWS_CODE.search(str(error))
+        found = (code[1] or code[2]) if code else error.strerror or type(error).__name__
+        raise SourceError(where, "an answer of the store", found, "Check the credentials and the network.") from None
+
+
+def _shown(parts: SplitResult) -> str:
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _remote(uri: str, parts: SplitResult) -> tuple[Any, str]:
+    """The file system and the root's path in it. TiCDC's sink URIs carry credentials and endpoints in their query."""
+    scheme = parts.scheme.lower()
+    scheme = _SCHEME_NAMES.get(scheme, scheme)
+    options = dict(parse_qsl(parts.query))
+    path = f"{parts.netloc.rpartition('@')[2]}{unquote(parts.path)}".strip("/")
+    s3 = _s3_options(options, parts) if scheme == "s3" else {}
+    if s3:
+        return pafs.S3FileSystem(**s3), path
+    if scheme == "abfs" and "account-name" in options:
+        return pafs.AzureFileSystem(**_azure_options(options)), path
+    plain = f"{scheme}://{parts.netloc}{parts.path}"
+    try:
+        filesystem, base = pafs.FileSystem.from_uri(plain)
+    except ValueError:  # pyarrow's ArrowInvalid: a scheme it does not know
+        return _fsspec(plain, _shown(parts))
+    return filesystem, base.strip("/")
+
+
+def _s3_options(options: dict[str, str], parts: SplitResult) -> dict[str, Any]:
+    """What the URI says under TiCDC's names or pyarrow's; empty where the environment is to decide."""
+    endpoint = options.get("endpoint") or options.get("endpoint_override") or ""
+    scheme, _, host = endpoint.rpartition("://")
+    chosen = {
+        "access_key": options.get("access-key") or (parts.username and unquote(parts.username)),
+        "secret_key": options.get("secret-access-key") or (parts.password and unquote(parts.password)),
+        "session_token": options.get("session-token"),
+        "region": options.get("region"),
+        "endpoint_override": host.rstrip("/"),
+        "scheme": scheme or options.get("scheme"),
+        "force_virtual_addressing": options.get("force-path-style") == "false",
+    }
+    return {name: value for name, value in chosen.items() if value}
+
+
+def _azure_options(options: dict[str, str]) -> dict[str, str]:
+    names = {"account-name": "account_name", "account-key": "account_key", "sas-token": "sas_token"}
+    return {ours: options[theirs] for theirs, ours in names.items() if theirs in options}
+
+
+def _fsspec(uri: str, shown: str) -> tuple[Any, str]:
+    try:
+        filesystem, base = importlib.import_module("fsspec.core").url_to_fs(uri)
+    except ValueError:
+        todo = "Use a folder, file://, s3://, gs:// or abfs://, or install the fsspec package for this scheme."
+        raise SourceError(shown, "a scheme that pyarrow or fsspec knows", "another", todo) from None
+    return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem)), str(base).strip("/")

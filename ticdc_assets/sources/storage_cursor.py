@@ -1,0 +1,351 @@
+"""How far a bucket has been consumed, and how that moves on: what a scan found goes in, the next cursor comes out.
+
+For each table folder the cursor holds the versions whose schema files were handed out and, for each data folder that
+can still get files, the last file that was wholly consumed, with its size. A file that was read only in part is not
+in it, so the next scan offers it again. Folders of older versions and of dates that are over are forgotten once
+everything in them is consumed: the cursor grows with tables, not with time or files. It does no I/O.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from ticdc_assets.errors import NotYetError, SourceError, TicdcAssetsError
+from ticdc_assets.protocols.storage_schema import SchemaFile
+from ticdc_assets.sources.storage_paths import DataFile, Layout
+
+CURSOR_FORMAT: Final = 1
+
+
+class ProblemKind(StrEnum):
+    """Whether a table is held until something comes by itself, or until somebody acts."""
+
+    WAITING = "waiting"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a table is held: the others go on. `table` is "" for a database's statements."""
+
+    kind: ProblemKind
+    schema: str
+    table: str
+    where: str
+    sentence: str
+
+    @classmethod
+    def of(cls, error: TicdcAssetsError, schema: str, table: str) -> Problem:
+        """What an error means for one table: it waits for what is not there yet, and stops at everything else."""
+        kind = ProblemKind.WAITING if isinstance(error, NotYetError) else ProblemKind.STOPPED
+        return cls(kind, schema, table, error.where, str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The last file of a folder up to which all are wholly consumed."""
+
+    number: int
+    size: int
+
+
+Place = tuple[str, str | None]
+"""A sequence of file numbers: a data folder below the version's, and the dispatcher where names have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionState:
+    """An open version folder. `over` names for each partition ("" for none) the newest date that is closed."""
+
+    done: Mapping[Place, Done] = field(default_factory=dict)
+    over: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table folder. Versions below `closed_below` are finished; `schemas` has those handed out from there on.
+
+    `renamed` holds the names of versions that had other names than the newest; only folders named by id have such.
+    """
+
+    schema: str
+    table: str
+    schemas: Mapping[int, tuple[str, ...]]
+    closed_below: int = 0
+    dropped: int | None = None
+    open: Mapping[int, VersionState] = field(default_factory=dict)
+    renamed: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+
+    def names(self, version: int) -> tuple[str, str]:
+        """Schema and table as the version's schema file had them."""
+        return self.renamed.get(version, (self.schema, self.table))
+
+
+@dataclass(frozen=True, slots=True)
+class FolderScan:
+    """What a scan found in one sequence of files: those after `done` up to `last`, without gaps."""
+
+    place: Place
+    partition: str
+    date: str
+    done: Done
+    last: int
+    files: tuple[DataFile, ...] = ()
+    skipped: Mapping[int, int] = field(default_factory=dict)
+
+    def after(self, consumed: Collection[str]) -> Done:
+        """The last file up to which everything is consumed, or left out because the user said so."""
+        by_number = {file.number: file for file in self.files}
+        done = self.done
+        for number in range(done.number + 1, self.last + 1):
+            file = by_number.get(number)
+            if file is None:
+                done = Done(number, self.skipped.get(number, 0))
+            elif file.path in consumed:
+                done = Done(number, file.size)
+            else:
+                break
+        return done
+
+    def is_complete(self, consumed: Collection[str]) -> bool:
+        """Whether nothing that was found is left to consume."""
+        return self.after(consumed).number >= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """What a scan found in one table folder. With `problems` it offers no files and the cursor does not move."""
+
+    folder: str
+    schema: str
+    table: str
+    schema_files: tuple[SchemaFile, ...] = ()
+    checksums: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    versions: Mapping[int, tuple[FolderScan, ...]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> Iterable[DataFile]:
+        """The files that are offered."""
+        return (file for folders in self.versions.values() for folder in folders for file in folder.files)
+
+    @property
+    def names(self) -> set[tuple[str, str]]:
+        """Every schema and table whose rows or statements were found here."""
+        files = {(file.schema, file.table) for file in self.data}
+        return {(self.schema, self.table)} | files | {(file.schema, file.table) for file in self.schema_files}
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What lies in the bucket after a cursor and belongs to `checkpoint_ts`, or may.
+
+    `checkpoint_ts` None means that TiCDC has published none yet, and nothing else was looked at. `schema_files` are in
+    the order of their versions, `data` in the order in which files are consumed; `notes` name what is not TiCDC's.
+    """
+
+    checkpoint_ts: int | None
+    layout: Layout
+    tables: tuple[TableScan, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def schema_files(self) -> tuple[SchemaFile, ...]:
+        """Schema files that no cursor has passed yet; those of held tables come again until they are free."""
+        files = (file for table in self.tables for file in table.schema_files)
+        return tuple(sorted(files, key=lambda file: (file.version, file.where)))
+
+    @property
+    def data(self) -> tuple[DataFile, ...]:
+        """Files to read: new ones, and those that an earlier run could only consume in part."""
+        return tuple(sorted((file for table in self.tables for file in table.data), key=lambda file: file.order))
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Why tables are held, in the order of their folders."""
+        return tuple(problem for table in self.tables for problem in table.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far every table folder is consumed. `layout` is the one it was made with."""
+
+    layout: str
+    tables: Mapping[str, TableState]
+
+    @classmethod
+    def empty(cls) -> Cursor:
+        """Nothing is consumed."""
+        return cls("", {})
+
+    def advance(
+        self, scan: Scan, fully_consumed: Iterable[DataFile], held: Collection[tuple[str, str]] = frozenset()
+    ) -> Cursor:
+        """The cursor after files of this scan were consumed to their last row.
+
+        Tables with problems and those `held` stay where they were: their files and schema files are offered again.
+        """
+        if scan.checkpoint_ts is None:
+            return self
+        consumed = {file.path for file in fully_consumed}
+        tables = dict(self.tables)
+        for found in scan.tables:
+            if found.problems or not found.names.isdisjoint(held):
+                continue
+            state = _advanced(tables.get(found.folder), found, consumed, scan.layout, scan.checkpoint_ts)
+            if state is not None:
+                tables[found.folder] = state
+        return Cursor(scan.layout.token, tables)
+
+    def to_json(self) -> str:
+        """The cursor as text."""
+        tables = {folder: _table_json(state) for folder, state in sorted(self.tables.items())}
+        whole = {"format": CURSOR_FORMAT, "layout": self.layout, "tables": tables}
+        return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Cursor:
+        """The cursor that `to_json` wrote."""
+        try:
+            whole = json.loads(text)
+            if whole["format"] != CURSOR_FORMAT:
+                raise _not_a_cursor(f"format {whole['format']!r}")
+            tables = {folder: _table_from_json(table) for folder, table in whole["tables"].items()}
+            return cls(str(whole["layout"]), tables)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise _not_a_cursor("another text") from None
+
+
+def _advanced(
+    before: TableState | None, scan: TableScan, consumed: Collection[str], layout: Layout, checkpoint_ts: int
+) -> TableState | None:
+    if before is None and not scan.checksums:
+        return None
+    state = before or TableState(scan.schema, scan.table, {})
+    opened = dict(state.open)
+    for version, folders in scan.versions.items():
+        opened[version] = _advanced_version(opened.get(version), folders, consumed, layout, checkpoint_ts)
+    finished = {v for v, folders in scan.versions.items() if all(f.is_complete(consumed) for f in folders)}
+    finished |= {version for version in opened if version not in scan.versions and version <= checkpoint_ts}
+    dropped = _dropped(state.dropped, scan)
+    closed_below = _closed_below(state.closed_below, opened, finished, dropped)
+    schemas = _kept_schemas(state.schemas, scan.checksums, closed_below)
+    return TableState(
+        schema=scan.schema,
+        table=scan.table,
+        schemas=schemas,
+        closed_below=closed_below,
+        dropped=dropped,
+        open={v: o for v, o in sorted(opened.items()) if v >= closed_below and (o.done or o.over)},
+        renamed=_renamed(state, scan, schemas),
+    )
+
+
+def _advanced_version(
+    before: VersionState | None,
+    folders: tuple[FolderScan, ...],
+    consumed: Collection[str],
+    layout: Layout,
+    checkpoint_ts: int,
+) -> VersionState:
+    state = before or VersionState()
+    done = dict(state.done) | {folder.place: folder.after(consumed) for folder in folders}
+    over = dict(state.over)
+    for partition in {folder.partition for folder in folders if folder.date}:
+        unfinished = {f.date for f in folders if f.partition == partition and not f.is_complete(consumed)}
+        dates = sorted({folder.date for folder in folders if folder.partition == partition})
+        for date in dates[:-1]:
+            if date in unfinished or not layout.date_is_over(date, checkpoint_ts):
+                break
+            over[partition] = date
+    kept = {p: d for p, d in sorted(done.items(), key=_by_place) if d.number and not _is_over(p, over)}
+    return VersionState(kept, over)
+
+
+def _is_over(place: Place, over: Mapping[str, str]) -> bool:
+    partition, _, date = place[0].rpartition("/")
+    return partition in over and date <= over[partition]
+
+
+def _by_place(item: tuple[Place, Done]) -> tuple[str, str]:
+    return item[0][0], item[0][1] or ""
+
+
+def _closed_below(before: int, opened: Mapping[int, VersionState], finished: set[int], dropped: int | None) -> int:
+    """The first version that can still get files.
+
+    A version is closed only by files of a newer one (or by DROP TABLE), never by a newer schema file alone: a
+    statement that changes nothing TiCDC looks at gets a schema file while rows go on into the folder before it.
+    """
+    newest = max((version for version, state in opened.items() if state.done or state.over), default=0)
+    end = max(newest, dropped or 0)
+    for version in sorted(opened):
+        if version >= end or version not in finished:
+            return max(before, min(version, end))
+    return max(before, end)
+
+
+def _dropped(before: int | None, scan: TableScan) -> int | None:
+    if not scan.schema_files:
+        return before
+    newest = max(scan.schema_files, key=lambda file: file.version)
+    return newest.version if newest.drops_table else None
+
+
+def _kept_schemas(
+    before: Mapping[int, tuple[str, ...]], found: Mapping[int, tuple[str, ...]], closed_below: int
+) -> dict[int, tuple[str, ...]]:
+    union = {v: tuple(sorted({*before.get(v, ()), *found.get(v, ())})) for v in sorted({*before, *found})}
+    newest = max(union, default=0)
+    return {version: sums for version, sums in union.items() if version >= closed_below or version == newest}
+
+
+def _renamed(state: TableState, scan: TableScan, kept: Collection[int]) -> dict[int, tuple[str, str]]:
+    names = {version: state.names(version) for version in state.schemas}
+    names |= {file.version: (file.schema, file.table) for file in scan.schema_files}
+    return {v: names[v] for v in sorted(names) if v in kept and names[v] != (scan.schema, scan.table)}
+
+
+def _table_json(state: TableState) -> dict[str, Any]:
+    whole = {
+        "names": [state.schema, state.table],
+        "schemas": {str(version): list(sums) for version, sums in state.schemas.items()},
+        "closed_below": state.closed_below,
+        "dropped": state.dropped,
+        "open": {str(version): _version_json(opened) for version, opened in state.open.items()},
+        "renamed": {str(version): list(names) for version, names in state.renamed.items()},
+    }
+    return {name: value for name, value in whole.items() if value}
+
+
+def _version_json(state: VersionState) -> dict[str, Any]:
+    done = [[folder, dispatcher, last.number, last.size] for (folder, dispatcher), last in state.done.items()]
+    return {"done": done} | ({"over": dict(state.over)} if state.over else {})
+
+
+def _table_from_json(whole: dict[str, Any]) -> TableState:
+    schema, table = whole["names"]
+    return TableState(
+        schema=schema,
+        table=table,
+        schemas={int(version): tuple(sums) for version, sums in whole.get("schemas", {}).items()},
+        closed_below=whole.get("closed_below", 0),
+        dropped=whole.get("dropped"),
+        open={int(version): _version_from_json(opened) for version, opened in whole.get("open", {}).items()},
+        renamed={int(version): (names[0], names[1]) for version, names in whole.get("renamed", {}).items()},
+    )
+
+
+def _version_from_json(whole: dict[str, Any]) -> VersionState:
+    done = {(folder, dispatcher): Done(number, size) for folder, dispatcher, number, size in whole["done"]}
+    return VersionState(done, dict(whole.get("over", {})))
+
+
+def _not_a_cursor(found: str) -> SourceError:
+    todo = "Start from the empty cursor: all files are read again, and rows that are already there are left out."
+    return SourceError("storage cursor", f"a cursor of format {CURSOR_FORMAT}", found, todo)

@@ -1,0 +1,180 @@
+"""Which folders of a bucket are tables: found by their schema files, whatever they are called.
+
+A walk from the root down to table folders, one listing a folder, never into the files' own folders. A folder is a
+table's (or a database's) where `meta/schema_<version>_<checksum>.json` lies in it, or `<version>/schema.json` as old
+clusters wrote it. Below a table folder another one may lie, since names may hold slashes, and any level may be all
+digits or be called `meta`. What fits nowhere is noted, and followed no deeper than names can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ticdc_assets.errors import NotYetError
+from ticdc_assets.sources.filesystem import Entry, Root
+from ticdc_assets.sources.storage_cursor import TableState
+from ticdc_assets.sources.storage_paths import (
+    META,
+    METADATA,
+    OLD_SCHEMA,
+    Layout,
+    below,
+    data_name,
+    index_dispatcher,
+    numeral,
+    schema_name,
+)
+
+FOLDER_DEPTH_MAX: Final = 8
+"""A name of 64 characters can hold more slashes than this; nobody's does, and a stray tree is not walked to its end."""
+
+NOTES_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder with schema files. `schemas` maps version and checksum to the file; `orphans` have rows and no schema."""
+
+    path: str
+    schemas: Mapping[tuple[int, str], str]
+    versions: frozenset[int] = frozenset()
+    orphans: frozenset[int] = frozenset()
+    outside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """All folders of a bucket, by path, and what was found beside them."""
+
+    folders: tuple[Folder, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Visit:
+    """A folder still to be looked at, and what came of it."""
+
+    path: str
+    depth: int
+    entries: list[Entry] | None = None
+    folder: Folder | None = None
+    children: list[_Visit] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find_folders(root: Root, layout: Layout, known: Mapping[str, TableState]) -> Folders:
+    """Every table and database folder below the root; `known` saves looking into versions that are finished."""
+    found: list[Folder] = []
+    notes: list[str] = []
+    level = [_Visit("", 0)]
+    while level:
+        visited = root.map(lambda visit: _visited(root, layout, known, visit), level)
+        found += [visit.folder for visit in visited if visit.folder is not None]
+        notes += [note for visit in visited for note in visit.notes]
+        level = [child for visit in visited for child in visit.children]
+    return Folders(tuple(sorted(found, key=lambda folder: folder.path)), tuple(sorted(notes)[:NOTES_MAX]))
+
+
+def listing(root: Root, path: str) -> list[Entry]:
+    """What lies in a folder; nothing where there is no such folder."""
+    try:
+        return root.list_dir(path)
+    except NotYetError:
+        return []
+
+
+def looks_like_data(root: Root, path: str, entries: list[Entry], levels: int = 2) -> bool:
+    """Whether rows lie in a folder or, by partition and date, below it."""
+    if any(data_name(e.name) and not e.is_dir for e in entries):
+        return True
+    folders = [e.name for e in entries if e.is_dir]
+    if META in folders and any(index_dispatcher(e.name)[0] for e in listing(root, f"{path}/{META}")):
+        return True
+    dated = [name for name in folders if name[:1].isdigit()]
+    return levels > 0 and any(
+        looks_like_data(root, f"{path}/{name}", listing(root, f"{path}/{name}"), levels - 1) for name in dated
+    )
+
+
+def _visited(root: Root, layout: Layout, known: Mapping[str, TableState], visit: _Visit) -> _Visit:
+    entries = listing(root, visit.path) if visit.entries is None else visit.entries
+    visit.notes += [f"{root.where(below(visit.path, e.name))}: a link that leaves the root" for e in entries if e.outside]
+    if visit.depth == 0:
+        visit.notes += [_foreign(root, e.name) for e in entries if not e.is_dir and not e.outside and e.name != METADATA]
+        visit.children = [_Visit(e.name, 1) for e in entries if e.is_dir]
+        return visit
+    folders = {e.name for e in entries if e.is_dir}
+    meta = listing(root, f"{visit.path}/{META}") if META in folders else []
+    schemas = {named: f"{META}/{e.name}" for e in meta if not e.is_dir and (named := schema_name(e.name))}
+    outside = tuple(e.name for e in entries if e.outside and (numeral(e.name) or e.name == META))
+    if any(e.is_dir for e in meta):
+        _go_down(root, visit, META, meta)
+    if visit.depth == 1 and not (layout.table_id_as_path and numeral(visit.path)):
+        _schema_folder(root, visit, folders, schemas, outside)
+    else:
+        _table_folder(root, visit, folders, schemas, outside, known.get(visit.path))
+    return visit
+
+
+def _schema_folder(
+    root: Root, visit: _Visit, folders: set[str], schemas: dict[tuple[int, str], str], outside: tuple[str, ...]
+) -> None:
+    """A schema's folder: everything in it but its own schema files is a table's, whatever its name."""
+    for name in sorted(folders - {META}):
+        _go_down(root, visit, name)
+    if schemas:
+        versions = frozenset(number for name in folders if (number := numeral(name)))
+        visit.folder = Folder(visit.path, schemas, versions, outside=outside)
+
+
+def _table_folder(
+    root: Root,
+    visit: _Visit,
+    folders: set[str],
+    schemas: dict[tuple[int, str], str],
+    outside: tuple[str, ...],
+    state: TableState | None,
+) -> None:
+    told = {version for version, _ in schemas} | set(state.schemas if state else ())
+    closed_below = state.closed_below if state else 0
+    versions = {number: name for name in folders if (number := numeral(name)) and number >= closed_below}
+    orphans = set()
+    for number, name in sorted(versions.items()):
+        if number in told and (number, OLD_SCHEMA) not in schemas:
+            continue
+        if not _is_version(root, visit, number, name, schemas):
+            orphans.add(number)
+    for name in sorted(folders - {META}):
+        if numeral(name) is None:
+            _go_down(root, visit, name)
+    if schemas or state or orphans or outside:
+        real = frozenset(number for number in versions if number in told or (number, OLD_SCHEMA) in schemas)
+        visit.folder = Folder(visit.path, schemas, real, frozenset(orphans), outside)
+
+
+def _is_version(root: Root, visit: _Visit, number: int, name: str, schemas: dict[tuple[int, str], str]) -> bool:
+    """Sorts out a folder of digits that no schema file announces; False where it holds rows that nobody can read."""
+    path = f"{visit.path}/{name}"
+    entries = listing(root, path)
+    if any(e.name == OLD_SCHEMA and not e.is_dir for e in entries):
+        schemas[number, OLD_SCHEMA] = f"{name}/{OLD_SCHEMA}"
+        return True
+    if looks_like_data(root, path, entries):
+        return False
+    if entries:
+        _go_down(root, visit, name, entries)
+    return True
+
+
+def _go_down(root: Root, visit: _Visit, name: str, entries: list[Entry] | None = None) -> None:
+    path = below(visit.path, name)
+    if visit.depth >= FOLDER_DEPTH_MAX or not name.isprintable():
+        visit.notes.append(_foreign(root, path))
+    else:
+        visit.children.append(_Visit(path, visit.depth + 1, entries))
+
+
+def _foreign(root: Root, path: str) -> str:
+    return f"{ascii(root.where(path))}: not a name that TiCDC writes"

@@ -1,0 +1,214 @@
+"""The Spark session, and how work reaches its workers.
+
+Nothing here starts a JVM at import. `session` builds one session a process and gives it back when asked again;
+`SparkWorkers` runs one picklable function over many payloads, one partition each.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import pyarrow as pa
+
+from ticdc_assets.errors import MachineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ticdc_assets.config import Config
+
+ICEBERG_PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+SQLITE_PACKAGE: Final = "org.xerial:sqlite-jdbc:3.54.1.0"
+JAVA_MAJOR_MIN: Final = 17
+
+Payload = TypeVar("Payload")
+Answer = TypeVar("Answer")
+
+
+class Workers(Protocol):
+    """Runs `work` over `payloads`, each on its own, and gives the answers in the order of the payloads."""
+
+    def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]: ...
+
+
+class LocalWorkers:
+    """Runs the work in this process, one payload after the other: for small inputs and for tests without Java."""
+
+    def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
+        return [work(payload) for payload in payloads]
+
+
+class SparkWorkers:
+    """Runs the work in Spark's Python workers, which need this package installed where they run."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
+        if not payloads:
+            return []
+        pickled = [pickle.dumps(payload) for payload in payloads]
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    answer = pickle.dumps(work(pickle.loads(pickled[number])))  # noqa: S301  our own bytes
+                    yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "answer": [answer]})
+
+        count = len(pickled)
+        frame = self._spark.range(0, count, 1, count).mapInArrow(run, "number long, answer binary")
+        rows = sorted(frame.collect(), key=lambda row: row["number"])
+        return [pickle.loads(row["answer"]) for row in rows]  # noqa: S301  our own bytes
+
+
+def require_java(environ: Mapping[str, str] | None = None) -> None:
+    """Raise MachineError, in one sentence, unless Java 17 or newer can be started."""
+    environ = os.environ if environ is None else environ
+    home = environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environ.get("PATH"))
+    install = "Install a Java runtime 17 or newer (Debian: apt-get install openjdk-17-jre-headless) and run again."
+    if java is None or (home and not Path(java).exists()):
+        raise MachineError("Java", f"version {JAVA_MAJOR_MIN} or newer, which Spark needs", "none", install)
+    major = _java_major(java)
+    if major is None or major < JAVA_MAJOR_MIN:
+        raise MachineError("Java", f"version {JAVA_MAJOR_MIN} or newer, which Spark needs", f"version {major}", install)
+
+
+def _java_major(java: str) -> int | None:
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(found.group(1)) if found else None
+
+
+_LOCK = threading.Lock()
+_SESSIONS: dict[int, tuple[dict[str, str], SparkSession]] = {}
+
+
+def session(config: Config) -> SparkSession:
+    """This process's Spark session, started on first use with the catalog of `config` and kept for later runs.
+
+    Raises MachineError without Java 17, and RuntimeError where a session with other settings is running already
+    (Spark would silently keep the old ones).
+    """
+    wanted = session_conf(config)
+    with _LOCK:
+        held = _SESSIONS.get(os.getpid())
+        if held is None:
+            held = _SESSIONS[os.getpid()] = (wanted, _start(wanted))
+        conf, spark = held
+        _add_catalog(spark, conf, wanted)
+        return spark
+
+
+def stop() -> None:
+    """Stop this process's session, if any."""
+    with _LOCK:
+        held = _SESSIONS.pop(os.getpid(), None)
+        if held is not None:
+            held[1].stop()
+
+
+def is_running() -> bool:
+    """Whether this process has started a session."""
+    return os.getpid() in _SESSIONS
+
+
+def _add_catalog(spark: SparkSession, running: dict[str, str], wanted: dict[str, str]) -> None:
+    # A catalog can join a running session as long as Spark has not resolved that name yet; anything else cannot change.
+    for key, value in wanted.items():
+        if running.get(key) == value:
+            continue
+        if not key.startswith("spark.sql.catalog.") or key in running:
+            raise RuntimeError(f"Spark is running already with another {key}; stop it first (ticdc_assets.spark.stop)")
+        spark.conf.set(key, value)
+        running[key] = value
+
+
+def _start(conf: dict[str, str]) -> SparkSession:
+    require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("ticdc_assets")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def session_conf(config: Config) -> dict[str, str]:
+    """Everything Spark is told, the user's `spark.conf` last."""
+    jars = [ICEBERG_PACKAGE, *([SQLITE_PACKAGE] if config.catalog.type == "sql" else [])]
+    extra = dict(config.spark.conf)
+    if "spark.jars.packages" in extra:
+        jars.append(extra.pop("spark.jars.packages"))
+    return {
+        "spark.master": config.spark.master,
+        "spark.jars.packages": ",".join(jars),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        **_LOCAL_CONF,
+        **catalog_conf(config),
+        **extra,
+    }
+
+
+_LOCAL_CONF: Final[dict[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.driver.memory": "2g",
+    "spark.log.structuredLogging.enabled": "false",
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|uri",
+}
+
+
+def catalog_conf(config: Config) -> dict[str, str]:
+    """Spark's settings for the catalog that pyiceberg opens from the same config."""
+    catalog = config.catalog
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    conf = {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": {"sql": "jdbc"}.get(catalog.type, catalog.type),
+        f"{prefix}.warehouse": _as_uri(catalog.warehouse),
+        f"{prefix}.cache-enabled": "false",  # else Spark reads stale tables until REFRESH TABLE
+    }
+    if catalog.type == "sql":
+        conf[f"{prefix}.uri"] = _jdbc_uri(catalog.uri)
+        conf[f"{prefix}.jdbc.schema-version"] = "V1"
+    elif catalog.uri:
+        conf[f"{prefix}.uri"] = catalog.uri
+    conf.update({f"{prefix}.{key}": str(value) for key, value in catalog.properties.items()})
+    return conf
+
+
+def _as_uri(warehouse: str) -> str:
+    return warehouse if "://" in warehouse else f"file://{Path(warehouse).absolute()}"
+
+
+def _jdbc_uri(uri: str) -> str:
+    # SQLAlchemy writes sqlite:////absolute, JDBC jdbc:sqlite:/absolute; a busy writer makes the other wait, not fail.
+    if uri.startswith("sqlite:///"):
+        return f"jdbc:sqlite:{uri.removeprefix('sqlite:///')}?busy_timeout=30000"
+    return uri if uri.startswith("jdbc:") else f"jdbc:{uri}"
+
+
+def quiet_exception(error: Any) -> str:
+    """The first line of a Spark error, without the Java stack."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

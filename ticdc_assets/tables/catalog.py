@@ -1,0 +1,57 @@
+"""The Iceberg catalog as pyiceberg opens it; Spark opens the same one (`spark.catalog_conf`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+
+from ticdc_assets.errors import SourceError
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import CatalogConfig
+
+Identifier = tuple[str, ...]
+
+
+def open_catalog(config: CatalogConfig) -> Catalog:
+    """The catalog of the config. Makes the folder of an embedded one; raises SourceError where it cannot be opened."""
+    properties = {"type": config.type, "uri": config.uri, **{k: str(v) for k, v in config.properties.items()}}
+    if config.type == "sql":
+        _make_folders(config)
+        properties["init_catalog_tables"] = "true"
+    properties["warehouse"] = (
+        config.warehouse if "://" in config.warehouse else f"file://{Path(config.warehouse).absolute()}"
+    )
+    try:
+        return load_catalog(config.name, **{k: v for k, v in properties.items() if v is not None})
+    except Exception as error:
+        raise SourceError(
+            f"catalog {config.name}",
+            "a catalog that can be opened",
+            type(error).__name__,
+            "Look at `catalog:` in the config: type, uri and warehouse.",
+        ) from error
+
+
+def _make_folders(config: CatalogConfig) -> None:
+    if config.uri and config.uri.startswith("sqlite:///"):
+        Path(config.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    if "://" not in config.warehouse:
+        Path(config.warehouse).mkdir(parents=True, exist_ok=True)
+
+
+def ensure_namespace(catalog: Catalog, namespace: Identifier) -> None:
+    """Make the namespace and all above it."""
+    for depth in range(1, len(namespace) + 1):
+        catalog.create_namespace_if_not_exists(namespace[:depth])
+
+
+def load_or_none(catalog: Catalog, identifier: Identifier) -> Table | None:
+    try:
+        return catalog.load_table(identifier)
+    except NoSuchTableError:
+        return None

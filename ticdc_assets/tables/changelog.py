@@ -1,0 +1,229 @@
+"""The changelog table: created, widened and appended to through pyiceberg, so that it needs no JVM.
+
+Data files are written by the workers with field ids; the driver only commits them. A commit names the snapshot it
+was planned on and is never retried blindly (`commit.retry.num-retries=0`): pyiceberg's own retry would publish the
+same rows twice when two runs race.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, TableAlreadyExistsError
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, Transaction
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import NestedField, StructType
+
+from ticdc_assets.changes import layout
+from ticdc_assets.changes.layout import LakeColumn
+from ticdc_assets.errors import StaleRunError
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.iceberg_types import arrow_of, iceberg_type
+from ticdc_assets.tables.progress import (
+    COLUMNS,
+    LINEAGE,
+    Progress,
+    columns_of,
+    columns_property,
+    progress_of,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+COMMIT_TRIES_MAX: Final = 5  # maintenance may commit between our look and our commit; more than this is a live race
+
+PROPERTIES: Final[dict[str, str]] = {
+    "format-version": "2",
+    "commit.retry.num-retries": "0",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A Parquet file that a worker wrote: its URI, size and footer."""
+
+    uri: str
+    size_bytes: int
+    footer: pq.FileMetaData
+
+
+def ensure(catalog: Catalog, identifier: Identifier, lineage_id: str, columns: Sequence[LakeColumn]) -> Table:
+    """The changelog of a lineage with at least `columns`; made or widened if need be, unchanged where it fits."""
+    table = load_or_none(catalog, identifier)
+    if table is None:
+        try:
+            table = _create(catalog, identifier, lineage_id, columns)
+        except TableAlreadyExistsError:
+            table = catalog.load_table(identifier)
+    return _widen(table, columns)
+
+
+def _create(catalog: Catalog, identifier: Identifier, lineage_id: str, columns: Sequence[LakeColumn]) -> Table:
+    ensure_namespace(catalog, identifier[:-1])
+    ids = itertools.count(1)
+    system = [NestedField(next(ids), name, iceberg_type(t, ids)) for name, t in layout.SYSTEM_COLUMNS]
+    before = NestedField(next(ids), layout.BEFORE, StructType(*_fields(columns, ids)))
+    schema = Schema(*system, before, *_fields(columns, ids))
+    time_id = schema.find_field(layout.COMMIT_TIME).field_id
+    spec = PartitionSpec(PartitionField(time_id, 1000, DayTransform(), "commit_day"))
+    properties = {**PROPERTIES, LINEAGE: lineage_id}
+    with catalog.create_table_transaction(identifier, schema, partition_spec=spec, properties=properties) as tx:
+        made = tx.table_metadata.schema()
+        tx.set_properties({COLUMNS: columns_property({c.uid: _ids_by_name(made, c.name) for c in columns})})
+    return catalog.load_table(identifier)
+
+
+def _fields(columns: Iterable[LakeColumn], ids: itertools.count[int]) -> list[NestedField]:
+    return [NestedField(next(ids), c.name, iceberg_type(c.type, ids), required=False) for c in columns]
+
+
+def _ids_by_name(schema: Schema, name: str) -> list[int]:
+    before = schema.find_field(layout.BEFORE).field_type
+    assert isinstance(before, StructType)
+    return [
+        next(f.field_id for f in schema.fields if f.name == name),
+        next(f.field_id for f in before.fields if f.name == name),
+    ]
+
+
+def _widen(table: Table, columns: Sequence[LakeColumn]) -> Table:
+    """Rename, promote and add columns until the table fits; one commit, nothing where it fits already."""
+    known = columns_of(table.properties)
+    before_ids = {uid: list(ids) for uid, ids in known.items()}
+    names = {f.field_id: (f.name, f.field_type) for f in _all_fields(table.schema())}
+    changed = [
+        c for c in columns
+        if c.uid not in known or names[known[c.uid][0]][0] != c.name or arrow_of(names[known[c.uid][0]][1]) != c.type
+    ]  # fmt: skip
+    if not changed:
+        return table
+    with table.transaction() as tx:
+        _rename_and_promote(tx, table, known, [c for c in changed if c.uid in known])
+        added = [c for c in changed if c.uid not in known]
+        if added:
+            with tx.update_schema() as update:
+                for column in added:
+                    ids = itertools.count(1)
+                    update.add_column((column.name,), iceberg_type(column.type, ids))
+                    update.add_column((layout.BEFORE, column.name), iceberg_type(column.type, ids))
+            made = tx.table_metadata.schema()
+            before_ids.update({c.uid: _ids_by_name(made, c.name) for c in added})
+        tx.set_properties({COLUMNS: columns_property(before_ids)})
+    return table.refresh()
+
+
+def _rename_and_promote(tx: Transaction, table: Table, known: dict[int, list[int]], columns: list[LakeColumn]) -> None:
+    if not columns:
+        return
+    schema = table.schema()
+    with tx.update_schema() as update:
+        for column in columns:
+            top_id, before_id = known[column.uid]
+            for path in ((schema.find_field(top_id).name,), (layout.BEFORE, schema.find_field(before_id).name)):
+                if arrow_of(schema.find_field(top_id).field_type) != column.type:
+                    update.update_column(path, field_type=iceberg_type(column.type, itertools.count(1)))
+                if path[-1] != column.name:
+                    update.rename_column(path, column.name)
+
+
+def _all_fields(schema: Schema) -> list[NestedField]:
+    before = schema.find_field(layout.BEFORE).field_type
+    assert isinstance(before, StructType)
+    return [*schema.fields, *before.fields]
+
+
+def write_schema(table: Table, uids: Sequence[int]) -> pa.Schema:
+    """The Arrow schema, with field ids, of a data file that holds the columns `uids` (source order)."""
+    schema = table.schema()
+    columns = columns_of(table.properties)
+    system = [_arrow_field(schema.find_field(name)) for name, _ in layout.SYSTEM_COLUMNS]
+    before = schema.find_field(layout.BEFORE)
+    struct = pa.struct([_arrow_field(schema.find_field(columns[uid][1])) for uid in uids])
+    tail = [_arrow_field(schema.find_field(columns[uid][0])) for uid in uids]
+    return pa.schema([*system, pa.field(layout.BEFORE, struct, metadata=_field_id(before.field_id)), *tail])
+
+
+def _arrow_field(field: NestedField) -> pa.Field:
+    arrow = arrow_of(field.field_type)
+    if pa.types.is_list(arrow):
+        element = pa.field("element", arrow.value_type, metadata=_field_id(field.field_type.element_id))
+        arrow = pa.list_(element)
+    return pa.field(field.name, arrow, nullable=not field.required, metadata=_field_id(field.field_id))
+
+
+def _field_id(field_id: int) -> dict[str, str]:
+    return {"PARQUET:field_id": str(field_id)}
+
+
+def publish(
+    table: Table, changefeed: str, files: Sequence[WrittenFile], parent: Progress, progress: Progress
+) -> Table:
+    """Append the files and the progress in one commit, on top of `parent` and of nothing else.
+
+    Raises StaleRunError where another run has published since this one planned; the files are then nobody's.
+    """
+    for _ in range(COMMIT_TRIES_MAX):
+        table = table.refresh()
+        found = progress_of(table)
+        if found.run_id == progress.run_id and found.watermark == progress.watermark:
+            return table  # our own commit had landed although it was reported lost
+        if found != parent:
+            raise stale(table, parent, found)
+        try:
+            with table.transaction() as tx:
+                summary = progress.summary(changefeed, parent)
+                with tx.update_snapshot(snapshot_properties=summary).fast_append() as append:
+                    for file in files:
+                        append.append_data_file(_data_file(table, file))
+            return table.refresh()
+        except (CommitFailedException, CommitStateUnknownException):
+            continue  # look again: what is there now decides
+    raise stale(table, parent, progress_of(table.refresh()))
+
+
+def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:
+    """The error of a run that was overtaken."""
+    return StaleRunError(
+        ".".join(table.name()),
+        f"watermark {parent.watermark}, which this run was planned from",
+        f"{found.watermark} by run {found.run_id or 'unknown'}",
+        "Another run published first and nothing was written twice; run again to go on from there.",
+    )
+
+
+def _data_file(table: Table, file: WrittenFile) -> DataFile:
+    schema, spec = table.schema(), table.spec()
+    statistics = data_file_statistics_from_parquet_metadata(
+        parquet_metadata=file.footer,
+        stats_columns=compute_statistics_plan(schema, table.properties),
+        parquet_column_mapping=parquet_path_to_id_mapping(schema),
+    )
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=file.uri,
+        file_format=FileFormat.PARQUET,
+        partition=statistics.partition(spec, schema),
+        file_size_in_bytes=file.size_bytes,
+        sort_order_id=None,
+        spec_id=spec.spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )

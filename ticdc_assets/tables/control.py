@@ -1,0 +1,230 @@
+"""The control tables of a changefeed: `watermarks`, `tables`, `schemas`, `quarantine`.
+
+`watermarks` is the record: a row with `complete` names the TSO at which all mirrors and changelogs can be read
+together, and their snapshots; a row without it is only the source cursor after the changelogs were published.
+All are read and written through pyiceberg, so that a look at them needs no JVM.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pydantic import TypeAdapter
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.expressions import EqualTo
+from pyiceberg.table import Table
+
+from ticdc_assets.errors import StaleRunError
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """One source table in a record: what it is called, where it lives, how far it is."""
+
+    lineage: str
+    schema: str
+    table: str
+    state: str
+    note: str
+    key: list[str]
+    watermark: int
+    mirror: list[str] | None
+    mirror_snapshot_id: int | None
+    changelog: list[str]
+    changelog_snapshot_id: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkRecord:
+    """One row of `watermarks`."""
+
+    recorded_at: datetime
+    run_id: str
+    tso: int
+    complete: bool
+    cursor: str
+    tables: tuple[TableRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedRecord:
+    """One row of `quarantine`: a record that could not be decoded, raw, with its position and the reason."""
+
+    recorded_at: datetime
+    run_id: str
+    schema: str
+    table: str
+    path: str
+    line: int
+    reason: str
+    raw: bytes
+
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_NAMES: Final = pa.list_(pa.field("element", pa.string()))
+_TABLE_FIELDS: Final = [
+    pa.field("lineage", pa.string()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
+    pa.field("state", pa.string()), pa.field("note", pa.string()), pa.field("key", _NAMES),
+    pa.field("watermark", pa.int64()), pa.field("mirror", _NAMES), pa.field("mirror_snapshot_id", pa.int64()),
+    pa.field("changelog", _NAMES), pa.field("changelog_snapshot_id", pa.int64()), pa.field("rows", pa.int64()),
+]  # fmt: skip
+_WATERMARKS: Final = pa.schema([
+    pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("tso", pa.int64()),
+    pa.field("complete", pa.bool_()), pa.field("cursor", pa.string()),
+    pa.field("tables", pa.list_(pa.field("element", pa.struct(_TABLE_FIELDS)))),
+])  # fmt: skip
+_SCHEMAS: Final = pa.schema([
+    pa.field("commit_ts", pa.int64()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
+    pa.field("query", pa.string()), pa.field("event", pa.string()), pa.field("where", pa.string()),
+])  # fmt: skip
+_QUARANTINE: Final = pa.schema([
+    pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("schema", pa.string()),
+    pa.field("table", pa.string()), pa.field("path", pa.string()), pa.field("line", pa.int64()),
+    pa.field("reason", pa.string()), pa.field("raw", pa.binary()),
+])  # fmt: skip
+_PROPERTIES: Final = {
+    "commit.retry.num-retries": "0",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+_DDL: Final = TypeAdapter(DdlEvent)
+
+
+class Control:
+    """The control tables of one changefeed in its namespace."""
+
+    def __init__(self, catalog: Catalog, namespace: Identifier) -> None:
+        self._catalog = catalog
+        self.namespace = namespace
+
+    # -- watermarks -----------------------------------------------------------------------------------------------
+
+    def newest(self, complete: bool | None = None) -> WatermarkRecord | None:
+        """The record with the largest TSO, the last written among equals; of one kind where `complete` is given."""
+        rows = self._watermarks(EqualTo("complete", complete) if complete is not None else None)
+        return max(rows, key=lambda r: (r.tso, r.recorded_at), default=None)
+
+    def at(self, tso: int) -> WatermarkRecord | None:
+        """The complete record with the largest TSO up to `tso`."""
+        rows = [r for r in self._watermarks(EqualTo("complete", True)) if r.tso <= tso]
+        return max(rows, key=lambda r: (r.tso, r.recorded_at), default=None)
+
+    def _watermarks(self, where: Any = None) -> list[WatermarkRecord]:
+        table = load_or_none(self._catalog, (*self.namespace, "watermarks"))
+        if table is None:
+            return []
+        scan = table.scan(row_filter=where) if where is not None else table.scan()
+        return [_watermark(row) for row in scan.to_arrow().to_pylist()]
+
+    def record(self, record: WatermarkRecord) -> None:
+        row = {**_shallow(record), "tables": [asdict(t) for t in record.tables]}
+        self._append("watermarks", _WATERMARKS, [row])
+
+    # -- schemas --------------------------------------------------------------------------------------------------
+
+    def ddl_events(self) -> list[DdlEvent]:
+        """Every statement and schema the stream has told so far, in the order they were kept."""
+        table = load_or_none(self._catalog, (*self.namespace, "schemas"))
+        if table is None:
+            return []
+        rows = table.scan(selected_fields=("event",)).to_arrow().column("event").to_pylist()
+        return [_DDL.validate_json(row) for row in rows]
+
+    def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
+        rows = [
+            {
+                "commit_ts": e.commit_ts,
+                "schema": e.schema,
+                "table": e.table,
+                "query": e.query,
+                "event": _DDL.dump_json(e).decode(),
+                "where": e.where,
+            }
+            for e in events
+        ]
+        self._append("schemas", _SCHEMAS, rows)
+
+    # -- quarantine -----------------------------------------------------------------------------------------------
+
+    def quarantine(self, records: Sequence[QuarantinedRecord]) -> None:
+        """Keep records that are not kept yet (a file is read again while it holds rows above the watermark)."""
+        kept = {(r.path, r.line) for r in self.quarantined()} if records else set()
+        self._append("quarantine", _QUARANTINE, [_shallow(r) for r in records if (r.path, r.line) not in kept])
+
+    def quarantined(self) -> list[QuarantinedRecord]:
+        table = load_or_none(self._catalog, (*self.namespace, "quarantine"))
+        if table is None:
+            return []
+        return [QuarantinedRecord(**row) for row in table.scan().to_arrow().to_pylist()]
+
+    # -- tables ---------------------------------------------------------------------------------------------------
+
+    def keep_tables(self, records: Sequence[TableRecord]) -> None:
+        """Replace `tables`, the map from source names to lake identifiers, where it changed."""
+        fields_kept = ("lineage", "schema", "table", "state", "note", "key", "mirror", "changelog")
+        schema = pa.schema([f for f in _TABLE_FIELDS if f.name in fields_kept])
+        rows = [{name: getattr(r, name) for name in fields_kept} for r in records]
+        wanted = pa.Table.from_pylist(rows, schema=schema)
+        table = self._ensure("tables", schema)
+        if sorted(table.scan().to_arrow().to_pylist(), key=str) != sorted(rows, key=str):
+            _committed(table, lambda fresh: fresh.overwrite(wanted))
+
+    # -- all ------------------------------------------------------------------------------------------------------
+
+    def _append(self, name: str, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
+        if rows:
+            data = pa.Table.from_pylist(rows, schema=schema)
+            _committed(self._ensure(name, schema), lambda fresh: fresh.append(data))
+
+    def _ensure(self, name: str, schema: pa.Schema) -> Table:
+        identifier = (*self.namespace, name)
+        table = load_or_none(self._catalog, identifier)
+        if table is None:
+            ensure_namespace(self._catalog, self.namespace)
+            try:
+                table = self._catalog.create_table(identifier, schema, properties=_PROPERTIES)
+            except TableAlreadyExistsError:
+                table = self._catalog.load_table(identifier)
+        return table
+
+
+def _committed(table: Table, write: Any, tries: int = 5) -> None:
+    """Control rows carry their own identity (run, TSO, position), so a lost race may be tried again."""
+    for attempt in range(tries):
+        try:
+            write(table.refresh())
+            return
+        except CommitFailedException as error:
+            if attempt == tries - 1:
+                raise StaleRunError(
+                    ".".join(table.name()),
+                    "to commit within a few tries",
+                    "other writers each time",
+                    "Look for other processes that write this changefeed, then run again.",
+                ) from error
+            time.sleep(0.05 * 2**attempt)
+
+
+def _shallow(record: Any) -> dict[str, Any]:
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+def _watermark(row: dict[str, Any]) -> WatermarkRecord:
+    tables = tuple(TableRecord(**table) for table in row.pop("tables") or ())
+    return WatermarkRecord(**row, tables=tables)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+

@@ -1,0 +1,210 @@
+"""Iceberg's own Java API, reached through the running Spark session.
+
+pyiceberg cannot write format 3, so what changes a mirror outside of SQL goes this way: making and evolving tables,
+and publishing a branch. A branch is how rows get published at most once: they are written on a branch that starts
+at the snapshot the run was planned from, and main moves there only by fast-forward, which fails if main has moved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from ticdc_assets.changes.layout import LakeColumn
+from ticdc_assets.errors import StaleRunError
+from ticdc_assets.tables.catalog import Identifier
+from ticdc_assets.tables.iceberg_types import can_identify, type_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class JvmCatalog:
+    """The catalog as Spark's JVM holds it."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self.spark = spark
+        self.name = name
+        self._jvm = spark.sparkContext._jvm  # noqa: SLF001  the only way to Iceberg's Java API
+        self._iceberg = self._jvm.org.apache.iceberg
+        self._catalog = self._iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, name)  # noqa: SLF001
+
+    def create(
+        self,
+        identifier: Identifier,
+        columns: Sequence[LakeColumn],
+        key: Sequence[str],
+        location: str,
+        properties: Mapping[str, str],
+        partitioning: Sequence[tuple[str, str]] = (),
+    ) -> JvmTable:
+        """Make a table with field ids 1..n in the order of `columns`, and one empty snapshot to branch from."""
+        schema = self._iceberg.SchemaParser.fromJson(json.dumps(_schema_json(columns, key)))
+        spec = self._iceberg.PartitionSpec.builderFor(schema)
+        for transform, column in partitioning:
+            spec = _partition(spec, transform, column)
+        builder = self._catalog.buildTable(self._identifier(identifier), schema).withLocation(location)
+        table = JvmTable(self, builder.withPartitionSpec(spec.build()).withProperties(self._map(properties)).create())
+        table.append_nothing({})
+        return table
+
+    def load(self, identifier: Identifier) -> JvmTable:
+        return JvmTable(self, self._catalog.loadTable(self._identifier(identifier)))
+
+    def _identifier(self, identifier: Identifier) -> Any:
+        gateway = self.spark.sparkContext._gateway  # noqa: SLF001
+        levels = gateway.new_array(self._jvm.java.lang.String, len(identifier) - 1)
+        for number, level in enumerate(identifier[:-1]):
+            levels[number] = level
+        namespace = self._iceberg.catalog.Namespace.of(levels)
+        return self._iceberg.catalog.TableIdentifier.of(namespace, identifier[-1])
+
+    def _map(self, values: Mapping[str, str]) -> Any:
+        java = self._jvm.java.util.HashMap()
+        for key, value in values.items():
+            java.put(key, value)
+        return java
+
+    def type_from_json(self, text: str) -> Any:
+        """An Iceberg type from its JSON form, by way of a schema of one field."""
+        schema = {"type": "struct", "schema-id": 0, "fields": [
+            {"id": 1, "name": "x", "required": False, "type": json.loads(text)}
+        ]}  # fmt: skip
+        return self._iceberg.SchemaParser.fromJson(json.dumps(schema)).findType("x")
+
+
+class JvmTable:
+    """One table. Each method is one commit."""
+
+    def __init__(self, catalog: JvmCatalog, table: Any) -> None:
+        self._catalog = catalog
+        self.java = table
+
+    def append_nothing(self, summary: Mapping[str, str], branch: str = "main") -> None:
+        """A snapshot without files that carries `summary`."""
+        append = self.java.newAppend().toBranch(branch)
+        for key, value in summary.items():
+            append = append.set(key, value)
+        append.commit()
+
+    @property
+    def current_snapshot_id(self) -> int:
+        self.java.refresh()
+        return int(self.java.currentSnapshot().snapshotId())
+
+    def branch_snapshot_id(self, branch: str) -> int:
+        self.java.refresh()
+        return int(self.java.refs().get(branch).snapshotId())
+
+    def field_ids(self) -> dict[str, int]:
+        return {field.name(): int(field.fieldId()) for field in self.java.schema().columns()}
+
+    def start_branch(self, branch: str, snapshot_id: int) -> None:
+        """Start a branch at a snapshot; one left behind by a killed run of the same name starts anew."""
+        manage = self.java.manageSnapshots()
+        if self.java.refs().containsKey(branch):
+            manage = manage.removeBranch(branch)
+        manage.createBranch(branch, snapshot_id).commit()
+
+    def drop_branch(self, branch: str) -> None:
+        self.java.refresh()
+        if self.java.refs().containsKey(branch):
+            self.java.manageSnapshots().removeBranch(branch).commit()
+
+    def publish_branch(self, branch: str) -> None:
+        """Move main to the branch and remove it. Raises StaleRunError where main has moved since it began."""
+        self.java.refresh()
+        try:
+            self.java.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
+        except Py4JJavaError as error:
+            raise StaleRunError(
+                str(self.java.name()),
+                "the snapshot this run was planned from",
+                error.java_exception.getClass().getSimpleName(),
+                "Another run published first and nothing was written twice; run again to go on from there.",
+            ) from error
+
+    def evolve(self, steps: Sequence[SchemaStep], properties: Mapping[str, str]) -> None:
+        """All steps, in order, and the properties in one commit."""
+        transaction = self.java.newTransaction()
+        for step in steps:
+            step(transaction, self._catalog)
+        update = transaction.updateProperties()
+        for key, value in properties.items():
+            update = update.set(key, value)
+        update.commit()
+        transaction.commitTransaction()
+
+
+class SchemaStep:
+    """One `updateSchema` inside a transaction; steps that give a name free come before those that take it."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def add(self, column: LakeColumn) -> None:
+        self._calls.append(("add", (column.name, type_json(column.type))))
+
+    def rename(self, old: str, new: str) -> None:
+        self._calls.append(("renameColumn", (old, new)))
+
+    def retype(self, name: str, column: LakeColumn) -> None:
+        self._calls.append(("retype", (name, type_json(column.type))))
+
+    def delete(self, name: str) -> None:
+        self._calls.append(("deleteColumn", (name,)))
+
+    def require(self, name: str) -> None:
+        self._calls.append(("requireColumn", (name,)))
+
+    def relax(self, name: str) -> None:
+        self._calls.append(("makeColumnOptional", (name,)))
+
+    def move_first(self, name: str) -> None:
+        self._calls.append(("moveFirst", (name,)))
+
+    def move_after(self, name: str, before: str) -> None:
+        self._calls.append(("moveAfter", (name, before)))
+
+    def identify_by(self, names: Sequence[str]) -> None:
+        self._calls.append(("identify", (tuple(names),)))
+
+    def __call__(self, transaction: Any, catalog: JvmCatalog) -> None:
+        update = transaction.updateSchema().allowIncompatibleChanges()
+        for method, arguments in self._calls:
+            if method == "add":
+                update = update.addColumn(None, arguments[0], catalog.type_from_json(arguments[1]))
+            elif method == "retype":
+                update = update.updateColumn(arguments[0], catalog.type_from_json(arguments[1]).asPrimitiveType())
+            elif method == "identify":
+                names = catalog.spark.sparkContext._jvm.java.util.HashSet()  # noqa: SLF001
+                for name in arguments[0]:
+                    names.add(name)
+                update = update.setIdentifierFields(names)
+            else:
+                update = getattr(update, method)(*arguments)
+        update.commit()
+
+
+def _schema_json(columns: Sequence[LakeColumn], key: Sequence[str]) -> dict[str, Any]:
+    fields = [
+        {"id": number, "name": c.name, "required": c.required, "type": json.loads(type_json(c.type, 100_000 + number))}
+        for number, c in enumerate(columns, start=1)
+    ]
+    identifier = [n for n, c in enumerate(columns, start=1) if c.name in key and can_identify(c.type)]
+    return {"type": "struct", "schema-id": 0, "identifier-field-ids": identifier, "fields": fields}
+
+
+def _partition(spec: Any, transform: str, column: str) -> Any:
+    name, _, argument = transform.partition("(")
+    if name == "bucket":
+        return spec.bucket(column, int(argument.rstrip(")")))
+    if name == "truncate":
+        return spec.truncate(column, int(argument.rstrip(")")))
+    return getattr(spec, name)(column)

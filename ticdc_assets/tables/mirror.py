@@ -1,0 +1,338 @@
+"""The mirror: the current rows of a source table, brought up to its changelog segment by segment.
+
+Between two statements that touch a table its changes are one segment. For each segment: the statement's effect on
+rows that exist, then the newest change of every key. Every step can be repeated, so a killed run is just run again:
+rows are published by moving `main` to a branch that began where the run was planned from, and `ticdc.version` moves
+on only after a statement's effects are in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from ticdc_assets.changes import layout
+from ticdc_assets.changes.layout import LakeColumn, mirror_columns
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, TruncateRows
+from ticdc_assets.schema.history import Lineage, Version
+from ticdc_assets.tables import mirror_sql
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.iceberg_jvm import JvmCatalog, JvmTable, SchemaStep
+from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
+from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
+from ticdc_assets.tables.names import quote, quote_path
+from ticdc_assets.tables.progress import (
+    COLUMNS,
+    LINEAGE,
+    VERSION,
+    Progress,
+    columns_of,
+    columns_property,
+    progress_of,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+BRANCH: Final = "ticdc_run"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorOptions:
+    """What a user may choose of a mirror: Iceberg format and partitioning as (transform, column) pairs."""
+
+    format_version: int = 3
+    partitioning: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return {
+            "format-version": str(self.format_version),
+            "write.merge.mode": "merge-on-read",
+            "write.delete.mode": "merge-on-read",
+            "write.update.mode": "copy-on-write",
+            "write.parquet.compression-codec": "zstd",
+            "commit.retry.num-retries": "0",
+            "write.metadata.delete-after-commit.enabled": "true",
+            "write.metadata.previous-versions-max": "20",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Changes of one version still to be merged: positions in `(low, high]`; `watermark` holds once they are in."""
+
+    version: Version
+    low: int
+    high: int
+    watermark: int
+    has_rows: bool
+
+
+class MirrorWriter:
+    """Brings one lineage's mirror up to date. One object a lineage and run."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        jvm: JvmCatalog,
+        identifier: Identifier,
+        changefeed: str,
+        run_id: str,
+        options: MirrorOptions,
+    ) -> None:
+        self._catalog = catalog
+        self._jvm = jvm
+        self._identifier = identifier
+        self._changefeed = changefeed
+        self._run_id = run_id
+        self._options = options
+        self._branch = f"{BRANCH}_{run_id.replace('-', '')}"
+
+    def catch_up(self, lineage: Lineage, location: str, changelog: Table, segments: Sequence[Segment]) -> None:
+        """Apply the segments in order. Raises StaleRunError when overtaken and SchemaError where a statement's effect
+        on rows cannot be computed; segments before it are then published."""
+        table = self._ensure(lineage, location)
+        for segment in segments:
+            table = self._enter_version(table, lineage, segment.version)
+            if segment.has_rows:
+                table = self._merge(table, changelog, segment)
+
+    # -- the table ------------------------------------------------------------------------------------------------
+
+    def _ensure(self, lineage: Lineage, location: str) -> Table:
+        table = load_or_none(self._catalog, self._identifier)
+        if table is not None:
+            return table
+        first = next(version for version in lineage.versions if version.table.key)
+        columns = (*_columns(first), _COMMIT_TS)
+        ensure_namespace(self._catalog, self._identifier[:-1])
+        ids = {c.uid: [number] for number, c in enumerate(columns, start=1) if c is not _COMMIT_TS}
+        properties = {
+            **self._options.properties,
+            LINEAGE: lineage.id,
+            COLUMNS: columns_property(ids),
+            VERSION: str(first.from_ts),
+        }
+        key = [layout.lake_name(name) for name in first.table.key]
+        self._jvm.create(self._identifier, columns, key, location, properties, self._options.partitioning)
+        return self._catalog.load_table(self._identifier)
+
+    # -- statements -----------------------------------------------------------------------------------------------
+
+    def _enter_version(self, table: Table, lineage: Lineage, version: Version) -> Table:
+        """Apply the statements between the version the mirror has and `version`, effects on rows included."""
+        applied = int(table.properties[VERSION])
+        for following in lineage.versions:
+            if applied < following.from_ts <= version.from_ts:
+                table = self._apply(table, following)
+        return table
+
+    def _apply(self, table: Table, version: Version) -> Table:
+        wanted = _columns(version)
+        known = columns_of(table.properties)
+        converts = {e.new_uid: e for e in version.effects if isinstance(e, ConvertColumn)}
+        known = self._add_and_rename(table, wanted, known, version, converts)
+        table = table.refresh()
+        self._change_rows(table, version, known, converts)
+        self._finish(table.refresh(), wanted, known, version)
+        return table.refresh()
+
+    def _add_and_rename(
+        self,
+        table: Table,
+        wanted: Sequence[LakeColumn],
+        known: dict[int, list[int]],
+        version: Version,
+        converts: dict[int, ConvertColumn],
+    ) -> dict[int, list[int]]:
+        """Give every wanted column a place; columns that go stay until their values are used."""
+        names = {f.field_id: f.name for f in table.schema().fields}
+        types = {f.field_id: arrow_of(f.field_type) for f in table.schema().fields}
+        kept = {c.uid for c in wanted}
+        free, take, add = SchemaStep(), SchemaStep(), SchemaStep()
+        for uid, ids in known.items():
+            if uid not in kept and not names[ids[0]].endswith(_leaving(version)):
+                self._relax(free, table, ids[0])
+                free.rename(names[ids[0]], names[ids[0]] + _leaving(version))
+        for column in (c for c in wanted if c.uid in known):
+            self._rename(column, names[known[column.uid][0]], types[known[column.uid][0]], free, take)
+        added = [c for c in wanted if c.uid not in known]
+        for column in added:
+            add.add(column)
+        steps = [step for step in (free, take, add) if step]
+        if steps:
+            jvm = self._jvm.load(self._identifier)
+            first_id = int(table.metadata.last_column_id) + 1
+            for column in added:
+                known[column.uid] = [first_id]
+                first_id += 2 if pa.types.is_list(column.type) else 1
+            jvm.evolve(steps, {COLUMNS: columns_property(known)})
+            made = jvm.field_ids()
+            assert all(made[c.name] == known[c.uid][0] for c in added), "Iceberg gave other field ids than planned"
+        return known
+
+    @staticmethod
+    def _relax(step: SchemaStep, table: Table, field_id: int) -> None:
+        if table.schema().find_field(field_id).required:
+            step.relax(table.schema().find_field(field_id).name)
+
+    @staticmethod
+    def _rename(column: LakeColumn, name: str, arrow: pa.DataType, free: SchemaStep, take: SchemaStep) -> None:
+        if arrow != column.type:
+            free.retype(name, column)
+        if name != column.name:
+            # By way of a name nobody has, so that two columns may swap theirs.
+            free.rename(name, f"{column.name}__moving")
+            take.rename(f"{column.name}__moving", column.name)
+
+    def _change_rows(
+        self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]
+    ) -> None:
+        statements = list(self._row_statements(table, version, known, converts))
+        if not statements or not live_rows(table):
+            return
+        progress = progress_of(table)
+        published = Progress(max(progress.watermark, version.from_ts), progress.position, self._run_id)
+        self._on_branch(table, progress, published, statements)
+
+    def _row_statements(
+        self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]
+    ) -> list[str]:
+        target = self._target()
+        names = {f.field_id: f.name for f in table.schema().fields}
+        assignments: dict[str, str] = {}
+        statements = []
+        for effect in version.effects:
+            if isinstance(effect, TruncateRows):
+                statements.append(f"DELETE FROM {target}")
+            elif isinstance(effect, DeletePartitions):
+                statements.append(f"DELETE FROM {target} WHERE {delete_condition(effect, version.table)}")
+            elif isinstance(effect, FillColumn):
+                value = fill_literal(effect, version)
+                if value is not None and effect.uid in known:
+                    assignments[names[known[effect.uid][0]]] = value
+        for uid, effect in converts.items():
+            old, new = arrow_type(effect.old_type), arrow_type(effect.new_type)
+            expression = mirror_sql.conversion(names[known[effect.old_uid][0]], old, new)
+            if expression is None:
+                raise _no_conversion(version, effect)
+            assignments[names[known[uid][0]]] = expression
+        if assignments:
+            statements.append(mirror_sql.update(target, assignments))
+        return statements
+
+    def _finish(
+        self, table: Table, wanted: Sequence[LakeColumn], known: dict[int, list[int]], version: Version
+    ) -> None:
+        """Drop what left, order and require columns, and move the version on: one commit."""
+        names = {f.field_id: f.name for f in table.schema().fields}
+        kept = {c.uid for c in wanted}
+        drop, arrange = SchemaStep(), SchemaStep()
+        key = [layout.lake_name(name) for name in version.table.key]
+        old_key = list(table.schema().identifier_field_names())
+        new_key = [c.name for c in wanted if c.name in key and can_identify(c.type)]
+        if sorted(old_key) != sorted(new_key) and key:
+            for column in wanted:
+                if column.name in key and not table.schema().find_field(column.name).required:
+                    drop.require(column.name)
+            drop.identify_by(new_key)
+        for uid, ids in known.items():
+            if uid not in kept:
+                drop.delete(names[ids[0]])
+        current = [names[i] for i in names if names[i] in {c.name for c in wanted}]
+        if current != [c.name for c in wanted]:
+            _in_order(arrange, [c.name for c in wanted])
+        remaining = {uid: ids for uid, ids in known.items() if uid in kept}
+        steps = [step for step in (drop, arrange) if step]
+        properties = {COLUMNS: columns_property(remaining), VERSION: str(version.from_ts)}
+        self._jvm.load(self._identifier).evolve(steps, properties)
+
+    # -- rows -----------------------------------------------------------------------------------------------------
+
+    def _merge(self, table: Table, changelog: Table, segment: Segment) -> Table:
+        columns = _columns(segment.version)
+        key = [layout.lake_name(name) for name in segment.version.table.key]
+        places = columns_of(changelog.properties)
+        names = {changelog.schema().find_field(places[c.uid][0]).name: c for c in columns}
+        by_arrival = segment.high != segment.watermark
+        rows = mirror_sql.interval(segment.low, segment.high, by_arrival, segment.version.from_ts)
+        source = mirror_sql.newest_per_key(self._quoted(changelog.name()), rows, names, key)
+        if live_rows(table):
+            statement = mirror_sql.merge(self._target(), source, columns, key)
+        else:
+            statement = mirror_sql.insert(self._target(), source, columns)
+        parent = progress_of(table)
+        position = segment.high if by_arrival else parent.position
+        self._on_branch(table, parent, Progress(segment.watermark, position, self._run_id), [statement])
+        return table.refresh()
+
+    def _on_branch(self, table: Table, parent: Progress, progress: Progress, statements: Sequence[str]) -> None:
+        """Run the statements on a branch of the snapshot `table` was loaded at, then move main there."""
+        jvm = self._jvm.load(self._identifier)
+        begin = table.current_snapshot()
+        assert begin is not None
+        jvm.start_branch(self._branch, begin.snapshot_id)
+        summary = progress.summary(self._changefeed, parent)
+        try:
+            for statement in statements:
+                self._execute(statement, summary)
+            if jvm.branch_snapshot_id(self._branch) == begin.snapshot_id:
+                jvm.append_nothing(summary, self._branch)
+            jvm.publish_branch(self._branch)
+        finally:
+            jvm.drop_branch(self._branch)
+
+    def _execute(self, statement: str, summary: dict[str, str]) -> None:
+        # The summary goes by session conf, the only way that reaches MERGE; a session of its own keeps threads apart.
+        spark = self._jvm.spark.newSession()
+        for key, value in summary.items():
+            spark.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
+        spark.sql(statement)
+
+    def _target(self) -> str:
+        return f"{self._quoted(self._identifier)}.{quote(f'branch_{self._branch}')}"
+
+    def _quoted(self, identifier: Identifier) -> str:
+        return quote_path((self._jvm.name, *identifier))
+
+
+_COMMIT_TS: Final = LakeColumn(0, layout.COMMIT_TS, pa.int64())
+
+
+def _columns(version: Version) -> tuple[LakeColumn, ...]:
+    return mirror_columns(version.table.stored_columns, version.table.key)
+
+
+def _leaving(version: Version) -> str:
+    return f"__v{version.from_ts}"
+
+
+def _in_order(step: SchemaStep, names: Sequence[str]) -> None:
+    step.move_first(names[0])
+    for before, name in zip(names, names[1:], strict=False):
+        step.move_after(name, before)
+
+
+def live_rows(table: Table) -> int:
+    """How many rows the current snapshot shows, from its summary alone."""
+    snapshot = table.current_snapshot()
+    if snapshot is None or snapshot.summary is None:
+        return 0
+    summary = snapshot.summary.additional_properties
+    return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+
+
+def _no_conversion(version: Version, effect: ConvertColumn) -> SchemaError:
+    return SchemaError(
+        f"{version.table.schema}.{version.table.name}, column {effect.name}",
+        f"a change of type that this project can redo on existing rows at {version.from_ts}",
+        f"{effect.old_type.kind} to {effect.new_type.kind}",
+        "TiCDC sends no rows for it: load this table anew (drop its mirror and changelog, start a new changefeed).",
+    )

@@ -1,0 +1,142 @@
+"""The SQL that changes a mirror: newest change per key, merge, fills, conversions, partition deletes.
+
+Every identifier goes through `names.quote`, every value through `literal`; nothing else is put into a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from ticdc_assets.changes import layout
+from ticdc_assets.changes.layout import LakeColumn
+from ticdc_assets.tables.names import quote
+
+
+def spark_type(arrow: pa.DataType) -> str:
+    """The Spark SQL name of a type."""
+    if pa.types.is_decimal(arrow):
+        return f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_list(arrow):
+        return f"array<{spark_type(arrow.value_type)}>"
+    return _SPARK_TYPES[arrow]
+
+
+_SPARK_TYPES: dict[pa.DataType, str] = {
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us"): "timestamp_ntz",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+
+
+def literal(value: Any, arrow: pa.DataType) -> str:
+    """A value as SQL of its type, NULL for None; text goes as hex so that no byte of it is ever read as SQL."""
+    name = spark_type(arrow)
+    if value is None:
+        return f"CAST(NULL AS {name})"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, str):
+        return f"CAST(X'{value.encode().hex()}' AS string)"
+    if isinstance(value, (date, datetime)):
+        text = value.astimezone().isoformat() if getattr(value, "tzinfo", None) else value.isoformat(*_sep(value))
+        return f"CAST('{text}' AS {name})"
+    if isinstance(value, list):
+        return f"CAST(array({', '.join(repr(float(v)) for v in value)}) AS {name})"
+    if isinstance(value, (int, float, Decimal)):
+        return f"CAST('{value}' AS {name})"
+    raise TypeError(f"no SQL literal for {type(value).__name__}")
+
+
+def _sep(value: date | datetime) -> tuple[str, ...]:
+    return (" ",) if isinstance(value, datetime) else ()
+
+
+def newest_per_key(changelog: str, interval: str, names: Mapping[str, LakeColumn], key: Sequence[str]) -> str:
+    """A query for the newest change of every key: `names` maps changelog column names to the mirror's columns."""
+    selected = ", ".join(
+        f"CAST({quote(source)} AS {spark_type(column.type)}) AS {quote(column.name)}"
+        for source, column in names.items()
+    )
+    order = f"{quote(layout.COMMIT_TS)} DESC NULLS LAST, {quote(layout.SEQ)} DESC"
+    partition = ", ".join(quote(source) for source, column in names.items() if column.name in key)
+    system = f"{quote(layout.OP)}, {quote(layout.COMMIT_TS)}"
+    return (
+        f"SELECT {selected}, {system} FROM (SELECT *, row_number() OVER (PARTITION BY {partition} ORDER BY {order}) "
+        f"AS _ticdc_rank FROM {changelog} WHERE {interval}) WHERE _ticdc_rank = 1"
+    )
+
+
+def interval(low: int, high: int, by_arrival: bool, version_ts: int) -> str:
+    """The rows of one segment: by commit_ts in (low, high], or of one version by arrival in (low, high]."""
+    column = quote(layout.SEQ if by_arrival else layout.COMMIT_TS)
+    # Version and commit_ts agree, except by arrival, where only the version tells the segment.
+    version = f" AND {quote(layout.TABLE_VERSION)} = {version_ts}" if by_arrival else ""
+    return f"{column} > {low} AND {column} <= {high}{version}"
+
+
+def insert(target: str, source: str, columns: Sequence[LakeColumn]) -> str:
+    """Rows into a mirror that has none."""
+    names = ", ".join(quote(name) for name in (*[c.name for c in columns], layout.COMMIT_TS))
+    return f"INSERT INTO {target} ({names}) SELECT {names} FROM ({source}) WHERE {quote(layout.OP)} <> 'D'"
+
+
+def merge(target: str, source: str, columns: Sequence[LakeColumn], key: Sequence[str]) -> str:
+    """The newest change of every key into a mirror."""
+    names = [*[c.name for c in columns], layout.COMMIT_TS]
+    on = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in key)
+    sets = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in names)
+    listed = ", ".join(quote(name) for name in names)
+    values = ", ".join(f"s.{quote(name)}" for name in names)
+    op = f"s.{quote(layout.OP)}"
+    return (
+        f"MERGE INTO {target} t USING ({source}) s ON {on} "
+        f"WHEN MATCHED AND {op} = 'D' THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET {sets} "
+        f"WHEN NOT MATCHED AND {op} <> 'D' THEN INSERT ({listed}) VALUES ({values})"
+    )
+
+
+def update(target: str, assignments: Mapping[str, str]) -> str:
+    """Set columns of every row; the values are SQL expressions."""
+    sets = ", ".join(f"{quote(name)} = {expression}" for name, expression in assignments.items())
+    return f"UPDATE {target} SET {sets}"
+
+
+def conversion(source: str, old: pa.DataType, new: pa.DataType) -> str | None:
+    """What MySQL's MODIFY does to existing values, as SQL; None where Spark's cast would not do the same."""
+    column = quote(source)
+    if old == new:
+        return column
+    exact = pa.types.is_integer(old) or pa.types.is_decimal(old)
+    if pa.types.is_string(new) and (exact or pa.types.is_date(old)):
+        return f"CAST({column} AS string)"
+    if pa.types.is_string(new) and pa.types.is_binary(old):
+        return f"decode({column}, 'UTF-8')"
+    if pa.types.is_binary(new) and pa.types.is_string(old):
+        return f"encode({column}, 'UTF-8')"
+    numeric = pa.types.is_integer(new) or pa.types.is_decimal(new) or pa.types.is_floating(new)
+    if numeric and exact:
+        return f"CAST({_rounded(column, old, new)} AS {spark_type(new)})"
+    if pa.types.is_floating(new) and pa.types.is_floating(old):
+        return f"CAST({column} AS {spark_type(new)})"
+    if numeric and pa.types.is_string(old):
+        return f"CAST(trim({column}) AS {spark_type(new)})"
+    if pa.types.is_date(old) and new == pa.timestamp("us"):
+        return f"CAST({column} AS timestamp_ntz)"
+    return None
+
+
+def _rounded(column: str, old: pa.DataType, new: pa.DataType) -> str:
+    # MySQL rounds a fraction half away from zero where Spark's cast to an integer cuts it off.
+    return f"round({column}, 0)" if pa.types.is_decimal(old) and pa.types.is_integer(new) else column

@@ -1,0 +1,109 @@
+"""Where each lineage's tables are in the catalog, and moving them when the source table is renamed.
+
+A dropped table keeps its name until another table takes it; from then on it is called `<name>__dropped_<tso>`. The
+rule looks at the history alone, so every run finds the same names. A table knows its lineage (`ticdc.lineage`), so a
+move that was cut short is found again wherever it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ticdc_assets.schema.history import History, Lineage, fold_name
+from ticdc_assets.tables import names
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.progress import lineage_of
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from ticdc_assets.config import Changefeed, Config
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The identifiers and data folders of one lineage's two tables."""
+
+    mirror: Identifier
+    changelog: Identifier
+    mirror_location: str
+    changelog_location: str
+
+
+def places(config: Config, changefeed: Changefeed, history: History) -> dict[str, Place]:
+    """The place of every lineage."""
+    return {lineage.id: _place(config, changefeed, history, lineage) for lineage in history.lineages}
+
+
+def _place(config: Config, changefeed: Changefeed, history: History, lineage: Lineage) -> Place:
+    schema, table = lineage.name
+    suffix = f"__dropped_{lineage.dropped_ts}" if _name_taken(history, lineage) else ""
+    target = changefeed.target
+    mirror = names.mirror_identifier(target.mirror, changefeed.name, schema, table + suffix)
+    changelog = names.changelog_identifier(target.changelog, changefeed.name, schema, table + suffix)
+    # By lineage, not by name: two tables that bore one name never share a folder.
+    digest = hashlib.sha256(lineage.id.encode()).hexdigest()[:12]
+    root = f"{_warehouse_uri(config)}/{names.encode(changefeed.name)}/{names.encode(schema)}/{digest}"
+    return Place(mirror, changelog, f"{root}/mirror", f"{root}/changelog")
+
+
+def _warehouse_uri(config: Config) -> str:
+    warehouse = config.catalog.warehouse
+    return warehouse if "://" in warehouse else f"file://{warehouse}"
+
+
+def _name_taken(history: History, lineage: Lineage) -> bool:
+    if lineage.dropped_ts is None:
+        return False
+    name = fold_name(*lineage.name)
+    return any(
+        other.id != lineage.id and fold_name(t.schema, t.table) == name and t.after_ts >= lineage.dropped_ts
+        for other in history.lineages
+        for t in other.tenures
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A table that is not where it belongs."""
+
+    lineage_id: str
+    old: Identifier
+    new: Identifier
+
+
+def settle(catalog: Catalog, wanted: Mapping[str, Identifier], recorded: Mapping[str, Identifier]) -> None:
+    """Bring every table of `wanted` (by lineage) to its identifier, from where it was recorded or parked.
+
+    All that move are parked first, so that tables may swap names; each rename is atomic in the catalog.
+    """
+    moving = [Move(i, recorded[i], new) for i, new in wanted.items() if i in recorded and recorded[i] != new]
+    for move in moving:
+        _rename_if_ours(catalog, move.lineage_id, move.old, _parked(move))
+    for move in moving:
+        ensure_namespace(catalog, move.new[:-1])
+        _rename_if_ours(catalog, move.lineage_id, _parked(move), move.new)
+
+
+def _rename_if_ours(catalog: Catalog, lineage_id: str, old: Identifier, new: Identifier) -> None:
+    table = load_or_none(catalog, old)
+    if table is not None and lineage_of(table) == lineage_id:
+        catalog.rename_table(old, new)
+
+
+def _parked(move: Move) -> Identifier:
+    digest = hashlib.sha256(move.lineage_id.encode()).hexdigest()[:12]
+    return (*move.old[:-1], f"{move.old[-1][:80]}__moving_{digest}")
+
+
+def recorded_identifiers(records: Iterable[object], attribute: str) -> dict[str, Identifier]:
+    """The identifiers that the newest record names, by lineage."""
+    found: dict[str, Identifier] = {}
+    for record in records:
+        parts: Sequence[str] | None = getattr(record, attribute)
+        if parts:
+            found[getattr(record, "lineage")] = tuple(parts)  # noqa: B009  the record's type has it
+    return found

@@ -1,0 +1,71 @@
+"""What a managed table says of itself: who owns it and how far it is.
+
+Truth lies in the table: its properties name the lineage it belongs to, and the summary of each snapshot of ours
+carries the watermark published with it. Maintenance makes snapshots too, so progress is looked up through the
+ancestry of the current snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import ancestors_of
+
+LINEAGE: Final = "ticdc.lineage"
+COLUMNS: Final = "ticdc.columns"
+VERSION: Final = "ticdc.version"
+
+CHANGEFEED: Final = "ticdc.changefeed"
+WATERMARK: Final = "ticdc.watermark"
+PARENT_WATERMARK: Final = "ticdc.parent-watermark"
+POSITION: Final = "ticdc.position"
+RUN_ID: Final = "ticdc.run-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a table is: complete up to `watermark`; `position` is the last `_ticdc_seq` where there is no commit_ts."""
+
+    watermark: int = 0
+    position: int = -1
+    run_id: str = ""
+
+    def summary(self, changefeed: str, parent: Progress) -> dict[str, str]:
+        """The snapshot properties that publish this progress on top of `parent`."""
+        return {
+            CHANGEFEED: changefeed,
+            WATERMARK: str(self.watermark),
+            PARENT_WATERMARK: str(parent.watermark),
+            POSITION: str(self.position),
+            RUN_ID: self.run_id,
+        }
+
+
+def progress_of(table: Table) -> Progress:
+    """The newest published progress on the table's main branch."""
+    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        if WATERMARK in summary:
+            return from_summary(summary)
+    return Progress()
+
+
+def from_summary(summary: Mapping[str, str]) -> Progress:
+    return Progress(int(summary[WATERMARK]), int(summary.get(POSITION, "-1")), summary.get(RUN_ID, ""))
+
+
+def lineage_of(table: Table) -> str | None:
+    return table.properties.get(LINEAGE)
+
+
+def columns_of(properties: Mapping[str, str]) -> dict[int, list[int]]:
+    """uid of each source column -> its field ids in this table."""
+    return {int(uid): ids for uid, ids in json.loads(properties.get(COLUMNS, "{}")).items()}
+
+
+def columns_property(columns: Mapping[int, list[int]]) -> str:
+    return json.dumps({str(uid): ids for uid, ids in sorted(columns.items())}, separators=(",", ":"))

@@ -1,0 +1,75 @@
+"""Where the workloads made with TiCDC's own encoders lie, and the truth that goes with each.
+
+The full set is found through TICDC_ASSETS_FIXTURES, else beside the repository; the project's own small copies in
+`corpus/` stand in where neither exists.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def _fixtures_root() -> Path | None:
+    named = os.environ.get("TICDC_ASSETS_FIXTURES")
+    beside = Path(__file__).resolve().parents[2] / "shared" / "fixtures"
+    for candidate in (Path(named) if named else beside,):
+        if candidate.is_dir():
+            return candidate
+    return None
+
+
+FIXTURES: Path | None = _fixtures_root()
+needs_fixtures = pytest.mark.skipif(FIXTURES is None, reason="the full fixture set is not on this machine")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One variant and seed: what was configured, what happened, what must come out."""
+
+    root: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.root.parent.name}/{self.root.name}"
+
+    @cached_property
+    def variant(self) -> dict[str, Any]:
+        return json.loads((self.root / "variant.json").read_text())
+
+    @cached_property
+    def log(self) -> Path:
+        return (self.root / self.variant["log"]).resolve()
+
+    @cached_property
+    def events(self) -> list[dict[str, Any]]:
+        return list(read_jsonl(self.log / "events.jsonl"))
+
+    @cached_property
+    def truth(self) -> list[dict[str, Any]]:
+        return list(read_jsonl(self.log / "truth.jsonl"))
+
+    @property
+    def time_zone(self) -> str:
+        return self.variant.get("time_zone", "UTC")
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def workloads(prefix: str = "", seed: str = "seed*") -> list[Workload]:
+    """Every workload whose variant starts with `prefix`: the full set where it exists, else the project's copies."""
+    root = FIXTURES or CORPUS / "fixtures"
+    return [Workload(path) for path in sorted(root.glob(f"{prefix}*/{seed}")) if (path / "variant.json").is_file()]

@@ -1,0 +1,118 @@
+"""The filter decides as TiDB's table-filter package does; the cases follow that package's documentation."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.table_filter import TableFilter
+
+# rules, then (schema, table, accepted with regard to case, accepted without)
+CASES: list[tuple[list[str], list[tuple[str, str, bool, bool]]]] = [
+    ([], [("a", "b", False, False)]),
+    (["*.*"], [("a", "b", True, True), ("", "", True, True), ("x\ny", "z\n", True, True)]),
+    (["shop.*"], [("shop", "t", True, True), ("shop1", "t", False, False), ("SHOP", "t", False, True)]),
+    (["*.*", "!tmp.*"], [("shop", "t", True, True), ("tmp", "t", False, False), ("Tmp", "t", True, False)]),
+    (["!tmp.*"], [("shop", "t", False, False)]),
+    (["!tmp.*", "*.*"], [("tmp", "t", True, True)]),
+    (
+        ["db*.*", "!*.cfg*", "*.cfgsample"],
+        [
+            ("other", "t", False, False),
+            ("db1", "t", True, True),
+            ("db1", "cfg1", False, False),
+            ("db1", "cfgsample", True, True),
+            ("other", "cfgsample", True, True),
+        ],
+    ),
+    (["db?.t?"], [("db1", "t1", True, True), ("db", "t1", False, False), ("db12", "t1", False, False)]),
+    (["db[0-9].t[!0-9]"], [("db7", "tx", True, True), ("dbx", "tx", False, False), ("db7", "t7", False, False)]),
+    (["[^a].t"], [("^", "t", True, True), ("a", "t", True, True), ("b", "t", False, False)]),
+    (["[\\]\\-].t"], [("]", "t", True, True), ("-", "t", True, True), ("\\", "t", False, False)]),
+    (["[a&&b].t"], [("&", "t", True, True), ("a", "t", True, True), ("c", "t", False, False)]),
+    (['"a.b"."c""d"'], [("a.b", 'c"d', True, True), ("a", "b", False, False), ("A.B", 'C"D', False, True)]),
+    (["`a``b`.`*`"], [("a`b", "*", True, True), ("a`b", "x", False, False)]),
+    (["a\\.b.c\\*"], [("a.b", "c*", True, True), ("a.b", "cx", False, False)]),
+    (
+        [r"/^db\d{2,}$/./^tbl\d{2,}$/"],
+        [("db01", "tbl02", True, True), ("db1", "tbl02", False, False), ("db٠١", "tbl02", False, False)],
+    ),
+    (["/b/.*"], [("db01", "t", True, True), ("DB01", "t", False, True), ("x", "t", False, False)]),
+    (["/a\\/b/.t"], [("a/b", "t", True, True), ("ab", "t", False, False)]),
+    (["/^x$/.t"], [("x", "t", True, True), ("x\n", "t", False, False)]),
+    (["数据.表?"], [("数据", "表1", True, True), ("数据", "表", False, False)]),
+    (["a$b_1.t"], [("a$b_1", "t", True, True), ("a", "t", False, False)]),
+    (["# all of it", "  ", "\tx.y "], [("x", "y", True, True), ("y", "y", False, False)]),
+    (["x.y"], [("x", "y\n", False, False)]),
+]
+
+
+@pytest.mark.parametrize(("rules", "tables"), CASES, ids=[" ".join(rules) or "none" for rules, _ in CASES])
+def test_the_last_matching_rule_decides(rules, tables):
+    exact, folded = TableFilter(rules, case_sensitive=True), TableFilter(rules)
+
+    for schema, table, with_case, without in tables:
+        assert (with_case, without) == (exact.matches(schema, table), folded.matches(schema, table)), (schema, table)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "db",
+        "db.",
+        ".t",
+        "a.b.c",
+        "a%b.c",
+        "odd-db.t",
+        r"a\tb.c",
+        "db\\",
+        "[].*",
+        "[.*",
+        "[!].*",
+        r"[\d].*",
+        "[z-a].*",
+        "/db.*",
+        "`db.*",
+        '"db.*',
+        '"".t',
+        "`db`*.*",
+        "db.tbl#no comment",
+        "/^t((?!_copy).)*$/.*",
+        r"/(a)\1/.*",
+        "/[[:alpha:]]/.*",
+        "/a(/.*",
+        "@rules.txt",
+    ],
+)
+def test_a_rule_that_tidb_refuses_is_refused_with_the_rule_and_advice(rule):
+    with pytest.raises(ConfigError) as caught:
+        TableFilter([rule])
+
+    assert repr(rule) in caught.value.where
+    assert caught.value.todo
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.text(), st.text())
+def test_a_quoted_name_means_that_name_and_no_other(schema, table, other_schema, other_table):
+    rule = '"{}".`{}`'.format(schema.replace('"', '""'), table.replace("`", "``"))
+
+    chosen = TableFilter([rule], case_sensitive=True)
+
+    assert chosen.matches(schema, table)
+    assert chosen.matches(other_schema, other_table) == ((other_schema, other_table) == (schema, table))
+
+
+@given(st.text(), st.booleans())
+def test_any_text_is_a_rule_or_a_config_error(text, case_sensitive):
+    try:
+        TableFilter([text], case_sensitive).matches("a", "b")
+    except ConfigError:
+        return
+
+
+def test_filters_are_values():
+    assert TableFilter(["a.b"]) == TableFilter(["a.b"])
+    assert TableFilter(["a.b"]) != TableFilter(["a.b"], case_sensitive=True)
+    assert repr(TableFilter(["a.b"])) == "TableFilter(rules=('a.b',), case_sensitive=False)"
