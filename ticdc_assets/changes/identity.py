@@ -38,7 +38,7 @@ def _hashes(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) 
     connection.register("identity_rows", pa.Table.from_arrays(list(columns), names=names))
     try:
         query = f"SELECT hash({', '.join(names)}) AS h FROM identity_rows"  # noqa: S608  names are ours
-        answer = connection.execute(query).fetch_arrow_table()
+        answer = connection.sql(query).to_arrow_table()
     finally:
         connection.unregister("identity_rows")
     return answer.column("h").to_numpy()

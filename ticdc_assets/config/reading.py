@@ -1,4 +1,4 @@
-"""A closed reader for what users write: unknown keys, wrong types and missing values become `Problem`s with their place.
+"""A closed reader for what users write: unknown keys, wrong types, missing values become `Problem`s with their place.
 
 A `Section` is one mapping of the file. Whoever reads it takes each key once; `close()` refuses what is left and names
 the nearest known key. Problems are gathered, so that a user mends all of them in one go, and never quote a value that
@@ -8,7 +8,7 @@ could be a secret.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -54,7 +54,9 @@ class Problems:
             only = self.found[0]
             raise ConfigError(only.where, only.expected, only.found, only.todo)
         listed = "".join(f"\n- {ConfigError(p.where, p.expected, p.found, p.todo)}" for p in self.found)
-        raise ConfigError(self.file, "a config without faults", f"{len(self.found)} faults:{listed}\n", "Mend them all.")
+        raise ConfigError(
+            self.file, "a config without faults", f"{len(self.found)} faults:{listed}\n", "Mend them all."
+        )
 
 
 class Block(dict[str, Any]):
@@ -64,23 +66,35 @@ class Block(dict[str, Any]):
 
 
 class _Loader(yaml.SafeLoader):
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Block:
-        self.flatten_mapping(node)
-        block = Block()
-        block.lines = {}
-        for key_node, value_node in node.value:
-            key = self.construct_object(key_node, deep=True)
-            line = key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                raise _not_yaml(f"line {line}", f"a key that is a {_kind(key)}", "Quote the key.")
-            if key in block:
-                raise _not_yaml(f"line {line}", f"{key} twice", "Keep one of the two.")
-            block[key] = self.construct_object(value_node, deep=True)
-            block.lines[key] = line
-        return block
+    """YAML's safe types; mappings know their lines and refuse repeated keys."""
 
 
-_Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node, deep=True))
+def _block(loader: _Loader, node: yaml.MappingNode) -> Block:
+    _refuse_repeats(node)
+    loader.flatten_mapping(node)
+    block = Block()
+    block.lines = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        line = key_node.start_mark.line + 1
+        if not isinstance(key, str):
+            raise _not_yaml(f"line {line}", f"a key that is a {_kind(key)}", "Quote the key.")
+        block[key] = loader.construct_object(value_node, deep=True)
+        block.lines[key] = line
+    return block
+
+
+def _refuse_repeats(node: yaml.MappingNode) -> None:
+    seen: set[str] = set()
+    for key_node, _ in node.value:
+        if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
+            if key_node.value in seen:
+                where = f"line {key_node.start_mark.line + 1}"
+                raise _not_yaml(where, f"{key_node.value} twice", "Keep one of the two.")
+            seen.add(key_node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _block)
 
 
 def _not_yaml(where: str, found: str, todo: str) -> ConfigError:
@@ -155,8 +169,11 @@ class Section:
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None
 
-    def keys(self) -> Sequence[str]:
-        return list(self._values)
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def place(self, key: str) -> str:
         """Where a key stands, for an error text."""
@@ -248,8 +265,8 @@ class Section:
     def settings(self, key: str) -> Settings:
         """A free mapping of names to values, for a library that knows them."""
         below = self.section(key)
-        values = {name: below.resolve(name, below.raw(name), numbers=True) for name in below.keys()}
-        hidden = frozenset(name for name in below.keys() if isinstance(below.raw(name), dict))
+        values = {name: below.resolve(name, below.raw(name), numbers=True) for name in below}
+        hidden = frozenset(name for name in below if isinstance(below.raw(name), dict))
         return Settings({name: value for name, value in values.items() if value is not None}, hidden)
 
     def checked(self, key: str, make: Callable[[], T], default: T) -> T:

@@ -19,8 +19,8 @@ from ticdc_assets.changes.typed import TypedChanges, typed
 from ticdc_assets.errors import DecodeError, NotYetError, TicdcAssetsError
 from ticdc_assets.pipeline import storage_files
 from ticdc_assets.pipeline.parts import PartWriter
-from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileReport, FileState, Part, TaskFile, TaskReport
-from ticdc_assets.protocols.raw_rows import RawRows
+from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, FileReport, FileState, Part, TaskFile, TaskReport
+from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
 from ticdc_assets.schema.history import Slot
 
 
@@ -88,7 +88,7 @@ class _TableDecoder:
         """Decode one file; every fault becomes its report."""
         count = _Count()
         try:
-            for raw in storage_files.raw_rows(self._task, file, count.bad):
+            for raw in self._raw_rows(file, count):
                 self._rows(file, raw, count)
         except NotYetError as error:
             return FileReport(file.path, file.name, FileState.WAITING, problem=str(error))
@@ -98,6 +98,14 @@ class _TableDecoder:
             file.path, file.name, FileState.READ, count.rows, count.above, count.repeats, count.zero_dates,
             tuple(count.bad),
         )  # fmt: skip
+
+    def _raw_rows(self, file: TaskFile, count: _Count) -> list[RawRows]:
+        """All batches of a file: in bulk, else record by record. Bulk may give up halfway, so nothing is written
+        before the whole file is known to be readable."""
+        try:
+            return list(storage_files.raw_rows(self._task, file, False, count.bad))
+        except BulkUnsupported:
+            return list(storage_files.raw_rows(self._task, file, True, count.bad))
 
     def _rows(self, file: TaskFile, raw: RawRows, count: _Count) -> None:
         count.rows += len(raw)
@@ -111,7 +119,7 @@ class _TableDecoder:
             if not len(kept):
                 continue
             columns = slot.version.table.stored_columns
-            if file_columns(self._task) is None:
+            if self._task.format is FileFormat.CSV:
                 kept = replace(kept, columns=tuple(c.name for c in columns))  # CSV fields go by place
             changes = typed(kept, columns, slot.version.table.key, self._task.forms)
             count.zero_dates += changes.zero_dates
@@ -160,10 +168,3 @@ def _no_schema(file: TaskFile) -> DecodeError:
         "rows from before its first or after its last schema",
         "Give the table's CREATE TABLE in `schema_files`, or look whether schema files were removed from the bucket.",
     )
-
-
-def file_columns(task: DecodeTask) -> tuple[str, ...] | None:
-    """None where a file's fields go by place (CSV)."""
-    from ticdc_assets.pipeline.task import FileFormat
-
-    return None if task.format is FileFormat.CSV else ()

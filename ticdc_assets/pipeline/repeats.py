@@ -94,7 +94,7 @@ def _repeats(
         f"SELECT part, row FROM (SELECT part, row, row_number() OVER (PARTITION BY {same}, ordinal "  # noqa: S608
         f"ORDER BY part, row) AS copy FROM (SELECT *, {ordinal} AS ordinal FROM identities)) WHERE copy > 1"
     )
-    answer = connection.execute(query).fetch_arrow_table()
+    answer = connection.sql(query).to_arrow_table()
     connection.unregister("identities")
     found: dict[str, np.ndarray] = {}
     for number, part in enumerate(parts):

@@ -16,19 +16,23 @@ from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_f
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.packing import pack
 from ticdc_assets.pipeline.publish import Published, publish_all
-from ticdc_assets.pipeline.storage_layout import layout_of
 from ticdc_assets.pipeline.task import DecodeTask, FileFormat, FileReport, FileState, Target, TaskFile, TaskReport
 from ticdc_assets.pipeline.decode import decode
+from ticdc_assets.protocols import canal_json
 from ticdc_assets.protocols.text_values import TextForms
 from ticdc_assets.schema.history import History, Lineage, SourceName, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
-from ticdc_assets.sources.storage import Cursor, DataFile, Scan, read_checkpoint, scan
+from ticdc_assets.sources.storage import read_checkpoint, scan
+from ticdc_assets.sources.storage_cursor import Cursor, Problem, Scan
+from ticdc_assets.sources.storage_paths import DataFile, Layout
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.progress import Progress, progress_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+    from ticdc_assets.config.sink import SinkOptions
 
     from ticdc_assets.spark import Workers
 
@@ -50,6 +54,11 @@ class Pending:
         """Whether a run would change nothing."""
         known = self.record.tso if self.record else 0
         return not self.scan.data and not self.scan.schema_files and self.high <= known
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Why tables are held."""
+        return self.scan.problems
 
 
 @dataclass(slots=True)
@@ -83,10 +92,10 @@ class StorageRun:
         cursor = Cursor.from_json(record.cursor) if record and record.cursor else Cursor.empty()
         checkpoint = read_checkpoint(self._root) or 0
         high = max(record.tso if record else 0, min(checkpoint, self._until or checkpoint))
-        found = scan(self._root, layout_of(self._changefeed), cursor, high)
-        found = _only(found, self._lake.follows)
+        skip = self._changefeed.skip_files
+        found = scan(self._root, _layout(self._changefeed.sink), cursor, checkpoint_ts=high or None, skip_files=skip)
         history = self._lake.history([file.to_ddl_event() for file in found.schema_files])
-        holds = {fold_name(p.schema, p.table): Hold(TableState(p.kind), p.sentence) for p in found.problems}
+        holds = self._holds(found.problems)
         chosen = [lineage for lineage in history.lineages if self._lake.follows(*lineage.name)]
         return Pending(
             run_id=uuid.uuid4().hex,
@@ -97,6 +106,13 @@ class StorageRun:
             history=history,
             intervals=intervals(chosen, self._lake.lows(record), high, holds),
         )
+
+    def _holds(self, problems: Sequence[Problem]) -> dict[SourceName, Hold]:
+        return {
+            fold_name(p.schema, p.table): Hold(TableState(p.kind), p.sentence)
+            for p in problems
+            if self._lake.follows(p.schema, p.table)
+        }
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -113,7 +129,7 @@ class StorageRun:
         reports = workers.map(decode, tasks)
         held = self._held(pending, reports)
         say("publishing changelogs")
-        published = publish_all(lake, pending, tables, reports, held, workers)
+        published = publish_all(lake, pending.run_id, pending.intervals, tables, reports, held, workers)
         return self._record(pending, tables, reports, held, published)
 
     def _ensure_changelogs(self, pending: Pending) -> dict[str, Table]:
@@ -159,9 +175,7 @@ class StorageRun:
 
     def _forms(self) -> TextForms:
         zone = self._changefeed.time_zone
-        if self._changefeed.sink.protocol == "csv":
-            return TextForms(binary=self._changefeed.sink.csv.binary_encoding_method, enum="label", zone=zone)
-        return TextForms(binary="latin1", enum="number", zone=zone)
+        return self._lake.csv_options.forms(zone) if self._changefeed.sink.protocol == "csv" else canal_json.forms(zone)
 
     def _open(self, pending: Pending, tables: dict[str, Table]) -> list[Interval]:
         return [i for i in pending.intervals.values() if i.lineage.id in tables and (self._lake.by_arrival or i.is_open)]
@@ -178,7 +192,7 @@ class StorageRun:
         """The scan's files in order of consumption, numbered on from what each table has seen."""
         positions = self._positions(tables, pending)
         files = []
-        for file in pending.scan.data:
+        for file in sorted(pending.scan.data, key=lambda f: (fold_name(f.schema, f.table), f.order)):
             name = fold_name(file.schema, file.table)
             ordinal = positions.get(name, 0)
             positions[name] = ordinal + 1
@@ -306,11 +320,14 @@ class StorageRun:
         )
 
 
-def _only(found: Scan, follows: Callable[[str, str], bool]) -> Scan:
-    return replace(
-        found,
-        data=tuple(f for f in found.data if follows(f.schema, f.table)),
-        problems=tuple(p for p in found.problems if follows(p.schema, p.table)),
+def _layout(sink: SinkOptions) -> Layout:
+    return Layout(
+        date_separator=str(sink.date_separator),
+        extension="csv" if sink.protocol == "csv" else "json",
+        partition_separator=sink.enable_partition_separator,
+        index_digits=sink.file_index_width,
+        table_id_as_path=sink.use_table_id_as_path,
+        across_nodes=sink.table_across_nodes,
     )
 
 

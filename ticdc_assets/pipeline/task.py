@@ -65,6 +65,8 @@ class DecodeTask:
     timelines: dict[SourceName, tuple[Slot, ...]]
     targets: dict[str, Target]
     io_properties: dict[str, str] = field(default_factory=dict)
+    quarantine: bool = True
+    zero_dates_allowed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

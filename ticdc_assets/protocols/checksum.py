@@ -47,8 +47,10 @@ def with_checksum(row: RowEvent, checksum: Checksum) -> ChecksummedRow:
     return ChecksummedRow(**told, checksum=checksum)
 
 
-ToPlain = Callable[[Column, Any], Plain]
-"""A wire value that is not NULL as its protocol means it, TIMESTAMP as text in UTC, ENUM and SET by number."""
+ToPlain = Callable[[Column, Any, int], Plain]
+"""A wire value that is not NULL as its protocol means it, TIMESTAMP as text in UTC, ENUM and SET by number.
+
+The number is 1 where wall times that occur twice shall be the second ones."""
 
 
 def check(event: RowEvent, table: TableSchema, plain: ToPlain) -> str | None:
@@ -74,18 +76,21 @@ def check(event: RowEvent, table: TableSchema, plain: ToPlain) -> str | None:
 def _mismatch(
     what: str, expected: int, image: Mapping[str, Any] | None, table: TableSchema, plain: ToPlain
 ) -> str | None:
-    if not expected or image is None or expected in row_checksums(image, table, plain):
+    if not expected or image is None:
+        return None
+    # Where a clock is set back, the text of a TIMESTAMP does not tell which of two times it was.
+    if any(expected in row_checksums(image, table, plain, fold) for fold in (0, 1)):
         return None
     return f"the {what} values do not have the row-level checksum that TiDB computed"
 
 
-def row_checksums(image: Mapping[str, Any], table: TableSchema, plain: ToPlain) -> tuple[int, int]:
+def row_checksums(image: Mapping[str, Any], table: TableSchema, plain: ToPlain, fold: int = 0) -> tuple[int, int]:
     """The checksum of these values: as TiDB computes it, and as TiCDC does, whose VECTORs count as text."""
     tidb = ticdc = 0
     for column in table.columns:
         wire = image.get(column.name)
         if wire is not None:
-            found = plain(column, wire)
+            found = plain(column, wire, fold)
             tidb = crc32(_bytes(column, found), tidb)
             ticdc = crc32(_bytes(column, found, vector_as_text=True), ticdc)
     return tidb, ticdc
@@ -108,6 +113,5 @@ def _vector(column: Column, text: str) -> bytes:
         numbers = orjson.loads(text)
         return struct.pack(f"<I{len(numbers)}f", len(numbers), *numbers)
     except (ValueError, TypeError, struct.error, OverflowError):
-        raise DecodeError(
-            f"column `{column.name}`", "a VECTOR as [n, ...]", "other text", "Check the schema."
-        ) from None
+        where = f"column `{column.name}`"
+        raise DecodeError(where, "a VECTOR as [n, ...]", "other text", "Check the table's schema.") from None

@@ -19,7 +19,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -105,16 +104,12 @@ def verify(event: RowEvent, table: TableSchema, zone: str = "UTC") -> str | None
 
     `table` is what `table_schema` gives for the row's schema id: TiCDC orders its columns by id when checksums are on.
     """
-    return check(event, table, partial(_plain, zone=zone))
+    return check(event, table, lambda column, wire, fold: native_values.plain(column, wire, zone, True, fold))
 
 
 def value(column: Column, wire: Any, zone: str) -> Any:
     """The canonical value of a wire value; a TIMESTAMP is in `zone`."""
     return native_values.value(column, wire, zone, labels=True)
-
-
-def _plain(column: Column, wire: Any, zone: str) -> native_values.Plain:
-    return native_values.plain(column, wire, zone, labels=True)
 
 
 def _event(key: bytes | None, value: bytes | None, where: str, options: Options) -> Event:
@@ -164,10 +159,10 @@ def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: Options
         schema=schema,
         table=name,
         op=op,
-        commit_ts=told.get(fields.COMMIT_TS) or None,
+        commit_ts=_positive(told, fields.COMMIT_TS, where),
         wire=(before or columns) if op is Op.DELETE else columns,
         before=before if op is Op.UPDATE else None,
-        commit_ms=told.get(fields.COMMIT_MS) or None,
+        commit_ms=_positive(told, fields.COMMIT_MS, where),
         schema_version=_framed_id(value, where),
         key=key,
         handle_only=op is Op.DELETE and not before and columns.keys() == set(key or ()),
@@ -181,6 +176,13 @@ def _op(told: dict[str, Any], where: str) -> Op:
     if written not in _OPS:
         raise _bad(where, f"c, u or d in {fields.OP}", "another")
     return _OPS[written]
+
+
+def _positive(told: dict[str, Any], name: str, where: str) -> int | None:
+    found: int = told.get(name, 0)
+    if found < 0:
+        raise _bad(where, f"a time in {name}", "a negative number")
+    return found or None
 
 
 def _checksum(told: dict[str, Any], where: str) -> Checksum:

@@ -26,9 +26,10 @@ HEADER_START: Final = b"ticdc-meta$operation"
 """How a header line begins; no record can, since its first field is I, U or D."""
 
 COMMIT_TS_MAX: Final = (1 << 63) - 1
+COMMIT_TS_PATTERN: Final = "[0-9]{1,19}"
 
 _OPS: Final = frozenset({"I", "U", "D"})
-_DIGITS: Final = re.compile(rb"[0-9]{1,19}")
+_DIGITS: Final = re.compile(COMMIT_TS_PATTERN.encode())
 _RECORD_START: Final = re.compile(rb'\n(?="[IUD]")')
 _NEWLINES: Final = (b"\r\n", b"\n")
 

@@ -5,29 +5,32 @@ Enters a file, leave its row changes in batches of bounded size and in file orde
 cannot read exactly, raises BulkUnsupported; a file without its end raises NotYetError. What was yielded before the
 raise must then be dropped.
 
-How it is exact: Arrow's CSV reader and substring kernels accept more than the format allows, so each block is first
-matched as a whole against the format's grammar (RE2: one pass, no backtracking), and only then cut into columns.
+How it is exact: Arrow's CSV reader accepts more than the format allows, so each block is first matched as a whole
+against the format's grammar (RE2: one pass, no backtracking), and only then cut into columns. Without a quote
+character the escapes are first swapped for bytes that the block does not hold, and splitting is then plain.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
+import pyarrow.csv as arrow_csv
 
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.protocols.csv import COMMIT_TS_MAX, HEADER_START, CsvOptions, leading_fields
-from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
-from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows, concat
+from ticdc_assets.protocols.csv import COMMIT_TS_PATTERN, CsvOptions, header_bytes, leading_fields
+from ticdc_assets.protocols.limits import BATCH_BYTES, CSV_HEADER_BYTES_MAX, RECORD_BYTES_MAX
+from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
+from ticdc_assets.protocols.text_columns import joined_bytes
 
-_CONTROL_BYTES: Final = tuple(bytes([code]) for code in range(1, 32) if code not in b"\t\n\r")
+_NEWLINES: Final = (b"\r\n", b"\n")
+_SPARE_BYTES: Final = tuple(bytes([code]) for code in range(1, 32) if code not in b"\t\n\r")
+_OPS: Final = pa.array(["I", "U", "D"])
 
 
 def read_file(
@@ -41,31 +44,267 @@ def read_file(
 def read_stream(
     stream: BinaryIO, options: CsvOptions, columns: tuple[str, ...], where: str, batch_bytes: int = BATCH_BYTES
 ) -> Iterator[RawRows]:
-    """The row changes of an opened file, whose bytes are read once from the start to the end."""
-    reader = _Reader(options, columns, where)
-    lines = 0
-    waiting: RawRows | None = None
-    for block in reader.blocks(stream, batch_bytes):
-        halves = reader.halves(block, lines)
-        lines += len(halves.op)
-        rows, waiting = _paired(halves, waiting) if options.output_old_value else (halves.rows(), None)
-        if len(rows):
-            yield rows
-    if waiting is not None:
-        yield waiting
+    """The row changes of an opened file, which is read once from its start to its end."""
+    _check_options(options, where)
+    line, held, source = 0, None, None
+    for block in _blocks(stream, options, where, batch_bytes):
+        fields = _fields(block, options, len(columns), where)
+        source = _one_source(fields, source, where)
+        records = _records(fields, options, len(columns), line, where)
+        line += len(records)
+        if options.output_old_value:
+            records, held = _hold_last_half(records, held)
+        if len(records):
+            yield _rows(records, options, columns)
+    if held is not None:
+        yield _rows(held, options, columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Halves:
-    """Records before updates are put together again."""
+def _check_options(options: CsvOptions, where: str) -> None:
+    if len(options.quote.encode()) > 1 or options.terminator.encode() not in _NEWLINES:
+        raise _unsupported(where, "a quote or terminator that only the reference knows")
 
-    op: pa.Array
-    commit_ts: pa.Array
-    is_update: pa.Array | None
-    line: pa.Array
-    columns: tuple[str, ...]
-    wire: tuple[pa.Array, ...]
 
-    def rows(self) -> RawRows:
-        unknown = pa.nulls(len(self.op), pa.int64())
-        return RawRows(self.op, self.commit_ts, unknown, self.line, self.columns, self.wire)
+def _blocks(stream: BinaryIO, options: CsvOptions, where: str, batch_bytes: int) -> Iterator[bytes]:
+    """The file in blocks that end where a record ends, without its header."""
+    rest = stream.read(max(batch_bytes, CSV_HEADER_BYTES_MAX))
+    header = header_bytes(rest)
+    if header and not rest[:header].endswith(b"\n"):
+        raise _not_yet(where)
+    rest = rest[header:]
+    more = rest
+    while more:
+        end = _last_record_end(rest, options.quote.encode())
+        if end:
+            yield rest[:end]
+            rest = rest[end:]
+        if len(rest) > RECORD_BYTES_MAX:
+            raise _unsupported(where, "a record without an end")
+        more = stream.read(batch_bytes)
+        rest += more
+    if rest:
+        raise _not_yet(where)
+
+
+def _last_record_end(data: bytes, quote: bytes) -> int:
+    """Where the last whole record ends: after a line end with an even number of quotes before it."""
+    end = data.rfind(b"\n") + 1
+    if not quote or not end:
+        return end
+    quotes = data.count(quote, 0, end)
+    while quotes % 2 and end:
+        before = data.rfind(b"\n", 0, end - 1) + 1
+        quotes -= data.count(quote, before, end)
+        end = before
+    return end
+
+
+def _fields(block: bytes, options: CsvOptions, columns: int, where: str) -> list[pa.Array]:
+    """The fields of a block's records by position; the handle key's as bytes."""
+    try:
+        if options.quote:
+            fields = _quoted_fields(block, options, options.leading_fields(True) + columns, where)
+        else:
+            fields = _bare_fields(block, options, where)
+        handle_key = options.leading_fields(False) if options.output_handle_key else -1
+        return [
+            field.cast(pa.binary() if position == handle_key else pa.string()) for position, field in enumerate(fields)
+        ]
+    except pa.ArrowInvalid:
+        raise _unsupported(where, "records of unequal length or text that is not UTF-8") from None
+
+
+def _quoted_fields(block: bytes, options: CsvOptions, width_max: int, where: str) -> list[pa.Array]:
+    delimiter = options.delimiter.encode()
+    spare = b""
+    if len(delimiter) > 1:
+        spare = _spare_byte(block, where)
+        block = block.replace(delimiter, spare)
+    grammar = _quoted_grammar(spare or delimiter, options.quote.encode())
+    if not pc.match_substring_regex(pa.array([block], pa.binary()), grammar)[0].as_py():
+        raise _unsupported(where, "a block outside the format's grammar")
+    table = _arrow_read(block, (spare or delimiter).decode(), options, width_max)
+    fields = [column.combine_chunks() for column in table.columns]
+    return _restored(fields, [(spare, delimiter)]) if spare else fields
+
+
+@lru_cache(maxsize=64)
+def _quoted_grammar(delimiter: bytes, quote: bytes) -> str:
+    d, q = (re.escape(byte.decode("latin-1")) for byte in (delimiter, quote))
+    field = rf"(?:{q}(?:[^{q}]|{q}{q})*{q}|[^{q}{d}\r\n]*)"
+    return rf"\A(?:{field}(?:{d}{field})*\r?\n)*\z"
+
+
+def _arrow_read(block: bytes, delimiter: str, options: CsvOptions, width_max: int) -> pa.Table:
+    names = [f"f{position}" for position in range(width_max)]
+    return arrow_csv.read_csv(
+        pa.BufferReader(block),
+        read_options=arrow_csv.ReadOptions(
+            use_threads=False, block_size=len(block) + 1, autogenerate_column_names=True
+        ),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=delimiter,
+            quote_char=options.quote,
+            double_quote=True,
+            escape_char=False,
+            newlines_in_values=True,
+            ignore_empty_lines=False,
+        ),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.binary()),
+            null_values=[options.null],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _bare_fields(block: bytes, options: CsvOptions, where: str) -> list[pa.Array]:
+    block = block.replace(b"\r\n", b"\n")
+    if b"\r" in block:
+        raise _unsupported(where, "a line end in the middle of a record")
+    null = options.null.encode()
+    swapped = []
+    for escape, character in _escapes(options.delimiter):
+        if escape in block:
+            spare = _spare_byte(block + null, where)
+            block, null = block.replace(escape, spare), null.replace(escape, spare)
+            swapped.append((spare, character))
+    fields = _split(block, options.delimiter.encode())
+    is_null = [pc.equal(field, pa.scalar(null, pa.binary())) for field in fields]
+    nulls = sum(pc.sum(mask).as_py() for mask in is_null)
+    if block.count(b"\\") != nulls * null.count(b"\\"):
+        raise _unsupported(where, "an unknown escape")
+    nothing = pa.scalar(None, pa.binary())
+    return [pc.if_else(mask, nothing, f) for mask, f in zip(is_null, _restored(fields, swapped), strict=True)]
+
+
+def _escapes(delimiter: str) -> list[tuple[bytes, bytes]]:
+    letters = [(b"\\r", b"\r"), (b"\\n", b"\n")]
+    return [(b"\\\\", b"\\"), *letters, *((b"\\" + c.encode(), c.encode()) for c in delimiter)]
+
+
+def _split(block: bytes, delimiter: bytes) -> list[pa.Array]:
+    lines = pa.array(block.split(b"\n")[:-1], pa.binary())
+    parts = pc.split_pattern(lines, delimiter)
+    width = len(parts[0])
+    if pc.any(pc.not_equal(pc.list_value_length(parts), width)).as_py():
+        raise pa.ArrowInvalid
+    flat = parts.flatten()
+    first = pa.array(range(0, len(flat), width), pa.int64())
+    return [flat.take(pc.add(first, position)) for position in range(width)]
+
+
+def _spare_byte(block: bytes, where: str) -> bytes:
+    spare = next((byte for byte in _SPARE_BYTES if byte not in block), None)
+    if spare is None:
+        raise _unsupported(where, "every control character")
+    return spare
+
+
+def _restored(fields: list[pa.Array], swapped: list[tuple[bytes, bytes]]) -> list[pa.Array]:
+    return [_with_characters(field, swapped) for field in fields]
+
+
+def _with_characters(field: pa.Array, swapped: list[tuple[bytes, bytes]]) -> pa.Array:
+    for spare, character in swapped:
+        if spare in joined_bytes(field):
+            field = pc.replace_substring(field, spare, character)
+    return field
+
+
+def _one_source(fields: list[pa.Array], source: list[str] | None, where: str) -> list[str]:
+    """Table and schema of the records, which must be those of the blocks before."""
+    names = [field.unique().to_pylist() for field in fields[1:3]]
+    found = [only[0] for only in names if len(only) == 1 and only[0]]
+    if len(found) != 2 or found != (source or found):
+        raise _unsupported(where, "records of more than one table")
+    return found
+
+
+def _records(fields: list[pa.Array], options: CsvOptions, columns: int, line: int, where: str) -> pa.Table:
+    """op, commit_ts, is_update, line, then the columns by position."""
+    leading = leading_fields(len(fields), options, columns)
+    if leading is None:
+        raise _unsupported(where, f"{len(fields)} fields where {columns} are columns")
+    op = fields[0]
+    if not _all(pc.is_in(op, _OPS)):
+        raise _unsupported(where, "an unknown operation")
+    records = len(op)
+    commit_ts = _commit_ts(fields[3], where) if options.include_commit_ts else pa.nulls(records, pa.int64())
+    is_update = pa.nulls(records, pa.bool_())
+    if options.output_old_value:
+        is_update = _is_update(fields[options.leading_fields(False) - 1], where)
+    ordinals = pa.array(range(line, line + records), pa.int64())
+    wire = [field.cast(pa.string()) for field in fields[leading:]]
+    names = ["op", "commit_ts", "is_update", "line", *(str(position) for position in range(columns))]
+    return pa.table([op, commit_ts, is_update, ordinals, *wire], names=names)
+
+
+def _commit_ts(texts: pa.Array, where: str) -> pa.Array:
+    if not _all(pc.match_substring_regex(texts, rf"\A{COMMIT_TS_PATTERN}\z")):
+        raise _unsupported(where, "no commit-ts")
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise _unsupported(where, "no commit-ts") from None
+
+
+def _is_update(texts: pa.Array, where: str) -> pa.Array:
+    if not _all(pc.is_in(texts, pa.array(["true", "false"]))):
+        raise _unsupported(where, "no is-update")
+    return pc.equal(texts, "true")
+
+
+def _all(mask: pa.Array) -> bool:
+    return mask.null_count == 0 and bool(pc.all(mask).as_py())
+
+
+def _hold_last_half(records: pa.Table, held: pa.Table | None) -> tuple[pa.Table, pa.Table | None]:
+    """Keeps a trailing old half back, whose new half may begin the next block."""
+    if held is not None:
+        records = pa.concat_tables([held, records])
+    last = len(records) - 1
+    if records["op"][last].as_py() == "D" and records["is_update"][last].as_py():
+        return records.slice(0, last), records.slice(last)
+    return records, None
+
+
+def _rows(records: pa.Table, options: CsvOptions, columns: tuple[str, ...]) -> RawRows:
+    op, commit_ts, is_update, line, *wire = (column.combine_chunks() for column in records.columns)
+    unknown = pa.nulls(len(op), pa.int64())
+    rows = RawRows(op, commit_ts, unknown, line, columns, tuple(wire))
+    return _paired(rows, is_update) if options.output_old_value else rows
+
+
+def _paired(rows: RawRows, is_update: pa.Array) -> RawRows:
+    """Each old half that adjoins its new half becomes the latter's `before`."""
+    old = pc.and_(is_update, pc.equal(rows.op, "D"))
+    new = pc.and_(is_update, pc.equal(rows.op, "I"))
+    pairs = pc.and_(old[:-1], new[1:])
+    if rows.commit_ts.null_count == 0:
+        pairs = pc.and_(pairs, pc.equal(rows.commit_ts[:-1], rows.commit_ts[1:]))
+    no = pa.array([False])
+    is_new, is_old = pa.concat_arrays([no, pairs]), pa.concat_arrays([pairs, no])
+    position = pa.array(range(len(rows)), pa.int64())
+    old_position = pc.if_else(is_new, pc.subtract(position, 1), pa.scalar(None, pa.int64()))
+    kept = pc.invert(is_old)
+    old_position = old_position.filter(kept)
+    return RawRows(
+        op=pc.if_else(is_new, "U", rows.op).filter(kept),
+        commit_ts=rows.commit_ts.filter(kept),
+        commit_ms=rows.commit_ms.filter(kept),
+        line=rows.line.filter(kept),
+        columns=rows.columns,
+        wire=tuple(array.filter(kept) for array in rows.wire),
+        before=tuple(array.take(old_position) for array in rows.wire),
+        has_before=is_new.filter(kept),
+    )
+
+
+def _unsupported(where: str, found: str) -> BulkUnsupported:
+    return BulkUnsupported(where, "a file that the bulk form reads exactly", found, "Read it with the reference form.")
+
+
+def _not_yet(where: str) -> NotYetError:
+    return NotYetError(where, "a file that ends with a whole record", "the start of one", "Wait for the writer.")

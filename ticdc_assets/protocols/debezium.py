@@ -53,7 +53,7 @@ def _event(key: bytes | None, payload: dict[str, Any], where: str) -> Event:
         return WatermarkEvent(_commit_ts(source, where))
     if op is None:
         return _ddl(payload, source, where)
-    if op not in _OPS:
+    if not isinstance(op, str) or op not in _OPS:
         raise _bad(where, "`op` c, u, d or m", "another")
     return _row(_OPS[op], _key(key, where), payload, source, where)
 

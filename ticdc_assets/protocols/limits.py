@@ -13,6 +13,9 @@ RECORD_BYTES_MAX: Final = 512 << 20
 BATCH_BYTES: Final = 8 << 20
 """What a bulk decoder reads of a file at a time: some ten thousand rows, so that memory stays flat."""
 
+CSV_HEADER_BYTES_MAX: Final = 2 << 20
+"""The header line of a CSV file: twice what 4096 column names of 64 four-byte characters need."""
+
 COLUMNS_MAX: Final = 4096
 """TiDB's own bound on the columns of a table (table-column-count-limit)."""
 

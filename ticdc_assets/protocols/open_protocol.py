@@ -25,6 +25,7 @@ from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchem
 _VERSION: Final = (1).to_bytes(8, "big")
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _MAX_TS: Final = 1 << 63
+_BINARY_FLAG, _PRIMARY_FLAG, _NULLABLE_FLAG, _UNSIGNED_FLAG = 0x01, 0x08, 0x40, 0x80
 _SUSPECT: Final = "Check that the topic carries the Open Protocol with the configured options; else quarantine it."
 
 
@@ -106,7 +107,7 @@ def _resolved(ts: int, body: bytes, where: str) -> WatermarkEvent:
 
 def _ddl(head: dict[str, Any], ts: int, content: dict[str, Any], where: str) -> DdlEvent:
     query = content.get("q")
-    if not isinstance(query, str):
+    if not isinstance(query, str) or not query:
         raise _bad(where, "a DDL with its text in `q`", "none")
     schema, table = _name(head, "scm", where), _name(head, "tbl", where)
     return DdlEvent(commit_ts=ts, schema=schema, table=table, query=query, where=where)
@@ -169,7 +170,7 @@ def _scalar(column: Any, where: str) -> Any:
 
 def _hint(column: Any, where: str) -> ColumnHint:
     if isinstance(column, dict):
-        code, flags, handle = column.get("t"), column.get("f", 0), column.get("h", False)
+        code, flags, handle = column.get("t"), column.get("f", _NULLABLE_FLAG), column.get("h", False)
         if type(code) is int and type(flags) is int and type(handle) is bool:
             return _shared_hint(code, flags, handle)
     raise _bad(where, 'columns as {"t", "h", "f", "v"} with numbers in t and f', "another form")
@@ -254,7 +255,6 @@ def _base64_text(wire: str) -> str:
         raise _bad("a column value", "UTF-8 in base64", "other text") from None
 
 
-_BINARY_FLAG, _PRIMARY_FLAG, _NULLABLE_FLAG, _UNSIGNED_FLAG = 0x01, 0x08, 0x40, 0x80
 _WIDE_DECIMAL: Final = MySqlType(Kind.DECIMAL, length=65, scale=30)
 """A DECIMAL whose precision nobody tells: kept as digits."""
 

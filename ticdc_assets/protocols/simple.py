@@ -14,7 +14,6 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
@@ -78,7 +77,7 @@ def verify(event: RowEvent, table: TableSchema, zone: str = "UTC") -> str | None
 
     `table` is the schema that the stream gave for the row's version, its columns in the order given.
     """
-    return check(event, table, partial(native_values.plain, zone=zone))
+    return check(event, table, lambda column, wire, fold: native_values.plain(column, wire, zone, fold=fold))
 
 
 def _event(told: Mapping[str, Any], where: str) -> Event:

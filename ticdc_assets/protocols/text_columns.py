@@ -56,7 +56,7 @@ def column(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Arra
 
 def zero_dates(column_type: MySqlType, texts: pa.Array) -> int:
     """How many of the texts are zero dates, which `column` makes null; 0 for kinds other than dates."""
-    if column_type.kind not in DATE_KINDS or b"-00" not in _data(_plain(texts)):
+    if column_type.kind not in DATE_KINDS or b"-00" not in joined_bytes(_plain(texts)):
         return 0
     candidates = texts.filter(pc.match_substring(texts, "-00"))
     return sum(entry["counts"] for entry in candidates.value_counts().to_pylist() if is_zero_date(column_type, entry["values"]))
@@ -85,7 +85,7 @@ def _plain(texts: pa.Array) -> pa.Array:
     return texts.cast(pa.string())
 
 
-def _data(texts: pa.Array) -> bytes:
+def joined_bytes(texts: pa.Array) -> bytes:
     """The bytes of all texts, one after the other; more than theirs where nulls hide some."""
     _, offsets_buffer, data = texts.buffers()
     if data is None or not len(texts):
@@ -112,7 +112,7 @@ def _refuse_outside(numbers: pa.Array, low: Any, high: Any) -> None:
 
 
 def _integer(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
-    raw = _data(texts)
+    raw = joined_bytes(texts)
     if b"x" in raw or b"X" in raw:  # Arrow reads 0x1F
         raise _NotFast
     target = arrow_type(column_type)
@@ -137,7 +137,7 @@ def _unsigned64(texts: pa.Array, some_wrapped: bool) -> pa.Array:
 
 
 def _float(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
-    if b"+" in _data(texts):  # Arrow reads +5, and 1e+21 is right
+    if b"+" in joined_bytes(texts):  # Arrow reads +5, and 1e+21 is right
         _refuse_unless_all_match(texts, FLOAT_PATTERN)
     numbers = texts.cast(pa.float64()).cast(arrow_type(column_type), safe=False)
     _refuse_if_any(pc.invert(pc.is_finite(numbers)))
@@ -149,7 +149,7 @@ def _decimal(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Ar
     if pa.types.is_string(target):
         _refuse_unless_all_match(texts, DECIMAL_PATTERN)
         return texts
-    raw = _data(texts)
+    raw = joined_bytes(texts)
     if b"+" in raw or b"e" in raw or b"E" in raw:  # Arrow reads +1 and 1e2
         raise _NotFast
     if _length_max(texts) > DECIMAL_DIGITS_MAX:  # Arrow does not notice that 39 digits are too many
@@ -169,7 +169,7 @@ def _date(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array
 
 def _datetime(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
     known = _without_zero_dates(column_type, texts)
-    if b"T" in _data(known):  # Arrow reads 2000-01-01T00:00:00
+    if b"T" in joined_bytes(known):  # Arrow reads 2000-01-01T00:00:00
         raise _NotFast
     shortest = pc.min(pc.binary_length(known)).as_py()
     if shortest is not None and shortest < _DATETIME_CHARACTERS_MIN:  # Arrow reads a day, an hour, a minute
@@ -193,7 +193,7 @@ def _timestamp(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.
 
 
 def _without_zero_dates(column_type: MySqlType, texts: pa.Array) -> pa.Array:
-    if b"-00" not in _data(texts):
+    if b"-00" not in joined_bytes(texts):
         return texts
     zero = pc.match_substring(texts, "-00")
     if not all(is_zero_date(column_type, text) for text in texts.filter(zero).unique().to_pylist()):
@@ -242,7 +242,7 @@ def _base64(texts: pa.Array) -> pa.Array:
     _refuse_if_any(pc.not_equal(pc.bit_wise_and(lengths, 3), 0))
     two = pc.ends_with(present, "==")
     one = pc.and_not(pc.ends_with(present, "="), two)
-    raw = _data(present)
+    raw = joined_bytes(present)
     if raw.count(b"=") != 2 * (pc.sum(two).as_py() or 0) + (pc.sum(one).as_py() or 0):
         raise _NotFast
     padded = _binary_array(_decoded(raw.replace(b"=", b"A")), pc.multiply(pc.divide(lengths, 4), 3))
@@ -264,7 +264,7 @@ def _hex(texts: pa.Array) -> pa.Array:
     lengths = pc.binary_length(present)
     _refuse_if_any(pc.not_equal(pc.bit_wise_and(lengths, 1), 0))
     try:
-        raw = binascii.unhexlify(_data(present))
+        raw = binascii.unhexlify(joined_bytes(present))
     except binascii.Error as error:
         raise _NotFast from error
     return _with_nulls_of(texts, _binary_array(raw, pc.divide(lengths, 2)))
@@ -273,7 +273,7 @@ def _hex(texts: pa.Array) -> pa.Array:
 def _latin1(texts: pa.Array) -> pa.Array:
     present = texts.fill_null("")
     try:
-        raw = _data(present).decode().encode("latin-1")
+        raw = joined_bytes(present).decode().encode("latin-1")
     except UnicodeError as error:
         raise _NotFast from error
     return _with_nulls_of(texts, _binary_array(raw, pc.utf8_length(present)))

@@ -88,7 +88,11 @@ def read_index_body(cursor: Cursor, named: bool) -> tuple[str, tuple[str, ...], 
 def _read_index_part(cursor: Cursor) -> str:
     if cursor.at_symbol("("):
         part = f"({cursor.parenthesised()})"
-    elif cursor.peek().kind is TokenKind.WORD and cursor.peek(1).text == "(" and cursor.peek(2).kind is not TokenKind.NUMBER:
+    elif (
+        cursor.peek().kind is TokenKind.WORD
+        and cursor.peek(1).text == "("
+        and cursor.peek(2).kind is not TokenKind.NUMBER
+    ):
         part = f"({cursor.skip_expression()})"  # a vector index: VEC_COSINE_DISTANCE(`v`)
     else:
         part = cursor.column_name()
@@ -160,7 +164,8 @@ def _skip_references(cursor: Cursor) -> None:
         cursor.take(), cursor.take()
         if not (cursor.accept_any("RESTRICT", "CASCADE") or cursor.accept("NO", "ACTION")):
             cursor.expect("SET")
-            cursor.accept("DEFAULT") or cursor.expect("NULL")
+            if not cursor.accept("DEFAULT"):
+                cursor.expect("NULL")
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------

@@ -118,12 +118,49 @@ class TableOptions:
 
 
 _VALUE_OPTIONS: Final = frozenset(
-    """ENGINE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM COMMENT COMPRESSION CONNECTION DELAY_KEY_WRITE
-    ENCRYPTION ENGINE_ATTRIBUTE SECONDARY_ENGINE_ATTRIBUTE SECONDARY_ENGINE INSERT_METHOD KEY_BLOCK_SIZE MAX_ROWS
-    MIN_ROWS PACK_KEYS PASSWORD ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES STATS_BUCKETS
-    STATS_TOPN STATS_COL_CHOICE STATS_COL_LIST STATS_SAMPLE_RATE STATS_OPTIONS TABLESPACE UNION SHARD_ROW_ID_BITS
-    PRE_SPLIT_REGIONS AUTO_ID_CACHE AUTO_RANDOM_BASE TTL_ENABLE TTL_JOB_INTERVAL NODEGROUP AUTOEXTEND_SIZE AFFINITY
-    ATTRIBUTES""".split()
+    (
+        "ENGINE",
+        "AUTO_INCREMENT",
+        "AVG_ROW_LENGTH",
+        "CHECKSUM",
+        "TABLE_CHECKSUM",
+        "COMMENT",
+        "COMPRESSION",
+        "CONNECTION",
+        "DELAY_KEY_WRITE",
+        "ENCRYPTION",
+        "ENGINE_ATTRIBUTE",
+        "SECONDARY_ENGINE_ATTRIBUTE",
+        "SECONDARY_ENGINE",
+        "INSERT_METHOD",
+        "KEY_BLOCK_SIZE",
+        "MAX_ROWS",
+        "MIN_ROWS",
+        "PACK_KEYS",
+        "PASSWORD",
+        "ROW_FORMAT",
+        "STATS_AUTO_RECALC",
+        "STATS_PERSISTENT",
+        "STATS_SAMPLE_PAGES",
+        "STATS_BUCKETS",
+        "STATS_TOPN",
+        "STATS_COL_CHOICE",
+        "STATS_COL_LIST",
+        "STATS_SAMPLE_RATE",
+        "STATS_OPTIONS",
+        "TABLESPACE",
+        "UNION",
+        "SHARD_ROW_ID_BITS",
+        "PRE_SPLIT_REGIONS",
+        "AUTO_ID_CACHE",
+        "AUTO_RANDOM_BASE",
+        "TTL_ENABLE",
+        "TTL_JOB_INTERVAL",
+        "NODEGROUP",
+        "AUTOEXTEND_SIZE",
+        "AFFINITY",
+        "ATTRIBUTES",
+    )
 )
 
 
@@ -142,9 +179,15 @@ def _at_option(cursor: Cursor, ahead: int) -> bool:
     known = word in _VALUE_OPTIONS or word in ("CHARSET", "COLLATE", "TTL", "STORAGE")
     pairs = (("CHARACTER", "SET"), ("CHAR", "SET"), ("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"))
     more = (("PLACEMENT", "POLICY"), ("FORCE", "AUTO_INCREMENT"), ("FORCE", "AUTO_RANDOM_BASE"), ("ON", "COMMIT"))
-    start = (("START", "TRANSACTION"),)
-    defaulted = word == "DEFAULT" and following in ("CHARSET", "CHARACTER", "CHAR", "COLLATE", "PLACEMENT", "ENCRYPTION")
-    return known or defaulted or (word, following) in (*pairs, *more, *start)
+    defaulted = word == "DEFAULT" and following in (
+        "CHARSET",
+        "CHARACTER",
+        "CHAR",
+        "COLLATE",
+        "PLACEMENT",
+        "ENCRYPTION",
+    )
+    return known or defaulted or (word, following) in (*pairs, *more)
 
 
 def _read_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
@@ -169,7 +212,7 @@ def _read_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
 
 def _skip_option_name(cursor: Cursor) -> None:
     first = cursor.take().word
-    if first in ("DATA", "INDEX", "PLACEMENT", "FORCE", "START"):
+    if first in ("DATA", "INDEX", "PLACEMENT", "FORCE"):
         cursor.take()
 
 

@@ -27,7 +27,8 @@ def read_partitioning(cursor: Cursor) -> Partitioning:
     partitions = read_partitions(cursor) if cursor.at_symbol("(") and not by_interval else ()
     if cursor.accept("UPDATE", "INDEXES"):
         cursor.parenthesised()
-    return Partitioning(method, columns, expression, partitions, count or len(partitions) or None)
+    hashed = method in ("HASH", "KEY")
+    return Partitioning(method, columns, expression, partitions, (count or len(partitions) or 1) if hashed else None)
 
 
 def _read_method(cursor: Cursor) -> tuple[str, tuple[str, ...], str | None]:
@@ -67,7 +68,7 @@ def _only_column(cursor: Cursor) -> str | None:
     if cursor.peek().kind not in (TokenKind.WORD, TokenKind.QUOTED):
         return None
     name = cursor.column_name()
-    return name if all([cursor.accept_symbol(")") for _ in range(depth)]) else None
+    return name if cursor.close_parentheses(depth) else None
 
 
 def _skip_interval(cursor: Cursor) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
 from ticdc_assets.errors import SchemaError
@@ -154,13 +155,13 @@ def _tokens_if_restored(text: str, sure: bool) -> list[Token] | None:
 
 
 def _looks_restored(text: str, tokens: list[Token]) -> bool:
-    """TiDB restores on one line, keywords in upper case, every name in backticks; SHOW CREATE TABLE and people do not."""
+    """TiDB restores on one line, keywords in upper case, names in backticks; SHOW CREATE TABLE and people do not."""
     if not tokens or not tokens[0].text.isupper():
         return False
-    gaps = (text[a.end : b.start] for a, b in zip(tokens, tokens[1:], strict=False))
+    gaps = (text[a.end : b.start] for a, b in pairwise(tokens))
     if any("\n" in gap for gap in gaps):
         return False
-    after_names = [b for a, b in zip(tokens, tokens[1:], strict=False) if a.kind is TokenKind.QUOTED]
+    after_names = [b for a, b in pairwise(tokens) if a.kind is TokenKind.QUOTED]
     return bool(after_names) and all(t.kind is not TokenKind.WORD or t.text.isupper() for t in after_names)
 
 
@@ -283,6 +284,13 @@ class Cursor:
         end = self.peek().start
         self.expect_symbol(")")
         return self._text[start:end].strip()
+
+    def close_parentheses(self, count: int) -> bool:
+        """Take so many ')', as many as there are; whether that was all."""
+        taken = 0
+        while taken < count and self.accept_symbol(")"):
+            taken += 1
+        return taken == count
 
     def skip_expression(self) -> str:
         """Pass everything up to a ',' or ')' outside of parentheses, or the end; the text passed."""

@@ -50,7 +50,7 @@ def read_default(cursor: Cursor) -> Written:
     while cursor.accept_symbol("("):
         depth += 1
     written = _read_simple(cursor)
-    if written is not None and all([cursor.accept_symbol(")") for _ in range(depth)]):
+    if written is not None and cursor.close_parentheses(depth):
         return written
     cursor.position = start
     return _read_expression(cursor)
@@ -258,7 +258,7 @@ def _rounded_moment(parts: tuple[int, ...], fraction: str, digits: int) -> str |
 
 
 def _to_digits(micros: int, digits: int) -> int:
-    unit = 10 ** (6 - digits)
+    unit: int = 10 ** (6 - digits)
     return (micros + unit // 2) // unit * unit
 
 

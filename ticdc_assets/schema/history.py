@@ -11,7 +11,7 @@ that TSO: rows up to it are still exact, rows after it wait for the user. Nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -154,7 +154,7 @@ class Known:
     """What the user told: schemas of tables older than the stream, and keys that the stream does not tell."""
 
     tables: Mapping[SourceName, TableSchema] = field(default_factory=dict)
-    keys: Mapping[SourceName, tuple[str, ...]] = field(default_factory=dict)
+    key_of: Callable[[str, str], tuple[str, ...] | None] = lambda _schema, _table: None
 
 
 def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
@@ -263,7 +263,7 @@ class _Fold:
         self._live[fold_name(*name)] = growing
 
     def _with_key(self, name: SourceName, shape: Shape) -> Shape:
-        columns = self._known.keys.get(fold_name(*name))
+        columns = self._known.key_of(*name)
         if not columns:
             return shape
         wanted = {c.lower() for c in columns}
@@ -351,7 +351,11 @@ class _Fold:
 
     def _shape_of_create(self, event: DdlEvent, statement: ddl.CreateTable, name: SourceName) -> Shape | None:
         if statement.like is None:
-            return create(replace(statement, schema=name[0], name=name[1]))
+            try:
+                return create(replace(statement, schema=name[0], name=name[1]))
+            except SchemaError as error:
+                self._stop_event(event, str(error))
+                return None
         model = self._live.get(fold_name(*statement.like))
         if model is not None:
             return shape_of(replace(model.shape.table, schema=name[0], name=name[1]))

@@ -110,19 +110,18 @@ def read_type(cursor: Cursor) -> WrittenType:
     """Read a type and its attributes (UNSIGNED, CHARACTER SET, COLLATE, ...) at the cursor."""
     if cursor.accept("SERIAL"):
         return WrittenType(MySqlType(Kind.BIGINT, unsigned=True), serial=True)
-    kind, implied = _read_kind(cursor)
-    base = replace(_read_size(cursor, MySqlType(kind)), **({"length": 1} if implied == "bool" else {}))
-    return _read_attributes(cursor, base)
+    of = _read_kind(cursor)
+    return _read_attributes(cursor, _read_size(cursor, of))
 
 
-def _read_kind(cursor: Cursor) -> tuple[Kind, str]:
+def _read_kind(cursor: Cursor) -> MySqlType:
     if cursor.accept_any("BOOL", "BOOLEAN"):
-        return Kind.TINYINT, "bool"
+        return MySqlType(Kind.TINYINT, length=1)
     cursor.accept("NATIONAL")
     kind = _ALIASES.get(cursor.peek().word)
     if kind is None:
         raise cursor.fault("a column type")
-    return _longer_spelling(cursor, cursor.take().word, kind), ""
+    return MySqlType(_longer_spelling(cursor, cursor.take().word, kind))
 
 
 def _longer_spelling(cursor: Cursor, word: str, kind: Kind) -> Kind:

@@ -47,7 +47,7 @@ class Message:
 
 
 def messages(path: Path) -> Iterator[Message]:
-    """The messages of a file, or of a folder's `*.jsonl` and `*.bin` files by name."""
+    """The messages of a file, or of a folder's `messages.jsonl` and `*.bin` files by name."""
     if path.is_dir():
         yield from _folder(path)
     elif path.suffix == ".bin":

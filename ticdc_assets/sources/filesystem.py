@@ -40,6 +40,10 @@ _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
+class OutsideError(SourceError):
+    """Raised when a path leads out of the root; only what lies on that path is unreadable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One name in a folder; `outside` marks a link that leaves the root and is not followed."""
@@ -165,7 +169,7 @@ class LocalRoot(Root):
         target = self.base / _checked(path, self.name)
         if target.resolve().is_relative_to(self.base):
             return target
-        raise SourceError(self.where(path), "a path inside the root", "a link that leaves it", "Remove the link.")
+        raise OutsideError(self.where(path), "a path inside the root", "a link that leaves it", "Remove the link.")
 
     @contextmanager
     def _faults(self, path: str) -> Iterator[None]:
@@ -230,7 +234,7 @@ def _checked(path: str, root: str) -> str:
     parts = path.split("/")
     if path and ("" in parts or "." in parts or ".." in parts or "\0" in path):
         todo = "Nothing outside the root is read: check where this path comes from."
-        raise SourceError(root, "a path inside the root", repr(path), todo)
+        raise OutsideError(root, "a path inside the root", ascii(path), todo)
     return path
 
 

@@ -35,7 +35,7 @@ NOTES_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder with schema files. `schemas` maps version and checksum to the file; `orphans` have rows and no schema."""
+    """A folder with schema files, by version and checksum in `schemas`; `orphans` are versions with rows and none."""
 
     path: str
     schemas: Mapping[tuple[int, str], str]
@@ -100,10 +100,12 @@ def looks_like_data(root: Root, path: str, entries: list[Entry], levels: int = 2
 
 def _visited(root: Root, layout: Layout, known: Mapping[str, TableState], visit: _Visit) -> _Visit:
     entries = listing(root, visit.path) if visit.entries is None else visit.entries
-    visit.notes += [f"{root.where(below(visit.path, e.name))}: a link that leaves the root" for e in entries if e.outside]
+    strays = [e for e in entries if not e.is_dir and not _belongs(visit, e.name)][:NOTES_MAX]
+    visit.notes += [_foreign(root, below(visit.path, e.name), e.outside) for e in strays]
     if visit.depth == 0:
-        visit.notes += [_foreign(root, e.name) for e in entries if not e.is_dir and not e.outside and e.name != METADATA]
-        visit.children = [_Visit(e.name, 1) for e in entries if e.is_dir]
+        for e in entries:
+            if e.is_dir:
+                _go_down(root, visit, e.name)
         return visit
     folders = {e.name for e in entries if e.is_dir}
     meta = listing(root, f"{visit.path}/{META}") if META in folders else []
@@ -142,9 +144,7 @@ def _table_folder(
     versions = {number: name for name in folders if (number := numeral(name)) and number >= closed_below}
     orphans = set()
     for number, name in sorted(versions.items()):
-        if number in told and (number, OLD_SCHEMA) not in schemas:
-            continue
-        if not _is_version(root, visit, number, name, schemas):
+        if number not in told and not _is_version(root, visit, number, name, schemas):
             orphans.add(number)
     for name in sorted(folders - {META}):
         if numeral(name) is None:
@@ -170,11 +170,25 @@ def _is_version(root: Root, visit: _Visit, number: int, name: str, schemas: dict
 
 def _go_down(root: Root, visit: _Visit, name: str, entries: list[Entry] | None = None) -> None:
     path = below(visit.path, name)
-    if visit.depth >= FOLDER_DEPTH_MAX or not name.isprintable():
+    if visit.depth >= FOLDER_DEPTH_MAX or not _is_unicode(name):
         visit.notes.append(_foreign(root, path))
     else:
         visit.children.append(_Visit(path, visit.depth + 1, entries))
 
 
-def _foreign(root: Root, path: str) -> str:
-    return f"{ascii(root.where(path))}: not a name that TiCDC writes"
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _belongs(visit: _Visit, name: str) -> bool:
+    """Whether a file may lie in a folder of this walk: in one called `meta`, the schema files of the folder above."""
+    return name == METADATA if visit.depth == 0 else schema_name(name) is not None
+
+
+def _foreign(root: Root, path: str, outside: bool = False) -> str:
+    found = "a link that leaves the root" if outside else "not something that TiCDC writes there"
+    return f"{root.where(path)!a}: {found}"

@@ -64,18 +64,22 @@ class WrittenFile:
     footer: pq.FileMetaData
 
 
-def ensure(catalog: Catalog, identifier: Identifier, lineage_id: str, columns: Sequence[LakeColumn]) -> Table:
+def ensure(
+    catalog: Catalog, identifier: Identifier, lineage_id: str, columns: Sequence[LakeColumn], location: str
+) -> Table:
     """The changelog of a lineage with at least `columns`; made or widened if need be, unchanged where it fits."""
     table = load_or_none(catalog, identifier)
     if table is None:
         try:
-            table = _create(catalog, identifier, lineage_id, columns)
+            table = _create(catalog, identifier, lineage_id, columns, location)
         except TableAlreadyExistsError:
             table = catalog.load_table(identifier)
     return _widen(table, columns)
 
 
-def _create(catalog: Catalog, identifier: Identifier, lineage_id: str, columns: Sequence[LakeColumn]) -> Table:
+def _create(
+    catalog: Catalog, identifier: Identifier, lineage_id: str, columns: Sequence[LakeColumn], location: str
+) -> Table:
     ensure_namespace(catalog, identifier[:-1])
     ids = itertools.count(1)
     system = [NestedField(next(ids), name, iceberg_type(t, ids)) for name, t in layout.SYSTEM_COLUMNS]
@@ -84,7 +88,7 @@ def _create(catalog: Catalog, identifier: Identifier, lineage_id: str, columns: 
     time_id = schema.find_field(layout.COMMIT_TIME).field_id
     spec = PartitionSpec(PartitionField(time_id, 1000, DayTransform(), "commit_day"))
     properties = {**PROPERTIES, LINEAGE: lineage_id}
-    with catalog.create_table_transaction(identifier, schema, partition_spec=spec, properties=properties) as tx:
+    with catalog.create_table_transaction(identifier, schema, location, spec, properties=properties) as tx:
         made = tx.table_metadata.schema()
         tx.set_properties({COLUMNS: columns_property({c.uid: _ids_by_name(made, c.name) for c in columns})})
     return catalog.load_table(identifier)

@@ -8,6 +8,7 @@ at the snapshot the run was planned from, and main moves there only by fast-forw
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,14 @@ class JvmCatalog:
         self.name = name
         self._jvm = spark.sparkContext._jvm  # noqa: SLF001  the only way to Iceberg's Java API
         self._iceberg = self._jvm.org.apache.iceberg
+        self._sessions = threading.local()
         self._catalog = self._iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, name)  # noqa: SLF001
+
+    def thread_session(self) -> SparkSession:
+        """This thread's own session over the one context: settings made in it touch no other thread's statements."""
+        if not hasattr(self._sessions, "spark"):
+            self._sessions.spark = self.spark.newSession()
+        return self._sessions.spark
 
     def create(
         self,
@@ -39,13 +47,14 @@ class JvmCatalog:
         key: Sequence[str],
         location: str,
         properties: Mapping[str, str],
-        partitioning: Sequence[tuple[str, str]] = (),
+        partitioning: Sequence[tuple[str, int | None, str]] = (),
     ) -> JvmTable:
         """Make a table with field ids 1..n in the order of `columns`, and one empty snapshot to branch from."""
         schema = self._iceberg.SchemaParser.fromJson(json.dumps(_schema_json(columns, key)))
         spec = self._iceberg.PartitionSpec.builderFor(schema)
-        for transform, column in partitioning:
-            spec = _partition(spec, transform, column)
+        for transform, argument, column in partitioning:
+            make = getattr(spec, "alwaysNull" if transform == "void" else transform)
+            spec = make(column) if argument is None else make(column, argument)
         builder = self._catalog.buildTable(self._identifier(identifier), schema).withLocation(location)
         table = JvmTable(self, builder.withPartitionSpec(spec.build()).withProperties(self._map(properties)).create())
         table.append_nothing({})
@@ -200,11 +209,3 @@ def _schema_json(columns: Sequence[LakeColumn], key: Sequence[str]) -> dict[str,
     identifier = [n for n, c in enumerate(columns, start=1) if c.name in key and can_identify(c.type)]
     return {"type": "struct", "schema-id": 0, "identifier-field-ids": identifier, "fields": fields}
 
-
-def _partition(spec: Any, transform: str, column: str) -> Any:
-    name, _, argument = transform.partition("(")
-    if name == "bucket":
-        return spec.bucket(column, int(argument.rstrip(")")))
-    if name == "truncate":
-        return spec.truncate(column, int(argument.rstrip(")")))
-    return getattr(spec, name)(column)

@@ -18,13 +18,13 @@ from pyiceberg.table import Table
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn, mirror_columns
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, TruncateRows
 from ticdc_assets.schema.history import Lineage, Version
 from ticdc_assets.tables import mirror_sql
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog, JvmTable, SchemaStep
 from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
+from ticdc_assets.tables.conversions import conversion
 from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
 from ticdc_assets.tables.names import quote, quote_path
 from ticdc_assets.tables.progress import (
@@ -45,10 +45,10 @@ BRANCH: Final = "ticdc_run"
 
 @dataclass(frozen=True, slots=True)
 class MirrorOptions:
-    """What a user may choose of a mirror: Iceberg format and partitioning as (transform, column) pairs."""
+    """What a user may choose of a mirror: Iceberg format and partitioning as (transform, argument, column)."""
 
     format_version: int = 3
-    partitioning: tuple[tuple[str, str], ...] = ()
+    partitioning: tuple[tuple[str, int | None, str], ...] = ()
 
     @property
     def properties(self) -> dict[str, str]:
@@ -86,6 +86,7 @@ class MirrorWriter:
         changefeed: str,
         run_id: str,
         options: MirrorOptions,
+        zone: str = "UTC",
     ) -> None:
         self._catalog = catalog
         self._jvm = jvm
@@ -93,6 +94,7 @@ class MirrorWriter:
         self._changefeed = changefeed
         self._run_id = run_id
         self._options = options
+        self._zone = zone
         self._branch = f"{BRANCH}_{run_id.replace('-', '')}"
 
     def catch_up(self, lineage: Lineage, location: str, changelog: Table, segments: Sequence[Segment]) -> None:
@@ -213,17 +215,17 @@ class MirrorWriter:
             if isinstance(effect, TruncateRows):
                 statements.append(f"DELETE FROM {target}")
             elif isinstance(effect, DeletePartitions):
-                statements.append(f"DELETE FROM {target} WHERE {delete_condition(effect, version.table)}")
+                statements.append(f"DELETE FROM {target} WHERE {delete_condition(effect, self._zone)}")
             elif isinstance(effect, FillColumn):
-                value = fill_literal(effect, version)
+                value = fill_literal(effect, version, self._zone)
                 if value is not None and effect.uid in known:
                     assignments[names[known[effect.uid][0]]] = value
-        for uid, effect in converts.items():
-            old, new = arrow_type(effect.old_type), arrow_type(effect.new_type)
-            expression = mirror_sql.conversion(names[known[effect.old_uid][0]], old, new)
+        for effect in converts.values():
+            expression = conversion(names[known[effect.old_uid][0]], effect.old_type, effect.new_type)
             if expression is None:
                 raise _no_conversion(version, effect)
-            assignments[names[known[uid][0]]] = expression
+            if expression != quote(names[known[effect.new_uid][0]]):
+                assignments[names[known[effect.new_uid][0]]] = expression
         if assignments:
             statements.append(mirror_sql.update(target, assignments))
         return statements
@@ -290,11 +292,16 @@ class MirrorWriter:
             jvm.drop_branch(self._branch)
 
     def _execute(self, statement: str, summary: dict[str, str]) -> None:
-        # The summary goes by session conf, the only way that reaches MERGE; a session of its own keeps threads apart.
-        spark = self._jvm.spark.newSession()
-        for key, value in summary.items():
-            spark.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
-        spark.sql(statement)
+        # The summary goes by session conf, the only way that reaches MERGE; each thread has a session of its own.
+        spark = self._jvm.thread_session()
+        keys = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
+        for key, value in keys.items():
+            spark.conf.set(key, value)
+        try:
+            spark.sql(statement)
+        finally:
+            for key in keys:
+                spark.conf.unset(key)
 
     def _target(self) -> str:
         return f"{self._quoted(self._identifier)}.{quote(f'branch_{self._branch}')}"

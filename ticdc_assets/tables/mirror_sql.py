@@ -6,7 +6,7 @@ Every identifier goes through `names.quote`, every value through `literal`; noth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -48,18 +48,16 @@ def literal(value: Any, arrow: pa.DataType) -> str:
         return f"X'{value.hex()}'"
     if isinstance(value, str):
         return f"CAST(X'{value.encode().hex()}' AS string)"
-    if isinstance(value, (date, datetime)):
-        text = value.astimezone().isoformat() if getattr(value, "tzinfo", None) else value.isoformat(*_sep(value))
+    if isinstance(value, datetime):
+        text = value.isoformat(" ") if value.tzinfo is None else value.astimezone(UTC).isoformat(" ")
         return f"CAST('{text}' AS {name})"
+    if isinstance(value, date):
+        return f"CAST('{value.isoformat()}' AS {name})"
     if isinstance(value, list):
         return f"CAST(array({', '.join(repr(float(v)) for v in value)}) AS {name})"
     if isinstance(value, (int, float, Decimal)):
         return f"CAST('{value}' AS {name})"
     raise TypeError(f"no SQL literal for {type(value).__name__}")
-
-
-def _sep(value: date | datetime) -> tuple[str, ...]:
-    return (" ",) if isinstance(value, datetime) else ()
 
 
 def newest_per_key(changelog: str, interval: str, names: Mapping[str, LakeColumn], key: Sequence[str]) -> str:
@@ -112,31 +110,3 @@ def update(target: str, assignments: Mapping[str, str]) -> str:
     sets = ", ".join(f"{quote(name)} = {expression}" for name, expression in assignments.items())
     return f"UPDATE {target} SET {sets}"
 
-
-def conversion(source: str, old: pa.DataType, new: pa.DataType) -> str | None:
-    """What MySQL's MODIFY does to existing values, as SQL; None where Spark's cast would not do the same."""
-    column = quote(source)
-    if old == new:
-        return column
-    exact = pa.types.is_integer(old) or pa.types.is_decimal(old)
-    if pa.types.is_string(new) and (exact or pa.types.is_date(old)):
-        return f"CAST({column} AS string)"
-    if pa.types.is_string(new) and pa.types.is_binary(old):
-        return f"decode({column}, 'UTF-8')"
-    if pa.types.is_binary(new) and pa.types.is_string(old):
-        return f"encode({column}, 'UTF-8')"
-    numeric = pa.types.is_integer(new) or pa.types.is_decimal(new) or pa.types.is_floating(new)
-    if numeric and exact:
-        return f"CAST({_rounded(column, old, new)} AS {spark_type(new)})"
-    if pa.types.is_floating(new) and pa.types.is_floating(old):
-        return f"CAST({column} AS {spark_type(new)})"
-    if numeric and pa.types.is_string(old):
-        return f"CAST(trim({column}) AS {spark_type(new)})"
-    if pa.types.is_date(old) and new == pa.timestamp("us"):
-        return f"CAST({column} AS timestamp_ntz)"
-    return None
-
-
-def _rounded(column: str, old: pa.DataType, new: pa.DataType) -> str:
-    # MySQL rounds a fraction half away from zero where Spark's cast to an integer cuts it off.
-    return f"round({column}, 0)" if pa.types.is_decimal(old) and pa.types.is_integer(new) else column

@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import re
 import string
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, SchemaError
 
 ENCODED_BYTES_MAX: Final = 100
 OP_NAME_CHARS_MAX: Final = 80
@@ -27,6 +28,7 @@ _OP_DIGEST_CHARS: Final = 8
 _PLAIN: Final = frozenset(string.ascii_letters + string.digits + "_-")
 _PLAIN_PORTABLE: Final = frozenset(string.ascii_lowercase + string.digits + "_")
 _ESCAPE: Final = re.compile(r"_x([0-9a-f]{1,6})_")
+_ESCAPE_START: Final = re.compile(r"_x[0-9a-f]{1,6}")
 _EMPTY: Final = "_x_"
 _LONG: Final = re.compile(rf"_xx[0-9a-f]{{{_LONG_DIGEST_CHARS}}}\Z")
 
@@ -53,9 +55,14 @@ def decode(identifier: str) -> str | None:
     """The name that `encode` was given; None where it was too long to be kept (the control table `tables` has it)."""
     if identifier == _EMPTY:
         return ""
-    if _LONG.search(identifier):
+    name = _ESCAPE.sub("\0", identifier)
+    if _LONG.search(name):
         return None
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), identifier)
+    return _unescaped(identifier)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def _encoded(name: str, stays: Callable[[str, int], bool]) -> Iterator[str]:
@@ -67,7 +74,7 @@ def _reads_as_escape(name: str, at: int, plain: frozenset[str]) -> bool:
     """Whether the underscore there, left as it is, would start what `decode` takes for an escape or a digest."""
     if name[at] != "_":
         return False
-    found = re.compile(r"_x[0-9a-f]{1,6}").match(name, at)
+    found = _ESCAPE_START.match(name, at)
     if found is not None and found.end() < len(name):
         following = name[found.end()]
         return following == "_" or following not in plain
@@ -138,9 +145,20 @@ def _apart(
     foreign = any(_is_narrower(other, template) and _reads_as(other, identifier) for other in others)
     if not foreign and identifier[:-1] != control_namespace(target, changefeed):
         return identifier
-    # A database may be called shop__changes, where the changelogs of shop are. Its identifiers get a mark that no
-    # encoded name and no template can end in.
-    return (*identifier[:-2], f"{identifier[-2]}_x_", identifier[-1])
+    # A database may be called shop__changes, which is where the changelogs of shop are. Its namespace is encoded
+    # further than `encode` goes, so that it equals no other.
+    marked = (*identifier[:-2], _marked(identifier[-2]), identifier[-1])
+    if any(_is_narrower(other, template) and _reads_as(other, marked) for other in others):
+        todo = "Give mirror and changelog templates under `target:` that differ in the namespace's beginning or end."
+        raise SchemaError(
+            f"table {schema}.{table}", "an identifier of its own", "one that another table could have", todo
+        )
+    return marked
+
+
+def _marked(part: str) -> str:
+    last = f"_x{ord(part[-1]):x}_"
+    return last if len(part) == 1 else f"_x{ord(part[0]):x}_{part[1:-1]}{last}"
 
 
 def _is_narrower(template: str, than: str) -> bool:
@@ -198,7 +216,7 @@ def _check_template(name: str, template: str, parts_min: int) -> None:
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 _OWN_PREFIX: Final = "_ticdc_"
-_OWN_SUFFIX: Final = re.compile(r"__v[0-9]{15,}\Z")
+_OWN_SUFFIX: Final = re.compile(r"(?<=_)_v[0-9]{15,}\Z")
 _ICEBERG_COLUMNS: Final = frozenset(
     {
         "_file",
@@ -213,8 +231,9 @@ _ICEBERG_COLUMNS: Final = frozenset(
         "_last_updated_sequence_number",
     }
 )
+_COLUMN_ESCAPE_START: Final = re.compile(r"_x[0-9a-f]{1,6}", re.IGNORECASE)
 _COLUMN_ESCAPE: Final = re.compile(r"_x[0-9a-f]{1,6}_", re.IGNORECASE)
-_AVRO_ESCAPE: Final = re.compile(r"_x([0-9A-F]{2,5})")
+_AVRO_ESCAPE: Final = re.compile(r"_x([0-9A-F]{2,6})")
 
 
 def column_name(name: str) -> str:
@@ -233,7 +252,7 @@ def source_column_name(column: str) -> str:
     """The source's name of a column of the lake, the reverse of `column_name`."""
     if column == _EMPTY:
         return ""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), column)
+    return _unescaped(column)
 
 
 def _column_char_stays(name: str, at: int) -> bool:
@@ -256,7 +275,7 @@ def _starts_reserved(name: str, at: int) -> bool:
 def _reads_as_column_escape(name: str, at: int) -> bool:
     if _COLUMN_ESCAPE.match(name, at):
         return True
-    ends = re.compile(r"_x[0-9a-f]{1,6}", re.IGNORECASE).match(name, at)
+    ends = _COLUMN_ESCAPE_START.match(name, at)
     if ends is not None and ends.end() < len(name) and not _is_column_char(name[ends.end()]):
         return True
     return any(_is_rewritten(int(found, 16)) for found in _hex_prefixes(name, at))
@@ -269,7 +288,11 @@ def _hex_prefixes(name: str, at: int) -> list[str]:
 
 def _is_rewritten(code: int) -> bool:
     """Whether Iceberg rewrites that character for Parquet, and we leave it."""
-    return _is_column_char(chr(code)) and not chr(code).isalnum() and chr(code) != "_"
+    if 0xD800 <= code <= 0xDFFF:
+        return True  # Java rewrites the halves of a character beyond U+FFFF one by one
+    if code > sys.maxunicode or not _is_column_char(chr(code)):
+        return False
+    return not (chr(code).isalpha() or chr(code).isdecimal() or chr(code) == "_")
 
 
 # ---- SQL and Dagster -------------------------------------------------------------------------------------------------
@@ -286,7 +309,7 @@ def quote_path(parts: tuple[str, ...]) -> str:
 
 
 _KEY_PART: Final = re.compile(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*")
-_DIGESTED_KEY_PART: Final = re.compile(rf".*_h[0-9a-f]{{{_KEY_DIGEST_CHARS}}}")
+_DIGESTED_KEY_PART: Final = re.compile(rf"(.*_)?h[0-9a-f]{{{_KEY_DIGEST_CHARS}}}")
 
 
 def asset_key_part(name: str) -> str:

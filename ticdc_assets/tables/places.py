@@ -42,8 +42,8 @@ def _place(config: Config, changefeed: Changefeed, history: History, lineage: Li
     schema, table = lineage.name
     suffix = f"__dropped_{lineage.dropped_ts}" if _name_taken(history, lineage) else ""
     target = changefeed.target
-    mirror = names.mirror_identifier(target.mirror, changefeed.name, schema, table + suffix)
-    changelog = names.changelog_identifier(target.changelog, changefeed.name, schema, table + suffix)
+    mirror = names.mirror_identifier(target, changefeed.name, schema, table + suffix)
+    changelog = names.changelog_identifier(target, changefeed.name, schema, table + suffix)
     # By lineage, not by name: two tables that bore one name never share a folder.
     digest = hashlib.sha256(lineage.id.encode()).hexdigest()[:12]
     root = f"{_warehouse_uri(config)}/{names.encode(changefeed.name)}/{names.encode(schema)}/{digest}"
@@ -51,7 +51,7 @@ def _place(config: Config, changefeed: Changefeed, history: History, lineage: Li
 
 
 def _warehouse_uri(config: Config) -> str:
-    warehouse = config.catalog.warehouse
+    warehouse = config.catalog.warehouse or ""
     return warehouse if "://" in warehouse else f"file://{warehouse}"
 
 

@@ -10,13 +10,13 @@ import struct
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, Partitioning, TableSchema
+from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, Partitioning, TableSchema
 from ticdc_assets_tests.fixtures import Workload
 
 _NAME = r"`((?:[^`]|``)+)`"
@@ -77,7 +77,7 @@ def parse_create(text: str, schema: str, name: str) -> TableSchema:
             names = tuple(found.replace("``", "`") for found in re.findall(_NAME, listed[: listed.index(")")]))
             indexes.append(Index(part.split("(")[0].strip(), names, unique=True, primary=part.startswith("PRIMARY")))
     primary = {n for index in indexes if index.primary for n in index.columns}
-    columns = [Column(c.name, c.type, c.nullable and c.name not in primary, virtual=c.virtual) for c in columns]
+    columns = [replace(c, nullable=c.nullable and c.name not in primary) for c in columns]
     partitioning = Partitioning("any") if ") PARTITION BY " in text else None
     return TableSchema(schema, name, tuple(columns), tuple(indexes), partitioning)
 
@@ -112,7 +112,9 @@ def _column(part: str) -> Column:
     length = numbers[0] if numbers else {"DECIMAL": 10, "BIT": 1}.get(kind)
     scale = numbers[1] if len(numbers) > 1 else 0 if kind == "DECIMAL" else None
     column_type = MySqlType(Kind(kind), length, scale, "UNSIGNED" in rest.split(" DEFAULT ")[0], labels)
-    return Column(name.replace("``", "`"), column_type, "NOT NULL" not in rest, virtual=rest.endswith("VIRTUAL"))
+    default = Default(rest.partition(" DEFAULT ")[2]) if " DEFAULT " in rest else None
+    nullable = "NOT NULL" not in rest
+    return Column(name.replace("``", "`"), column_type, nullable, default, virtual=rest.endswith("VIRTUAL"))
 
 
 def typed(column: Column, told: Any, zone: str) -> Any:

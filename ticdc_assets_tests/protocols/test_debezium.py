@@ -82,21 +82,16 @@ def test_every_change_comes_out_as_far_as_ticdc_can_tell_it(workload):
 
 
 def assert_as_told(column: Column, real: Any, seen: Any) -> None:
+    """Equal, but for a NULL told as the default and for digits that a float cannot hold."""
     if real is None and seen is not None:
-        assert column.name in DEFAULTED, column.name
+        assert column.default is not None
     elif column.type.kind is Kind.DECIMAL and real is not None:
         assert float(real) == float(seen)
         assert len(str(real).partition(".")[2]) == len(str(seen).partition(".")[2])
         if len(str(real).strip("-0").replace(".", "")) <= 15:
             assert Decimal(real) == Decimal(seen)
-    elif (isinstance(real, datetime) and real.year < 1) or real == DATE_LOST:
-        assert seen in (None, real)
     else:
         assert real == seen
-
-
-DEFAULTED = {"c_tinyint", "c_int", "c_bigintu", "c_float", "c_dec", "c_timestamp0", "c_enum"}
-DATE_LOST = object()
 
 
 @every_workload

@@ -419,6 +419,7 @@ def test_a_message_whose_frames_do_not_add_up_is_refused(key, body, says):
         (HEAD, {"u": {"id": {"t": 3, "f": 1, "v": [1]}}}),
         ({**HEAD, "t": 2}, {}),
         ({**HEAD, "t": 2}, {"q": None}),
+        ({**HEAD, "t": 2}, {"q": ""}),
         (b"[]", {"u": {"id": ID}}),
         (HEAD, b"[]"),
         (HEAD, b"{"),
@@ -613,6 +614,14 @@ def test_key_columns_are_not_nullable_whatever_their_flag():
     assert not infer_column("c", ColumnHint(3, 64, True)).nullable
     assert not infer_column("c", ColumnHint(3, 64 | 8, False)).nullable
     assert not infer_column("c", ColumnHint(3, 0, False)).nullable
+
+
+def test_a_column_without_flags_may_be_null():
+    (row,) = decoded((HEAD, {"u": {"id": {"t": 3, "h": True, "v": 1}, "a": {"t": 15, "v": "x"}}}))
+    found = infer_table("s", "t", row.column_hints)
+
+    assert [c.nullable for c in found.columns] == [False, True]
+    assert found.key == ("id",)
 
 
 def test_the_inferred_key_is_the_handle_key():

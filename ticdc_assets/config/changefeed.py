@@ -1,0 +1,249 @@
+"""One changefeed of the config: its stream's own options first, then what this project is told about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from ticdc_assets.config.files import below, matching_files, read_toml
+from ticdc_assets.config.model import (
+    Changefeed,
+    KeyOverride,
+    OnBadMessage,
+    OnDrop,
+    PartitionField,
+    PartitionRule,
+    ZeroDates,
+)
+from ticdc_assets.config.reading import Section, nearest, shown
+from ticdc_assets.config.secrets import Secret, redacted
+from ticdc_assets.config.sink import Protocol, SinkOptions
+from ticdc_assets.config.source import read_claim_check, read_registry, read_source
+from ticdc_assets.config.ticdc_keys import read_sink
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.table_filter import TableFilter
+from ticdc_assets.tables.names import Target, check_target
+
+FORMAT_VERSIONS: Final = (2, 3)
+_NO_FILES: Final[tuple[Path, ...]] = ()
+_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """What a changefeed's own configuration says."""
+
+    uri: str
+    sink: SinkOptions
+    config: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+
+# Stands in for a stream that cannot be understood, so that the faults of the other keys are told in the same go.
+_UNKNOWN: Final = _Stream("file:///", SinkOptions("file", Protocol.CSV), {}, ())
+
+
+def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Changefeed | None:
+    """The changefeed; None where there is a problem."""
+    before = len(feeds.problems.found)
+    section = feeds.section(name)
+    if not _NAME.fullmatch(name):
+        advice = re.sub(r"[^A-Za-z0-9_]+", "_", name)
+        feeds.problem(name, "a name of letters, digits and _", "other characters", f"Call it {advice}.")
+    stream = _stream(section, base)
+    values = _values(section, stream or _UNKNOWN, base, portable, judged=stream is not None)
+    section.close()
+    if stream is None or len(feeds.problems.found) > before:
+        return None
+    return Changefeed(name=name, sink_uri=Secret(stream.uri), redacted_sink_uri=redacted(stream.uri), **values)
+
+
+def _values(section: Section, stream: _Stream, base: Path, portable: bool, *, judged: bool) -> dict[str, Any]:
+    sink = stream.sink
+    return {
+        "sink": sink,
+        "warnings": stream.warnings,
+        **(_places(section, stream, base) if judged else _skip_places(section)),
+        "time_zone": _time_zone(section),
+        "tables": _filter(section, "tables", section.texts("tables", ("*.*",)), sink),
+        "schema_files": tuple(_schema_files(section, base)),
+        "ddl_from": section.text("ddl_from"),
+        "keys": tuple(_keys(section, sink)),
+        "zero_dates": ZeroDates(section.choice("zero_dates", tuple(ZeroDates), "null")),
+        "on_bad_message": OnBadMessage(section.choice("on_bad_message", tuple(OnBadMessage), "quarantine")),
+        "on_drop": OnDrop(section.choice("on_drop", tuple(OnDrop), "keep")),
+        "partition": tuple(_partition(section, sink)),
+        "format_version": _format_version(section),
+        "skip_files": section.texts("skip_files"),
+        "target": _target(section.section("target"), portable),
+    }
+
+
+def _places(section: Section, stream: _Stream, base: Path) -> dict[str, Any]:
+    source = read_source(section, stream.uri, stream.sink, stream.config, base)
+    return {
+        "source": source,
+        "schema_registry": read_registry(section, stream.sink, source, stream.config, base),
+        "claim_check": read_claim_check(section, stream.sink, source, base),
+    }
+
+
+def _skip_places(section: Section) -> dict[str, Any]:
+    for key in ("source", "schema_registry", "claim_check"):
+        section.raw(key)
+    return {}
+
+
+# ---- the stream ------------------------------------------------------------------------------------------------------
+
+
+def _stream(section: Section, base: Path) -> _Stream | None:
+    uri = section.text("sink_uri")
+    written, file = section.raw("config"), section.text("config_file")
+    if uri is None:
+        if "sink_uri" not in section:
+            section.problem(
+                "sink_uri", "the URI given to cdc", "none", "Add sink_uri: with the changefeed's --sink-uri."
+            )
+        return None
+    if written is not None and file:
+        section.problem("config_file", "config or config_file", "both", "Remove one of the two.")
+        return None
+    if file:
+        config = section.checked("config_file", lambda: read_toml(Path(below(base, file))), None)
+    else:
+        config = _inline(section, written)
+    if config is None:
+        return None
+    read = section.checked("sink_uri", lambda: read_sink(uri, config), None)
+    return None if read is None else _Stream(uri, read[0], config, read[1])
+
+
+def _inline(section: Section, written: Any) -> Mapping[str, Any] | None:
+    if written is None:
+        return {}
+    if isinstance(written, dict):
+        return {key: _with_environment(section, value) for key, value in written.items()}
+    section.problem("config", "a mapping", "something else", "Paste TiCDC's configuration, or use config_file.")
+    return None
+
+
+def _with_environment(section: Section, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_environment(section, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if list(value) == ["env"]:
+        return section.resolve("config", value)
+    return {key: _with_environment(section, item) for key, item in value.items()}
+
+
+# ---- what this project is told ---------------------------------------------------------------------------------------
+
+
+def _time_zone(section: Section) -> str:
+    zone = section.text("time_zone", "UTC") or "UTC"
+    try:
+        ZoneInfo(zone)
+    except (OSError, ValueError, LookupError):
+        section.problem("time_zone", "an IANA time zone", shown(zone), "Write one such as UTC or Asia/Shanghai.")
+    return zone
+
+
+def _filter(section: Section, key: str, rules: tuple[str, ...], sink: SinkOptions) -> TableFilter:
+    return section.checked(key, lambda: TableFilter(rules, sink.case_sensitive), TableFilter(()))
+
+
+def _schema_files(section: Section, base: Path) -> Iterator[Path]:
+    for pattern in section.texts("schema_files"):
+        yield from section.checked("schema_files", partial(matching_files, base, pattern), _NO_FILES)
+
+
+def _keys(section: Section, sink: SinkOptions) -> Iterator[KeyOverride]:
+    below_keys = section.section("keys")
+    for pattern in below_keys:
+        columns = below_keys.texts(pattern)
+        if not columns or len(set(columns)) < len(columns):
+            below_keys.problem(pattern, "the key's columns, each once", "none or a repeat", 'Write ["a", "b"].')
+        yield KeyOverride(pattern, _filter(below_keys, pattern, (pattern,), sink), columns)
+
+
+def _format_version(section: Section) -> int:
+    version = section.raw("format_version")
+    if version is None:
+        return FORMAT_VERSIONS[-1]
+    if version not in FORMAT_VERSIONS or isinstance(version, bool):
+        section.problem(
+            "format_version", "2 or 3", shown(version), "Write 3, or 2 for readers without deletion vectors."
+        )
+    return int(version) if isinstance(version, int) else FORMAT_VERSIONS[-1]
+
+
+def _target(section: Section, portable: bool) -> Target:
+    names = [f.name for f in fields(Target) if f.name != "portable"]
+    given = {name: section.text(name) for name in names}
+    section.close()
+    target = Target(portable=portable, **{name: text for name, text in given.items() if text is not None})
+    try:
+        check_target(target)
+    except ConfigError as error:
+        section.problem(error.where, error.expected, error.found, error.todo)
+    return target
+
+
+# ---- partition specs -------------------------------------------------------------------------------------------------
+
+_TRANSFORMS: Final = ("identity", "bucket", "truncate", "year", "month", "day", "hour")
+_WITH_ARGUMENT: Final = frozenset({"bucket", "truncate"})
+_CALL: Final = re.compile(
+    r"(?P<name>[A-Za-z]+)\s*\(\s*(?:(?P<argument>[0-9]+)\s*(?:,\s*|(?=\))))?(?P<column>[^()]*?)\s*\)"
+)
+
+
+def _partition(section: Section, sink: SinkOptions) -> Iterator[PartitionRule]:
+    written = section.raw("partition")
+    if written is None:
+        return
+    if not isinstance(written, dict):
+        specs = section.texts("partition")
+        yield PartitionRule("*.*", TableFilter(("*.*",)), _specs(section, "partition", specs))
+        return
+    rules = section.section("partition")
+    for pattern in rules:
+        fields_ = _specs(rules, pattern, rules.texts(pattern))
+        yield PartitionRule(pattern, _filter(rules, pattern, (pattern,), sink), fields_)
+
+
+def _specs(section: Section, key: str, texts: tuple[str, ...]) -> tuple[PartitionField, ...]:
+    if texts == ("none",):
+        return ()
+    found = (section.checked(key, partial(read_partition_field, text), None) for text in texts)
+    return tuple(f for f in found if f is not None)
+
+
+def read_partition_field(text: str) -> PartitionField:
+    """A partition field as written: `bucket(16)`, `bucket(16, id)`, `truncate(4, name)`, `day(created)`, `identity(a)`.
+
+    Raises ConfigError where it is none.
+    """
+    found = _CALL.fullmatch(text.strip())
+    name = found["name"].lower().removesuffix("s") if found else ""
+    argument = int(found["argument"]) if found and found["argument"] else None
+    column = (found["column"] or None) if found else None
+    if found is None or name not in _TRANSFORMS:
+        meant = nearest(text.partition("(")[0], _TRANSFORMS)
+        todo = f"Did you mean {meant}(...)?" if meant else "Write none, bucket(16), bucket(16, id) or day(created)."
+        raise ConfigError("", "an Iceberg transform", shown(text), todo)
+    if (name in _WITH_ARGUMENT) != (argument is not None) or argument == 0:
+        todo = "Write bucket(16), truncate(4, name), day(created)."
+        raise ConfigError("", "a number for bucket and truncate, and for them only", shown(text), todo)
+    if column is None and name != "bucket":
+        raise ConfigError(
+            "", "a column", shown(text), f"Write {text.rstrip(')')}, column)." if argument else f"Write {name}(column)."
+        )
+    return PartitionField(name, argument, column)

@@ -1,0 +1,42 @@
+"""What the user tells of tables that the stream tells too little of: `schema_files` and `keys`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.errors import ConfigError, SchemaError
+from ticdc_assets.schema import ddl
+from ticdc_assets.schema.evolution import create
+from ticdc_assets.schema.history import Known, SourceName, fold_name
+from ticdc_assets.schema.model import TableSchema
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed
+
+_DUMPLING: Final = re.compile(r"(?P<schema>[^.]+)\.(?P<table>.+)-schema\.sql")
+
+
+def known_of(changefeed: Changefeed) -> Known:
+    """The config's `schema_files`, read, and its `keys`. Raises ConfigError for a file that is not a schema dump."""
+    return Known(dict(_tables(changefeed.schema_files)), changefeed.key_of)
+
+
+def _tables(paths: Iterable[Path]) -> Iterable[tuple[SourceName, TableSchema]]:
+    for path in paths:
+        dumped = _DUMPLING.fullmatch(path.name)
+        schema = dumped["schema"] if dumped else path.name.partition(".")[0]
+        try:
+            statements = ddl.parse(path.read_text(encoding="utf-8"), schema)
+            for statement in statements:
+                if isinstance(statement, ddl.CreateTable):
+                    yield fold_name(statement.schema, statement.name), create(statement).table
+        except (OSError, UnicodeDecodeError, SchemaError) as error:
+            raise ConfigError(
+                f"schema_files, {path.name}",
+                "CREATE TABLE statements (SHOW CREATE TABLE, Dumpling's *-schema.sql)",
+                str(error) if isinstance(error, SchemaError) else type(error).__name__,
+                "Dump the schemas anew, or take the file out of `schema_files`.",
+            ) from error

@@ -1,0 +1,126 @@
+"""One changefeed and its lake, as a run sees them: config, catalog, control tables, names. Opens no JVM."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ticdc_assets.config import Changefeed, Config, StorageSource
+from ticdc_assets.pipeline.known import known_of
+from ticdc_assets.protocols.csv import CsvOptions
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.history import History, Known, Lineage, fold
+from ticdc_assets.tables import names
+from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
+from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
+from ticdc_assets.tables.places import Place, places, settle
+from ticdc_assets.tables.progress import lineage_of
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A changefeed, its catalog and its control tables."""
+
+    config: Config
+    changefeed: Changefeed
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        return open_catalog(self.config.catalog)
+
+    @cached_property
+    def control(self) -> Control:
+        return Control(self.catalog, names.control_namespace(self.changefeed.target, self.changefeed.name))
+
+    @property
+    def storage_uri(self) -> str:
+        """Where the sink's tree is, with what opening it needs; never printed."""
+        source = self.changefeed.source
+        assert isinstance(source, StorageSource)
+        return source.storage.location
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at once; a cluster's master tells more through spark.default.parallelism."""
+        master = self.config.spark.master
+        asked = self.config.spark.conf.get("spark.default.parallelism")
+        if asked:
+            return int(asked)
+        inside = master.partition("[")[2].rstrip("]")
+        return int(inside) if inside.isdigit() else os.cpu_count() or 1
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether the stream has no commit_ts, so that order is by arrival and progress by file."""
+        return not self.changefeed.sink.has_commit_ts
+
+    @property
+    def csv_options(self) -> CsvOptions:
+        return CsvOptions(**asdict(self.changefeed.sink.csv), terminator=self.changefeed.sink.terminator)
+
+    @property
+    def io_properties(self) -> dict[str, str]:
+        """What a worker needs to open the warehouse's file system."""
+        return {key: str(value) for key, value in self.config.catalog.properties.items()}
+
+    def follows(self, schema: str, table: str) -> bool:
+        """Whether the config's `tables` ask for this table."""
+        return not table or self.changefeed.tables.matches(schema, table)
+
+    @cached_property
+    def known(self) -> Known:
+        return known_of(self.changefeed)
+
+    def history(self, new: Sequence[DdlEvent] = ()) -> History:
+        """The history of everything told so far and of `new`."""
+        return fold([*self.control.ddl_events(), *new], self.known)
+
+    def places(self, history: History) -> dict[str, Place]:
+        return places(self.config, self.changefeed, history)
+
+    @staticmethod
+    def recorded(record: WatermarkRecord | None) -> dict[str, TableRecord]:
+        return {table.lineage: table for table in record.tables} if record else {}
+
+    def lows(self, record: WatermarkRecord | None) -> dict[str, int]:
+        """By lineage, the TSO up to which its changelog is complete."""
+        return {lineage: table.watermark for lineage, table in self.recorded(record).items()}
+
+    # -- moving tables whose source was renamed ---------------------------------------------------------------------
+
+    def settle_changelogs(self, history: History, record: WatermarkRecord | None) -> None:
+        """Bring every changelog to where the history wants it."""
+        wanted = {lineage_id: place.changelog for lineage_id, place in self.places(history).items()}
+        settle(self.catalog, wanted, self._found(history, record, "changelog"))
+
+    def settle_mirrors(self, history: History, record: WatermarkRecord | None) -> None:
+        """Bring every mirror to where the history wants it."""
+        wanted = {lineage_id: place.mirror for lineage_id, place in self.places(history).items()}
+        settle(self.catalog, wanted, self._found(history, record, "mirror"))
+
+    def _found(self, history: History, record: WatermarkRecord | None, kind: str) -> dict[str, Identifier]:
+        """Where each table is: as recorded, else at the newest of its former names that holds its lineage."""
+        recorded = self.recorded(record)
+        found: dict[str, Identifier] = {}
+        for lineage in history.lineages:
+            held = getattr(recorded.get(lineage.id), kind, None)
+            if held:
+                found[lineage.id] = tuple(held)
+            elif len(lineage.tenures) > 1:
+                found.update(self._found_by_former_names(history, lineage, kind))
+        return found
+
+    def _found_by_former_names(self, history: History, lineage: Lineage, kind: str) -> dict[str, Identifier]:
+        for number in range(len(lineage.tenures) - 1, 0, -1):
+            former = replace(lineage, tenures=lineage.tenures[:number])
+            identifier = getattr(self.places(replace(history, lineages=(former,)))[lineage.id], kind)
+            table = load_or_none(self.catalog, identifier)
+            if table is not None and lineage_of(table) == lineage.id:
+                return {lineage.id: identifier}
+        return {}

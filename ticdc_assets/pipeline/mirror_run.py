@@ -1,0 +1,226 @@
+"""Brings mirrors up to their changelogs, then records the TSO at which all tables can be read together.
+
+It starts from the newest record and the tables themselves, not from the run that published the changelogs, so it can
+be run alone, twice, or after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThanOrEqual
+
+from ticdc_assets.changes import layout
+from ticdc_assets.errors import StaleRunError, TicdcAssetsError
+from ticdc_assets.pipeline.interval import TableState
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.schema.history import History, Lineage, Version
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
+from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter, Segment, live_rows
+from ticdc_assets.tables.places import Place
+from ticdc_assets.tables.progress import VERSION, Progress, progress_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+MERGES_AT_ONCE: Final = 4  # small merges wait for the driver; Spark shares the cores between them
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorWork:
+    """One lineage's pending segments."""
+
+    lineage: Lineage
+    place: Place
+    changelog: Table
+    segments: tuple[Segment, ...]
+
+
+@dataclass(slots=True)
+class MirrorReport:
+    """What came of the mirrors: the record, the mirrors brought forward, and the errors by lineage."""
+
+    record: WatermarkRecord
+    merged: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def run_mirrors(
+    lake: Lake,
+    run_id: str,
+    jvm: Callable[[], JvmCatalog],
+    say: Callable[[str], None] = lambda _: None,
+    only: Iterable[str] | None = None,
+) -> MirrorReport | None:
+    """Bring all mirrors (or those of the lineages `only`) up to the newest record. None where there is no record yet.
+
+    `jvm` is called only where a mirror needs work. Errors of one mirror stop no other.
+    """
+    record = lake.control.newest()
+    if record is None:
+        return None
+    history = lake.history()
+    lake.settle_mirrors(history, record)
+    works = pending_work(lake, history, record, only)
+    report = MirrorReport(record)
+    if works:
+        say(f"merging {len(works)} mirrors")
+        catalog = jvm()
+        with ThreadPoolExecutor(MERGES_AT_ONCE) as pool:
+            for work, error in zip(works, pool.map(lambda w: _merge(lake, run_id, catalog, w), works), strict=True):
+                if error is None:
+                    report.merged.append(work.lineage.id)
+                else:
+                    report.errors[work.lineage.id] = error
+    report.record = _record(lake, run_id, history, record, report)
+    return report
+
+
+def _merge(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> str | None:
+    options = _options(lake, work.lineage)
+    zone = lake.changefeed.time_zone
+    writer = MirrorWriter(lake.catalog, jvm, work.place.mirror, lake.changefeed.name, run_id, options, zone)
+    try:
+        writer.catch_up(work.lineage, work.place.mirror_location, work.changelog, work.segments)
+    except StaleRunError:
+        raise
+    except TicdcAssetsError as error:
+        return str(error)
+    return None
+
+
+def _options(lake: Lake, lineage: Lineage) -> MirrorOptions:
+    fields = lake.changefeed.partition_of(*lineage.name)
+    first_key = layout.lake_name(lineage.newest.key[0]) if lineage.newest.key else ""
+    spec = tuple((f.transform, f.argument, layout.lake_name(f.column) if f.column else first_key) for f in fields)
+    return MirrorOptions(lake.changefeed.format_version, spec)
+
+
+# -- what is pending ----------------------------------------------------------------------------------------------------
+
+
+def pending_work(
+    lake: Lake, history: History, record: WatermarkRecord, only: Iterable[str] | None = None
+) -> list[MirrorWork]:
+    """The lineages whose mirror is behind its changelog or its table's newest shape."""
+    wanted = None if only is None else set(only)
+    recorded = lake.recorded(record)
+    places = lake.places(history)
+    works = []
+    for lineage in history.lineages:
+        if lineage.id not in recorded or (wanted is not None and lineage.id not in wanted):
+            continue
+        work = _work(lake, lineage, places[lineage.id], recorded[lineage.id].watermark)
+        if work is not None:
+            works.append(work)
+    return works
+
+
+def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorWork | None:
+    if not any(version.table.key for version in lineage.versions) or watermark == 0:
+        return None
+    changelog = load_or_none(lake.catalog, place.changelog)
+    if changelog is None:
+        return None
+    mirror = load_or_none(lake.catalog, place.mirror)
+    segments = tuple(_segments(lake, lineage, changelog, mirror, watermark))
+    return MirrorWork(lineage, place, changelog, segments) if segments or mirror is None else None
+
+
+def _segments(
+    lake: Lake, lineage: Lineage, changelog: Table, mirror: Table | None, watermark: int
+) -> Iterable[Segment]:
+    """The stretches between two statements that the mirror has not seen, up to `watermark`."""
+    have = progress_of(mirror) if mirror is not None else Progress()
+    applied = int(mirror.properties[VERSION]) if mirror is not None else lineage.versions[0].from_ts
+    behind = progress_of(changelog) != Progress() and _is_behind(lake, changelog, have)
+    for version, following in _reached(lineage, watermark):
+        if version.from_ts < applied:
+            continue
+        segment = _segment(lake, changelog, version, following, have, watermark, behind)
+        if segment.has_rows or version.from_ts > applied:
+            yield segment
+
+
+def _reached(lineage: Lineage, watermark: int) -> Iterable[tuple[Version, Version | None]]:
+    reached = [version for version in lineage.versions if version.from_ts <= watermark]
+    return zip(reached, [*reached[1:], None], strict=True)
+
+
+def _is_behind(lake: Lake, changelog: Table, mirror: Progress) -> bool:
+    published = progress_of(changelog)
+    return published.position > mirror.position if lake.by_arrival else published.watermark > mirror.watermark
+
+
+def _segment(
+    lake: Lake,
+    changelog: Table,
+    version: Version,
+    following: Version | None,
+    have: Progress,
+    watermark: int,
+    behind: bool,
+) -> Segment:
+    end = min(watermark, following.from_ts) if following else watermark
+    if lake.by_arrival:
+        low, high = have.position, progress_of(changelog).position
+        where = And(
+            GreaterThan(layout.SEQ, low), LessThanOrEqual(layout.SEQ, high),
+            EqualTo(layout.TABLE_VERSION, version.from_ts),
+        )  # fmt: skip
+    else:
+        low, high = max(have.watermark, version.from_ts), end
+        where = And(GreaterThan(layout.COMMIT_TS, low), LessThanOrEqual(layout.COMMIT_TS, high))
+    has_rows = behind and high > low and any(True for _ in changelog.scan(row_filter=where).plan_files())
+    return Segment(version, low, high, end, has_rows)
+
+
+# -- the record ---------------------------------------------------------------------------------------------------------
+
+
+def _record(
+    lake: Lake, run_id: str, history: History, record: WatermarkRecord, report: MirrorReport
+) -> WatermarkRecord:
+    """Write what is now true of every table; `complete` where no table is held and no mirror failed."""
+    places = lake.places(history)
+    lineages = history.by_id()
+    tables = tuple(_table_record(lake, lineages, places, table, report.errors) for table in record.tables)
+    blocked = (str(TableState.WAITING), str(TableState.STOPPED))
+    complete = not any(table.state in blocked for table in tables)
+    fresh = replace(record, recorded_at=now(), run_id=run_id, complete=complete, tables=tables)
+    if (fresh.tables, fresh.complete) != (record.tables, record.complete):
+        lake.control.record(fresh)
+    lake.control.keep_tables(tables)
+    return fresh
+
+
+def _table_record(
+    lake: Lake,
+    lineages: Mapping[str, Lineage],
+    places: Mapping[str, Place],
+    table: TableRecord,
+    errors: Mapping[str, str],
+) -> TableRecord:
+    if table.lineage not in lineages:
+        return table
+    mirror = load_or_none(lake.catalog, places[table.lineage].mirror)
+    snapshot = mirror.current_snapshot() if mirror is not None else None
+    error = errors.get(table.lineage)
+    return replace(
+        table,
+        mirror=list(places[table.lineage].mirror) if mirror is not None else None,
+        mirror_snapshot_id=snapshot.snapshot_id if snapshot else None,
+        rows=live_rows(mirror) if mirror is not None else None,
+        state=str(TableState.STOPPED) if error else table.state,
+        note=error or table.note,
+    )
+
+
+def blocked_tables(records: Sequence[TableRecord]) -> list[TableRecord]:
+    """The tables that hold back the recorded TSO."""
+    return [r for r in records if r.state in (str(TableState.WAITING), str(TableState.STOPPED))]

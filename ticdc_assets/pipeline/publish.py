@@ -1,0 +1,120 @@
+"""Publishes what the workers wrote: repeats out, one fenced commit a changelog, leftovers removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.pipeline.interval import Hold, Interval
+from ticdc_assets.pipeline.repeats import RepeatReport, RepeatTask, overlaps, resolve
+from ticdc_assets.pipeline.task import Part, TaskReport
+from ticdc_assets.tables import changelog
+from ticdc_assets.tables.changelog import WrittenFile
+from ticdc_assets.tables.progress import Progress, columns_of, progress_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.spark import Workers
+
+COMMITS_AT_ONCE: Final = 4  # commits wait for the catalog and the file system more than for the processor
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What one changelog gained."""
+
+    table: Table
+    rows_by_op: dict[str, int]
+    repeats: int
+
+
+def publish_all(
+    lake: Lake,
+    run_id: str,
+    intervals: Mapping[str, Interval],
+    tables: Mapping[str, Table],
+    reports: Sequence[TaskReport],
+    held: Mapping[str, Hold],
+    workers: Workers,
+) -> dict[str, Published]:
+    """Commit the parts of every lineage that is not held. A held lineage's files are removed: they come again."""
+    parts = _by_lineage(part for report in reports for part in report.parts)
+    _remove(lake, tables, [part for lineage_id in held for part in parts.pop(lineage_id, [])])
+    once = _without_repeats(lake, intervals, tables, parts, workers)
+
+    def commit(lineage_id: str) -> tuple[str, Published]:
+        report = once[lineage_id]
+        table = _commit(lake, run_id, intervals[lineage_id], tables[lineage_id], report.parts)
+        return lineage_id, Published(table, _counts(report.parts), report.repeats)
+
+    with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
+        return dict(pool.map(commit, [lineage_id for lineage_id, report in once.items() if report.parts]))
+
+
+def _by_lineage(parts: Iterable[Part]) -> dict[str, list[Part]]:
+    found: dict[str, list[Part]] = {}
+    for part in parts:
+        found.setdefault(part.lineage_id, []).append(part)
+    return found
+
+
+def _without_repeats(
+    lake: Lake,
+    intervals: Mapping[str, Interval],
+    tables: Mapping[str, Table],
+    parts: Mapping[str, list[Part]],
+    workers: Workers,
+) -> dict[str, RepeatReport]:
+    done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
+    touched = [i for i, found in parts.items() if overlaps(found)]
+    tasks = [
+        RepeatTask(tuple(parts[i]), _key_names(intervals[i], tables[i]), dict(lake.io_properties)) for i in touched
+    ]
+    for lineage_id, report in zip(touched, workers.map(resolve, tasks), strict=True):
+        done[lineage_id] = report
+        for uri in report.replaced:
+            tables[lineage_id].io.delete(uri)
+    return done
+
+
+def _key_names(interval: Interval, table: Table) -> dict[int, tuple[str, ...]]:
+    """The key columns of each version under their names in the changelog."""
+    places = columns_of(table.properties)
+    names = {uid: table.schema().find_field(ids[0]).name for uid, ids in places.items()}
+    return {
+        version.from_ts: tuple(
+            names[c.uid] for c in version.table.stored_columns if c.name in version.table.key and c.uid in names
+        )
+        for version in interval.lineage.versions
+    }
+
+
+def _commit(lake: Lake, run_id: str, interval: Interval, table: Table, parts: Sequence[Part]) -> Table:
+    parent = progress_of(table)
+    position = max((part.max_seq for part in parts), default=parent.position) if lake.by_arrival else parent.position
+    progress = Progress(max(interval.high, parent.watermark), max(position, parent.position), run_id)
+    files = [WrittenFile(part.uri, part.size_bytes, part.footer) for part in parts]
+    return changelog.publish(table, lake.changefeed.name, files, parent, progress)
+
+
+def _counts(parts: Sequence[Part]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for part in parts:
+        for op, rows in part.rows_by_op.items():
+            counts[op] = counts.get(op, 0) + rows
+    return counts
+
+
+def _remove(lake: Lake, tables: Mapping[str, Table], parts: Iterable[Part]) -> None:
+    for part in parts:
+        if part.lineage_id in tables:
+            tables[part.lineage_id].io.delete(part.uri)
+
+
+def narrowed(interval: Interval, hold: Hold | None) -> Interval:
+    """The interval as it came out: nothing was added to a held table."""
+    return interval if hold is None else replace(interval, high=interval.low, hold=hold)

@@ -1,0 +1,240 @@
+"""Canal-JSON messages and storage files, one message at a time: the form that decides what they say.
+
+Enter the bytes of a message or of a file of messages, leave events. Both TiCDC's form and official Canal's are read:
+one row or several in `data`, all old columns in `old` or only the changed ones, a deleted row in `data` or, before
+v5.4.0, in `old`; with and without the `_tidb` extension. Values stay text; numbers and nested values where text
+belongs are refused, and so is anything that is not one whole JSON object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
+from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete
+from ticdc_assets.protocols.text_values import TextForms, value as text_value
+from ticdc_assets.schema.model import Column
+
+WATERMARK: Final = "TIDB_WATERMARK"
+OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
+INT64_MAX: Final = (1 << 63) - 1
+
+_PATH_SEPARATOR: Final = re.compile(r"[/\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What a message says of a column's type: MySQL's name (official Canal adds parameters), Java's SQL type code."""
+
+    mysql_type: str | None
+    sql_type: int | None
+
+
+def decode(value: bytes, where: str) -> Iterator[Event]:
+    """The events of one message: one, or one for each row of an official Canal message."""
+    message = _object(value, where)
+    if _flag(message, "isDdl", where):
+        yield _ddl(message, where)
+    elif message.get("type") == WATERMARK:
+        yield WatermarkEvent(_tso(_extension(message, where), "watermarkTs", where))
+    else:
+        yield from _rows(message, where)
+
+
+def read_file(data: bytes, where: str) -> Iterator[tuple[int, RowEvent] | BadRecord | Incomplete]:
+    """The row changes of a storage file, each with the ordinal of its line; empty lines count and say nothing."""
+    *lines, rest = data.split(b"\n")
+    for number, line in enumerate(lines):
+        if line in (b"", b"\r"):
+            continue
+        try:
+            events = [_row_event(event, where) for event in decode(line.removesuffix(b"\r"), f"{where}, line {number}")]
+        except DecodeError as error:
+            yield BadRecord(number, line + b"\n", error)
+        else:
+            yield from ((number, event) for event in events)
+    if rest:
+        yield Incomplete(len(lines))
+
+
+def full_before(row: RowEvent) -> Mapping[str, Any] | None:
+    """The whole old row of an UPDATE: where only changed columns were sent, the others are as they are now."""
+    if row.before is None:
+        return None
+    return {**row.wire, **row.before} if row.before_is_partial else row.before
+
+
+def forms(zone: str) -> TextForms:
+    """How Canal-JSON writes values, TIMESTAMPs being in `zone`: bytes as Latin-1 text, ENUM and SET as numbers."""
+    return TextForms(binary="latin1", enum="number", zone=zone)
+
+
+def value(column: Column, wire: str | None, zone: str = "UTC") -> Any:
+    """The canonical value of a column from its wire text."""
+    return text_value(column.type, wire, forms(zone))
+
+
+def _object(value: bytes, where: str) -> dict[str, Any]:
+    if len(value) > MESSAGE_BYTES_MAX:
+        raise _error(where, f"at most {MESSAGE_BYTES_MAX} bytes", f"{len(value)} bytes")
+    try:
+        message = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise _error(where, "a JSON object", f"something else from character {error.pos} on") from None
+    if not isinstance(message, dict):
+        raise _error(where, "a JSON object", _kind(message))
+    return message
+
+
+def _ddl(message: dict[str, Any], where: str) -> DdlEvent:
+    return DdlEvent(
+        commit_ts=_ddl_ts(message, where),
+        schema=_text(message, "database", where),
+        table=_text(message, "table", where),
+        query=_text(message, "sql", where),
+        where=where,
+    )
+
+
+def _ddl_ts(message: dict[str, Any], where: str) -> int:
+    """Without the extension the commit time is known to the millisecond: the last TSO of it is after all its rows."""
+    if message.get("_tidb") is not None:
+        return _tso(_extension(message, where), "commitTs", where)
+    es = _commit_ms(message, where)
+    if es is None:
+        raise _error(where, "es or _tidb.commitTs in a DDL", "neither")
+    return (es << 18) + (1 << 18) - 1
+
+
+def _rows(message: dict[str, Any], where: str) -> Iterator[RowEvent]:
+    op = OPS.get(_text(message, "type", where))
+    if op is None:
+        raise _error(where, f"type INSERT, UPDATE, DELETE or {WATERMARK}", "another type")
+    data, old = _images(message, "data", where), _images(message, "old", where)
+    news = data if data or op is not Op.DELETE else old
+    if not news:
+        raise _error(where, "a row in data", "none")
+    olds: list[dict[str, str | None]] | list[None] = old if op is Op.UPDATE and old else [None] * len(news)
+    if len(olds) != len(news):
+        raise _error(where, "as many rows in old as in data", f"{len(olds)} and {len(news)}")
+    common = _common(message, op, where)
+    for new, before in zip(news, olds, strict=True):
+        partial = before is not None and any(name not in before for name in new)
+        yield RowEvent(**common, wire=new, before=before, before_is_partial=partial)
+
+
+def _common(message: dict[str, Any], op: Op, where: str) -> dict[str, Any]:
+    extension = _extension(message, where)
+    return {
+        "schema": _text(message, "database", where),
+        "table": _text(message, "table", where),
+        "op": op,
+        "commit_ts": _tso(extension, "commitTs", where) if extension else None,
+        "commit_ms": _commit_ms(message, where),
+        "key": _key(message, where),
+        "handle_only": _flag(extension, "onlyHandleKey", where),
+        "claim": _claim(extension, where),
+        "column_hints": _hints(message, where),
+    }
+
+
+def _images(message: dict[str, Any], name: str, where: str) -> list[dict[str, str | None]]:
+    rows = message.get(name)
+    if rows is None:
+        return []
+    if not isinstance(rows, list) or len(rows) > ROWS_PER_MESSAGE_MAX:
+        raise _error(where, f"a list of at most {ROWS_PER_MESSAGE_MAX} rows in {name}", _kind(rows))
+    for row in rows:
+        if not isinstance(row, dict) or not all(v is None or isinstance(v, str) for v in row.values()):
+            raise _error(where, f"objects of text or null in {name}", "something else")
+    return rows
+
+
+def _extension(message: dict[str, Any], where: str) -> dict[str, Any]:
+    extension = message.get("_tidb")
+    if extension is None:
+        return {}
+    if not isinstance(extension, dict):
+        raise _error(where, "an object in _tidb", _kind(extension))
+    return extension
+
+
+def _tso(extension: dict[str, Any], name: str, where: str) -> int:
+    tso = extension.get(name)
+    if type(tso) is not int or not 0 <= tso <= INT64_MAX:
+        raise _error(where, f"a TSO in _tidb.{name}", _kind(tso))
+    return tso
+
+
+def _commit_ms(message: dict[str, Any], where: str) -> int | None:
+    es = message.get("es")
+    if es is not None and (type(es) is not int or not 0 <= es <= INT64_MAX >> 18):
+        raise _error(where, "milliseconds since 1970 in es", _kind(es))
+    return es
+
+
+def _key(message: dict[str, Any], where: str) -> tuple[str, ...] | None:
+    """None for a table whose handle is a unique key too: its pkNames are empty, though it has a key."""
+    names = message.get("pkNames")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise _error(where, "a list of names in pkNames", _kind(names))
+    return tuple(names) if names else None
+
+
+def _claim(extension: dict[str, Any], where: str) -> str | None:
+    location = extension.get("claimCheckLocation")
+    if location is None or location == "":
+        return None
+    if not isinstance(location, str):
+        raise _error(where, "text in _tidb.claimCheckLocation", _kind(location))
+    return _PATH_SEPARATOR.split(location)[-1]
+
+
+def _hints(message: dict[str, Any], where: str) -> dict[str, Hint]:
+    mysql_types, sql_types = _types(message, "mysqlType", str, where), _types(message, "sqlType", int, where)
+    return {name: Hint(mysql_types.get(name), sql_types.get(name)) for name in {**sql_types, **mysql_types}}
+
+
+def _types(message: dict[str, Any], name: str, kind: type, where: str) -> dict[str, Any]:
+    types = message.get(name)
+    if types is None:
+        return {}
+    if not isinstance(types, dict) or not all(type(code) is kind for code in types.values()):
+        raise _error(where, f"an object of types in {name}", "something else")
+    return types
+
+
+def _text(message: dict[str, Any], name: str, where: str) -> str:
+    text = message.get(name)
+    if not isinstance(text, str):
+        raise _error(where, f"text in {name}", _kind(text))
+    return text
+
+
+def _flag(message: dict[str, Any], name: str, where: str) -> bool:
+    flag = message.get(name)
+    if flag is not None and not isinstance(flag, bool):
+        raise _error(where, f"true or false in {name}", _kind(flag))
+    return bool(flag)
+
+
+def _row_event(event: Event, where: str) -> RowEvent:
+    if not isinstance(event, RowEvent):
+        raise _error(where, "a row change", "another event")
+    return event
+
+
+def _kind(thing: object) -> str:
+    return "nothing" if thing is None else f"a JSON {type(thing).__name__}"
+
+
+def _error(where: str, expected: str, found: str) -> DecodeError:
+    todo = "Check that the changefeed's protocol is canal-json; the message is kept as it is."
+    return DecodeError(where, expected, found, todo)

@@ -1,0 +1,40 @@
+"""How partitionings change where no row leaves its table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ticdc_assets.schema import ddl_statements as ddl
+from ticdc_assets.schema.model import Partition, Partitioning, TableSchema
+from ticdc_assets.schema.partition_rows import place_of
+
+
+def recut(partitioning: Partitioning, action: ddl.Action, table: TableSchema) -> Partitioning:
+    """The partitioning after an action that moves no row out of the table."""
+    match action:
+        case ddl.AddPartitions():
+            return _with_added(partitioning, action)
+        case ddl.CoalescePartitions(count=count):
+            return replace(partitioning, count=max(1, (partitioning.count or 1) - count))
+        case ddl.ReorganizePartitions(names=names, partitions=partitions) if names and partitioning.partitions:
+            places = sorted(place_of(table, name) for name in names)
+            return replace(partitioning, partitions=_replaced(partitioning.partitions, places, partitions))
+    return partitioning
+
+
+def _with_added(partitioning: Partitioning, action: ddl.AddPartitions) -> Partitioning:
+    if partitioning.method in ("HASH", "KEY"):
+        return replace(partitioning, count=(partitioning.count or 1) + (action.count or len(action.partitions)))
+    if not partitioning.partitions:
+        return partitioning  # some are there that are not known: the added ones would seem to be the lowest
+    known = {partition.name.lower() for partition in partitioning.partitions}
+    added = [p for p in action.partitions if not (action.if_not_exists and p.name.lower() in known)]
+    return replace(partitioning, partitions=(*partitioning.partitions, *added))
+
+
+def _replaced(
+    partitions: tuple[Partition, ...], places: list[int], new: tuple[Partition, ...]
+) -> tuple[Partition, ...]:
+    kept_before = tuple(p for i, p in enumerate(partitions) if i < places[0])
+    kept_after = tuple(p for i, p in enumerate(partitions) if i > places[0] and i not in places)
+    return (*kept_before, *new, *kept_after)

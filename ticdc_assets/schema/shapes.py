@@ -1,0 +1,103 @@
+"""A table with what its further life needs, and what statements do to the rows that are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.model import Default, MySqlType, TableSchema
+from ticdc_assets.schema.partition_rows import PartitionRows
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A table and what its further life needs to know.
+
+    `next_uid` is the next uid to give; `charset` the table's default character set where known; `folded` the uids of
+    columns whose text does not compare by code points.
+    """
+
+    table: TableSchema
+    next_uid: int
+    charset: str | None = None
+    folded: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FillColumn:
+    """A column was added: rows that are there hold `value`, which is NULL (`Default()`), a literal, or an expression.
+
+    An expression is CURRENT_TIMESTAMP[(n)] or CURRENT_DATE: the time of the statement.
+    """
+
+    uid: int
+    name: str
+    type: MySqlType
+    value: Default
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertColumn:
+    """Values of a column that are there become values of the new type, as MySQL's MODIFY converts them.
+
+    `new_uid` equals `old_uid` where the lake's column stays the same and only its values may change (fewer fraction
+    digits, shorter text, another ENUM).
+    """
+
+    old_uid: int
+    new_uid: int
+    name: str
+    old_type: MySqlType
+    new_type: MySqlType
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateRows:
+    """All rows are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePartitions:
+    """The rows of these partitions are gone; their columns are those before the statement."""
+
+    partitions: tuple[PartitionRows, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanged:
+    """The handle key is made of other columns than before (a renamed column is the same one)."""
+
+    old_key: tuple[str, ...]
+    new_key: tuple[str, ...]
+
+
+Effect = FillColumn | ConvertColumn | TruncateRows | DeletePartitions | KeyChanged
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The shape after a statement, and what happens to the rows that were there before it."""
+
+    shape: Shape
+    effects: tuple[Effect, ...] = ()
+
+    @property
+    def table(self) -> TableSchema:
+        return self.shape.table
+
+
+def ddl_error(schema: str, name: str, expected: str, found: str) -> SchemaError:
+    """The error for a statement that does not fit its table."""
+    todo = "Check that the stream is whole, or give the table's present schema in schema_files."
+    return SchemaError(f"DDL of {schema}.{name}", expected, found, todo)
+
+
+def check_names(schema: str, table: str, names: list[str]) -> None:
+    """Refuse a table without columns, or with one twice."""
+    if not names:
+        raise ddl_error(schema, table, "a column", "none")
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise ddl_error(schema, table, "each column once", f"the column {name} twice")
+        seen.add(name.lower())

@@ -1,0 +1,313 @@
+"""The data files of one table version that a cursor has not passed, found through TiCDC's index files.
+
+`meta/CDC.index` names the last file of its folder, and files are numbered from 1, so the names of new files follow
+from the cursor and the index: no data folder is listed in the normal case. A folder is listed where it has no index
+(old clusters wrote none there; a lost one leaves the files), where names are not as wide as the index says, and where
+most of the folder is new anyway. Files above the index are not looked at: they are still being written. What is not as
+TiCDC leaves it is raised for the whole table: NotYetError where it may still come, HeldError where somebody must act.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import translate
+from typing import Final
+
+from ticdc_assets.errors import NotYetError, TicdcAssetsError
+from ticdc_assets.sources.filesystem import Entry, Root
+from ticdc_assets.sources.storage_cursor import Done, FolderScan, VersionState
+from ticdc_assets.sources.storage_folders import listing
+from ticdc_assets.sources.storage_paths import (
+    META,
+    OLD_INDEX,
+    OLD_SCHEMA,
+    DataFile,
+    DataName,
+    Layout,
+    below,
+    data_name,
+    index_dispatcher,
+    numeral,
+)
+
+INDEX_BYTES_MAX: Final = 4096
+"""An index holds one file name."""
+
+ASKED_ONE_BY_ONE: Final = 16
+"""So many files are measured by name however large their folder is; above it, listings of 1000 may be cheaper."""
+
+_NOTHING: Final = Done(0, 0)
+_TODO_FILE: Final = "Restore the file, or name it in skip_files if its rows may be lost."
+_TODO_LAYOUT: Final = "Give the changefeed's own date-separator and protocol in its configuration here."
+
+
+class HeldError(TicdcAssetsError):
+    """Raised when a table's files are not as TiCDC leaves them; that table stops, the others go on."""
+
+
+class Skip:
+    """The paths that a user has given up, as globs over the path below the root."""
+
+    def __init__(self, globs: Sequence[str] = ()) -> None:
+        self._patterns = [re.compile(translate(glob)) for glob in globs]
+
+    def __contains__(self, path: str) -> bool:
+        return any(pattern.match(path) for pattern in self._patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A folder of data files below a version's folder: "" or partition and date."""
+
+    path: str
+    partition: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """The files of one folder that share a numbering: up to `last`, listed where they had to be."""
+
+    dispatcher: str | None
+    last: int
+    digits: int
+    listed: Mapping[int, tuple[str, int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionReader:
+    """Finds the new files of one version of one table. `relist` gives up what an earlier layout made look settled."""
+
+    root: Root
+    layout: Layout
+    skip: Skip
+    folder: str
+    version: int
+    schema: str
+    table: str
+    state: VersionState
+    relist: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        """The version's folder."""
+        return f"{self.folder}/{self.version}"
+
+    def scan(self) -> tuple[FolderScan, ...]:
+        """What is new in every folder that can still get files."""
+        return tuple(self._scan_sequence(spot, each) for spot in self.spots() for each in self._sequences(spot))
+
+    def spots(self) -> list[Spot]:
+        """The folders that hold data files, without those of dates that are over."""
+        known = {place for place, _ in self.state.done}
+        if not self.layout.dated and known == {""} and not self.relist:
+            return [Spot("")]
+        entries = self._entries("")
+        found = self._dates("", entries) if self.layout.dated else self._undated(entries)
+        return [spot for spot in found if spot.date > self.state.over.get(spot.partition, "") or not spot.date]
+
+    def _undated(self, entries: list[Entry]) -> list[Spot]:
+        folders = {e.name for e in entries if e.is_dir}
+        partitions = sorted((n for n in folders if numeral(n)), key=int)
+        self._note_strays(self.path, entries, folders - set(partitions))
+        for name in folders - set(partitions):
+            if any(Layout(separator).is_date(name) for separator in ("year", "month", "day")):
+                raise self._other_layout(f"{self.path}/{name}", "no folders by date")
+        here = [Spot("")] if _holds_files(entries) else []
+        return here + [Spot(name, name) for name in partitions]
+
+    def _dates(self, partition: str, entries: list[Entry]) -> list[Spot]:
+        if any(data_name(e.name) and not e.is_dir for e in entries):
+            raise self._other_layout(below(self.path, partition), f"folders by {self.layout.date_separator}")
+        spots: list[Spot] = []
+        folders = sorted(e.name for e in entries if e.is_dir and e.name != META)
+        for name in folders:
+            inner = None if partition or not numeral(name) else self._partition_entries(name)
+            if inner is not None:
+                spots += self._dates(name, inner)
+            elif self.layout.is_date(name):
+                spots.append(Spot(below(partition, name), partition, name))
+            elif any(Layout(separator).is_date(name) for separator in ("year", "month", "day")):
+                raise self._other_layout(below(self.path, partition, name), f"folders by {self.layout.date_separator}")
+            else:
+                self.notes.append(f"{self.root.where(below(self.path, partition, name))}: not a date or partition")
+        self._note_strays(below(self.path, partition), entries, set())
+        return spots
+
+    def _partition_entries(self, name: str) -> list[Entry] | None:
+        """A partition's content. Four digits may be a year instead: then files and their index lie in it, no dates."""
+        if not self.layout.is_date(name):
+            return self._entries(name)
+        known = {place for place, _ in self.state.done}
+        if name in known or not self.layout.partition_separator:
+            return None
+        entries = self._entries(name)
+        return None if _holds_files(entries) or not any(e.is_dir for e in entries) else entries
+
+    def _sequences(self, spot: Spot) -> list[_Sequence]:
+        known = {dispatcher for place, dispatcher in self.state.done if place == spot.path}
+        path = below(self.path, spot.path)
+        found: list[_Sequence] = []
+        if known == {None} and not self.relist and not self.layout.across_nodes:
+            found = self._indexed(path, [None])
+        if not found:
+            names = [index_dispatcher(e.name) for e in listing(self.root, f"{path}/{META}") if not e.is_dir]
+            found = self._indexed(path, [dispatcher for is_index, dispatcher in names if is_index])
+        lost = known - {sequence.dispatcher for sequence in found}
+        return found if found and not lost else found + self._unindexed(path, spot, lost if found else None)
+
+    def _indexed(self, path: str, dispatchers: list[str | None]) -> list[_Sequence]:
+        found = []
+        for dispatcher in sorted(dispatchers, key=lambda d: d or ""):
+            index = f"{path}/{META}/CDC{'' if dispatcher is None else f'_{dispatcher}'}.index"
+            try:
+                content = self.root.read_bytes(index, INDEX_BYTES_MAX)
+            except NotYetError:
+                continue
+            last = self._index(content, self.root.where(index), dispatcher)
+            found.append(_Sequence(dispatcher, last.number, last.digits))
+        return found
+
+    def _index(self, content: bytes, where: str, dispatcher: str | None) -> DataName:
+        last = data_name(content.decode(errors="replace").removesuffix("\n"))
+        if last is None:
+            todo = "It is read again at the next run."
+            raise NotYetError(where, "the name of a data file", "half of one or another text", todo)
+        if last.extension != self.layout.extension:
+            raise HeldError(where, f"a .{self.layout.extension} file", f"one of .{last.extension}", _TODO_LAYOUT)
+        if last.dispatcher != dispatcher:
+            raise HeldError(where, "the index of its own files", "the name of another's", _TODO_FILE)
+        return last
+
+    def _unindexed(self, path: str, spot: Spot, wanted: set[str | None] | None) -> list[_Sequence]:
+        entries = self._entries(spot.path)
+        names = {name.dispatcher for e in entries if (name := self._own(e))}
+        sequences = []
+        for dispatcher in sorted(names if wanted is None else names & wanted, key=lambda d: d or ""):
+            listed = self._numbered(path, entries, dispatcher)
+            done = self.state.done.get((spot.path, dispatcher), _NOTHING)
+            sequences.append(_Sequence(dispatcher, max(done.number, *listed), self.layout.index_digits, listed))
+        self._note_strays(path, entries, {e.name for e in entries if e.is_dir} if spot.date else set())
+        return sequences
+
+    def _scan_sequence(self, spot: Spot, sequence: _Sequence) -> FolderScan:
+        place = (spot.path, sequence.dispatcher)
+        done = self.state.done.get(place, _NOTHING)
+        path = below(self.path, spot.path)
+        if sequence.last < done.number:
+            found = f"an index that fell back to {sequence.last}"
+            todo = "Files are being written anew under old numbers: start this table over from another folder."
+            raise HeldError(self.root.where(path), f"file {done.number} or a later one", found, todo)
+        sizes = self._sizes(path, spot, sequence, done)
+        self._check_unchanged(path, sequence, done, sizes)
+        skipped: dict[int, int] = {}
+        files: list[DataFile] = []
+        for number in range(done.number + 1, sequence.last + 1):
+            file, size = sizes.get(number) or (f"{path}/{self._name(sequence, number)}", None)
+            if file in self.skip:
+                skipped[number] = size or 0
+            elif size:
+                files.append(self._file(spot, sequence, number, file, size))
+            else:
+                raise self._absent(file, size, number, sequence, sizes)
+        return FolderScan(place, spot.partition, spot.date, done, sequence.last, tuple(files), skipped)
+
+    def _sizes(self, path: str, spot: Spot, sequence: _Sequence, done: Done) -> Mapping[int, tuple[str, int | None]]:
+        """Path and size of each file from the last consumed one on, as far as they exist."""
+        if sequence.listed is not None:
+            return sequence.listed
+        new = sequence.last - done.number
+        if new <= ASKED_ONE_BY_ONE or new < sequence.last // 1000:
+            numbers = range(max(done.number, 1), sequence.last + 1)
+            names = {number: f"{path}/{self._name(sequence, number)}" for number in numbers}
+            sizes = self.root.sizes(list(names.values()))
+            found = {number: (name, sizes[name]) for number, name in names.items()}
+            if all(size is not None for number, (_, size) in found.items() if done.number < number < sequence.last):
+                return found
+        return self._numbered(path, self._entries(spot.path), sequence.dispatcher)
+
+    def _numbered(self, path: str, entries: list[Entry], dispatcher: str | None) -> dict[int, tuple[str, int]]:
+        found: dict[int, tuple[str, int]] = {}
+        for entry in entries:
+            name = self._own(entry)
+            if name is None or name.dispatcher != dispatcher:
+                continue
+            if name.number in found:
+                two = f"{found[name.number][0].rpartition('/')[2]} and {entry.name}"
+                raise HeldError(self.root.where(path), f"one file of number {name.number}", two, _TODO_FILE)
+            found[name.number] = (f"{path}/{entry.name}", entry.size)
+        return found
+
+    def _check_unchanged(
+        self, path: str, sequence: _Sequence, done: Done, sizes: Mapping[int, tuple[str, int | None]]
+    ) -> None:
+        """A consumed file may be cleaned away, but not become another one: its new rows would never be read."""
+        file, size = sizes.get(done.number, ("", None))
+        if size is None or size == done.size or file in self.skip or not done.size:
+            return
+        todo = "It was written again after it was read: rebuild this table from the bucket."
+        raise HeldError(self.root.where(file), f"{done.size} bytes, as when it was read", f"{size} bytes", todo)
+
+    def _absent(
+        self,
+        file: str,
+        size: int | None,
+        number: int,
+        sequence: _Sequence,
+        sizes: Mapping[int, tuple[str, int | None]],
+    ) -> TicdcAssetsError:
+        where, found = self.root.where(file), "no such file" if size is None else "an empty file"
+        later = [n for n, (_, later_size) in sizes.items() if number < n <= sequence.last and later_size]
+        if later:
+            return HeldError(where, f"a file, since there is number {min(later)}", found, _TODO_FILE)
+        todo = "TiCDC is still writing it; if it stays so, restore it or name it in skip_files."
+        return NotYetError(where, "the file that the index names", found, todo)
+
+    def _file(self, spot: Spot, sequence: _Sequence, number: int, path: str, size: int) -> DataFile:
+        return DataFile(
+            path=path,
+            size=size,
+            schema=self.schema,
+            table=self.table,
+            version=self.version,
+            partition_id=numeral(spot.partition),
+            date=spot.date or None,
+            dispatcher=sequence.dispatcher,
+            number=number,
+        )
+
+    def _name(self, sequence: _Sequence, number: int) -> str:
+        # a number as wide as its name may have outgrown the width, and then the files before it are narrower
+        digits = min(sequence.digits, self.layout.index_digits) if self._outgrown(sequence) else sequence.digits
+        return self.layout.data_name(sequence.dispatcher, number, digits)
+
+    def _outgrown(self, sequence: _Sequence) -> bool:
+        return len(str(sequence.last)) == sequence.digits
+
+    def _own(self, entry: Entry) -> DataName | None:
+        name = None if entry.is_dir else data_name(entry.name)
+        return name if name and name.extension == self.layout.extension else None
+
+    def _entries(self, place: str) -> list[Entry]:
+        path = below(self.path, place)
+        entries = listing(self.root, path)
+        links = [e.name for e in entries if e.outside]
+        if links:
+            where = self.root.where(f"{path}/{links[0]}")
+            raise HeldError(where, "a file or folder inside the root", "a link that leaves it", "Remove the link.")
+        return entries
+
+    def _note_strays(self, path: str, entries: list[Entry], folders: set[str]) -> None:
+        files = {e.name for e in entries if not e.is_dir and not self._own(e)} - {OLD_SCHEMA, OLD_INDEX}
+        for name in sorted(files | (folders - {META})):
+            self.notes.append(f"{self.root.where(f'{path}/{name}')}: not something that TiCDC writes there")
+
+    def _other_layout(self, path: str, expected: str) -> HeldError:
+        return HeldError(self.root.where(path), expected, "files laid out in another way", _TODO_LAYOUT)
+
+
+def _holds_files(entries: list[Entry]) -> bool:
+    return any(e.name == META if e.is_dir else data_name(e.name) is not None for e in entries)

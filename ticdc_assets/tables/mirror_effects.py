@@ -1,0 +1,118 @@
+"""What a statement did to rows that exist, as SQL: the value of an added column, the rows of a dropped partition."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from ticdc_assets.changes import layout
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.protocols.text_values import TextForms, time_zone, value
+from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.evolution import DeletePartitions, FillColumn, ListRows, PartitionKey, RangeRows
+from ticdc_assets.schema.history import Version
+from ticdc_assets.schema.model import Kind, MySqlType
+from ticdc_assets.tables.mirror_sql import literal
+from ticdc_assets.tables.names import quote
+from ticdc_assets.tso import to_datetime
+
+
+def fill_literal(effect: FillColumn, version: Version, zone: str) -> str | None:
+    """The SQL literal that existing rows get in an added column, None for NULL.
+
+    CURRENT_TIMESTAMP is the statement's commit time: the stream does not tell the moment TiDB took for it.
+    """
+    default = effect.value
+    if default.expression is not None:
+        filled: Any = _moment(effect, version.from_ts, zone)
+    elif default.value is None:
+        return None
+    else:
+        filled = typed(effect.type, default.value, zone)
+    return None if filled is None else literal(filled, arrow_type(effect.type))
+
+
+def typed(column_type: MySqlType, text: str | bytes, zone: str) -> Any:
+    """A literal of DDL text as a value of its column."""
+    if isinstance(text, bytes):
+        return text
+    return value(column_type, text, TextForms(binary="raw", enum="label", zone=zone))
+
+
+def _moment(effect: FillColumn, commit_ts: int, zone: str) -> Any:
+    at = to_datetime(commit_ts)
+    step_us = 10 ** (6 - (effect.type.length or 0))
+    at = at.replace(microsecond=at.microsecond // step_us * step_us)
+    if effect.type.kind is Kind.TIMESTAMP:
+        return at
+    wall = at.astimezone(time_zone(zone)).replace(tzinfo=None)
+    if effect.type.kind is Kind.DATETIME:
+        return wall
+    if effect.type.kind is Kind.DATE:
+        return wall.date()
+    raise SchemaError(
+        f"column {effect.name}",
+        "a default that can be computed for existing rows",
+        f"an expression for {effect.type.kind}",
+        "TiCDC sends no rows for it: load this table anew.",
+    )
+
+
+def delete_condition(effect: DeletePartitions, zone: str) -> str:
+    """The rows of the partitions, as a WHERE condition over the mirror."""
+    return " OR ".join(f"({_rows(rows, zone)})" for rows in effect.partitions) or "false"
+
+
+def _rows(rows: RangeRows | ListRows, zone: str) -> str:
+    if isinstance(rows, ListRows):
+        listed = " OR ".join(_equals(rows.keys, values, zone) for values in rows.values) or "false"
+        return f"NOT ({listed})" if rows.others else listed
+    conditions = []
+    if rows.lower is not None:
+        conditions.append(f"NOT ({_below(rows.keys, rows.lower, zone)})")
+    if rows.upper is not None:
+        conditions.append(_below(rows.keys, rows.upper, zone))
+    return " AND ".join(f"({c})" for c in conditions) or "true"
+
+
+def _below(keys: tuple[PartitionKey, ...], bound: tuple[str | None, ...], zone: str) -> str:
+    """Whether the keys compare below a bound, as tuples; NULL is below every value, None in the bound above all."""
+    key, text, rest = keys[0], bound[0], (keys[1:], bound[1:])
+    expression = _key(key)
+    if text is None:
+        return "true"
+    limit = _bound(key, text, zone)
+    below = f"{expression} IS NULL OR {expression} < {limit}"
+    if not rest[0]:
+        return below
+    return f"{below} OR ({expression} = {limit} AND ({_below(*rest, zone)}))"
+
+
+def _equals(keys: tuple[PartitionKey, ...], values: tuple[str | None, ...], zone: str) -> str:
+    parts = [
+        f"{_key(key)} IS NULL" if text is None else f"{_key(key)} <=> {_bound(key, text, zone)}"
+        for key, text in zip(keys, values, strict=True)
+    ]
+    return "(" + " AND ".join(parts) + ")"
+
+
+def _key(key: PartitionKey) -> str:
+    column = quote(layout.lake_name(key.column.name))
+    match key.function:
+        case None:
+            return column
+        case "YEAR" | "MONTH":
+            return f"{key.function.lower()}({column})"
+        case "TO_DAYS":
+            return f"(datediff(CAST({column} AS date), DATE'0001-01-01') + 366)"
+        case _:
+            return f"unix_seconds({column})"
+
+
+def _bound(key: PartitionKey, text: str, zone: str) -> str:
+    if key.function is None:
+        return literal(typed(key.column.type, text, zone), arrow_type(key.column.type))
+    if key.function == "UNIX_TIMESTAMP" and "-" in text.lstrip("-"):
+        wall = datetime.fromisoformat(text).replace(tzinfo=time_zone(zone))
+        return str(int(wall.astimezone(UTC).timestamp()))
+    return str(int(text))
