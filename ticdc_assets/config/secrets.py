@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 MASK: Final = "***"
 
+_HOST: Final = re.compile(r"([\w.$-]*|\[[0-9A-Fa-f:.%]+\])(:[0-9]+)?")
+
 _SECRET_NAME: Final = re.compile(
     r"passw|pwd|secret|token|credential|signature|(^|[-_.])(sig|sas|auth|jaas|cert|key)($|[-_.])"
     r"|(access|account|api|private|encryption)[-_.]?key",
@@ -103,8 +105,7 @@ def redacted(uri: str) -> str:
 
 def _is_clean_authority(authority: str, rest: str) -> bool:
     # A password with an unescaped / ? or # ends the authority early; its tail would then pass for a path or a query.
-    hosts = authority.rpartition("@")[2]
-    if re.fullmatch(r"[\w.\-\[\]*]*(:[0-9]+)?(,[\w.\-\[\]]+(:[0-9]+)?)*|\[[0-9A-Fa-f:.]+\](:[0-9]+)?", hosts) is None:
+    if not all(_HOST.fullmatch(host) for host in authority.rpartition("@")[2].split(",")):
         return False
     return "@" in authority or ":" not in authority or "@" not in rest.partition("?")[0]
 

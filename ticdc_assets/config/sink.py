@@ -212,6 +212,9 @@ def storage_of(uri: str, where: str) -> Storage:
     if scheme not in STORAGE_SCHEMES:
         known = ", ".join(sorted(STORAGE_SCHEMES - {"noop"}))
         raise ConfigError(where, f"a storage URI ({known})", f"the scheme {scheme}", "Name the bucket or folder.")
+    netloc = urlsplit(uri).netloc
+    if scheme in {"abfs", "abfss"} and ":" not in netloc:
+        host = netloc  # container@account holds no credential
     options = {k: v for k, v in query_of(uri).items() if k in STORAGE_OPTIONS}
     return Storage(f"{scheme}://{host}{path.rstrip('/')}", Settings(options))
 

@@ -133,10 +133,7 @@ def _topic_pattern(expression: str) -> str:
 
 
 def _kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Source:
-    try:
-        named: KafkaSource | None = _named_kafka(uri, sink, config)
-    except ConfigError:
-        named = None
+    named = _named_or_none(uri, sink, config)
     servers = tuple(s.strip() for text in section.texts("bootstrap_servers") for s in text.split(","))
     topics, pattern = section.texts("topics"), section.text("topic_pattern")
     security = _security(section.section("security"))
@@ -159,6 +156,13 @@ def _kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[str, A
         named_pattern,
         inherited | security | options,
     )
+
+
+def _named_or_none(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> KafkaSource | None:
+    try:
+        return _named_kafka(uri, sink, config) if sink.scheme in KAFKA_SCHEMES else None
+    except ConfigError:
+        return None  # brokers and topics are told by source.kafka then
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

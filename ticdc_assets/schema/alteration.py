@@ -346,7 +346,7 @@ def _key_uids(table: TableSchema) -> set[int]:
 def _with_names(expression: str, renamed: dict[str, str]) -> str:
     """The expression with these names (lower case) replaced, functions and string literals left alone."""
     parts, at = [], 0
-    tokens = tokens_of(expression)
+    tokens = list(tokens_of(expression))
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         is_call = token.kind is TokenKind.WORD and following is not None and following.text == "("
         new = renamed.get(token.text.lower()) if token.kind in (TokenKind.WORD, TokenKind.QUOTED) else None

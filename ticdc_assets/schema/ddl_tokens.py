@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
 from ticdc_assets.errors import SchemaError
 
 # TiDB holds one DDL job's text in a transaction entry, 6 MiB by default; a dump file may hold several statements.
-STATEMENT_CHARS_MAX: Final = 16 * 1024 * 1024
+TEXT_CHARS_MAX: Final = 16 * 1024 * 1024
+# TiDB's largest table, 4,096 columns and 8,192 partitions, is about 200,000 tokens.
+STATEMENT_TOKENS_MAX: Final = 400_000
 _TODO: Final = "Give the table's present schema in schema_files, or report the statement."
 
 _T = TypeVar("_T")
@@ -70,7 +71,7 @@ def _grammar(escapes: bool) -> re.Pattern[str]:
         "string": f"{single}|{double}",
         "number": rf"(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+(?!{_NAME_CHAR})",
         "word": f"{_NAME_CHAR}++",
-        "symbol": r"[(),;.=<>!+\-*/%&|^~@:?{}\[\]]",
+        "symbol": r"[(),;.=<>!+\-*%&|^~@:?{}\[\]]|/(?!\*)",
     }
     return re.compile("|".join(f"(?P<{name}>{part})" for name, part in parts.items()), re.DOTALL)
 
@@ -93,32 +94,34 @@ def _unquoted_string(source: str, escapes: bool) -> str:
     return "".join(parts)
 
 
+_KINDS: Final = {kind.value: kind for kind in TokenKind}
+_AS_WRITTEN: Final = frozenset({TokenKind.WORD, TokenKind.NUMBER, TokenKind.SYMBOL})
+
+
 def _plain_text(kind: TokenKind, source: str, escapes: bool) -> str:
     if kind is TokenKind.QUOTED:
         return source[1:-1].replace("``", "`")
-    if kind is TokenKind.STRING:
-        return _unquoted_string(source, escapes)
-    if kind in (TokenKind.HEX, TokenKind.BITS):
-        return source[2:].rstrip("'")
-    return source
+    return _unquoted_string(source, escapes) if kind is TokenKind.STRING else source[2:].rstrip("'")
 
 
 def _scan(text: str, escapes: bool) -> Iterator[Token]:
-    pattern = _GRAMMARS[escapes]
-    at, open_comments = 0, 0
+    match = _GRAMMARS[escapes].match
+    at, open_comments, tokens = 0, 0, 0
     while at < len(text):
-        found = pattern.match(text, at)
+        found = match(text, at)
         if found is None or (found.lastgroup == "close" and not open_comments):
             raise _fault(at, _UNTERMINATED.get(text[at], "SQL text"), "no end of it" if found is None else "*/")
-        group = found.lastgroup or ""
-        if group == "open":
-            open_comments += 1
-        elif group == "close":
-            open_comments -= 1
-        elif group not in ("space", "comment"):
-            kind = TokenKind(group)
-            yield Token(kind, _plain_text(kind, found.group(), escapes), at, found.end())
-        at = found.end()
+        kind, end = _KINDS.get(found.lastgroup or ""), found.end()
+        if kind is not None:
+            source = found.group()
+            plain = source if kind in _AS_WRITTEN else _plain_text(kind, source, escapes)
+            tokens = 0 if source == ";" else tokens + 1
+            yield Token(kind, plain, at, end)
+        else:
+            open_comments += {"open": 1, "close": -1}.get(found.lastgroup or "", 0)
+        if tokens > STATEMENT_TOKENS_MAX:
+            raise _fault(at, f"at most {STATEMENT_TOKENS_MAX} words in a statement", "more")
+        at = end
     if open_comments:
         raise _fault(at, "the closing */", "the end of the text")
 
@@ -127,42 +130,34 @@ def _fault(at: int, expected: str, found: str) -> SchemaError:
     return SchemaError(f"character {at + 1} of the statement", expected, found, _TODO)
 
 
-def tokens_of(text: str, restored: bool | None = None) -> list[Token]:
-    """All tokens of a text.
+def tokens_of(text: str, restored: bool | None = None) -> Iterator[Token]:
+    """All tokens of a text, as they are asked for.
 
     TiCDC restores statements without escaping backslashes (a backslash in its text is one), while MySQL's own text
     escapes them. `restored` says which of both it is; None finds out by the looks of the text.
     """
-    if len(text) > STATEMENT_CHARS_MAX:
-        raise _fault(0, f"at most {STATEMENT_CHARS_MAX} characters", f"{len(text)} characters")
-    if "\\" not in text:
-        return list(_scan(text, escapes=True))
-    if restored is not False:
-        plain = _tokens_if_restored(text, sure=restored is True)
-        if plain is not None:
-            return plain
-    return list(_scan(text, escapes=True))
+    if len(text) > TEXT_CHARS_MAX:
+        raise _fault(0, f"at most {TEXT_CHARS_MAX} characters", f"{len(text)} characters")
+    if restored is None:
+        restored = "\\" in text and _looks_restored(text)
+    return _scan(text, escapes=not restored)
 
 
-def _tokens_if_restored(text: str, sure: bool) -> list[Token] | None:
-    try:
-        tokens = list(_scan(text, escapes=False))
-    except SchemaError:
-        if sure:
-            raise
-        return None
-    return tokens if sure or _looks_restored(text, tokens) else None
-
-
-def _looks_restored(text: str, tokens: list[Token]) -> bool:
+def _looks_restored(text: str) -> bool:
     """TiDB restores on one line, keywords in upper case, names in backticks; SHOW CREATE TABLE and people do not."""
-    if not tokens or not tokens[0].text.isupper():
+    names = 0
+    last: Token | None = None
+    try:
+        for token in _scan(text, escapes=False):
+            between = text[last.end if last else 0 : token.start]
+            after_name = last is None or last.kind is TokenKind.QUOTED
+            if "\n" in between or (after_name and token.kind is TokenKind.WORD and not token.text.isupper()):
+                return False
+            names += token.kind is TokenKind.QUOTED
+            last = token
+    except SchemaError:
         return False
-    gaps = (text[a.end : b.start] for a, b in pairwise(tokens))
-    if any("\n" in gap for gap in gaps):
-        return False
-    after_names = [b for a, b in pairwise(tokens) if a.kind is TokenKind.QUOTED]
-    return bool(after_names) and all(t.kind is not TokenKind.WORD or t.text.isupper() for t in after_names)
+    return names > 0
 
 
 class Cursor:
@@ -329,7 +324,7 @@ def _described(token: Token) -> str:
 
 def cursor_over(text: str, restored: bool | None = None) -> Cursor:
     """A cursor over one piece of text."""
-    return Cursor(text, tokens_of(text, restored))
+    return Cursor(text, list(tokens_of(text, restored)))
 
 
 def statements_of(text: str, restored: bool | None = None) -> Iterator[Cursor]:

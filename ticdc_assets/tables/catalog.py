@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ticdc_assets.config import CatalogConfig
 
 Identifier = tuple[str, ...]
+
+_NAMESPACES = threading.Lock()
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
@@ -46,8 +49,18 @@ def _make_folders(config: CatalogConfig) -> None:
 
 def ensure_namespace(catalog: Catalog, namespace: Identifier) -> None:
     """Make the namespace and all above it."""
-    for depth in range(1, len(namespace) + 1):
-        catalog.create_namespace_if_not_exists(namespace[:depth])
+    with _NAMESPACES:
+        for depth in range(1, len(namespace) + 1):
+            _create_namespace(catalog, namespace[:depth])
+
+
+def _create_namespace(catalog: Catalog, namespace: Identifier) -> None:
+    try:
+        catalog.create_namespace_if_not_exists(namespace)
+    except Exception:
+        # Catalogs report a lost race in their own ways (SQL: a broken constraint); what counts is that it is there.
+        if not catalog.namespace_exists(namespace):
+            raise
 
 
 def load_or_none(catalog: Catalog, identifier: Identifier) -> Table | None:

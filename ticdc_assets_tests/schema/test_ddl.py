@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema import ddl
-from ticdc_assets.schema.ddl_tokens import STATEMENT_CHARS_MAX, cursor_over
+from ticdc_assets.schema.ddl_tokens import TEXT_CHARS_MAX, cursor_over
 from ticdc_assets.schema.defaults import Expression, Literal
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, Partition, Partitioning
 from ticdc_assets.schema.mysql_types import format_type, parse_type
@@ -607,7 +607,7 @@ HOSTILE = {
     "many columns": "CREATE TABLE t (" + "a INT," * (MIB // 6) + ")",
     "many signs": "CREATE TABLE t (a INT DEFAULT " + "-" * (MIB // 2) + "x)",
     "many statements": "DROP TABLE t;" * (MIB // 13) + "DROP",
-    "too long": " " * (STATEMENT_CHARS_MAX + 1),
+    "too long": " " * (TEXT_CHARS_MAX + 1),
 }
 
 

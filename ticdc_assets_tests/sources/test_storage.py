@@ -67,14 +67,15 @@ def test_nothing_new_is_found_in_few_requests(workload: Workload) -> None:
 
     assert (again.data, again.schema_files, again.problems) == ((), (), ())
     assert cursor.advance(again, ()) == cursor
-    for table in again.tables:
-        # the folder, its meta, the version's dates; and for each data folder its index and its last file
-        folders = sum(len(version.done) for version in cursor.tables[table.folder].open.values())
-        partitions = len({f.partition_id for f in first.data if f.path.startswith(f"{table.folder}/")} - {None})
-        listed = 3 + partitions if layout.dated or partitions else 2
-        versions = max(len(cursor.tables[table.folder].open), 1)
-        nested = 0 if table.table else sum(n for p, n in counting.lists.items() if p.count("/"))
-        assert counting.requests_below(table.folder) <= listed * versions + 2 * folders or nested or not table.table
+    for table in (t for t in again.tables if t.table):
+        opened = cursor.tables[table.folder].open.values()
+        listed = [f"{table.folder}/{version}" for version in cursor.tables[table.folder].open] if layout.dated else []
+        partitions = {place.split("/")[0] for v in opened for place, _ in v.done if place.count("/") == layout.dated}
+        folders = sum(len(version.done) for version in opened)
+        # the folder, its meta, its versions' dates or partitions; then an index and a last file for each data folder
+        most = 2 + max(len(listed), len(partitions) and 1) + len(partitions) * layout.dated + 2 * folders
+        assert counting.requests_below(table.folder) <= most
+        assert sum(n for path, n in counting.reads.items() if path.startswith(f"{table.folder}/")) == folders
 
 
 @by_workload
@@ -192,7 +193,7 @@ def test_files_with_rows_above_the_watermark_come_again_until_they_are_consumed(
 
     assert_only_repeats(workload, on_disk(workload, "CDC[0-9]*") - set(consumed), consumed)
     assert set(consumed.values()) == {1}
-    assert max(offered.values()) > 1
+    assert max(offered.values()) > 1 or len(offered) < 20
 
 
 def counted(fully: list, found: Scan) -> list[str]:
