@@ -1,4 +1,4 @@
-"""A config says all of its faults at once, each with its place and what to do; what it accepts is complete and frozen."""
+"""A config tells all of its faults at once, each with its place and advice; what it accepts is complete and frozen."""
 
 from __future__ import annotations
 
@@ -252,47 +252,69 @@ changefeeds:
     assert config.changefeed("two").redacted_sink_uri == "s3://b/two?protocol=csv"
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(
-                    [
-                        "catalog",
-                        "spark",
-                        "conf",
-                        "properties",
-                        "changefeeds",
-                        "shop",
-                        "sink_uri",
-                        "config",
-                        "sink",
-                        "csv",
-                    ]
-                    + [
-                        "source",
-                        "storage",
-                        "kafka",
-                        "security",
-                        "target",
-                        "keys",
-                        "partition",
-                        "tables",
-                        "env",
-                        "quote",
-                    ]
-                ),
-                inner,
-                max_size=4,
-            )
-        ),
-        max_leaves=20,
-    )
+FULL: dict[str, Any] = {
+    "catalog": {"name": "lake", "type": "sql", "uri": "sqlite:///c.db", "warehouse": "w", "properties": {"a": "b"}},
+    "spark": {"master": "local[2]", "conf": {"a": "b"}},
+    "changefeeds": {
+        "shop": {
+            "sink_uri": "kafka://h:9092/t?protocol=avro&enable-tidb-extension=true",
+            "config": {
+                "case-sensitive": True,
+                "sink": {
+                    "dispatchers": [{"matcher": ["a.*"], "topic": "x_{table}", "partition": "ts"}],
+                    "csv": {"delimiter": ",", "quote": "'"},
+                    "kafka-config": {
+                        "sasl-user": "u",
+                        "codec-config": {"encoding-format": "json"},
+                        "large-message-handle": {"claim-check-storage-uri": "s3://b/c"},
+                    },
+                },
+                "integrity": {"integrity-check-level": "correctness"},
+            },
+            "source": {"kafka": {"bootstrap_servers": ["h:1"], "security": {"username": "u"}, "options": {"a": "b"}}},
+            "schema_registry": {"url": "https://r", "auth": {"user": "u", "password": "p"}},
+            "claim_check": "s3://b/c",
+            "keys": {"a.b": ["c"]},
+            "partition": {"a.b": ["bucket(16)"]},
+            "target": {"mirror": "{schema}.{table}", "control": "ticdc_{changefeed}"},
+        }
+    },
+}
+
+
+def places(value: Any) -> list[list[Any]]:
+    """Every path into nested mappings and lists."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [[key, *rest] for key, below in items for rest in ([], *places(below))]
+
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.dates(),
+    st.binary(max_size=3),
+    st.text(max_size=12),
+    st.sampled_from(["*", "{", "s3://", "kafka://h", "http://[", "a(b", "bucket(9999999999999999999)", "../x"]),
+    st.just([]),
+    st.just({}),
+    st.just({"env": "X"}),
+    st.lists(st.one_of(st.none(), st.integers(), st.text(max_size=3)), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.one_of(st.none(), st.text(max_size=3)), max_size=2),
 )
-def test_any_yaml_loads_or_is_a_config_error(tmp_path_factory, values):
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(places(FULL)), ODD), min_size=1, max_size=3))
+def test_any_value_at_any_place_loads_or_is_a_config_error(tmp_path_factory, mutations):
+    values = json.loads(json.dumps(FULL))
+    for place, odd in mutations:
+        above: Any = values
+        for step in place[:-1]:
+            above = above[step] if isinstance(above, (dict, list)) and step in (*range(9), *above) and above else None
+        if isinstance(above, dict) or (isinstance(above, list) and len(above) > 0 and place[-1] == 0):
+            above[place[-1]] = odd
     path = tmp_path_factory.mktemp("c") / "c.yaml"
     path.write_text(yaml.safe_dump(values, allow_unicode=True), encoding="utf-8")
 
@@ -300,6 +322,10 @@ def test_any_yaml_loads_or_is_a_config_error(tmp_path_factory, values):
         load(path, {})
     except ConfigError as error:
         assert error.todo
+
+
+def test_the_full_config_that_is_mutated_is_right(tmp_path):
+    assert loaded(tmp_path, FULL).changefeed("shop").warnings == ()
 
 
 def test_a_config_is_a_frozen_value_that_pickles(tmp_path):

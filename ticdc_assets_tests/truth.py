@@ -39,7 +39,7 @@ def comparable(cell: Any) -> Any:
     """A cell in a form that compares and hashes: timestamps as UTC, lists as tuples, floats by their bits."""
     if isinstance(cell, datetime) and cell.tzinfo is not None:
         return cell.astimezone(UTC)
-    if isinstance(cell, list):
+    if isinstance(cell, (list, tuple)):
         return tuple(comparable(item) for item in cell)
     if isinstance(cell, float) and math.isnan(cell):
         return "NaN"

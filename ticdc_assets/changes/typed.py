@@ -1,8 +1,9 @@
 """From text columns to changelog rows: the Arrow batch that every protocol's changes become.
 
 In: `RawRows` of one lineage and version. Out: a table with the system columns, `_ticdc_before` and the version's
-columns under their uids, every value of design section 6, one row a change. An update that moves the handle key
-becomes DELETE + INSERT, as TiCDC itself sends it (encoders: rule 1), so that every change has one key.
+columns under their uids, every value of design section 6, one row a change. An update that changes a column of a
+handle or unique key becomes DELETE + INSERT, as TiCDC itself sends it unless told otherwise
+(output-raw-change-event), so that every change has one key and all forms of a stream give one changelog.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class TypedChanges:
         )
 
 
-def typed(raw: RawRows, columns: Sequence[Column], key: Sequence[str], forms: TextForms) -> TypedChanges:
+def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms: TextForms) -> TypedChanges:
     """Cast the text columns. `raw.columns` names them; a column that the rows lack is NULL.
 
     Raises DecodeError where a value is not one of its column's type; nothing of the batch is then usable.
@@ -79,7 +80,7 @@ def typed(raw: RawRows, columns: Sequence[Column], key: Sequence[str], forms: Te
         raw.has_before if raw.has_before is not None else pa.array(np.zeros(len(raw), np.bool_)),
         _zero_dates(raw.wire, where, columns),
     )
-    return _split_key_moves(changes, key)
+    return _split_key_moves(changes, unique)
 
 
 def _cast(
@@ -103,9 +104,9 @@ def _zero_dates(texts: tuple[pa.Array, ...], where: dict[str, int], columns: Seq
     return sum(text_columns.zero_dates(c.type, texts[where[c.name]]) for c in columns if c.name in where)
 
 
-def _split_key_moves(changes: TypedChanges, key: Sequence[str]) -> TypedChanges:
-    """Updates with another key before than after become DELETE + INSERT, at one line, delete first."""
-    moved = _moved(changes, key)
+def _split_key_moves(changes: TypedChanges, unique: Sequence[str]) -> TypedChanges:
+    """Updates that change a column of a unique key become DELETE + INSERT, at one line, delete first."""
+    moved = _moved(changes, unique)
     if not moved.any():
         return changes
     rows = np.repeat(np.arange(len(changes)), np.where(moved, 2, 1))
@@ -130,16 +131,21 @@ def _split_key_moves(changes: TypedChanges, key: Sequence[str]) -> TypedChanges:
     )
 
 
-def _moved(changes: TypedChanges, key: Sequence[str]) -> np.ndarray:
+def _moved(changes: TypedChanges, unique: Sequence[str]) -> np.ndarray:
     moved = np.zeros(len(changes), np.bool_)
-    if not key or not pc.any(changes.has_before).as_py():
+    if not unique or not pc.any(changes.has_before).as_py():
         return moved
     updates = pc.and_(changes.has_before, pc.equal(changes.op, "U")).to_numpy(zero_copy_only=False)
     for column, now, before in zip(changes.columns, changes.now, changes.before, strict=True):
-        if column.name in key:
-            differs = pc.fill_null(pc.not_equal(now, before), True).to_numpy(zero_copy_only=False)
+        if column.name in unique:
+            differs = _differs(now, before)
             moved |= updates & differs
     return moved
+
+
+def _differs(now: pa.Array, before: pa.Array) -> np.ndarray:
+    one_null = pc.not_equal(pc.is_null(now), pc.is_null(before))
+    return pc.or_(one_null, pc.fill_null(pc.not_equal(now, before), False)).to_numpy(zero_copy_only=False)
 
 
 def changelog_table(changes: TypedChanges, seq: pa.Array, version_ts: int, schema: pa.Schema) -> pa.Table:

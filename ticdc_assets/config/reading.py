@@ -41,7 +41,7 @@ class Problems:
     found: list[Problem] = field(default_factory=list)
 
     def add(self, where: str, expected: str, found: str, todo: str) -> None:
-        self.found.append(Problem(f"{self.file}, {where}" if where else self.file, expected, found, todo))
+        self.found.append(Problem(where, expected, found, todo))
 
     def take(self, error: ConfigError) -> None:
         """Keep an error of a part that does not know the file."""
@@ -52,11 +52,10 @@ class Problems:
             return
         if len(self.found) == 1:
             only = self.found[0]
-            raise ConfigError(only.where, only.expected, only.found, only.todo)
+            where = f"{self.file}, {only.where}" if only.where else self.file
+            raise ConfigError(where, only.expected, only.found, only.todo)
         listed = "".join(f"\n- {ConfigError(p.where, p.expected, p.found, p.todo)}" for p in self.found)
-        raise ConfigError(
-            self.file, "a config without faults", f"{len(self.found)} faults:{listed}\n", "Mend them all."
-        )
+        raise ConfigError(self.file, "a config without faults", f"{len(self.found)} faults", f"Mend them:{listed}")
 
 
 class Block(dict[str, Any]):

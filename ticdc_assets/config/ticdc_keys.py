@@ -2,7 +2,7 @@
 
 A parameter of the URI wins over the configuration. Keys may be written as in TOML (kebab-case) or as `cdc cli
 changefeed query` prints them (snake_case). TiCDC's many other keys are accepted; one that looks like a misspelt or
-misplaced key of those below gives a warning. Read from tiflow c7b2588 (pkg/config/sink.go, pkg/sink/codec/common/config.go).
+misplaced key of those below gives a warning. Read from tiflow c7b2588 (pkg/config, pkg/sink/codec/common).
 """
 
 from __future__ import annotations

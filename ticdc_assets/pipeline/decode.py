@@ -13,13 +13,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.io import load_file_io
+from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes.typed import TypedChanges, typed
 from ticdc_assets.errors import DecodeError, NotYetError, TicdcAssetsError
 from ticdc_assets.pipeline import storage_files
 from ticdc_assets.pipeline.parts import PartWriter
-from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, FileReport, FileState, Part, TaskFile, TaskReport
+from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, FileReport, FileState, TaskFile, TaskReport
 from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
 from ticdc_assets.schema.history import Slot
 
@@ -29,19 +29,19 @@ def decode(task: DecodeTask) -> TaskReport:
     io = load_file_io(dict(task.io_properties), location=next(iter(task.targets.values())).data_uri)
     connection = duckdb.connect(config={"threads": 1})
     reports: list[FileReport] = []
-    parts: list[Part] = []
+    writers: dict[str, PartWriter] = {}
     try:
         for files in _by_name(task.files):
-            table = _TableDecoder(task, connection, io)
+            table = _TableDecoder(task, connection, io, writers)
             held = False
             for file in files:
                 report = table.file(file) if not held else _passed_over(file)
                 held = report.state is not FileState.READ
                 reports.append(report)
-            parts.extend(table.finish())
+            table.finish()
     finally:
         connection.close()
-    return TaskReport(task.number, tuple(parts), tuple(reports))
+    return TaskReport(task.number, tuple(part for w in writers.values() for part in w.parts), tuple(reports))
 
 
 def _by_name(files: tuple[TaskFile, ...]) -> Iterator[list[TaskFile]]:
@@ -73,16 +73,18 @@ class _Count:
 class _TableDecoder:
     """Decodes the files of one source name, whatever lineages and versions its rows belong to."""
 
-    def __init__(self, task: DecodeTask, connection: duckdb.DuckDBPyConnection, io: object) -> None:
+    def __init__(
+        self, task: DecodeTask, connection: duckdb.DuckDBPyConnection, io: FileIO, writers: dict[str, PartWriter]
+    ) -> None:
         self._task = task
         self._connection = connection
         self._io = io
-        self._writers: dict[str, PartWriter] = {}
+        self._writers = writers  # by lineage: a table that was renamed has files under several names
 
-    def finish(self) -> list[Part]:
+    def finish(self) -> None:
+        """Close what is open; tables follow each other, so that few files are open at once."""
         for writer in self._writers.values():
             writer.close()
-        return [part for writer in self._writers.values() for part in writer.parts]
 
     def file(self, file: TaskFile) -> FileReport:
         """Decode one file; every fault becomes its report."""
@@ -121,7 +123,7 @@ class _TableDecoder:
             columns = slot.version.table.stored_columns
             if self._task.format is FileFormat.CSV:
                 kept = replace(kept, columns=tuple(c.name for c in columns))  # CSV fields go by place
-            changes = typed(kept, columns, slot.version.table.key, self._task.forms)
+            changes = typed(kept, columns, slot.version.table.unique_columns, self._task.forms)
             count.zero_dates += changes.zero_dates
             count.repeats += self._write(file, slot, changes)
 

@@ -19,7 +19,8 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
 from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete
-from ticdc_assets.protocols.text_values import TextForms, value as text_value
+from ticdc_assets.protocols.text_values import TextForms
+from ticdc_assets.protocols.text_values import value as text_value
 from ticdc_assets.schema.model import Column
 
 WATERMARK: Final = "TIDB_WATERMARK"

@@ -2,12 +2,12 @@
 
 Enters a file, leave its row changes in batches of bounded size and in file order, exactly as the reference
 (`protocols.canal_json`) tells them. A file that holds anything else than TiCDC's own form of row changes of the one
-table with the columns given raises BulkUnsupported; a file without its end raises NotYetError. What was yielded
-before the raise must then be dropped.
+table, with no columns but those given, raises BulkUnsupported; a file without its end raises NotYetError. What was
+yielded before the raise must then be dropped.
 
 How it is exact: DuckDB parses JSON but lets numbers pass as text, unknown members vanish and trailing commas stand.
 So each line is first matched as a whole against the form that TiCDC writes (RE2: one pass, no backtracking), with as
-many members in a row as the table has columns; DuckDB then refuses a row that lacks one of them.
+many members in a row as the block's first row has; DuckDB then refuses a row that lacks one of them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _TEXTS: Final = rf"(?:null|\[(?:{_TEXT}(?:,{_TEXT})*)?\])"
 _VALUE: Final = rf"(?:{_TEXT}|null)"
 _TYPE: Final = f"(?:{'|'.join(OPS)})"
 _EXTENSION: Final = b',"_tidb":{"commitTs":'
-_REPEATS_MAX: Final = 1000
-"""RE2's own bound on counted repetition."""
+_MEMBERS_MAX: Final = 300
+"""Above it RE2 counts ten times slower; such wide rows are read as maps."""
 
 
 def read_file(
@@ -54,11 +54,9 @@ def read_stream(
     """The row changes of an opened file, which is read once from its start to its end."""
     line = 0
     with duckdb.connect(config={"threads": 1}) as connection:
-        reader: _Reader | None = None
+        reader = _Reader(connection, columns, where, (schema, table))
         for block in _blocks(stream, where, batch_bytes):
             lines = block.split(b"\n")[:-1]
-            if reader is None:
-                reader = _Reader(connection, columns, where, (schema, table), extended=_EXTENSION in lines[0])
             yield reader.rows(lines, line)
             line += len(lines)
 
@@ -79,116 +77,141 @@ def _blocks(stream: BinaryIO, where: str, batch_bytes: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How rows are parsed: with all columns at fixed places, or as maps where some columns may be missing."""
+    """How rows are parsed: with the members that the first row has, or as maps where each row may have others."""
 
-    new_is_whole: bool
-    old_is_whole: bool
+    new_is_regular: bool
+    old_is_regular: bool
 
 
 _FORMS: Final = (_Form(True, True), _Form(True, False), _Form(False, False))
-"""What is tried in turn: TiCDC's default, only changed columns in `old`, only key columns in a deleted row as well."""
+"""What is tried in turn: TiCDC's default, only changed columns in `old`, rows of several shapes."""
 
 
 class _Reader:
     """Reads blocks of one file; a form that failed once is not tried again."""
 
     def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        columns: tuple[str, ...],
-        where: str,
-        source: tuple[str, str],
-        extended: bool,
+        self, connection: duckdb.DuckDBPyConnection, columns: tuple[str, ...], where: str, source: tuple[str, str]
     ) -> None:
         self._connection = connection
         self._columns = columns
         self._where = where
         self._source = source
-        self._extended = extended
-        self._forms = [form for form in _FORMS if len(columns) <= _REPEATS_MAX or not form.new_is_whole]
+        self._forms = list(_FORMS)
 
     def rows(self, lines: list[bytes], line: int) -> RawRows:
         """The row changes of a block of lines, the first being the file's line `line`."""
-        array = pa.array(lines, pa.binary())
+        members = self._members_of(lines[0])
+        extended = _EXTENSION in lines[0]
+        texts = pa.array(lines, pa.binary())
         while self._forms:
-            if self._matches(array, self._forms[0]):
+            shape = _Shape(self._forms[0], members, extended)
+            if _matches(texts, shape):
                 try:
-                    return self._parsed(array, line, self._forms[0])
-                except duckdb.Error:
+                    return self._assembled(self._parsed(texts, shape), line, shape)
+                except duckdb.Error:  # its text would quote the row
                     pass
             del self._forms[0]
-        raise _unsupported(self._where, "lines of another form, or columns that the schema does not have")
+        raise _unsupported(self._where, "lines of another form")
 
-    def _matches(self, lines: pa.Array, form: _Form) -> bool:
+    def _members_of(self, line: bytes) -> tuple[str, ...]:
+        """The columns of the first row, in its order."""
         try:
-            matches = pc.match_substring_regex(lines, _grammar(form, len(self._columns), self._extended))
-        except pa.ArrowInvalid:  # more columns than RE2 can count
-            return False
-        return bool(pc.all(matches).as_py())
+            members = tuple(orjson.loads(line)["data"][0])
+        except (orjson.JSONDecodeError, KeyError, TypeError, IndexError):
+            raise _unsupported(self._where, "a line of another form") from None
+        if not members or not set(members) <= set(self._columns):
+            raise _unsupported(self._where, "columns that the schema does not have")
+        return members
 
-    def _parsed(self, lines: pa.Array, line: int, form: _Form) -> RawRows:
+    def _parsed(self, lines: pa.Array, shape: _Shape) -> dict[str, pa.Array]:
         self._connection.register("lines", pa.table({"line": lines.view(pa.string())}))
-        structure = _structure(form, self._columns, self._extended).replace("'", "''")
-        query = f"SELECT from_json_strict(line, '{structure}') AS message FROM lines"  # noqa: S608
+        structure = _structure(shape).replace("'", "''")
+        query = f"SELECT from_json_strict(line, '{structure}') AS message FROM lines"
         parsed = self._connection.sql(query).to_arrow_table()["message"].combine_chunks()
-        return self._assembled(dict(zip([f.name for f in parsed.type], parsed.flatten(), strict=True)), line, form)
+        self._connection.unregister("lines")
+        return dict(zip([field.name for field in parsed.type], parsed.flatten(), strict=True))
 
-    def _assembled(self, parsed: dict[str, pa.Array], line: int, form: _Form) -> RawRows:
+    def _assembled(self, parsed: dict[str, pa.Array], line: int, shape: _Shape) -> RawRows:
         self._check(parsed)
         count = len(parsed["type"])
         op = pc.utf8_slice_codeunits(parsed["type"], 0, 1)
-        new, _ = self._image(parsed["data"].flatten(), form.new_is_whole)
-        has_old = pc.and_(parsed["old"].is_valid(), pc.equal(op, "U"))
-        old, sent = self._image(parsed["old"].filter(has_old).flatten(), form.old_is_whole)
-        place = pc.subtract(pc.cumulative_sum(has_old.cast(pa.int64())), 1)
-        place = pc.if_else(has_old, place, pa.scalar(None, pa.int64()))
-        before = tuple(array.take(place) for array in old)
-        if sent is not None:
-            was_sent = [pc.fill_null(mask.take(place), True) for mask in sent]
-            before = tuple(pc.if_else(mask, b, n) for mask, b, n in zip(was_sent, before, new, strict=True))
+        has_before = pc.and_(parsed["old"].is_valid(), pc.equal(op, "U"))
+        new = self._image(parsed["data"].flatten(), shape.form.new_is_regular)
+        old = self._image(parsed["old"].filter(has_before).flatten(), shape.form.old_is_regular)
         return RawRows(
             op=op,
-            commit_ts=parsed["_tidb"].flatten()[0] if self._extended else pa.nulls(count, pa.int64()),
+            commit_ts=parsed["_tidb"].flatten()[0] if shape.extended else pa.nulls(count, pa.int64()),
             commit_ms=parsed["es"],
             line=pa.array(range(line, line + count), pa.int64()),
             columns=self._columns,
-            wire=new,
-            before=before,
-            has_before=has_old,
+            wire=tuple(values for values, _ in new),
+            before=_overlaid(new, old, has_before),
+            has_before=has_before,
         )
 
     def _check(self, parsed: dict[str, pa.Array]) -> None:
-        if (parsed["database"].unique().to_pylist(), parsed["table"].unique().to_pylist()) != (
-            [self._source[0]],
-            [self._source[1]],
-        ):
+        found = [parsed[name].unique().to_pylist() for name in ("database", "table")]
+        if found != [[name] for name in self._source]:
             raise _unsupported(self._where, "rows of another table")
         if pc.max(parsed["es"]).as_py() > INT64_MAX >> 18:
             raise _unsupported(self._where, "a time that no TSO has")
 
-    def _image(self, rows: pa.Array, whole: bool) -> tuple[tuple[pa.Array, ...], tuple[pa.Array, ...] | None]:
-        """The columns of rows, and for rows that need not be whole which of them were sent."""
-        if whole:
-            return tuple(rows.flatten()), None
-        keys, values = rows.keys, rows.items
-        parents = pc.list_parent_indices(rows)
-        numbers = pa.array(range(len(rows)), parents.type)
-        columns, sent, known = [], [], 0
-        for name in self._columns:
-            here = pc.equal(keys, name)
-            place = pc.index_in(numbers, parents.filter(here))
-            columns.append(values.filter(here).take(place))
-            sent.append(place.is_valid())
-            known += pc.sum(here).as_py() or 0
-        if known != len(keys):
+    def _image(self, rows: pa.Array, regular: bool) -> list[_Sent]:
+        """Each column's values, and which rows had it, None where all or none did."""
+        if regular:
+            values = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
+            nothing = pa.nulls(len(rows), pa.string())
+            return [(values.get(name, nothing), None) for name in self._columns]
+        found = [_in_maps(rows, name) for name in self._columns]
+        if sum(pc.sum(sent).as_py() or 0 for _, sent in found) != len(rows.keys):
             raise _unsupported(self._where, "columns that the schema does not have")
-        return tuple(columns), tuple(sent)
+        return [(values, sent) for values, sent in found]
+
+
+_Sent = tuple[pa.Array, pa.Array | None]
+
+
+def _in_maps(rows: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
+    here = pc.equal(rows.keys, name)
+    parents = pc.list_parent_indices(rows)
+    place = pc.index_in(pa.array(range(len(rows)), parents.type), parents.filter(here))
+    return rows.items.filter(here).take(place), place.is_valid()
+
+
+def _overlaid(new: list[_Sent], old: list[_Sent], has_before: pa.Array) -> tuple[pa.Array, ...]:
+    """The whole old rows: where a column was not sent in `old`, it is as in the new row."""
+    ordinal = pc.subtract(pc.cumulative_sum(has_before.cast(pa.int64())), 1)
+    place = pc.if_else(has_before, ordinal, pa.scalar(None, pa.int64()))
+    before = []
+    for (now, _), (values, sent) in zip(new, old, strict=True):
+        then = values.take(place)
+        if sent is not None:
+            then = pc.if_else(pc.fill_null(sent.take(place), True), then, now)
+        before.append(then)
+    return tuple(before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What the lines of a block look like."""
+
+    form: _Form
+    members: tuple[str, ...]
+    extended: bool
+
+
+def _matches(lines: pa.Array, shape: _Shape) -> bool:
+    members = len(shape.members)
+    if shape.form.new_is_regular and members > _MEMBERS_MAX:
+        return False
+    matches = pc.match_substring_regex(lines, _grammar(shape.form, members, shape.extended))
+    return bool(pc.all(matches).as_py())
 
 
 @lru_cache(maxsize=64)
-def _grammar(form: _Form, columns: int, extended: bool) -> str:
-    old, new = _row(form.old_is_whole, columns), _row(form.new_is_whole, columns)
-    members = [
+def _grammar(form: _Form, members: int, extended: bool) -> str:
+    parts = [
         rf'\A\{{"id":{_COUNT}',
         f'"database":{_TEXT}',
         f'"table":{_TEXT}',
@@ -200,16 +223,16 @@ def _grammar(form: _Form, columns: int, extended: bool) -> str:
         f'"sql":{_TEXT}',
         f'"sqlType":{_object(_CODE, "*")}',
         f'"mysqlType":{_object(_TEXT, "*")}',
-        rf'"old":(?:null|\[{old}\])',
-        rf'"data":\[{new}\]',
+        rf'"old":(?:null|\[{_row(form.old_is_regular, members)}\])',
+        rf'"data":\[{_row(form.new_is_regular, members)}\]',
     ]
     if extended:
-        members.append(rf'"_tidb":\{{"commitTs":{_TSO}(?:,"rowkey":{_TEXT})?\}}')
-    return ",".join(members) + r"\}\r?\z"
+        parts.append(rf'"_tidb":\{{"commitTs":{_TSO}(?:,"rowkey":{_TEXT})?\}}')
+    return ",".join(parts) + r"\}\r?\z"
 
 
-def _row(whole: bool, columns: int) -> str:
-    return _object(_VALUE, f"{{{columns - 1}}}" if whole else "*")
+def _row(regular: bool, members: int) -> str:
+    return _object(_VALUE, f"{{{members - 1}}}" if regular else "*")
 
 
 def _object(value: str, repeats: str) -> str:
@@ -217,19 +240,18 @@ def _object(value: str, repeats: str) -> str:
     return rf"\{{{member}(?:,{member}){repeats}\}}"
 
 
-@lru_cache(maxsize=64)
-def _structure(form: _Form, columns: tuple[str, ...], extended: bool) -> str:
-    whole = [dict.fromkeys(columns, "VARCHAR")]
-    parts = ["MAP(VARCHAR,VARCHAR)"]
+def _structure(shape: _Shape) -> str:
+    regular = [dict.fromkeys(shape.members, "VARCHAR")]
+    maps = ["MAP(VARCHAR,VARCHAR)"]
     structure: dict[str, object] = {
         "database": "VARCHAR",
         "table": "VARCHAR",
         "type": "VARCHAR",
         "es": "BIGINT",
-        "old": whole if form.old_is_whole else parts,
-        "data": whole if form.new_is_whole else parts,
+        "old": regular if shape.form.old_is_regular else maps,
+        "data": regular if shape.form.new_is_regular else maps,
     }
-    if extended:
+    if shape.extended:
         structure["_tidb"] = {"commitTs": "BIGINT"}
     return orjson.dumps(structure).decode()
 

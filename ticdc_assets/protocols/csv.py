@@ -82,9 +82,7 @@ class CsvRecord:
     fields: tuple[str | None, ...]
 
 
-def read(
-    data: bytes, options: CsvOptions, fields: int, where: str
-) -> Iterator[CsvRecord | BadRecord | Incomplete]:
+def read(data: bytes, options: CsvOptions, fields: int, where: str) -> Iterator[CsvRecord | BadRecord | Incomplete]:
     """The records of a whole file; `fields` is the number of the table's stored columns."""
     at, line = header_bytes(data), 0
     if at and not data[:at].endswith(b"\n"):
@@ -93,10 +91,10 @@ def read(
     while at < len(data):
         try:
             raw, end = _record(data, at, options)
-        except _Cut:
+        except _CutError:
             yield Incomplete(line)
             return
-        except _Malformed as fault:
+        except _MalformedError as fault:
             end = _after_broken(data, at, options)
             yield BadRecord(line, data[at:end], _error(f"{where}, record {line}", *fault.args))
         else:
@@ -141,11 +139,11 @@ def header_bytes(data: bytes) -> int:
     return data.find(b"\n") + 1 or len(data) if data.startswith(HEADER_START) else 0
 
 
-class _Cut(Exception):
+class _CutError(Exception):
     """Raised where the data end inside a record."""
 
 
-class _Malformed(Exception):
+class _MalformedError(Exception):
     """Raised where a record breaks the format; the arguments are what was expected and found."""
 
 
@@ -170,7 +168,7 @@ def _quoted_end(data: bytes, at: int, quote: bytes) -> int:
         if not data.startswith(quote, end + 1):
             return end + 1
         end += 2
-    raise _Cut
+    raise _CutError
 
 
 def _bare_end(data: bytes, at: int, options: CsvOptions) -> int:
@@ -193,10 +191,11 @@ def _record_end(data: bytes, at: int, options: CsvOptions) -> int:
     for line_end in options.line_ends():
         if data.startswith(line_end, at):
             return at + len(line_end)
-    rest = data[at : at + max(len(line_end) for line_end in options.line_ends())]
-    if any(line_end.startswith(rest) for line_end in options.line_ends()) or rest == b"\\":
-        raise _Cut
-    raise _Malformed("a delimiter or a line end after a field", "something else")
+    separators = (*options.line_ends(), options.delimiter.encode())
+    rest = data[at : at + max(len(separator) for separator in separators)]
+    if rest == b"\\" or any(separator.startswith(rest) for separator in separators):
+        raise _CutError
+    raise _MalformedError("a delimiter or a line end after a field", "something else")
 
 
 def _after_broken(data: bytes, at: int, options: CsvOptions) -> int:
@@ -213,7 +212,7 @@ def _understood(
 ) -> CsvRecord | BadRecord:
     try:
         return _meaning(raw, options, fields, line)
-    except _Malformed as fault:
+    except _MalformedError as fault:
         return BadRecord(line, whole, _error(f"{where}, record {line}", *fault.args))
 
 
@@ -221,11 +220,11 @@ def _meaning(raw: list[tuple[bytes, bool]], options: CsvOptions, fields: int, li
     leading = leading_fields(len(raw), options, fields)
     if leading is None:
         expected = options.leading_fields(options.output_handle_key) + fields
-        raise _Malformed(f"{expected} fields, of which {fields} are columns", f"{len(raw)} fields")
+        raise _MalformedError(f"{expected} fields, of which {fields} are columns", f"{len(raw)} fields")
     head = [_text(field, options) for field in raw[: options.leading_fields(False)]]
     op, table, schema = head[:3]
     if op not in _OPS or not table or not schema:
-        raise _Malformed("an operation I, U or D, a table and a schema", "something else")
+        raise _MalformedError("an operation I, U or D, a table and a schema", "something else")
     return CsvRecord(
         line,
         op,
@@ -250,13 +249,15 @@ def leading_fields(found: int, options: CsvOptions, fields: int) -> int | None:
 
 def _commit_ts(digits: bytes) -> int:
     if _DIGITS.fullmatch(digits) is None or int(digits) > COMMIT_TS_MAX:
-        raise _Malformed("a commit-ts", "something else; is include-commit-ts set as in the changefeed?")
+        raise _MalformedError("a commit-ts", "something else; is include-commit-ts set as in the changefeed?")
     return int(digits)
 
 
 def _is_update(word: str | None) -> bool:
     if word not in ("true", "false"):
-        raise _Malformed("is-update true or false", "something else; is output-old-value set as in the changefeed?")
+        raise _MalformedError(
+            "is-update true or false", "something else; is output-old-value set as in the changefeed?"
+        )
     return word == "true"
 
 
@@ -267,7 +268,7 @@ def _text(field: tuple[bytes, bool], options: CsvOptions) -> str | None:
     try:
         return _unescaped(content, quoted, options).decode()
     except UnicodeDecodeError as error:
-        raise _Malformed("UTF-8", "other bytes") from error
+        raise _MalformedError("UTF-8", "other bytes") from error
 
 
 def _unescaped(content: bytes, quoted: bool, options: CsvOptions) -> bytes:
@@ -287,7 +288,7 @@ def _without_escapes(part: bytes, delimiter: str) -> bytes:
     for character in delimiter:
         part = part.replace(b"\\" + character.encode(), character.encode())
     if b"\\" in part:
-        raise _Malformed("a backslash before CR, LF, a backslash or the delimiter", "another one")
+        raise _MalformedError("a backslash before CR, LF, a backslash or the delimiter", "another one")
     return part
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 
 
-class BulkUnsupported(TicdcAssetsError):
+class BulkUnsupported(TicdcAssetsError):  # noqa: N818 - it says what a caller does next, not what went wrong
     """Raised when the bulk form cannot be exact for a file; read that file again with the reference form."""
 
 

@@ -39,7 +39,7 @@ _ZONE_RULES_TO: Final = datetime(2037, 1, 1)
 _TWO_TO_64: Final = 1 << 64
 
 
-class _NotFast(Exception):
+class _NotFastError(Exception):
     """Raised where a fast form cannot vouch for its result."""
 
 
@@ -50,7 +50,7 @@ def column(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Arra
         return pa.nulls(len(texts), target)
     try:
         return _fast(column_type, _plain(texts), forms)
-    except (pa.ArrowInvalid, _NotFast, DecodeError):
+    except (pa.ArrowInvalid, _NotFastError, DecodeError):
         return _one_by_one(column_type, texts, forms)
 
 
@@ -59,7 +59,8 @@ def zero_dates(column_type: MySqlType, texts: pa.Array) -> int:
     if column_type.kind not in DATE_KINDS or b"-00" not in joined_bytes(_plain(texts)):
         return 0
     candidates = texts.filter(pc.match_substring(texts, "-00"))
-    return sum(entry["counts"] for entry in candidates.value_counts().to_pylist() if is_zero_date(column_type, entry["values"]))
+    found = candidates.value_counts().to_pylist()
+    return sum(entry["counts"] for entry in found if is_zero_date(column_type, entry["values"]))
 
 
 def _one_by_one(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
@@ -97,24 +98,24 @@ def joined_bytes(texts: pa.Array) -> bytes:
 
 def _refuse_if_any(condition: pa.Array) -> None:
     if pc.any(condition).as_py():
-        raise _NotFast
+        raise _NotFastError
 
 
 def _refuse_unless_all_match(texts: pa.Array, pattern: str) -> None:
     if not pc.all(pc.match_substring_regex(texts, rf"\A(?:{pattern})\z")).as_py():
-        raise _NotFast
+        raise _NotFastError
 
 
 def _refuse_outside(numbers: pa.Array, low: Any, high: Any) -> None:
     found = pc.min_max(numbers).as_py()
     if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
-        raise _NotFast
+        raise _NotFastError
 
 
 def _integer(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
     raw = joined_bytes(texts)
     if b"x" in raw or b"X" in raw:  # Arrow reads 0x1F
-        raise _NotFast
+        raise _NotFastError
     target = arrow_type(column_type)
     if wraps(column_type):
         return _unsigned64(texts, b"-" in raw).cast(target)
@@ -151,9 +152,9 @@ def _decimal(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Ar
         return texts
     raw = joined_bytes(texts)
     if b"+" in raw or b"e" in raw or b"E" in raw:  # Arrow reads +1 and 1e2
-        raise _NotFast
+        raise _NotFastError
     if _length_max(texts) > DECIMAL_DIGITS_MAX:  # Arrow does not notice that 39 digits are too many
-        raise _NotFast
+        raise _NotFastError
     return texts.cast(target)
 
 
@@ -170,10 +171,10 @@ def _date(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array
 def _datetime(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
     known = _without_zero_dates(column_type, texts)
     if b"T" in joined_bytes(known):  # Arrow reads 2000-01-01T00:00:00
-        raise _NotFast
+        raise _NotFastError
     shortest = pc.min(pc.binary_length(known)).as_py()
     if shortest is not None and shortest < _DATETIME_CHARACTERS_MIN:  # Arrow reads a day, an hour, a minute
-        raise _NotFast
+        raise _NotFastError
     times = known.cast(pa.timestamp("us"))
     _refuse_if_any(pc.less(times, pa.scalar(_YEAR_ONE, pa.timestamp("us"))))
     return times
@@ -197,7 +198,7 @@ def _without_zero_dates(column_type: MySqlType, texts: pa.Array) -> pa.Array:
         return texts
     zero = pc.match_substring(texts, "-00")
     if not all(is_zero_date(column_type, text) for text in texts.filter(zero).unique().to_pylist()):
-        raise _NotFast
+        raise _NotFastError
     return pc.if_else(zero, pa.scalar(None, pa.string()), texts)
 
 
@@ -244,7 +245,7 @@ def _base64(texts: pa.Array) -> pa.Array:
     one = pc.and_not(pc.ends_with(present, "="), two)
     raw = joined_bytes(present)
     if raw.count(b"=") != 2 * (pc.sum(two).as_py() or 0) + (pc.sum(one).as_py() or 0):
-        raise _NotFast
+        raise _NotFastError
     padded = _binary_array(_decoded(raw.replace(b"=", b"A")), pc.multiply(pc.divide(lengths, 4), 3))
     if b"=" in raw:
         padded = pc.if_else(one, pc.binary_slice(padded, 0, -1), padded)
@@ -256,7 +257,7 @@ def _decoded(raw: bytes) -> bytes:
     try:
         return binascii.a2b_base64(raw, strict_mode=True) if raw else b""
     except binascii.Error as error:
-        raise _NotFast from error
+        raise _NotFastError from error
 
 
 def _hex(texts: pa.Array) -> pa.Array:
@@ -266,7 +267,7 @@ def _hex(texts: pa.Array) -> pa.Array:
     try:
         raw = binascii.unhexlify(joined_bytes(present))
     except binascii.Error as error:
-        raise _NotFast from error
+        raise _NotFastError from error
     return _with_nulls_of(texts, _binary_array(raw, pc.divide(lengths, 2)))
 
 
@@ -275,7 +276,7 @@ def _latin1(texts: pa.Array) -> pa.Array:
     try:
         raw = joined_bytes(present).decode().encode("latin-1")
     except UnicodeError as error:
-        raise _NotFast from error
+        raise _NotFastError from error
     return _with_nulls_of(texts, _binary_array(raw, pc.utf8_length(present)))
 
 

@@ -52,12 +52,8 @@ _FLOAT: Final = re.compile(FLOAT_PATTERN)
 _DECIMAL: Final = re.compile(DECIMAL_PATTERN)
 _TIME: Final = re.compile(TIME_PATTERN)
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_DATETIME: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2}) ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?"
-)
-_ZERO_DATE: Final = re.compile(
-    r"[0-9]{4}-(?:00-[0-9]{2}|[0-9]{2}-00)(?: [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?"
-)
+_DATETIME: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2}) ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
+_ZERO_DATE: Final = re.compile(r"[0-9]{4}-(?:00-[0-9]{2}|[0-9]{2}-00)(?: [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?")
 _OFFSET: Final = re.compile(r"([+-])([0-9]{1,2}):([0-9]{2})")
 _EXACT: Final = Context(prec=DECIMAL_DIGITS_MAX, traps=[Inexact, InvalidOperation])
 
@@ -223,7 +219,7 @@ def _datetime(column_type: MySqlType, text: str, forms: TextForms) -> datetime |
 
 
 def _timestamp(column_type: MySqlType, text: str, forms: TextForms) -> datetime | None:
-    """A wall time that occurs twice means the first; one that a clock change skips keeps the offset before the change."""
+    """A wall time that occurs twice means the first; one that a clock change skips has the offset before it."""
     wall = _datetime(column_type, text, forms)
     if wall is None:
         return None

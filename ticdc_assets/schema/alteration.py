@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema import ddl_statements as ddl
@@ -15,6 +16,7 @@ from ticdc_assets.schema.partition_changes import recut
 from ticdc_assets.schema.partition_rows import rows_of
 from ticdc_assets.schema.promotion import preserves, promotes
 from ticdc_assets.schema.shapes import (
+    COLUMNS_MAX,
     Change,
     ConvertColumn,
     DeletePartitions,
@@ -26,6 +28,8 @@ from ticdc_assets.schema.shapes import (
     check_names,
     ddl_error,
 )
+
+_ACTIONS_MAX: Final = 4 * COLUMNS_MAX  # an ALTER that renames, changes, indexes and drops each column is not larger
 
 
 @dataclass(slots=True)
@@ -69,6 +73,9 @@ class Alteration:
         self._row_effects: list[Effect] = []
 
     def run(self, actions: tuple[ddl.Action, ...]) -> Change:
+        """The change that these actions make together."""
+        if len(actions) > _ACTIONS_MAX:
+            raise self._fault(f"at most {_ACTIONS_MAX} actions", f"{len(actions)}")
         for action in actions:
             self._apply(action)
         for slot, place in self._moves:
@@ -130,6 +137,8 @@ class Alteration:
                 self._add_column(definition, place)
 
     def _add_column(self, definition: ddl.ColumnDefinition, place: ddl.Place | None) -> None:
+        if len(self._slots) > 2 * COLUMNS_MAX:
+            raise self._fault(f"at most {COLUMNS_MAX} columns", "more")
         column = self._as_defined(definition, uid=self._new_uid())
         slot = _Slot(column, collation=definition.collation, collation_known=True)
         self._slots.append(slot)

@@ -23,9 +23,7 @@ BIT_WIDTH_MAX: Final = 64
 _BINARY_KINDS: Final = frozenset(
     {Kind.BINARY, Kind.VARBINARY, Kind.TINYBLOB, Kind.BLOB, Kind.MEDIUMBLOB, Kind.LONGBLOB}
 )
-_CHARACTER_KINDS: Final = frozenset(
-    {Kind.CHAR, Kind.VARCHAR, Kind.TINYTEXT, Kind.TEXT, Kind.MEDIUMTEXT, Kind.LONGTEXT}
-)
+_CHARACTER_KINDS: Final = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.TINYTEXT, Kind.TEXT, Kind.MEDIUMTEXT, Kind.LONGTEXT})
 _UINT64: Final = pa.decimal128(20, 0)
 _FIXED: Final = {
     Kind.TINYINT: pa.int32(),

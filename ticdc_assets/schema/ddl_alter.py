@@ -282,7 +282,8 @@ def _partition(cursor: Cursor, schema: str) -> list[Action]:
 def _partition_upkeep(cursor: Cursor, schema: str) -> list[Action]:
     """ANALYZE, CHECK, OPTIMIZE, REBUILD, REPAIR PARTITION ..."""
     cursor.expect("PARTITION")
-    return _skipped(cursor, "upkeep of partitions")
+    cursor.skip_all()
+    return [NoEffect("upkeep of partitions")]
 
 
 # -- without effect ---------------------------------------------------------------------------------------------------

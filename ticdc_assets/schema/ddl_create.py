@@ -84,20 +84,19 @@ def column_indexes(columns: list[ColumnDefinition]) -> list[Index]:
 def named_indexes(present: tuple[Index, ...], added: list[Index]) -> tuple[Index, ...]:
     """Both, the added ones with the names that TiDB gives to those without one."""
     taken = {index.name.lower() for index in (*present, *added) if index.name}
-    named = list(present)
-    for index in added:
-        name = index.name or _free_name(index, taken)
-        taken.add(name.lower())
-        named.append(replace(index, name=name))
-    return tuple(named)
+    tried: dict[str, int] = {}
+    return (*present, *(i if i.name else replace(i, name=_free_name(i, taken, tried)) for i in added))
 
 
-def _free_name(index: Index, taken: set[str]) -> str:
+def _free_name(index: Index, taken: set[str], tried: dict[str, int]) -> str:
+    """The first column's name, else that with the first free number from 2 on; never `primary`."""
     has_expression = any(part.startswith("(") for part in index.columns)
     base = "expression_index" if has_expression else index.columns[0].lower()
-    name, suffix = (f"{base}_2", 3) if base == "primary" else (base, 2)
-    while name in taken:
-        name, suffix = f"{base}_{suffix}", suffix + 1
+    number = tried.get(base, 2 if base == "primary" else 1)
+    while (name := base if number == 1 else f"{base}_{number}") in taken:
+        number += 1
+    tried[base] = number
+    taken.add(name)
     return name
 
 

@@ -133,6 +133,12 @@ class TableSchema:
         wanted = {name.lower() for name in chosen.columns}
         return tuple(c.name for c in self.columns if c.name.lower() in wanted)
 
+    @property
+    def unique_columns(self) -> tuple[str, ...]:
+        """The columns of all unique indexes, in table order: an update of one of them is DELETE + INSERT."""
+        wanted = {name.lower() for index in self.indexes if index.unique or index.primary for name in index.columns}
+        return tuple(c.name for c in self.columns if c.name.lower() in wanted and not c.virtual)
+
     def _handle_index(self) -> Index | None:
         candidates = []
         for index in self.indexes:

@@ -104,7 +104,7 @@ def _floats(old: MySqlType, new: MySqlType) -> bool:
 
 def _decimals(old: MySqlType, new: MySqlType) -> bool:
     if new.kind is not Kind.DECIMAL:
-        return _holds(new, sum(_decimal_size(old)) + len("-0."))
+        return _holds(new, _decimal_size(old)[0] + len("-0."))
     return _decimal_widens(_decimal_size(old), _decimal_size(new)) and old.unsigned >= new.unsigned
 
 

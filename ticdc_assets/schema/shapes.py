@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.model import Default, MySqlType, TableSchema
 from ticdc_assets.schema.partition_rows import PartitionRows
+
+COLUMNS_MAX: Final = 4096  # TiDB's own limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ def check_names(schema: str, table: str, names: list[str]) -> None:
     """Refuse a table without columns, or with one twice."""
     if not names:
         raise ddl_error(schema, table, "a column", "none")
+    if len(names) > COLUMNS_MAX:
+        raise ddl_error(schema, table, f"at most {COLUMNS_MAX} columns", f"{len(names)}")
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:

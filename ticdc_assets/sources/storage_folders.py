@@ -90,7 +90,10 @@ def looks_like_data(root: Root, path: str, entries: list[Entry], levels: int = 2
     if any(data_name(e.name) and not e.is_dir for e in entries):
         return True
     folders = [e.name for e in entries if e.is_dir]
-    if META in folders and any(index_dispatcher(e.name)[0] for e in listing(root, f"{path}/{META}")):
+    meta = listing(root, f"{path}/{META}") if META in folders else []
+    if any(schema_name(e.name) for e in meta):
+        return False  # a table of its own
+    if any(index_dispatcher(e.name)[0] for e in meta):
         return True
     dated = [name for name in folders if name[:1].isdigit()]
     return levels > 0 and any(
@@ -170,18 +173,19 @@ def _is_version(root: Root, visit: _Visit, number: int, name: str, schemas: dict
 
 def _go_down(root: Root, visit: _Visit, name: str, entries: list[Entry] | None = None) -> None:
     path = below(visit.path, name)
-    if visit.depth >= FOLDER_DEPTH_MAX or not _is_unicode(name):
+    if visit.depth >= FOLDER_DEPTH_MAX or not _can_be_followed(name):
         visit.notes.append(_foreign(root, path))
     else:
         visit.children.append(_Visit(path, visit.depth + 1, entries))
 
 
-def _is_unicode(name: str) -> bool:
+def _can_be_followed(name: str) -> bool:
+    """Object stores may hold keys with levels that no path can name, and old file systems bytes that are not UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
         return False
-    return True
+    return name not in (".", "..") and "\0" not in name
 
 
 def _belongs(visit: _Visit, name: str) -> bool:

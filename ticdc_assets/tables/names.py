@@ -15,6 +15,7 @@ import string
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from ticdc_assets.errors import ConfigError, SchemaError
@@ -55,8 +56,8 @@ def decode(identifier: str) -> str | None:
     """The name that `encode` was given; None where it was too long to be kept (the control table `tables` has it)."""
     if identifier == _EMPTY:
         return ""
-    name = _ESCAPE.sub("\0", identifier)
-    if _LONG.search(name):
+    without_escapes = _ESCAPE.sub("\0", identifier)
+    if _LONG.search(without_escapes):
         return None
     return _unescaped(identifier)
 
@@ -83,12 +84,12 @@ def _reads_as_escape(name: str, at: int, plain: frozenset[str]) -> bool:
 
 def _shortened(pieces: list[str], name: str) -> str:
     ending = f"_xx{_digest(name, _LONG_DIGEST_CHARS)}"
-    kept, room = "", ENCODED_BYTES_MAX - len(ending)
-    for piece in pieces:
-        if len(kept) + len(piece) > room:
-            break
-        kept += piece
-    return kept + ending
+    lengths = accumulate(len(piece) for piece in pieces)
+    kept = sum(1 for length in lengths if length + len(ending) <= ENCODED_BYTES_MAX)
+    # What is kept may end in what reads as an escape together with the ending's underscore.
+    while decode("".join(pieces[:kept]) + ending) is not None:
+        kept -= 1
+    return "".join(pieces[:kept]) + ending
 
 
 def _digest(text: str, chars: int) -> str:

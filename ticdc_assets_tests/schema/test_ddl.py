@@ -1,5 +1,7 @@
 """Statements are read in full or refused; the cases are tables of text and meaning."""
 
+# ruff: noqa: E501 (a case a line)
+
 from __future__ import annotations
 
 import time
@@ -314,7 +316,7 @@ def test_a_backslash_of_restored_text_is_one_and_of_written_text_escapes():
     for text in (restored, shown):
         (table,) = ddl.parse(text, "s")
         assert Default("C:\\new\\") == table.columns[0].default
-        assert ("x\\", "y") == table.columns[1].type.elements
+        assert table.columns[1].type.elements == ("x\\", "y")
 
 
 # -- CREATE TABLE -----------------------------------------------------------------------------------------------------
@@ -394,7 +396,7 @@ def test_indexes_get_the_names_that_tidb_gives_them(body, expected):
 def test_columns_of_the_primary_key_are_not_nullable():
     table = one("CREATE TABLE t (a INT, B INT, c INT, PRIMARY KEY (b, A))")
 
-    assert {"a": False, "B": False, "c": True} == {c.name: c.nullable for c in table.columns}
+    assert {c.name: c.nullable for c in table.columns} == {"a": False, "B": False, "c": True}
 
 
 def test_text_columns_of_a_table_in_binary_are_binary_unless_they_say_otherwise():
@@ -402,7 +404,7 @@ def test_text_columns_of_a_table_in_binary_are_binary_unless_they_say_otherwise(
         "CREATE TABLE t (a CHAR(3), b TEXT, c VARCHAR(5) CHARSET utf8mb4, d ENUM('x')) DEFAULT CHARSET = binary"
     )
 
-    assert [Kind.BINARY, Kind.BLOB, Kind.VARCHAR, Kind.ENUM] == [c.type.kind for c in table.columns]
+    assert [c.type.kind for c in table.columns] == [Kind.BINARY, Kind.BLOB, Kind.VARCHAR, Kind.ENUM]
 
 
 PARTITIONINGS = [
@@ -477,7 +479,7 @@ def test_use_names_the_schema_of_what_follows():
 
 
 def test_text_without_a_statement_has_none():
-    assert () == ddl.parse(" ; /* nothing */ -- here\n ;", "s")
+    assert ddl.parse(" ; /* nothing */ -- here\n ;", "s") == ()
 
 
 A = ddl.ColumnDefinition(Column("a", INT))
@@ -519,6 +521,8 @@ ACTIONS = [
     ("SET TIFLASH REPLICA 2 LOCATION LABELS 'a', 'b'", (ddl.NoEffect("TiFlash replicas"),)),
     ("/*T![ttl] REMOVE TTL */", (ddl.NoEffect("TTL"),)),
     ("/*T![ttl] TTL = `c` + INTERVAL 2 DAY */ /*T![ttl] TTL_ENABLE = 'OFF' */", (ddl.NoEffect("table options"),)),
+    ("OPTIMIZE PARTITION p0, p1", (ddl.NoEffect("upkeep of partitions"),)),
+    ("ADD STATS_EXTENDED s CORRELATION(a, b)", (ddl.NoEffect("statistics"),)),
     ("CACHE", (ddl.NoEffect("how the statement runs, or caching"),)),
     ("ALTER INDEX i INVISIBLE", (ddl.NoEffect("visibility of an index or constraint"),)),
     ("ADD COLUMN a INT, ALGORITHM=INSTANT", (ddl.AddColumns(((A, None),)), ddl.NoEffect("how the statement runs"))),

@@ -1,0 +1,103 @@
+"""What things of a changefeed are called in Dagster: keys, ops, jobs, tags.
+
+Enters any changefeed and table name; leaves names that Dagster takes and that stay apart. The true names of tables are
+in the metadata, never in tags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import dagster as dg
+
+from ticdc_assets.tables import names
+
+TAG: Final = "ticdc_assets/changefeed"
+_TAG_CHARS_MAX: Final = 63  # Dagster's own bound on tag values
+
+
+@dataclass(frozen=True, slots=True)
+class FeedNames:
+    """The names of one changefeed. Op names are plain where no other changefeed could claim them."""
+
+    changefeed: str
+    protocol: str
+    shares_protocol: bool = False
+    shares_location: bool = False
+
+    # -- keys ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> dg.AssetKey:
+        return dg.AssetKey([self.changefeed, "source"])
+
+    @property
+    def schema_cache(self) -> dg.AssetKey:
+        return dg.AssetKey([self.changefeed, "schema_cache"])
+
+    def changelog(self, schema: str, table: str) -> dg.AssetKey:
+        return self._key("changelog", schema, table)
+
+    def mirror(self, schema: str, table: str) -> dg.AssetKey:
+        return self._key("mirror", schema, table)
+
+    def _key(self, kind: str, schema: str, table: str) -> dg.AssetKey:
+        return dg.AssetKey([self.changefeed, kind, names.asset_key_part(schema), names.asset_key_part(table)])
+
+    # -- ops ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def decode_op(self) -> str:
+        return self._op(f"decode_{self.protocol.replace('-', '_')}", self.shares_protocol)
+
+    @property
+    def schema_cache_op(self) -> str:
+        return self._op("schema_cache", self.shares_location)
+
+    @property
+    def mirrors_op(self) -> str:
+        return self._op("mirrors", self.shares_location)
+
+    @property
+    def checks_op(self) -> str:
+        return self._op("checks", self.shares_location)
+
+    def table_checks_op(self, schema: str, table: str) -> str:
+        """One for each table, so that a red table holds back what comes after it and nothing else."""
+        return names.op_name("checks", self.changefeed, schema, table)
+
+    def _op(self, name: str, shared: bool) -> str:
+        return f"{self.changefeed}__{name}" if shared else name
+
+    # -- the rest -----------------------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        return self.changefeed
+
+    @property
+    def resource(self) -> str:
+        return f"{self.changefeed}_lake"
+
+    @property
+    def job(self) -> str:
+        return f"{self.changefeed}_job"
+
+    @property
+    def sensor(self) -> str:
+        return f"{self.changefeed}_new_files"
+
+    @property
+    def schedule(self) -> str:
+        return f"{self.changefeed}_every_10_minutes"
+
+    @property
+    def pool(self) -> str:
+        return f"ticdc_assets/{self.changefeed}"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What runs of this changefeed carry, so that the run queue can let one at a time go."""
+        fits = len(self.changefeed) <= _TAG_CHARS_MAX
+        return {TAG: self.changefeed if fits else names.op_name(self.changefeed)[-_TAG_CHARS_MAX:].strip("_")}

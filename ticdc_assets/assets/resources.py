@@ -1,0 +1,166 @@
+"""What a step needs of a changefeed, opened when it is first used: catalog, look at the source, Spark.
+
+One `ChangefeedRun` lives as long as a Dagster run in one process, so its steps share one look at the source and one
+Spark session. Nothing is opened when definitions load, and a run with nothing to do starts no JVM.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+
+from ticdc_assets import spark
+from ticdc_assets.config import Changefeed, Config, StorageSource, load
+from ticdc_assets.errors import ConfigError, SourceError, StaleRunError, TicdcAssetsError
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.storage_run import ChangelogReport, Pending, StorageRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ticdc_assets.pipeline.mirror_run import MirrorReport
+    from ticdc_assets.spark import Answer, Payload, Workers
+    from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+
+Say = Callable[[str], None]
+
+PROGRESS: Final[ContextVar[Say | None]] = ContextVar("progress", default=None)
+"""Who else wants to hear how far a run in this process is; the command line does."""
+
+
+class LazySparkWorkers:
+    """Spark's workers, with the session started by the first payload."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
+        return spark.SparkWorkers(spark.session(self._config)).map(work, payloads) if payloads else []
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the steps of one run have done so far."""
+
+    pending: Pending | None = None
+    changelogs: ChangelogReport | None = None
+    mirrors: MirrorReport | None = None
+
+
+@dataclass
+class ChangefeedRun:
+    """One changefeed in one Dagster run. `until` is the TSO the run stops at, None for all there is."""
+
+    config: Config
+    changefeed: Changefeed
+    until: int | None = None
+    outcome: Outcome = field(default_factory=Outcome)
+
+    @cached_property
+    def lake(self) -> Lake:
+        return Lake(self.config, self.changefeed)
+
+    @cached_property
+    def source(self) -> StorageRun:
+        return source_of(self.lake, self.until)
+
+    def pending(self) -> Pending:
+        """The look at the source that this run's steps share."""
+        if self.outcome.pending is None:
+            self.outcome.pending = self.source.look()
+        return self.outcome.pending
+
+    def forget(self) -> None:
+        """Look anew next time: another run has published."""
+        self.outcome = Outcome()
+
+    def workers(self) -> Workers:
+        return LazySparkWorkers(self.config)
+
+    def jvm(self) -> JvmCatalog:
+        """The catalog in Spark's JVM, which starts if it is not running yet."""
+        from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+
+        return JvmCatalog(spark.session(self.config), self.config.catalog.name)
+
+
+def source_of(lake: Lake, until: int | None = None) -> StorageRun:
+    """The run that reads this changefeed's kind of source."""
+    if isinstance(lake.changefeed.source, StorageSource):
+        return StorageRun(lake, until)
+    raise ConfigError(
+        f"changefeed {lake.changefeed.name}, source",
+        "a storage sink's tree",
+        "messages",
+        "Give source.storage; reading messages is not part of this version.",
+    )
+
+
+def lake_resource(config: Config, changefeed: Changefeed) -> dg.ResourceDefinition:
+    """A fresh `ChangefeedRun` for every Dagster run; its config is the TSO to stop at (text: browsers round numbers)."""
+
+    def start(context: dg.InitResourceContext) -> ChangefeedRun:
+        until = context.resource_config["until"]
+        return ChangefeedRun(config, changefeed, None if until is None else _tso(until))
+
+    schema = {"until": dg.Field(dg.Noneable(str), default_value=None, description="Stop at this TSO.")}
+    return dg.ResourceDefinition(start, config_schema=schema, description=f"The changefeed {changefeed.name}.")
+
+
+def _tso(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise ConfigError("until", "a TSO, digits only", "something else", "Take one from the UI or `ticdc-assets tables`.")
+
+
+class LakeSpark(LazyPySparkResource):
+    """The Spark session of the lake for a user's own assets: started on first use, the catalog configured.
+
+    `config_path` is the changefeeds.yaml, "" for what TICDC_ASSETS_CONFIG names.
+    """
+
+    spark_config: dict[str, Any] = {}  # noqa: RUF012  a pydantic field; what Spark is told is in changefeeds.yaml
+    config_path: str = ""
+
+    def _init_session(self) -> None:
+        if self._spark_session is None:
+            self._spark_session = self._session()
+
+    def _session(self) -> SparkSession:
+        return spark.session(load(Path(self.config_path) if self.config_path else None, os.environ))
+
+
+# -- faults ---------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def told_plainly(run: ChangefeedRun) -> Iterator[None]:
+    """Faults this project knows become step failures with their one sentence; those that may pass are tried again.
+
+    What Spark says of a failed statement may quote a row, so of its errors only the kind is told.
+    """
+    try:
+        yield
+    except TicdcAssetsError as error:
+        run.forget()
+        raise dg.Failure(str(error), allow_retries=isinstance(error, (StaleRunError, SourceError))) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        run.forget()
+        raise dg.Failure(_spark_sentence(error)) from None
+
+
+def _spark_sentence(error: Exception) -> str:
+    condition = getattr(error, "getCondition", lambda: None)()
+    kind = f"{type(error).__name__} ({condition})" if condition else type(error).__name__
+    return f"Spark: expected to finish its work, found {kind}. Look at Spark's own log; it is safe to run again."

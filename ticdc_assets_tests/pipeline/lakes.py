@@ -1,0 +1,216 @@
+"""Lakes for tests: a workload as a changefeed in a folder of its own, run as users run it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ticdc_assets import spark
+from ticdc_assets.changes import layout
+from ticdc_assets.config import Config, load
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
+from ticdc_assets.pipeline.storage_run import ChangelogReport, StorageRun
+from ticdc_assets.schema.history import History, Lineage
+from ticdc_assets.spark import LocalWorkers, SparkWorkers, Workers
+from ticdc_assets.tables.control import TableRecord
+from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+from ticdc_assets.tables.progress import columns_of
+from ticdc_assets_tests.fixtures import Workload
+from ticdc_assets_tests.protocols.happened import Change, changes
+from ticdc_assets_tests.truth import comparable, table_rows, truth_rows, truth_types
+
+Image = tuple[tuple[str, Any], ...] | None
+
+
+def config_of(workload: Workload, folder: Path, storage: Path, **settings: Any) -> Config:
+    """A config file for one workload with a lake of its own."""
+    catalog = "lake_" + "".join(c if c.isalnum() else "_" for c in folder.name)
+    variant = workload.variant
+    changefeed = {
+        "sink_uri": variant["sink_uri"],
+        "config": variant["config"],
+        "source": {"storage": str(storage)},
+        "time_zone": workload.time_zone,
+        **settings,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    lake = {"name": catalog, "type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"{folder}/warehouse"}
+    path = folder / "changefeeds.yaml"
+    path.write_text(yaml.safe_dump({"catalog": lake, "spark": {"master": "local[2]"}, "changefeeds": {"feed": changefeed}}))
+    return load(path, {})
+
+
+def schema_dumps(workload: Workload, folder: Path) -> list[str]:
+    """Dumpling-like schema files of the tables that were there before the changefeed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for event in workload.events:
+        if event["kind"] == "exists" and event["table"]:
+            (folder / f"{event['schema']}.{event['table']}-schema.sql").write_text(event["query"] + ";\n")
+    return [str(folder / "*.sql")]
+
+
+class FeedLake:
+    """One workload's changefeed and lake, with what a test asks of them."""
+
+    def __init__(self, workload: Workload, folder: Path, storage: Path | None = None, **settings: Any) -> None:
+        self.workload = workload
+        if any(event["kind"] == "exists" for event in workload.events) and "schema_files" not in settings:
+            settings["schema_files"] = schema_dumps(workload, folder / "schemas")
+        self.config = config_of(workload, folder, storage or workload.root / "data", **settings)
+        self.lake = Lake(self.config, self.config.changefeeds[0])
+
+    # -- runs ---------------------------------------------------------------------------------------------------------
+
+    def publish(self, workers: Workers | None = None, until: int | None = None) -> ChangelogReport | None:
+        """One run up to the changelogs; None where nothing was pending."""
+        run = StorageRun(Lake(self.config, self.config.changefeeds[0]), until)
+        pending = run.look()
+        return None if pending.is_empty else run.publish_changelogs(pending, workers or LocalWorkers())
+
+    def run(self, until: int | None = None) -> MirrorReport | None:
+        """One whole run on Spark; None where nothing was pending."""
+        session = spark.session(self.config)
+        report = self.publish(SparkWorkers(session), until)
+        if report is None:
+            return None
+        return run_mirrors(
+            Lake(self.config, self.config.changefeeds[0]), report.run_id, lambda: JvmCatalog(session, self.catalog_name)
+        )
+
+    @property
+    def catalog_name(self) -> str:
+        return self.config.catalog.name
+
+    # -- what is there --------------------------------------------------------------------------------------------------
+
+    @property
+    def history(self) -> History:
+        return self.lake.history()
+
+    def records(self) -> dict[tuple[str, str], TableRecord]:
+        """The tables that are not dropped, by source name."""
+        newest = self.lake.control.newest()
+        return {(r.schema, r.table): r for r in newest.tables if r.state != "dropped"} if newest else {}
+
+    def changes(self) -> Counter[Change]:
+        """Every row of every changelog, as the change it says."""
+        found: Counter[Change] = Counter()
+        newest = self.lake.control.newest()
+        lineages = self.history.by_id()
+        for record in newest.tables if newest else ():
+            table = self.lake.catalog.load_table(tuple(record.changelog))
+            places = columns_of(table.properties)
+            names = {uid: table.schema().find_field(ids[0]).name for uid, ids in places.items()}
+            for row in table.scan().to_arrow().to_pylist():
+                found[_change(lineages[record.lineage], row, names)] += 1
+        return found
+
+    def mirror_rows(self, record: TableRecord, names: list[str], snapshot_id: int | None = None) -> Counter:
+        table = self.lake.catalog.load_table(tuple(record.mirror or ()))
+        return table_rows(table.scan(snapshot_id=snapshot_id).to_arrow().to_pylist(), names)
+
+    def snapshots(self) -> int:
+        """How many snapshots all tables of the lake have."""
+        catalog = self.lake.catalog
+        tables = [catalog.load_table(t) for n in catalog.list_namespaces() for t in catalog.list_tables(n)]
+        return sum(len(table.snapshots()) for table in tables)
+
+    def differences(self, ts: int) -> list[str]:
+        """What the mirrors hold that the truth at `ts` does not say, and the other way round."""
+        records = self.records()
+        told = [entry for entry in self.workload.truth if entry["ts"] == ts]
+        wrong = [f"{name} should not be there" for name in records.keys() - {(e["schema"], e["table"]) for e in told}]
+        for entry in told:
+            record = records.get((entry["schema"], entry["table"]))
+            wrong.extend(self._differences(entry, record))
+        return wrong
+
+    def _differences(self, entry: dict[str, Any], record: TableRecord | None) -> Iterator[str]:
+        name = f"{entry['schema']}.{entry['table']}"
+        if record is None:
+            yield f"{name} is missing"
+            return
+        if not entry["key"]:
+            if record.mirror is not None:
+                yield f"{name} has no key, and yet a mirror"
+            return
+        if record.mirror is None:
+            yield f"{name} has no mirror: {record.note}"
+            return
+        names = list(truth_types(entry))
+        table = self.lake.catalog.load_table(tuple(record.mirror))
+        columns = [f.name for f in table.schema().fields if f.name != layout.COMMIT_TS]
+        if columns != names:
+            yield f"{name} has the columns {columns}, not {names}"
+            return
+        if list(record.key) != entry["key"]:
+            yield f"{name} has the key {record.key}, not {entry['key']}"
+        wanted, found = truth_rows(entry, self.workload.time_zone), self.mirror_rows(record, names)
+        if wanted != found:
+            yield f"{name}: missing {list((wanted - found).items())[:1]}, too much {list((found - wanted).items())[:1]}"
+
+
+def _change(lineage: Lineage, row: dict[str, Any], names: dict[int, str]) -> Change:
+    commit_ts = row[layout.COMMIT_TS]
+    version = next(v for v in lineage.versions if v.from_ts == row[layout.TABLE_VERSION])
+    columns = [(c.name, names[c.uid]) for c in version.table.stored_columns]
+    if commit_ts is None:
+        schema, table = lineage.tenures[0].schema, lineage.tenures[0].table
+    else:
+        tenure = next(t for t in lineage.tenures if t.after_ts < commit_ts and (not t.until_ts or commit_ts <= t.until_ts))
+        schema, table = tenure.schema, tenure.table
+    now = tuple(sorted((source, comparable(row[lake])) for source, lake in columns))
+    before = row[layout.BEFORE]
+    old = None if before is None else tuple(sorted((source, comparable(before[lake])) for source, lake in columns))
+    return Change(schema, table, row[layout.OP], commit_ts, now, old, version.table.partitioning is not None)
+
+
+def expected_changes(workload: Workload, old_values: bool) -> Counter[Change]:
+    """What the changelogs must hold: every change once, old values only where the stream sends them."""
+    told = [c if old_values else c._replace(old=None) for c in changes(workload)]
+    found = Counter(c._replace(new=_plain(c.new), old=_plain(c.old)) for c in told)
+    # A log with restarts tells again what TiCDC sent again; no two of its changes are alike otherwise.
+    restarts = any(event["kind"] == "restart" for event in workload.events)
+    return Counter(found.keys()) if restarts else found
+
+
+def _plain(image: Image) -> Image:
+    return None if image is None else tuple((name, comparable(cell)) for name, cell in image)
+
+
+class Replay:
+    """Writes a workload's bucket file by file, as TiCDC did."""
+
+    def __init__(self, workload: Workload, folder: Path) -> None:
+        self._data = workload.root / "data"
+        self.folder = folder
+        lines = (workload.root / "timeline.jsonl").read_text().splitlines()
+        self._writes = [json.loads(line) for line in lines]
+        self.at = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def is_over(self) -> bool:
+        return self.at >= len(self._writes)
+
+    def write(self, count: int = 1) -> None:
+        for entry in self._writes[self.at : self.at + count]:
+            target = self.folder / entry["path"]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if "content" in entry:
+                target.write_text(entry["content"])
+            else:
+                shutil.copyfile(self._data / entry["path"], target)
+        self.at += count
+
+    @property
+    def checkpoint(self) -> int:
+        metadata = self.folder / "metadata"
+        return json.loads(metadata.read_text())["checkpoint-ts"] if metadata.exists() else 0
