@@ -36,6 +36,14 @@ class FeedNames:
     def schema_cache(self) -> dg.AssetKey:
         return dg.AssetKey([self.changefeed, "schema_cache"])
 
+    @property
+    def quarantine(self) -> dg.AssetKey:
+        return dg.AssetKey([self.changefeed, "quarantine"])
+
+    @property
+    def watermarks(self) -> dg.AssetKey:
+        return dg.AssetKey([self.changefeed, "watermarks"])
+
     def changelog(self, schema: str, table: str) -> dg.AssetKey:
         return self._key("changelog", schema, table)
 

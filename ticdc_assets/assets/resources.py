@@ -23,6 +23,8 @@ from ticdc_assets.config import Changefeed, Config, StorageSource, load
 from ticdc_assets.errors import ConfigError, SourceError, StaleRunError, TicdcAssetsError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.storage_run import ChangelogReport, Pending, StorageRun
+from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.sources.storage import read_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +80,11 @@ class ChangefeedRun:
         if self.outcome.pending is None:
             self.outcome.pending = self.source.look()
         return self.outcome.pending
+
+    @property
+    def checkpoint(self) -> int:
+        """The TSO up to which the source is complete now; 0 where it does not say."""
+        return read_checkpoint(open_root(self.lake.storage_uri)) or 0
 
     def forget(self) -> None:
         """Look anew next time: another run has published."""

@@ -29,7 +29,7 @@ def _tables(paths: Iterable[Path]) -> Iterable[tuple[SourceName, TableSchema]]:
         dumped = _DUMPLING.fullmatch(path.name)
         schema = dumped["schema"] if dumped else path.name.partition(".")[0]
         try:
-            statements = ddl.parse(path.read_text(encoding="utf-8"), schema)
+            statements = ddl.parse(path.read_text(encoding="utf-8"), schema, restored=False)
             for statement in statements:
                 if isinstance(statement, ddl.CreateTable):
                     yield fold_name(statement.schema, statement.name), create(statement).table

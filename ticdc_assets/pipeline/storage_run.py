@@ -278,16 +278,12 @@ class StorageRun:
             name = fold_name(file.schema, file.table)
             names_held = any(i in held for i in held_by_file(pending.history, name, 0))
             if report is None:
-                done.extend([file] if not self._waits(pending, name) else [])
+                # Not read in this run: only a table that nobody asked for is done with unread.
+                done.extend([] if self._lake.follows(file.schema, file.table) else [file])
             elif report.state is FileState.READ and not report.above and not names_held:
                 done.append(file)
         held_names = {fold_name(*pending.intervals[i].lineage.name) for i in held}
         return pending.cursor.advance(pending.scan, done, held_names)
-
-    def _waits(self, pending: Pending, name: SourceName) -> bool:
-        """Whether files of this name must be looked at again: a table of it is held."""
-        ids = held_by_file(pending.history, name, 0)
-        return any(pending.intervals[i].hold is not None for i in ids if i in pending.intervals)
 
     def _table_record(
         self,
@@ -314,7 +310,7 @@ class StorageRun:
             watermark=done.high,
             mirror=old.mirror if old else None,
             mirror_snapshot_id=old.mirror_snapshot_id if old else None,
-            changelog=list(place.changelog),
+            changelog=list(place.changelog) if table is not None else None,
             changelog_snapshot_id=snapshot.snapshot_id if snapshot else None,
             rows=old.rows if old else None,
         )

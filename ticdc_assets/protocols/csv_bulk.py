@@ -48,9 +48,12 @@ def read_stream(
     _check_options(options, where)
     line, held, source = 0, None, None
     for block in _blocks(stream, options, where, batch_bytes):
-        fields = _fields(block, options, len(columns), where)
-        source = _one_source(fields, source, where)
-        records = _records(fields, options, len(columns), line, where)
+        try:
+            fields = _fields(block, options, len(columns), where)
+            source = _one_source(fields, source, where)
+            records = _records(fields, options, len(columns), line, where)
+        except pa.ArrowInvalid:  # its text would quote the row
+            raise _unsupported(where, "records of unequal length, or text that is not UTF-8") from None
         line += len(records)
         if options.output_old_value:
             records, held = _hold_last_half(records, held)
@@ -67,22 +70,23 @@ def _check_options(options: CsvOptions, where: str) -> None:
 
 def _blocks(stream: BinaryIO, options: CsvOptions, where: str, batch_bytes: int) -> Iterator[bytes]:
     """The file in blocks that end where a record ends, without its header."""
-    rest = stream.read(max(batch_bytes, CSV_HEADER_BYTES_MAX))
-    header = header_bytes(rest)
-    if header and not rest[:header].endswith(b"\n"):
-        raise _not_yet(where)
-    rest = rest[header:]
-    more = rest
-    while more:
+    rest = stream.readline(CSV_HEADER_BYTES_MAX)
+    if header_bytes(rest):
+        if not rest.endswith(b"\n"):
+            raise _not_yet(where)
+        rest = b""
+    while more := stream.read(batch_bytes):
+        rest += more
         end = _last_record_end(rest, options.quote.encode())
         if end:
             yield rest[:end]
             rest = rest[end:]
         if len(rest) > RECORD_BYTES_MAX:
             raise _unsupported(where, "a record without an end")
-        more = stream.read(batch_bytes)
-        rest += more
-    if rest:
+    end = _last_record_end(rest, options.quote.encode())
+    if end:
+        yield rest[:end]
+    if end < len(rest):
         raise _not_yet(where)
 
 
@@ -100,18 +104,13 @@ def _last_record_end(data: bytes, quote: bytes) -> int:
 
 
 def _fields(block: bytes, options: CsvOptions, columns: int, where: str) -> list[pa.Array]:
-    """The fields of a block's records by position; the handle key's as bytes."""
-    try:
-        if options.quote:
-            fields = _quoted_fields(block, options, options.leading_fields(True) + columns, where)
-        else:
-            fields = _bare_fields(block, options, where)
-        handle_key = options.leading_fields(False) if options.output_handle_key else -1
-        return [
-            field.cast(pa.binary() if position == handle_key else pa.string()) for position, field in enumerate(fields)
-        ]
-    except pa.ArrowInvalid:
-        raise _unsupported(where, "records of unequal length or text that is not UTF-8") from None
+    """The fields of a block's records by position, as text; what may be the handle key as bytes."""
+    if options.quote:
+        fields = _quoted_fields(block, options, options.leading_fields(True) + columns, where)
+    else:
+        fields = _bare_fields(block, options, where)
+    handle_key = options.leading_fields(False) if options.output_handle_key else -1
+    return [field if position == handle_key else field.cast(pa.string()) for position, field in enumerate(fields)]
 
 
 def _quoted_fields(block: bytes, options: CsvOptions, width_max: int, where: str) -> list[pa.Array]:
@@ -244,10 +243,7 @@ def _records(fields: list[pa.Array], options: CsvOptions, columns: int, line: in
 def _commit_ts(texts: pa.Array, where: str) -> pa.Array:
     if not _all(pc.match_substring_regex(texts, rf"\A{COMMIT_TS_PATTERN}\z")):
         raise _unsupported(where, "no commit-ts")
-    try:
-        return texts.cast(pa.int64())
-    except pa.ArrowInvalid:
-        raise _unsupported(where, "no commit-ts") from None
+    return texts.cast(pa.int64())
 
 
 def _is_update(texts: pa.Array, where: str) -> pa.Array:

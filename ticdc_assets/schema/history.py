@@ -213,7 +213,7 @@ class _Fold:
             self._snapshot(event)
             return ()
         try:
-            return ddl.parse(event.query, event.schema)
+            return ddl.parse(event.query, event.schema, restored=True)
         except SchemaError as error:
             self._stop_event(event, str(error))
             return None
@@ -286,12 +286,15 @@ class _Fold:
         """All renames of one commit_ts. Storage does not tell their order, so each waits until its new name is free;
         a source that was already renamed away means the table that bore that name before the statement."""
         before = dict(self._live)
+        moved: set[SourceName] = set()
         waiting = list(renames)
         while waiting:
             ready = next((r for r in waiting if self._can_rename(r[1], before)), waiting[0])
             waiting.remove(ready)
             event, (old, new) = ready
-            growing = self._live.get(fold_name(*old)) or before.get(fold_name(*old))
+            source = fold_name(*old)
+            growing = (before if source in moved else self._live).get(source)
+            moved.add(source)
             if growing is None or growing.dropped_ts is not None:
                 self._unknown_renamed(event, new)
             else:
@@ -333,6 +336,8 @@ class _Fold:
                 for growing in list(self._live.values()):
                     if growing.tenures[-1].schema.lower() == schema.lower():
                         self._drop((growing.tenures[-1].schema, growing.tenures[-1].table), event.commit_ts)
+            case ddl.AlterTable(actions=actions) if any(isinstance(a, ddl.ExchangePartition) for a in actions):
+                self._exchange(event, statement)
             case ddl.TruncateTable() | ddl.AlterTable():
                 self._alter(event, statement)
             case ddl.RecoverTable():
@@ -379,6 +384,15 @@ class _Fold:
             return
         self._changed(growing, change, event.commit_ts)
         self._check(growing, event)
+
+    def _exchange(self, event: DdlEvent, statement: ddl.AlterTable) -> None:
+        """EXCHANGE PARTITION moves rows between two tables without sending them: both stop."""
+        reason = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables anew"
+        others = [a.with_table for a in statement.actions if isinstance(a, ddl.ExchangePartition)]
+        for name in ((statement.schema, statement.name), (event.schema, event.table), *others):
+            growing = self._live.get(fold_name(*name))
+            if growing is not None:
+                self._stop(growing, event, reason)
 
     def _changed(self, growing: _Growing, change: Change, ts: int) -> None:
         old = growing.versions[-1]

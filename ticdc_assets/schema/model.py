@@ -150,7 +150,7 @@ class TableSchema:
 
     def _not_null(self, name: str) -> bool:
         column = self.column(name)
-        return column is not None and not column.nullable
+        return column is not None and not column.nullable and not column.virtual
 
     def column(self, name: str) -> Column | None:
         """The column of that name, found as MySQL does: without regard to case."""

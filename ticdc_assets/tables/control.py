@@ -40,7 +40,7 @@ class TableRecord:
     watermark: int
     mirror: list[str] | None
     mirror_snapshot_id: int | None
-    changelog: list[str]
+    changelog: list[str] | None
     changelog_snapshot_id: int | None
     rows: int | None
 

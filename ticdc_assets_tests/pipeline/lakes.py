@@ -105,6 +105,8 @@ class FeedLake:
         newest = self.lake.control.newest()
         lineages = self.history.by_id()
         for record in newest.tables if newest else ():
+            if record.changelog is None:
+                continue
             table = self.lake.catalog.load_table(tuple(record.changelog))
             places = columns_of(table.properties)
             names = {uid: table.schema().find_field(ids[0]).name for uid, ids in places.items()}

@@ -479,6 +479,18 @@ def test_an_old_version_stays_open_while_it_holds_rows_above_the_watermark(bucke
     assert set(cursor.tables[T1].open) == {100, 200}
 
 
+def test_a_newer_version_closes_an_old_one_only_by_rows_that_were_consumed(bucket: Bucket) -> None:
+    [old] = bucket.files(f"{T1}/100", 1)
+    bucket.schema("shop", "t1", 200)
+    [newer] = bucket.files(f"{T1}/200", 1)
+    found = bucket.scan()
+
+    cursor = Cursor.empty().advance(found, [file for file in found.data if file.path == old])
+    [late] = bucket.files(f"{T1}/100", 2)
+
+    assert paths(bucket.scan(cursor)) == [late, newer]
+
+
 def test_a_dropped_table_costs_the_cursor_almost_nothing(bucket: Bucket) -> None:
     bucket.files(f"{T1}/100", 1)
     bucket.schema("shop", "t1", 200, query="DROP TABLE `shop`.`t1`", type_=4)

@@ -1,0 +1,105 @@
+"""The decode stage: one step that reads everything new once, appends to every changelog, and keeps aside what is bad."""
+
+# Dagster reads the annotation of `context`, so that annotations here are not postponed.
+from collections.abc import Iterator
+
+import dagster as dg
+
+from ticdc_assets.assets.known_tables import KnownTable
+from ticdc_assets.assets.metadata import Metadata, changelog_metadata
+from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
+from ticdc_assets.assets.schema_cache import remember_tables
+from ticdc_assets.assets.steps import CODE_VERSION, RETRY, Feed, Reported, clock, reported, sayer, without_assets
+from ticdc_assets.schema.history import fold_name
+
+RENAMED = "The source has no table of this name any more; its assets go when the code location is loaded again."
+
+
+def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
+    """All changelogs and the quarantine. Not one by one: a file is read once whatever tables its rows belong to."""
+
+    @dg.multi_asset(
+        name=feed.names.decode_op,
+        specs=[_quarantine_spec(feed), *(_spec(feed, table) for table in feed.tables)],
+        pool=feed.names.pool,
+        retry_policy=RETRY,
+        required_resource_keys={feed.names.resource},
+    )
+    def decode(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        run: ChangefeedRun = getattr(context.resources, feed.names.resource)
+        with told_plainly(run):
+            yield from _publish(context, feed, run)
+
+    return decode
+
+
+def _quarantine_spec(feed: Feed) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        feed.names.quarantine,
+        deps=[feed.names.schema_cache],
+        group_name=feed.names.group,
+        kinds={"iceberg"},
+        code_version=f"{feed.names.protocol}-{CODE_VERSION}",
+        description="Records that could not be decoded: raw, with their place and the reason.",
+    )
+
+
+def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        feed.names.changelog(table.schema, table.table),
+        deps=[feed.names.schema_cache],
+        group_name=feed.names.group,
+        kinds={"iceberg", "changelog"},
+        code_version=f"{feed.names.protocol}-{CODE_VERSION}",
+        description=f"Every change of `{table.schema}.{table.table}`, once and in order.",
+        metadata={"source_table": f"{table.schema}.{table.table}"},
+    )
+
+
+def _publish(
+    context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun
+) -> Iterator[dg.MaterializeResult[None]]:
+    pending = run.pending()
+    if pending.is_empty:
+        sayer(context)("nothing new at the source")
+    else:
+        run.outcome.changelogs = run.source.publish_changelogs(pending, run.workers(), sayer(context))
+        remember_tables(context, run, pending)
+    report = run.outcome.changelogs
+    found = reported(pending.history, report.record if report else pending.record)
+    told = _Teller(run)
+    yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=told.quarantine())
+    for known in feed.tables:
+        table = found.get(fold_name(known.schema, known.table))
+        yield told.result(feed.names.changelog(known.schema, known.table), table)
+    for table in without_assets(feed, found):
+        if report is not None and (table.lineage.id in report.rows_by_op or table.name == table.lineage.name):
+            context.log_event(dg.AssetMaterialization(feed.names.changelog(*table.name), metadata=told.metadata(table)))
+
+
+class _Teller:
+    """Says what became of each changelog."""
+
+    def __init__(self, run: ChangefeedRun) -> None:
+        self._catalog = run.config.catalog.name
+        self._report = run.outcome.changelogs
+        self._clock = clock(run)
+        self._places = run.lake.places(run.pending().history)
+        self._control = run.lake.control
+
+    def quarantine(self) -> Metadata:
+        records = self._control.quarantined()
+        added = self._report.quarantined if self._report else 0
+        name = ".".join((self._catalog, *self._control.namespace, "quarantine"))
+        return {"run_quarantined": added, "dagster/row_count": len(records), "dagster/table_name": name}
+
+    def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
+        """Every table in every run: one that had no changes is complete up to a later TSO now."""
+        if table is None:
+            return dg.MaterializeResult(asset_key=key, metadata={"state": "unknown", "note": RENAMED})
+        version = dg.DataVersion(str(table.record.changelog_snapshot_id))
+        return dg.MaterializeResult(asset_key=key, metadata=self.metadata(table), data_version=version)
+
+    def metadata(self, table: Reported) -> Metadata:
+        location = self._places[table.lineage.id].changelog_location
+        return changelog_metadata(self._catalog, table.record, table.lineage, location, self._report, self._clock)

@@ -1,0 +1,105 @@
+"""How many rows a mirror must have, counted from its changelog alone: the keys whose newest change is not a delete.
+
+The count is exact, or it is refused with the reason: never an estimate. It streams the key columns once, in bounded
+memory, and looks at no row's other values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
+
+from ticdc_assets.changes import layout
+from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
+from ticdc_assets.tables.progress import columns_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.schema.history import Lineage, Version
+    from ticdc_assets.schema.model import Column
+
+ROWS_MAX: Final = 1_000_000
+"""About a second of work; a larger changelog is not counted at every run."""
+
+MEMORY_LIMIT: Final = "512MB"
+
+
+@dataclass(frozen=True, slots=True)
+class FoldCount:
+    """`rows`, or None and why they cannot be counted exactly."""
+
+    rows: int | None
+    reason: str = ""
+
+
+def count_fold(lineage: Lineage, changelog: Table, watermark: int, by_arrival: bool) -> FoldCount:
+    """The rows that the changelog folds to, from the last statement that emptied the table up to `watermark`."""
+    begin = _begin(lineage, watermark)
+    refusal = _refusal(lineage, begin, watermark)
+    if refusal:
+        return FoldCount(None, refusal)
+    where: BooleanExpression = GreaterThanOrEqual(layout.TABLE_VERSION, begin.from_ts)
+    if not by_arrival:
+        where = And(where, LessThanOrEqual(layout.COMMIT_TS, watermark))
+    names = _key_names(lineage, changelog)
+    scan = changelog.scan(row_filter=where, selected_fields=(layout.OP, layout.COMMIT_TS, layout.SEQ, *names))
+    most = sum(task.file.record_count for task in scan.plan_files())
+    if most > ROWS_MAX:
+        return FoldCount(None, f"the changelog has {most:,} changes to count, more than the {ROWS_MAX:,} of each run")
+    return FoldCount(_counted(scan.to_arrow_batch_reader(), len(names)) if most else 0)
+
+
+def _begin(lineage: Lineage, watermark: int) -> Version:
+    """The version from which the table's rows are all there is: its first, or that of its last TRUNCATE."""
+    reached = [v for v in lineage.versions if v.from_ts <= watermark] or list(lineage.versions[:1])
+    emptied = [v for v in reached if any(isinstance(effect, TruncateRows) for effect in v.effects)]
+    return emptied[-1] if emptied else reached[0]
+
+
+def _refusal(lineage: Lineage, begin: Version, watermark: int) -> str:
+    later = [v for v in lineage.versions if begin.from_ts <= v.from_ts <= watermark]
+    effects = [effect for version in later for effect in version.effects]
+    key_uids = {column.uid for column in _key_columns(lineage)}
+    if not key_uids:
+        return "the table has no key"
+    if any(isinstance(effect, DeletePartitions) for effect in effects):
+        return "partitions were removed, and with them rows that the changelog alone does not name"
+    if any(isinstance(effect, KeyChanged) for effect in effects) or not all(v.table.key for v in later):
+        return "the key was changed"
+    if any(isinstance(effect, ConvertColumn) and effect.new_uid in key_uids for effect in effects):
+        return "a key column's type was changed"
+    return ""
+
+
+def _key_columns(lineage: Lineage) -> list[Column]:
+    wanted = {name.lower() for name in lineage.newest.key}
+    return [column for column in lineage.newest.stored_columns if column.name.lower() in wanted]
+
+
+def _key_names(lineage: Lineage, changelog: Table) -> list[str]:
+    places = columns_of(changelog.properties)
+    return [changelog.schema().find_field(places[column.uid][0]).name for column in _key_columns(lineage)]
+
+
+def _counted(rows: object, key_columns: int) -> int:
+    # Columns go by place: op, commit_ts and seq first, as selected, so that no name is ever put into the statement.
+    connection = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "threads": 1})
+    try:
+        connection.register("changes", rows)
+        columns = connection.execute("DESCRIBE changes").fetchall()
+        listed = ", ".join(f"c{number}" for number in range(len(columns)))
+        places = {name: f"c{number}" for number, (name, *_) in enumerate(columns)}
+        op, ts, seq = (places.pop(name) for name in (layout.OP, layout.COMMIT_TS, layout.SEQ))
+        assert len(places) == key_columns
+        newest = f"max_by({op}, struct_pack(ts := coalesce({ts}, -1), seq := {seq}))"
+        found = connection.execute(
+            f"SELECT count(*) FILTER (op <> 'D') FROM (SELECT {newest} AS op FROM changes AS t({listed}) "  # noqa: S608
+            f"GROUP BY {', '.join(places.values())})"
+        ).fetchone()
+    finally:
+        connection.close()
+    return int(found[0]) if found else 0

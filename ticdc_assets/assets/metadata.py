@@ -1,0 +1,147 @@
+"""What a materialisation tells: how far, how many, what shape, where. Never a row's value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import dagster as dg
+
+from ticdc_assets.assets.chart import chart_markdown
+from ticdc_assets.changes.layout import SYSTEM_COLUMNS, LakeColumn, changelog_columns, mirror_columns
+from ticdc_assets.schema.mysql_types import format_type
+from ticdc_assets.tables.iceberg_types import type_json
+from ticdc_assets.tso import physical_ms, to_datetime
+
+if TYPE_CHECKING:
+    from ticdc_assets.assets.recent import Point
+    from ticdc_assets.pipeline.storage_run import ChangelogReport
+    from ticdc_assets.schema.history import Lineage
+    from ticdc_assets.tables.control import TableRecord
+
+Metadata = dict[str, Any]
+
+OPS: Final = {"I": "rows_inserted", "U": "rows_updated", "D": "rows_deleted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What a table's watermark is held against: the source's checkpoint and the present."""
+
+    checkpoint: int
+    now: datetime
+
+    def lag_s(self, watermark: int) -> float:
+        return max((self.now - to_datetime(watermark)).total_seconds(), 0.0)
+
+    def behind_source_s(self, watermark: int) -> float:
+        return max(physical_ms(self.checkpoint) - physical_ms(watermark), 0) / 1000
+
+
+def watermark_metadata(watermark: int, clock: Clock) -> Metadata:
+    """A TSO as text (browsers round large numbers) and as time, and how far behind it is. Nothing for no watermark."""
+    if not watermark:
+        return {}
+    return {
+        "watermark": str(watermark),
+        "watermark_time": dg.MetadataValue.timestamp(to_datetime(watermark).astimezone(UTC)),
+        "lag_seconds": round(clock.lag_s(watermark), 3),
+        "behind_source_seconds": clock.behind_source_s(watermark),
+    }
+
+
+def table_metadata(record: TableRecord, clock: Clock) -> Metadata:
+    """What changelog and mirror tell alike."""
+    return {
+        "source_table": f"{record.schema}.{record.table}",
+        "state": record.state,
+        **({"note": record.note} if record.note else {}),
+        **watermark_metadata(record.watermark, clock),
+    }
+
+
+def changelog_metadata(
+    catalog: str, record: TableRecord, lineage: Lineage, location: str, report: ChangelogReport | None, clock: Clock
+) -> Metadata:
+    """What a run did to a changelog; without a report it had nothing to do."""
+    rows = report.rows_by_op.get(lineage.id, {}) if report else {}
+    return {
+        **table_metadata(record, clock),
+        **{name: rows.get(op, 0) for op, name in OPS.items()},
+        "run_repeats_removed": report.repeats if report else 0,
+        "run_zero_dates": report.zero_dates if report else 0,
+        "run_quarantined": report.quarantined if report else 0,
+        **_place(catalog, record.changelog, location),
+        "dagster/column_schema": changelog_schema(lineage),
+    }
+
+
+def mirror_metadata(
+    catalog: str,
+    record: TableRecord,
+    lineage: Lineage,
+    location: str,
+    rows: Mapping[str, int],
+    points: Sequence[Point],
+    changelog_key: dg.AssetKey,
+    clock: Clock,
+) -> Metadata:
+    """What a mirror is after a run, and the changes that this run brought it."""
+    return {
+        **table_metadata(record, clock),
+        **{name: rows.get(op, 0) for op, name in OPS.items()},
+        "key": ", ".join(record.key),
+        **({"dagster/row_count": record.rows} if record.rows is not None else {}),
+        **({"snapshot_id": str(record.mirror_snapshot_id)} if record.mirror_snapshot_id else {}),
+        **(_place(catalog, record.mirror, location) if record.mirror else {}),
+        "dagster/column_schema": mirror_schema(lineage),
+        "dagster/column_lineage": mirror_lineage(lineage, changelog_key),
+        "recent": dg.MetadataValue.md(chart_markdown(points)),
+    }
+
+
+def _place(catalog: str, identifier: Iterable[str], location: str) -> Metadata:
+    return {"dagster/table_name": ".".join((catalog, *identifier)), "dagster/uri": location}
+
+
+# -- columns --------------------------------------------------------------------------------------------------------------
+
+
+def mirror_schema(lineage: Lineage) -> dg.TableSchema:
+    """The mirror's columns with their MySQL types."""
+    types = _mysql_types(lineage)
+    columns = mirror_columns(lineage.newest.stored_columns, lineage.newest.key)
+    return dg.TableSchema(columns=[_column(c, types[c.uid], not _nullable(lineage, c)) for c in columns])
+
+
+def changelog_schema(lineage: Lineage) -> dg.TableSchema:
+    """The changelog's own columns, then those that the source table has or once had."""
+    types = _mysql_types(lineage)
+    system = [dg.TableColumn(name, type_json(arrow).strip('"')) for name, arrow in SYSTEM_COLUMNS]
+    return dg.TableSchema(columns=[*system, *(_column(c, types[c.uid], False) for c in changelog_columns(lineage))])
+
+
+def mirror_lineage(lineage: Lineage, changelog: dg.AssetKey) -> dg.TableColumnLineage:
+    """Every mirror column comes from the changelog column of the same source column."""
+    names = {c.uid: c.name for c in changelog_columns(lineage)}
+    return dg.TableColumnLineage(
+        {
+            c.name: [dg.TableColumnDep(changelog, names[c.uid])]
+            for c in mirror_columns(lineage.newest.stored_columns, lineage.newest.key)
+        }
+    )
+
+
+def _column(column: LakeColumn, type_text: str, required: bool) -> dg.TableColumn:
+    return dg.TableColumn(column.name, type_text, constraints=dg.TableColumnConstraints(nullable=not required))
+
+
+def _nullable(lineage: Lineage, column: LakeColumn) -> bool:
+    found = next((c for c in lineage.newest.stored_columns if c.uid == column.uid), None)
+    return found is None or found.nullable
+
+
+def _mysql_types(lineage: Lineage) -> dict[int, str]:
+    return {c.uid: format_type(c.type) for version in lineage.versions for c in version.table.stored_columns}

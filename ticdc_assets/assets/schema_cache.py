@@ -1,0 +1,109 @@
+"""The source as an external asset, and the schema cache: the first step of a run, which looks and keeps statements."""
+
+# Dagster reads the annotation of `context`, so that annotations here are not postponed.
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from ticdc_assets.assets.known_tables import remember, tables_of
+from ticdc_assets.assets.metadata import watermark_metadata
+from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, RETRY, Feed, clock
+from ticdc_assets.pipeline.storage_run import Pending
+
+KINDS = {"tidb"}
+
+
+def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
+    """The changefeed itself; its data version is the TSO up to which it is complete."""
+    return dg.AssetSpec(
+        feed.names.source,
+        group_name=feed.names.group,
+        kinds={"tidb", "ticdc"},
+        description=f"TiCDC changefeed `{feed.names.changefeed}` ({feed.names.protocol}).",
+        metadata={"sink_uri": shown_uri, "protocol": feed.names.protocol},
+    )
+
+
+def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
+    """Looks at the source once for the whole run, and keeps every new statement."""
+    spec = dg.AssetSpec(
+        feed.names.schema_cache,
+        deps=[feed.names.source],
+        group_name=feed.names.group,
+        kinds={"iceberg"},
+        code_version=CODE_VERSION,
+        description="Every version of every table's schema, with the TSO from which it holds.",
+    )
+
+    @dg.multi_asset(
+        name=feed.names.schema_cache_op,
+        specs=[spec],
+        pool=feed.names.pool,
+        retry_policy=RETRY,
+        required_resource_keys={feed.names.resource},
+    )
+    def schema_cache(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        run: ChangefeedRun = getattr(context.resources, feed.names.resource)
+        with told_plainly(run):
+            yield _keep(context, feed, run)
+
+    return schema_cache
+
+
+def _keep(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> dg.MaterializeResult[None]:
+    pending = run.pending()
+    kept = keep_statements(run, pending)
+    context.log_event(_observed(feed, pending, run))
+    remember_tables(context, run, pending)
+    return dg.MaterializeResult(
+        asset_key=feed.names.schema_cache,
+        metadata={**_counts(pending), "new_statements": kept, **watermark_metadata(pending.high, clock(run))},
+        data_version=dg.DataVersion(str(_newest_statement(pending))),
+    )
+
+
+def keep_statements(run: ChangefeedRun, pending: Pending) -> int:
+    """Keep the statements and schemas that are not kept yet. A held table's come with every look."""
+    told = [file.to_ddl_event() for file in pending.scan.schema_files]
+    if not told:
+        return 0
+    kept = {_identity(event) for event in run.lake.control.ddl_events()}
+    new = [event for event in told if _identity(event) not in kept]
+    run.lake.control.keep_ddl_events(new)
+    return len(new)
+
+
+def _identity(event: Any) -> tuple[Any, ...]:
+    return event.commit_ts, event.schema, event.table, event.query, event.old_name
+
+
+def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, pending: Pending) -> None:
+    """Write the hint that decides which tables have assets when the code location loads next."""
+    problem = remember(run.config, run.changefeed.name, tables_of(pending.history, run.lake.follows))
+    if problem:
+        context.log.warning(problem)
+
+
+def _observed(feed: Feed, pending: Pending, run: ChangefeedRun) -> dg.AssetObservation:
+    return observation(feed, pending.scan.checkpoint_ts or 0, watermark_metadata(pending.high, clock(run)))
+
+
+def observation(feed: Feed, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetObservation:
+    """That the source was seen complete up to a TSO."""
+    return dg.AssetObservation(feed.names.source, metadata=metadata, tags={DATA_VERSION_TAG: str(checkpoint)})
+
+
+def _counts(pending: Pending) -> dict[str, int]:
+    lineages = pending.history.lineages
+    return {
+        "tables": sum(lineage.dropped_ts is None for lineage in lineages),
+        "tables_dropped": sum(lineage.dropped_ts is not None for lineage in lineages),
+        "tables_stopped": sum(lineage.stop is not None for lineage in lineages),
+        "schema_versions": sum(len(lineage.versions) for lineage in lineages),
+    }
+
+
+def _newest_statement(pending: Pending) -> int:
+    return max((version.from_ts for lineage in pending.history.lineages for version in lineage.versions), default=0)
