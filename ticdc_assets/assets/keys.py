@@ -11,7 +11,7 @@ from typing import Final
 
 import dagster as dg
 
-from ticdc_assets.tables import names
+from ticdc_assets import names
 
 TAG: Final = "ticdc_assets/changefeed"
 _TAG_CHARS_MAX: Final = 63  # Dagster's own bound on tag values

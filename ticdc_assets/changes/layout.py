@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from ticdc_assets.names import column_name
 from ticdc_assets.schema.arrow_types import arrow_type
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ SYSTEM_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
     (TABLE_VERSION, pa.int64()),
 )
 
-_RESERVED_PREFIX: Final = "_ticdc_"
-
 
 @dataclass(frozen=True, slots=True)
 class LakeColumn:
@@ -46,24 +45,19 @@ class LakeColumn:
     required: bool = False
 
 
-def lake_name(name: str) -> str:
-    """A source column's name in the lake; names that would hide our own columns get a suffix."""
-    return f"{name}__source" if name.lower().startswith(_RESERVED_PREFIX) else name
-
-
 def mirror_columns(columns: tuple[Column, ...], key: tuple[str, ...]) -> tuple[LakeColumn, ...]:
     """The columns of a mirror for one version of its source: all that rows hold, key columns required."""
-    return tuple(LakeColumn(c.uid, lake_name(c.name), arrow_type(c.type), c.name in key) for c in columns)
+    return tuple(LakeColumn(c.uid, column_name(c.name), arrow_type(c.type), c.name in key) for c in columns)
 
 
 def changelog_columns(lineage: Lineage) -> tuple[LakeColumn, ...]:
     """The columns of a changelog: those of the newest version first, then the retired ones in the order they went."""
     newest = lineage.versions[-1].table.stored_columns
-    live = tuple(LakeColumn(c.uid, lake_name(c.name), arrow_type(c.type)) for c in newest)
+    live = tuple(LakeColumn(c.uid, column_name(c.name), arrow_type(c.type)) for c in newest)
     taken = {column.name.lower() for column in live}
     retired = []
     for column, gone_ts in _retired(lineage, {c.uid for c in newest}):
-        name = _free_name(lake_name(column.name), gone_ts, taken)
+        name = _free_name(column_name(column.name), gone_ts, taken)
         taken.add(name.lower())
         retired.append(LakeColumn(column.uid, name, arrow_type(column.type)))
     return (*live, *retired)

@@ -39,7 +39,7 @@ from ticdc_assets.config.sink import (
     Storage,
 )
 from ticdc_assets.config.ticdc_keys import read_sink
-from ticdc_assets.tables.names import Target
+from ticdc_assets.names import Target
 
 __all__ = [
     "CONFIG_VARIABLE",

@@ -27,7 +27,7 @@ from ticdc_assets.config.source import read_claim_check, read_registry, read_sou
 from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.table_filter import TableFilter
-from ticdc_assets.tables.names import Target, check_target
+from ticdc_assets.names import Target, check_target
 
 FORMAT_VERSIONS: Final = (2, 3)
 _NO_FILES: Final[tuple[Path, ...]] = ()

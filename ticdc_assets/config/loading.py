@@ -21,7 +21,7 @@ from ticdc_assets.config.model import (
 from ticdc_assets.config.reading import Problems, Section, nearest, parse_yaml, shown
 from ticdc_assets.config.sink import Protocol
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.tables.names import control_namespace
+from ticdc_assets.names import control_namespace
 
 CONFIG_VARIABLE: Final = "TICDC_ASSETS_CONFIG"
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+")

@@ -12,7 +12,7 @@ from ticdc_assets.config.secrets import Secret, Settings, redacted
 from ticdc_assets.config.sink import SinkOptions, Storage
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.table_filter import TableFilter
-from ticdc_assets.tables.names import Target
+from ticdc_assets.names import Target
 
 CATALOG_TYPES: Final = ("sql", "rest", "glue", "hive")
 PORTABLE_CATALOG_TYPES: Final = ("glue", "hive")

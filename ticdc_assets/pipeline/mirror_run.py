@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThanOrEqual
 
 from ticdc_assets.changes import layout
+from ticdc_assets.names import column_name
 from ticdc_assets.errors import StaleRunError, TicdcAssetsError
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
@@ -96,8 +97,8 @@ def _merge(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> str | 
 
 def _options(lake: Lake, lineage: Lineage) -> MirrorOptions:
     fields = lake.changefeed.partition_of(*lineage.name)
-    first_key = layout.lake_name(lineage.newest.key[0]) if lineage.newest.key else ""
-    spec = tuple((f.transform, f.argument, layout.lake_name(f.column) if f.column else first_key) for f in fields)
+    first_key = column_name(lineage.newest.key[0]) if lineage.newest.key else ""
+    spec = tuple((f.transform, f.argument, column_name(f.column) if f.column else first_key) for f in fields)
     return MirrorOptions(lake.changefeed.format_version, spec)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.tables.mirror_sql import spark_type
-from ticdc_assets.tables.names import quote
+from ticdc_assets.names import quote
 
 
 def conversion(name: str, old: MySqlType, new: MySqlType) -> str | None:

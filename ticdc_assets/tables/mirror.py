@@ -26,7 +26,7 @@ from ticdc_assets.tables.iceberg_jvm import JvmCatalog, JvmTable, SchemaStep
 from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
 from ticdc_assets.tables.conversions import conversion
 from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
-from ticdc_assets.tables.names import quote, quote_path
+from ticdc_assets.names import column_name, quote, quote_path
 from ticdc_assets.tables.progress import (
     COLUMNS,
     LINEAGE,
@@ -122,7 +122,7 @@ class MirrorWriter:
             COLUMNS: columns_property(ids),
             VERSION: str(first.from_ts),
         }
-        key = [layout.lake_name(name) for name in first.table.key]
+        key = [column_name(name) for name in first.table.key]
         self._jvm.create(self._identifier, columns, key, location, properties, self._options.partitioning)
         return self._catalog.load_table(self._identifier)
 
@@ -237,7 +237,7 @@ class MirrorWriter:
         names = {f.field_id: f.name for f in table.schema().fields}
         kept = {c.uid for c in wanted}
         drop, arrange = SchemaStep(), SchemaStep()
-        key = [layout.lake_name(name) for name in version.table.key]
+        key = [column_name(name) for name in version.table.key]
         old_key = list(table.schema().identifier_field_names())
         new_key = [c.name for c in wanted if c.name in key and can_identify(c.type)]
         if sorted(old_key) != sorted(new_key) and key:
@@ -260,7 +260,7 @@ class MirrorWriter:
 
     def _merge(self, table: Table, changelog: Table, segment: Segment) -> Table:
         columns = _columns(segment.version)
-        key = [layout.lake_name(name) for name in segment.version.table.key]
+        key = [column_name(name) for name in segment.version.table.key]
         places = columns_of(changelog.properties)
         names = {changelog.schema().find_field(places[c.uid][0]).name: c for c in columns}
         by_arrival = segment.high != segment.watermark

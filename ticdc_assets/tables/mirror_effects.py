@@ -13,7 +13,7 @@ from ticdc_assets.schema.evolution import DeletePartitions, FillColumn, ListRows
 from ticdc_assets.schema.history import Version
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.tables.mirror_sql import literal
-from ticdc_assets.tables.names import quote
+from ticdc_assets.names import column_name, quote
 from ticdc_assets.tso import to_datetime
 
 
@@ -97,7 +97,7 @@ def _equals(keys: tuple[PartitionKey, ...], values: tuple[str | None, ...], zone
 
 
 def _key(key: PartitionKey) -> str:
-    column = quote(layout.lake_name(key.column.name))
+    column = quote(column_name(key.column.name))
     match key.function:
         case None:
             return column

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.tables.names import quote
+from ticdc_assets.names import quote
 
 
 def spark_type(arrow: pa.DataType) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -31,7 +32,8 @@ Image = tuple[tuple[str, Any], ...] | None
 
 def config_of(workload: Workload, folder: Path, storage: Path, **settings: Any) -> Config:
     """A config file for one workload with a lake of its own."""
-    catalog = "lake_" + "".join(c if c.isalnum() else "_" for c in folder.name)
+    # One Spark session serves the lakes of all tests, so each catalog has a name of its own.
+    catalog = "lake_" + hashlib.sha256(str(folder).encode()).hexdigest()[:8]
     variant = workload.variant
     changefeed = {
         "sink_uri": variant["sink_uri"],

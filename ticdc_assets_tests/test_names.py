@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
 
 from ticdc_assets.errors import ConfigError, SchemaError
-from ticdc_assets.tables.names import (
+from ticdc_assets.names import (
     ENCODED_BYTES_MAX,
     OP_NAME_CHARS_MAX,
     Target,

@@ -1,0 +1,53 @@
+"""Mirrors on Spark and Iceberg: the current rows, cell by cell, at the end and at every watermark on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
+
+STORAGE = workloads("storage-")
+ONE_OF_EACH = [w for w in STORAGE if w.root.name == "seed1"]
+
+
+def snapshot_tsos(workload: Workload) -> list[int]:
+    return sorted({entry["ts"] for entry in workload.truth})
+
+
+def check_whole_run(workload: Workload, folder: Path) -> None:
+    lake = FeedLake(workload, folder / "lake")
+
+    report = lake.run()
+
+    assert report is not None
+    assert report.errors == {}
+    assert lake.differences(snapshot_tsos(workload)[-1]) == []
+    assert lake.run() is None
+
+
+def check_stepwise(workload: Workload, folder: Path) -> None:
+    """Runs bounded by every snapshot TSO; each leaves the truth of that TSO and can still be read at the end."""
+    lake = FeedLake(workload, folder / "lake")
+    for ts in snapshot_tsos(workload):
+        report = lake.run(until=ts)
+        assert report is not None
+        assert report.errors == {}
+        assert lake.differences(ts) == [], f"at {ts}"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("workload", ONE_OF_EACH, ids=lambda w: w.name)
+def test_mirrors_equal_the_truth_after_one_run(workload: Workload, tmp_path: Path):
+    check_whole_run(workload, tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "workload", [w for w in ONE_OF_EACH if w.root.parent.name in ("storage-csv-special", "storage-canal-json-tidb-restart")],
+    ids=lambda w: w.name,
+)  # fmt: skip
+def test_mirrors_equal_the_truth_at_every_snapshot_tso(workload: Workload, tmp_path: Path):
+    check_stepwise(workload, tmp_path)
