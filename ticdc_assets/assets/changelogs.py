@@ -7,9 +7,9 @@ import dagster as dg
 
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata import Metadata, changelog_metadata
+from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.schema_cache import remember_tables
-from ticdc_assets.assets.steps import CODE_VERSION, RETRY, Feed, Reported, clock, reported, sayer, without_assets
+from ticdc_assets.assets.steps import CODE_VERSION, RETRY, Feed, sayer
 from ticdc_assets.schema.history import fold_name
 
 RENAMED = "The source has no table of this name any more; its assets go when the code location is loaded again."
@@ -64,7 +64,7 @@ def _publish(
         sayer(context)("nothing new at the source")
     else:
         run.outcome.changelogs = run.source.publish_changelogs(pending, run.workers(), sayer(context))
-        remember_tables(context, run, pending)
+        run.published()
     report = run.outcome.changelogs
     found = reported(pending.history, report.record if report else pending.record)
     told = _Teller(run)
@@ -72,7 +72,7 @@ def _publish(
     for known in feed.tables:
         table = found.get(fold_name(known.schema, known.table))
         yield told.result(feed.names.changelog(known.schema, known.table), table)
-    for table in without_assets(feed, found):
+    for table in feed.without_assets(found):
         if report is not None and (table.lineage.id in report.rows_by_op or table.name == table.lineage.name):
             context.log_event(dg.AssetMaterialization(feed.names.changelog(*table.name), metadata=told.metadata(table)))
 
@@ -83,7 +83,7 @@ class _Teller:
     def __init__(self, run: ChangefeedRun) -> None:
         self._catalog = run.config.catalog.name
         self._report = run.outcome.changelogs
-        self._clock = clock(run)
+        self._clock = run.clock()
         self._places = run.lake.places(run.pending().history)
         self._control = run.lake.control
 

@@ -9,8 +9,9 @@ import dagster as dg
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata import Metadata, mirror_metadata, watermark_metadata
 from ticdc_assets.assets.recent import recent
+from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, RETRY, Feed, Reported, clock, reported, sayer, without_assets
+from ticdc_assets.assets.steps import CODE_VERSION, RETRY, Feed, sayer
 from ticdc_assets.pipeline.mirror_run import MirrorReport, blocked_tables, run_mirrors
 from ticdc_assets.schema.history import History, SourceName, fold_name
 
@@ -65,7 +66,7 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
     whole = len(chosen) == len(feed.mirrored) and feed.names.watermarks in context.selected_asset_keys
     only = None if whole else _lineages(history, run, chosen)
     report = run_mirrors(run.lake, uuid.uuid4().hex, run.jvm, sayer(context), only)
-    run.outcome.mirrors = report
+    run.published()
     if report is None:
         sayer(context)("no record yet: the source has not told a checkpoint")
     if report is not None and feed.names.watermarks in context.selected_asset_keys:
@@ -75,7 +76,7 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
     for known in chosen:
         table = found.get(fold_name(known.schema, known.table))
         yield told.result(feed.names.mirror(known.schema, known.table), table)
-    for table in without_assets(feed, found):
+    for table in feed.without_assets(found):
         if table.record.mirror and only is None and table.name == table.lineage.name:
             context.log_event(dg.AssetMaterialization(feed.names.mirror(*table.name), metadata=told.metadata(table)))
 
@@ -86,7 +87,7 @@ def _recorded(feed: Feed, run: ChangefeedRun, report: MirrorReport) -> dg.Materi
     return dg.MaterializeResult(
         asset_key=feed.names.watermarks,
         metadata={
-            **watermark_metadata(record.tso, clock(run)),
+            **watermark_metadata(record.tso, run.clock()),
             "complete": record.complete,
             "tables": len(record.tables),
             "tables_held": len(held),
@@ -109,7 +110,7 @@ class _Teller:
     def __init__(self, feed: Feed, run: ChangefeedRun, report: MirrorReport | None) -> None:
         self._feed = feed
         self._run = run
-        self._clock = clock(run)
+        self._clock = run.clock()
         self._points = recent(run.lake)
         self._places = run.lake.places(run.lake.history())
         self._rows = run.outcome.changelogs.rows_by_op if run.outcome.changelogs else {}

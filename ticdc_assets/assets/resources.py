@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,18 +20,21 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from ticdc_assets import spark
+from ticdc_assets.assets.metadata import Clock
+from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.config import Changefeed, Config, StorageSource, load
 from ticdc_assets.errors import ConfigError, SourceError, StaleRunError, TicdcAssetsError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.storage_run import ChangelogReport, Pending, StorageRun
+from ticdc_assets.schema.history import SourceName, fold_name
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.sources.storage import read_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ticdc_assets.pipeline.mirror_run import MirrorReport
     from ticdc_assets.spark import Answer, Payload, Workers
+    from ticdc_assets.tables.control import QuarantinedRecord
     from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 
 Say = Callable[[str], None]
@@ -51,11 +55,13 @@ class LazySparkWorkers:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the steps of one run have done so far."""
+    """What the steps of one run have seen and done so far."""
 
     pending: Pending | None = None
+    checkpoint: int | None = None
     changelogs: ChangelogReport | None = None
-    mirrors: MirrorReport | None = None
+    tables: dict[SourceName, Reported] | None = None
+    quarantined: dict[SourceName, list[QuarantinedRecord]] | None = None
 
 
 @dataclass
@@ -81,10 +87,30 @@ class ChangefeedRun:
             self.outcome.pending = self.source.look()
         return self.outcome.pending
 
-    @property
-    def checkpoint(self) -> int:
-        """The TSO up to which the source is complete now; 0 where it does not say."""
-        return read_checkpoint(open_root(self.lake.storage_uri)) or 0
+    def clock(self) -> Clock:
+        """The TSO up to which the source is complete (0 where it does not say), and the present."""
+        if self.outcome.checkpoint is None:
+            self.outcome.checkpoint = read_checkpoint(open_root(self.lake.storage_uri)) or 0
+        return Clock(self.outcome.checkpoint, datetime.now(UTC))
+
+    def tables(self) -> dict[SourceName, Reported]:
+        """What the newest record says of every table, by the name of its assets."""
+        if self.outcome.tables is None:
+            self.outcome.tables = reported(self.lake.history(), self.lake.control.newest())
+        return self.outcome.tables
+
+    def quarantined(self) -> dict[SourceName, list[QuarantinedRecord]]:
+        """The records kept aside, by the table they are of."""
+        if self.outcome.quarantined is None:
+            found: dict[SourceName, list[QuarantinedRecord]] = {}
+            for record in self.lake.control.quarantined():
+                found.setdefault(fold_name(record.schema, record.table), []).append(record)
+            self.outcome.quarantined = found
+        return self.outcome.quarantined
+
+    def published(self) -> None:
+        """What was read of the control tables is old now."""
+        self.outcome.tables = self.outcome.quarantined = None
 
     def forget(self) -> None:
         """Look anew next time: another run has published."""

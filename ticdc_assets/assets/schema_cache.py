@@ -9,11 +9,8 @@ import dagster as dg
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, RETRY, Feed, clock
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, RETRY, Feed
 from ticdc_assets.pipeline.storage_run import Pending
-
-KINDS = {"tidb"}
-
 
 def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
     """The changefeed itself; its data version is the TSO up to which it is complete."""
@@ -55,11 +52,11 @@ def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
 def _keep(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> dg.MaterializeResult[None]:
     pending = run.pending()
     kept = keep_statements(run, pending)
-    context.log_event(_observed(feed, pending, run))
+    context.log_event(_observed(feed, run))
     remember_tables(context, run, pending)
     return dg.MaterializeResult(
         asset_key=feed.names.schema_cache,
-        metadata={**_counts(pending), "new_statements": kept, **watermark_metadata(pending.high, clock(run))},
+        metadata={**_counts(pending), "new_statements": kept, **watermark_metadata(pending.high, run.clock())},
         data_version=dg.DataVersion(str(_newest_statement(pending))),
     )
 
@@ -86,8 +83,9 @@ def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, pendi
         context.log.warning(problem)
 
 
-def _observed(feed: Feed, pending: Pending, run: ChangefeedRun) -> dg.AssetObservation:
-    return observation(feed, pending.scan.checkpoint_ts or 0, watermark_metadata(pending.high, clock(run)))
+def _observed(feed: Feed, run: ChangefeedRun) -> dg.AssetObservation:
+    checkpoint = run.clock().checkpoint
+    return observation(feed, checkpoint, watermark_metadata(checkpoint, run.clock()))
 
 
 def observation(feed: Feed, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetObservation:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import duckdb
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -163,20 +164,28 @@ class _Reader:
             values = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
             nothing = pa.nulls(len(rows), pa.string())
             return [(values.get(name, nothing), None) for name in self._columns]
-        found = [_in_maps(rows, name) for name in self._columns]
-        if sum(pc.sum(sent).as_py() or 0 for _, sent in found) != len(rows.keys):
+        found = _in_maps(rows, self._columns)
+        if found is None:
             raise _unsupported(self._where, "columns that the schema does not have")
-        return [(values, sent) for values, sent in found]
+        return found
 
 
 _Sent = tuple[pa.Array, pa.Array | None]
 
 
-def _in_maps(rows: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
-    here = pc.equal(rows.keys, name)
-    parents = pc.list_parent_indices(rows)
-    place = pc.index_in(pa.array(range(len(rows)), parents.type), parents.filter(here))
-    return rows.items.filter(here).take(place), place.is_valid()
+def _in_maps(rows: pa.Array, columns: tuple[str, ...]) -> list[_Sent] | None:
+    """The same of rows as maps, None where one has another column."""
+    offsets = rows.offsets.to_numpy()
+    keys, items = (part.slice(offsets[0], offsets[-1] - offsets[0]) for part in (rows.keys, rows.items))
+    row_of_entry = np.repeat(np.arange(len(rows)), np.diff(offsets))
+    known, found = 0, []
+    for name in columns:
+        entries = np.flatnonzero(pc.equal(keys, name).to_numpy(zero_copy_only=False))
+        place = np.full(len(rows), -1)
+        place[row_of_entry[entries]] = entries
+        found.append((items.take(pa.array(place, mask=place < 0)), pa.array(place >= 0)))
+        known += len(entries)
+    return found if known == len(keys) else None
 
 
 def _overlaid(new: list[_Sent], old: list[_Sent], has_before: pa.Array) -> tuple[pa.Array, ...]:

@@ -177,8 +177,9 @@ class Control:
         rows = [{name: getattr(r, name) for name in fields_kept} for r in records]
         wanted = pa.Table.from_pylist(rows, schema=schema)
         table = self._ensure("tables", schema)
-        if sorted(table.scan().to_arrow().to_pylist(), key=str) != sorted(rows, key=str):
-            _committed(table, lambda fresh: fresh.overwrite(wanted))
+        found = table.scan().to_arrow().to_pylist()
+        if sorted(found, key=str) != sorted(rows, key=str):
+            _committed(table, lambda fresh: fresh.overwrite(wanted) if found else fresh.append(wanted))
 
     # -- all ------------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,11 @@ class JvmCatalog:
     def thread_session(self) -> SparkSession:
         """This thread's own session over the one context: settings made in it touch no other thread's statements."""
         if not hasattr(self._sessions, "spark"):
-            self._sessions.spark = self.spark.newSession()
+            fresh = self.spark.newSession()
+            for key, value in self.spark.conf.getAll.items():
+                if key.startswith(f"spark.sql.catalog.{self.name}"):
+                    fresh.conf.set(key, value)  # a catalog that joined after Spark's start is not inherited
+            self._sessions.spark = fresh
         return self._sessions.spark
 
     def create(

@@ -1,0 +1,76 @@
+"""From a config to Definitions: for each changefeed its assets, checks, job, sensors and schedules.
+
+Reads the config and the small files of known tables (or the schema files of a local folder); opens no catalog, no
+network and no JVM.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from ticdc_assets.assets.changelogs import changelog_assets
+from ticdc_assets.assets.checks import check_assets
+from ticdc_assets.assets.keys import FeedNames
+from ticdc_assets.assets.known_tables import known_tables
+from ticdc_assets.assets.mirrors import mirror_assets
+from ticdc_assets.assets.resources import lake_resource
+from ticdc_assets.assets.schedules import schedules_of
+from ticdc_assets.assets.schema_cache import schema_cache_asset, source_spec
+from ticdc_assets.assets.sensors import sensors_of
+from ticdc_assets.assets.steps import Feed
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+
+
+def definitions_of(config: Config, only: Sequence[str] | None = None) -> dg.Definitions:
+    """Everything of the config's changefeeds, or of those named `only`. Raises ConfigError for a name it has not."""
+    chosen = config.changefeeds if only is None else tuple(config.changefeed(name) for name in only)
+    names = _names(chosen)
+    return dg.Definitions.merge(
+        *(
+            changefeed_definitions(config, changefeed, Feed(names[changefeed.name], known_tables(config, changefeed)))
+            for changefeed in chosen
+        )
+    )
+
+
+def _names(changefeeds: Sequence[Changefeed]) -> dict[str, FeedNames]:
+    protocols = Counter(changefeed.sink.protocol for changefeed in changefeeds)
+    return {
+        changefeed.name: FeedNames(
+            changefeed.name,
+            str(changefeed.sink.protocol),
+            shares_protocol=protocols[changefeed.sink.protocol] > 1,
+            shares_location=len(changefeeds) > 1,
+        )
+        for changefeed in changefeeds
+    }
+
+
+def changefeed_definitions(config: Config, changefeed: Changefeed, feed: Feed) -> dg.Definitions:
+    """One changefeed's part. Its job runs in one process, so that its steps share one Spark session."""
+    job = dg.define_asset_job(
+        feed.names.job,
+        selection=dg.AssetSelection.groups(feed.names.group),
+        tags=feed.names.tags,
+        executor_def=dg.in_process_executor,
+        description=f"Everything pending of {changefeed.name}.",
+    )
+    return dg.Definitions(
+        assets=[
+            source_spec(feed, changefeed.redacted_sink_uri),
+            schema_cache_asset(feed),
+            changelog_assets(feed),
+            mirror_assets(feed),
+        ],
+        asset_checks=check_assets(feed),
+        jobs=[job],
+        sensors=sensors_of(config, changefeed, feed, feed.names.job),
+        schedules=schedules_of(feed, feed.names.job),
+        resources={feed.names.resource: lake_resource(config, changefeed)},
+    )

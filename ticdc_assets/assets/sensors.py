@@ -1,0 +1,80 @@
+"""Sensors: what the source has, against what a sensor saw last. Its cursor is a hint of constant size.
+
+A sensor only asks for a run; the run itself decides what is to do, from the tables. So a cursor that is lost or reset
+costs one run that finds nothing.
+"""
+
+# Dagster reads the annotation of `context`, so that annotations here are not postponed.
+import json
+from collections.abc import Callable
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from ticdc_assets.assets.known_tables import layout_of
+from ticdc_assets.assets.schema_cache import observation
+from ticdc_assets.assets.steps import Feed
+from ticdc_assets.config import Changefeed, Config, StorageSource
+from ticdc_assets.errors import NotYetError
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.sources.storage import peek
+
+INTERVAL_S = 30
+_GOING_ON = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+]
+
+Evaluation = Callable[[dg.SensorEvaluationContext], dg.SensorResult]
+
+
+def sensors_of(config: Config, changefeed: Changefeed, feed: Feed, job: str) -> list[dg.SensorDefinition]:
+    """The sensors that fit the changefeed's kind of source."""
+    if isinstance(changefeed.source, StorageSource):
+        return [_sensor(feed.names.sensor, job, "New files at the source.", _new_files(config, changefeed, feed))]
+    return []  # sources of messages get one for watermark advances
+
+
+def _sensor(name: str, job: str, description: str, evaluate: Evaluation) -> dg.SensorDefinition:
+    return dg.SensorDefinition(
+        name=name,
+        job_name=job,
+        evaluation_fn=evaluate,
+        minimum_interval_seconds=INTERVAL_S,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description=f"{description} Asks for a run; the run decides what is to do.",
+    )
+
+
+def _new_files(config: Config, changefeed: Changefeed, feed: Feed) -> Evaluation:
+    def new_files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        lake = Lake(config, changefeed)
+        try:
+            checkpoint, digest = peek(open_root(lake.storage_uri), layout_of(changefeed))
+        except NotYetError as error:
+            return dg.SensorResult(skip_reason=dg.SkipReason(str(error)), cursor=context.cursor)
+        return _answer(context, feed, checkpoint, digest)
+
+    return new_files
+
+
+def _answer(context: dg.SensorEvaluationContext, feed: Feed, checkpoint: int | None, digest: str) -> dg.SensorResult:
+    if checkpoint is None:
+        reason = "TiCDC has written no checkpoint yet; check the path and that the changefeed is running."
+        return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=context.cursor)
+    seen = json.dumps({"v": 1, "checkpoint": str(checkpoint), "digest": digest}, separators=(",", ":"))
+    if seen == context.cursor:
+        return dg.SensorResult(skip_reason=dg.SkipReason("Nothing new at the source."), cursor=seen)
+    if _run_going_on(context.instance, feed):
+        reason = "A run of this changefeed is on its way; what is new is asked for after it."
+        return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=context.cursor)
+    request = dg.RunRequest(run_key=f"{checkpoint}-{digest}", tags=feed.names.tags)
+    observed = observation(feed, checkpoint, {"watermark": str(checkpoint)})
+    return dg.SensorResult(run_requests=[request], asset_events=[observed], cursor=seen)
+
+
+def _run_going_on(instance: dg.DagsterInstance, feed: Feed) -> bool:
+    return bool(instance.get_run_records(RunsFilter(tags=feed.names.tags, statuses=_GOING_ON), limit=1))

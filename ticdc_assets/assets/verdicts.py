@@ -1,0 +1,133 @@
+"""What the checks say, as plain values: passed or not, how bad, and what to do next. Knows nothing of Dagster.
+
+Every sentence of a failed check ends with what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ticdc_assets.assets.chart import duration
+from ticdc_assets.pipeline.interval import TableState
+
+if TYPE_CHECKING:
+    from ticdc_assets.assets.fold_count import FoldCount
+    from ticdc_assets.assets.metadata import Clock
+    from ticdc_assets.sources.storage_cursor import Problem
+    from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
+
+LAG_WARN_S: Final = 5 * 60
+LAG_FAIL_S: Final = 30 * 60
+_SHOWN_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`warns` marks a failure that holds nothing back."""
+
+    passed: bool
+    sentence: str
+    warns: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+# -- one table ------------------------------------------------------------------------------------------------------------
+
+
+def unknown_table() -> Verdict:
+    """For a table with assets that the source does not have, or not under this name any more."""
+    sentence = "The source has no table of this name now. Reload the code location, and its assets are gone."
+    return Verdict(False, sentence, warns=True)
+
+
+def goes_on(record: TableRecord) -> Verdict:
+    """A stopped table needs somebody; a waiting one may go on by itself."""
+    if record.state == TableState.STOPPED:
+        return Verdict(False, f"Stopped at {record.watermark}: {record.note}")
+    if record.state == TableState.WAITING:
+        todo = "It goes on by itself when that comes; until then no newer TSO is recorded for all tables."
+        return Verdict(False, f"Waiting at {record.watermark}: {record.note} {todo}", warns=True)
+    dropped = record.state == TableState.DROPPED
+    return Verdict(True, "Dropped at the source; all its changes are here." if dropped else "It goes on.")
+
+
+def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Verdict:
+    """Records kept aside are missing from the tables until they are dealt with."""
+    if not records:
+        return Verdict(True, "Every record could be decoded.")
+    first = records[0]
+    more = f" and {len(records) - 1} more" if len(records) > 1 else ""
+    sentence = (
+        f"{first.path}, line {first.line}: {first.reason}{more}. These changes are missing from the tables: look at "
+        f"{where}, mend the source or the config and start the changefeed's tables anew, or delete the rows there to "
+        "accept the loss."
+    )
+    return Verdict(False, sentence, facts={"quarantined": len(records)})
+
+
+def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
+    """Two ways to the same number: the mirror's own count, and the fold of its changelog."""
+    facts = {"mirror_rows": mirror_rows, "changelog_rows": count.rows}
+    if count.rows is None or mirror_rows is None:
+        return Verdict(True, f"Not counted: {count.reason or 'there is no mirror'}.", facts=facts)
+    if count.rows == mirror_rows:
+        return Verdict(True, f"{mirror_rows:,} rows, as the changelog folds to.", facts=facts)
+    sentence = (
+        f"The mirror has {mirror_rows:,} rows, its changelog folds to {count.rows:,}. Do not read the mirror: look who "
+        "else writes it; then drop the mirror table in the catalog and run again, which rebuilds it from the changelog."
+    )
+    return Verdict(False, sentence, facts=facts)
+
+
+def keeps_up(record: TableRecord, clock: Clock) -> Verdict:
+    """How far the table is behind what the source has already delivered."""
+    behind = clock.behind_source_s(record.watermark)
+    if record.state == TableState.DROPPED:
+        return Verdict(True, "Dropped at the source; nothing more comes.")
+    todo = "Look for failed or queued runs of this changefeed, and run it more often or on more cores."
+    return _lag(behind, f"{duration(behind)} behind the source's checkpoint", todo)
+
+
+# -- the whole changefeed -------------------------------------------------------------------------------------------------
+
+
+def source_moves(clock: Clock, is_sample: bool) -> Verdict:
+    """How far TiCDC itself is behind the clock. The sample's stream has ended, so its clock stands still."""
+    if not clock.checkpoint:
+        todo = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
+        return Verdict(False, f"The source has no checkpoint yet. {todo}", warns=True)
+    lag = clock.lag_s(clock.checkpoint)
+    if is_sample:
+        return Verdict(True, f"The sample's stream ended {duration(lag)} ago; that is not held against it.")
+    todo = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
+    return _lag(lag, f"The source's checkpoint is {duration(lag)} behind the clock", todo)
+
+
+def _lag(seconds: float, what: str, todo: str) -> Verdict:
+    facts = {"lag_seconds": seconds, "warns_above_seconds": LAG_WARN_S, "fails_above_seconds": LAG_FAIL_S}
+    if seconds <= LAG_WARN_S:
+        return Verdict(True, f"{what}.", facts=facts)
+    return Verdict(False, f"{what}. {todo}", warns=seconds <= LAG_FAIL_S, facts=facts)
+
+
+def all_go_on(records: Iterable[TableRecord]) -> Verdict:
+    """One held table holds back the recorded TSO of all."""
+    held = [r for r in records if r.state in (TableState.STOPPED, TableState.WAITING)]
+    if not held:
+        return Verdict(True, "No table is held.")
+    listed = "; ".join(f"{r.schema}.{r.table} {r.state}: {r.note}" for r in held[:_SHOWN_MAX])
+    more = f"; and {len(held) - _SHOWN_MAX} more" if len(held) > _SHOWN_MAX else ""
+    sentence = f"{len(held)} held, so no newer TSO is recorded for all tables together: {listed}{more}"
+    return Verdict(False, sentence, warns=all(r.state == TableState.WAITING for r in held), facts={"held": len(held)})
+
+
+def no_gaps(problems: Sequence[Problem]) -> Verdict:
+    """Files that TiCDC must have written and that are not there, or not whole."""
+    if not problems:
+        return Verdict(True, "Every file that the index files speak of is there.")
+    listed = "; ".join(p.sentence for p in problems[:_SHOWN_MAX])
+    more = f"; and {len(problems) - _SHOWN_MAX} more" if len(problems) > _SHOWN_MAX else ""
+    waits = all(str(p.kind) == TableState.WAITING for p in problems)
+    return Verdict(False, f"{listed}{more}", warns=waits, facts={"problems": len(problems)})

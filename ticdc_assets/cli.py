@@ -1,0 +1,137 @@
+"""`ticdc-assets`: one sentence for every fault and never a traceback.
+
+Exit codes: 0 all is well, 1 something failed or is held, 2 the config or the command line is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.errors import ConfigError, TicdcAssetsError
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+
+DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
+EXIT_FAILED: Final = 1
+EXIT_CONFIG: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return int(arguments.command(arguments))
+    except ConfigError as error:
+        return _failed(str(error), EXIT_CONFIG)
+    except TicdcAssetsError as error:
+        return _failed(str(error), EXIT_FAILED)
+    except KeyboardInterrupt:
+        return _failed("Interrupted. Nothing half-done is visible; run again to go on.", EXIT_INTERRUPTED)
+    except Exception as error:  # noqa: BLE001  what we do not know may quote a row: only its kind is told
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        return _failed(f"Expected to finish, found {type(error).__name__}. {DEBUG_VARIABLE}=1 shows where.", EXIT_FAILED)
+
+
+def _failed(sentence: str, code: int) -> int:
+    print(sentence, file=sys.stderr)
+    return code
+
+
+# -- the command line -----------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("ticdc-assets", description="TiCDC change streams as exact Apache Iceberg tables.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    demo = commands.add_parser("demo", help="the packaged sample changefeeds into a fresh lake")
+    demo.add_argument("--dir", type=Path, default=Path("demo"), help="the folder to make (default: ./demo)")
+    demo.set_defaults(command=_demo)
+    run = _with_config(commands.add_parser("run", help="process everything pending once; safe to repeat"))
+    run.add_argument("--until", type=_tso, metavar="TSO", help="stop at this TSO")
+    run.set_defaults(command=_run)
+    tables = _with_config(commands.add_parser("tables", help="every source table, and where it is"))
+    tables.add_argument("--json", action="store_true", help="a JSON list")
+    tables.set_defaults(command=_tables)
+    snapshot = _with_config(commands.add_parser("snapshot", help="the snapshots that belong together at a TSO"))
+    snapshot.add_argument("--at", type=_tso, required=True, metavar="TSO", help="the newest record up to this TSO")
+    snapshot.add_argument("--json", action="store_true", help="a JSON object")
+    snapshot.set_defaults(command=_snapshot)
+    discover = _with_config(commands.add_parser("discover", help="look which tables the source has"))
+    discover.set_defaults(command=_discover)
+    return parser
+
+
+def _with_config(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="changefeeds.yaml (default: $TICDC_ASSETS_CONFIG)")
+    parser.add_argument("--changefeed", metavar="NAME", help="only this one")
+    return parser
+
+
+def _tso(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError("a TSO has digits only, such as 459802261460090884")
+    return int(text)
+
+
+# -- the commands; each imports what it needs, so that --help and faults in the config come at once -----------------------
+
+
+def _chosen(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, ...]]:
+    from ticdc_assets.config import load
+
+    config = load(arguments.config, os.environ)
+    named = arguments.changefeed
+    return config, (config.changefeed(named),) if named else config.changefeeds
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from ticdc_assets.commands.demo import demo
+
+    return demo(arguments.dir, os.environ)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.run import run
+
+    return run(config, chosen, arguments.until, os.environ)
+
+
+def _tables(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.listing import tables
+
+    return tables(config, chosen, arguments.json)
+
+
+def _snapshot(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.listing import snapshot
+
+    if len(chosen) > 1:
+        listed = ", ".join(changefeed.name for changefeed in chosen)
+        todo = "Name one with --changefeed: TSOs of different changefeeds are recorded apart."
+        raise ConfigError(str(config.path), "one changefeed", f"{listed}", todo)
+    return snapshot(config, chosen[0], arguments.at, arguments.json)
+
+
+def _discover(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.discover import discover
+
+    return discover(config, chosen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""`ticdc-assets tables` and `ticdc-assets snapshot`: what the control tables say. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from ticdc_assets.commands.terminal import Terminal
+from ticdc_assets.errors import NotYetError
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.schema.history import fold_name
+from ticdc_assets.tso import to_datetime
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.history import Lineage
+    from ticdc_assets.tables.control import TableRecord
+
+
+# -- tables ---------------------------------------------------------------------------------------------------------------
+
+
+def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
+    """Every source table, dropped ones included."""
+    terminal = Terminal()
+    rows = [row for changefeed in chosen for row in table_rows(Lake(config, changefeed))]
+    if as_json:
+        terminal.json(rows)
+    elif rows:
+        terminal.out.print(_as_table(rows))
+    else:
+        terminal.tell("No table yet: nothing has been run. Start with `ticdc-assets run`.")
+    return 0
+
+
+def table_rows(lake: Lake) -> list[dict[str, Any]]:
+    """One object a source table, in the order of names."""
+    record = lake.control.newest()
+    if record is None:
+        return []
+    ids = _table_ids(lake)
+    rows = [_row(lake.changefeed.name, table, ids.get(table.lineage)) for table in record.tables]
+    return sorted(rows, key=lambda row: (row["schema"], row["table"], row["state"]))
+
+
+def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str, Any]:
+    return {
+        "changefeed": changefeed,
+        "schema": table.schema,
+        "table": table.table,
+        "table_id": table_id,
+        "mirror": table.mirror,
+        "changelog": table.changelog if table.changelog_snapshot_id is not None else None,
+        "key": table.key,
+        "watermark": table.watermark,
+        "rows": table.rows,
+        "state": table.state,
+        "mirror_snapshot_id": table.mirror_snapshot_id,
+        "note": table.note,
+    }
+
+
+def _table_ids(lake: Lake) -> dict[str, int]:
+    """By lineage, the id that the stream last told of its table; none where it tells none."""
+    events = lake.control.ddl_events()
+    return {i: found for i, lineage in lake.history().by_id().items() if (found := _table_id(lineage, events))}
+
+
+def _table_id(lineage: Lineage, events: Iterable[DdlEvent]) -> int | None:
+    for event in sorted(events, key=lambda event: event.commit_ts, reverse=True):
+        for tenure in lineage.tenures:
+            inside = tenure.after_ts <= event.commit_ts and (not tenure.until_ts or event.commit_ts < tenure.until_ts)
+            same = fold_name(event.schema, event.table) == fold_name(tenure.schema, tenure.table)
+            if event.table_id and inside and same:
+                return event.table_id
+    return None
+
+
+def _as_table(rows: Iterable[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("changefeed", "table", "mirror", "rows", "complete up to", "state"):
+        table.add_column(name, justify="right" if name == "rows" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(text) for text in _cells(row)))
+    return table
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    when = f"{to_datetime(row['watermark']):%Y-%m-%d %H:%M:%S}" if row["watermark"] else ""
+    state = f"{row['state']}: {row['note']}" if row["note"] else row["state"]
+    rows = "" if row["rows"] is None else f"{row['rows']:,}"
+    return row["changefeed"], f"{row['schema']}.{row['table']}", ".".join(row["mirror"] or ()), rows, when, state
+
+
+def _cell(text: str) -> str:
+    return text.replace("[", "\\[")  # rich would read it as markup
+
+
+# -- snapshot -------------------------------------------------------------------------------------------------------------
+
+
+def snapshot(config: Config, changefeed: Changefeed, at: int, as_json: bool) -> int:
+    """The recorded set of snapshots that belong together, for the newest recorded TSO up to `at`."""
+    terminal = Terminal()
+    found = recorded_snapshot(Lake(config, changefeed), at)
+    if as_json:
+        terminal.json(found)
+        return 0
+    terminal.tell(f"recorded at {found['tso']} ({to_datetime(found['tso']):%Y-%m-%d %H:%M:%S} UTC)")
+    for table in found["tables"]:
+        mirror = ".".join(table["mirror"] or ("no mirror",))
+        terminal.tell(f"{table['schema']}.{table['table']}: {mirror} at snapshot {table['snapshot_id']}")
+    return 0
+
+
+def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
+    """Names as of the record; mirrors under the identifiers they have now. Tables dropped by then are not in it."""
+    record = lake.control.at(at)
+    if record is None:
+        raise NotYetError(
+            f"changefeed {lake.changefeed.name}",
+            f"a recorded TSO up to {at}",
+            "none",
+            "Take a later TSO, or run `ticdc-assets run` if nothing is recorded yet.",
+        )
+    newest = lake.recorded(lake.control.newest())
+    tables = [
+        {
+            "schema": table.schema,
+            "table": table.table,
+            "mirror": newest[table.lineage].mirror if table.lineage in newest else table.mirror,
+            "snapshot_id": table.mirror_snapshot_id,
+        }
+        for table in record.tables
+        if table.mirror_snapshot_id is not None and table.state != "dropped"
+    ]
+    return {"tso": record.tso, "tables": sorted(tables, key=lambda table: (table["schema"], table["table"]))}

@@ -1,0 +1,63 @@
+"""`ticdc-assets run`: everything pending, once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ticdc_assets import spark
+from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.through_dagster import Ran, instance_of, run_changefeed
+from ticdc_assets.tso import to_datetime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ticdc_assets.config import Changefeed, Config
+
+
+def run(config: Config, chosen: Sequence[Changefeed], until: int | None, environ: Mapping[str, str]) -> int:
+    """The exit code: 1 where anything failed or is held."""
+    terminal = Terminal()
+    log = state_folder(config) / "run.log"
+    results = run_all(terminal, config, chosen, until, environ, log)
+    for ran in results:
+        terminal.tell(summary(ran))
+        for sentence in ran.warnings:
+            terminal.note(f"warning: {sentence}")
+        for sentence in ran.faults:
+            terminal.note(sentence)
+    return 1 if any(ran.faults for ran in results) else 0
+
+
+def run_all(
+    terminal: Terminal,
+    config: Config,
+    chosen: Sequence[Changefeed],
+    until: int | None,
+    environ: Mapping[str, str],
+    log: Path,
+) -> list[Ran]:
+    """Each changefeed after the other, with one Spark session; what Spark and Dagster print goes to `log`."""
+    results = []
+    with noise_kept_in(log), instance_of(environ) as instance:
+        try:
+            for changefeed in chosen:
+                with terminal.working(f"{changefeed.name}: looking at the source"):
+                    results.append(run_changefeed(config, changefeed, until, terminal.say, instance))
+        finally:
+            spark.stop()
+    return results
+
+
+def summary(ran: Ran) -> str:
+    """One line on a changefeed."""
+    if ran.record is None:
+        return f"{ran.changefeed}: nothing is pending; the source has no checkpoint yet."
+    reached = f"up to {ran.record.tso} ({to_datetime(ran.record.tso):%Y-%m-%d %H:%M:%S} UTC)"
+    if not ran.was_needed:
+        return f"{ran.changefeed}: nothing is pending; complete {reached}."
+    changes = sum(sum(counts.values()) for counts in ran.changes.values())
+    state = "complete" if ran.record.complete else "not complete"
+    return f"{ran.changefeed}: {changes:,} changes of {len(ran.record.tables)} tables, {state} {reached}."

@@ -1,0 +1,92 @@
+"""What a person sees: progress on stderr, results on stdout, and the noise of Spark and Dagster in a file instead.
+
+Progress is a spinner on a terminal and plain lines elsewhere. JSON goes out as it is, whatever the terminal.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+from rich.console import Console
+from rich.status import Status
+
+PLAIN_WIDTH: Final = 140
+
+
+class Terminal:
+    """Standard output and error as they were when this was made, whatever is redirected later."""
+
+    def __init__(self) -> None:
+        self._out_file, self._err_file = _kept(sys.stdout), _kept(sys.stderr)
+        self.out, self.err = _console(self._out_file), _console(self._err_file)
+        self._status: Status | None = None
+
+    def say(self, text: str) -> None:
+        """A step of progress."""
+        if self._status is not None:
+            self._status.update(f"{text} ...")
+        else:
+            self.err.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """A sentence to keep on the screen, beside the results."""
+        self.err.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def tell(self, text: str) -> None:
+        """A sentence of the result."""
+        self.out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def json(self, value: Any) -> None:
+        print(json.dumps(value, ensure_ascii=False, indent=1), file=self._out_file, flush=True)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """Shows progress while the body runs."""
+        if not self.err.is_terminal:
+            self.say(text)
+            yield
+            return
+        with self.err.status(f"{text} ...") as self._status:
+            yield
+        self._status = None
+
+
+def _console(file: IO[str]) -> Console:
+    terminal = file.isatty()
+    return Console(file=file, width=None if terminal else PLAIN_WIDTH, soft_wrap=not terminal)
+
+
+def _kept(stream: IO[str]) -> IO[str]:
+    """The stream's own descriptor, doubled, so that it outlives a redirection; a stream without one is kept itself."""
+    try:
+        number = os.dup(stream.fileno())
+    except (OSError, ValueError, io.UnsupportedOperation):
+        return stream
+    return cast(IO[str], os.fdopen(number, "w", encoding="utf-8", errors="replace", buffering=1))
+
+
+@contextmanager
+def noise_kept_in(log: Path) -> Iterator[None]:
+    """Everything that this process and the JVM it starts write to standard output and error goes to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    with log.open("wb") as sink:
+        os.dup2(sink.fileno(), 1)
+        os.dup2(sink.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, kept in enumerate(saved, start=1):
+            os.dup2(kept, number)
+            os.close(kept)

@@ -1,0 +1,150 @@
+"""One run of a changefeed's job in this process, and what came of it in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import dagster as dg
+
+from ticdc_assets.assets.graph import definitions_of
+from ticdc_assets.assets.keys import FeedNames
+from ticdc_assets.assets.known_tables import remember, tables_of
+from ticdc_assets.assets.metadata import OPS
+from ticdc_assets.assets.resources import PROGRESS, source_of
+from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.mirror_run import blocked_tables, pending_work
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.pipeline.storage_run import Pending
+    from ticdc_assets.tables.control import WatermarkRecord
+
+Counts = dict[str, int]
+
+_BLOCKED: Final = "DagsterAssetCheckFailedError"  # told by the check itself
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of one changefeed. `faults` are what needs somebody, `warnings` what does not; both as sentences."""
+
+    changefeed: str
+    record: WatermarkRecord | None
+    was_needed: bool
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changes: dict[str, Counts] = field(default_factory=dict)
+
+
+@contextmanager
+def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
+    """The instance in DAGSTER_HOME, else one that is gone afterwards."""
+    home = environ.get("DAGSTER_HOME")
+    if not home:
+        with dg.DagsterInstance.ephemeral(settings={"telemetry": {"enabled": False}}) as instance:
+            yield instance
+        return
+    if not Path(home).is_absolute() or not Path(home).is_dir():
+        raise ConfigError("DAGSTER_HOME", "the absolute path of a folder", home, "Make the folder, or unset it.")
+    with dg.DagsterInstance.from_config(home) as instance:
+        yield instance
+
+
+def run_changefeed(
+    config: Config, changefeed: Changefeed, until: int | None, say: Callable[[str], None], instance: dg.DagsterInstance
+) -> Ran:
+    """Everything pending of one changefeed, once. Nothing pending starts no Dagster run and no JVM."""
+    lake = Lake(config, changefeed)
+    pending = source_of(lake, until).look()
+    warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
+    warnings = (warning,) if warning else ()
+    if not is_needed(lake, pending):
+        return Ran(changefeed.name, pending.record, False, tuple(_held(lake, pending.record)), warnings)
+    result = _execute(config, changefeed, until, say, instance)
+    record = Lake(config, changefeed).control.newest()
+    faults = [*_failures(result), *_held(lake, record)]
+    return Ran(
+        changefeed.name,
+        record,
+        True,
+        tuple(dict.fromkeys(faults)),
+        (*warnings, *_warnings(result)),
+        _changes(result, changefeed.name),
+    )
+
+
+def is_needed(lake: Lake, pending: Pending) -> bool:
+    """Whether a run would change anything."""
+    if not pending.is_empty:
+        return True
+    return pending.record is not None and bool(pending_work(lake, pending.history, pending.record))
+
+
+def _execute(
+    config: Config, changefeed: Changefeed, until: int | None, say: Callable[[str], None], instance: dg.DagsterInstance
+) -> dg.ExecuteInProcessResult:
+    names = FeedNames(changefeed.name, str(changefeed.sink.protocol))
+    job = definitions_of(config, [changefeed.name]).resolve_job_def(names.job)
+    run_config: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    if until is not None:
+        run_config["resources"] = {names.resource: {"config": {"until": str(until)}}}
+    listening = PROGRESS.set(lambda text: say(f"{changefeed.name}: {text}"))
+    try:
+        return job.execute_in_process(run_config, instance=instance, raise_on_error=False)
+    finally:
+        PROGRESS.reset(listening)
+
+
+# -- in sentences ---------------------------------------------------------------------------------------------------------
+
+
+def _failures(result: dg.ExecuteInProcessResult) -> Iterator[str]:
+    for event in result.all_events:
+        if event.is_step_failure:
+            yield from _failure(event)
+    for check in result.get_asset_check_evaluations():
+        if not check.passed and check.blocking and check.severity is dg.AssetCheckSeverity.ERROR:
+            yield f"{check.asset_key.to_user_string()}: {check.description}"
+
+
+def _failure(event: dg.DagsterEvent) -> Iterator[str]:
+    data = event.step_failure_data
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        yield data.user_failure_data.description
+    elif data.error is None or data.error.cls_name != _BLOCKED:
+        kind = data.error.cls_name if data.error is not None else "an unknown error"
+        yield f"step {event.step_key}: expected to finish, found {kind}. Look at the run in Dagster, or at the log."
+
+
+def _warnings(result: dg.ExecuteInProcessResult) -> Iterator[str]:
+    for check in result.get_asset_check_evaluations():
+        if not check.passed and not check.blocking:
+            yield f"{check.asset_key.to_user_string()}, {check.check_name}: {check.description}"
+
+
+def _held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
+    for table in blocked_tables(record.tables if record else ()):
+        yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {goes_on(table).sentence}"
+    verdict = nothing_quarantined(lake.control.quarantined(), f"{'.'.join(lake.control.namespace)}.quarantine")
+    if not verdict.passed:
+        yield f"{lake.changefeed.name}: {verdict.sentence}"
+
+
+def _changes(result: dg.ExecuteInProcessResult, changefeed: str) -> dict[str, Counts]:
+    """By source table, the changes that the run added to its changelog."""
+    found: dict[str, Counts] = {}
+    for event in result.all_events:
+        if event.is_step_materialization and event.asset_key and event.asset_key.path[1:2] == ["changelog"]:
+            told = event.step_materialization_data.materialization.metadata
+            if "source_table" in told:
+                counts = {op: int(told[name].value or 0) for op, name in OPS.items() if name in told}
+                found[str(told["source_table"].value)] = counts
+    return found
+
+
