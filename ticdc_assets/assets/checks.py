@@ -4,8 +4,8 @@ A table's blocking checks are a step of their own, so that a red table holds bac
 """
 
 # Dagster reads the annotation of `context`, so that annotations here are not postponed.
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import dagster as dg
 
@@ -15,9 +15,10 @@ from ticdc_assets.assets.known_tables import KnownTable, is_sample
 from ticdc_assets.assets.reported import Reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
 from ticdc_assets.assets.steps import Feed
-from ticdc_assets.assets.verdicts import Verdict
+from ticdc_assets.assets.verdicts import Verdict, source_moves
 from ticdc_assets.schema.history import fold_name
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.control import TableRecord
 
 GOES_ON: Final = "goes_on"
 NOTHING_QUARANTINED: Final = "nothing_quarantined"
@@ -28,7 +29,10 @@ QUARANTINE_EMPTY: Final = "quarantine_is_empty"
 NO_GAPS: Final = "no_gaps_in_files"
 SOURCE_MOVES: Final = "source_keeps_up"
 
+TABLE_CHECKS: Final = (GOES_ON, NOTHING_QUARANTINED, KEEPS_UP, ROWS_EQUAL)
 _VERDICTS_KEPT: Final = 5
+
+Judge = Callable[[], Verdict]
 
 
 def check_assets(feed: Feed) -> list[dg.AssetChecksDefinition]:
@@ -49,23 +53,31 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
         dg.AssetCheckSpec(QUARANTINE_EMPTY, asset=names.quarantine, description="Every record could be decoded."),
     ]
 
-    @dg.multi_asset_check(name=names.checks_op, specs=specs, required_resource_keys={names.resource})
+    @dg.multi_asset_check(
+        name=names.checks_op, specs=specs, can_subset=True, required_resource_keys={names.resource}
+    )
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         run: ChangefeedRun = getattr(context.resources, names.resource)
         with told_plainly(run):
-            yield from _changefeed_results(feed, run)
+            yield from _selected(context, _changefeed_verdicts(feed, run))
 
     return checks
 
 
-def _changefeed_results(feed: Feed, run: ChangefeedRun) -> Iterator[dg.AssetCheckResult]:
+def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.AssetCheckKey, Judge]]:
     names, control = feed.names, run.lake.control
-    record = control.newest()
-    where = _quarantine_name(run)
-    yield _result(ALL_GO_ON, names.watermarks, verdicts.all_go_on(record.tables if record else ()))
-    yield _result(SOURCE_MOVES, names.watermarks, verdicts.source_moves(run.clock(), is_sample(run.config)))
-    yield _result(NO_GAPS, names.watermarks, verdicts.no_gaps(run.pending().problems))
-    yield _result(QUARANTINE_EMPTY, names.quarantine, verdicts.nothing_quarantined(control.quarantined(), where))
+    yield dg.AssetCheckKey(names.watermarks, ALL_GO_ON), lambda: verdicts.all_go_on(_tables(run))
+    yield dg.AssetCheckKey(names.watermarks, SOURCE_MOVES), lambda: source_moves(run.clock(), is_sample(run.config))
+    yield dg.AssetCheckKey(names.watermarks, NO_GAPS), lambda: verdicts.no_gaps(run.pending().problems)
+    yield (
+        dg.AssetCheckKey(names.quarantine, QUARANTINE_EMPTY),
+        lambda: verdicts.nothing_quarantined(control.quarantined(), _quarantine_name(run)),
+    )
+
+
+def _tables(run: ChangefeedRun) -> tuple[TableRecord, ...]:
+    record = run.lake.control.newest()
+    return record.tables if record else ()
 
 
 # -- one table ------------------------------------------------------------------------------------------------------------
@@ -85,31 +97,39 @@ def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
         specs.append(dg.AssetCheckSpec(ROWS_EQUAL, asset=key, blocking=True, description=text))
 
     @dg.multi_asset_check(
-        name=names.table_checks_op(table.schema, table.table), specs=specs, required_resource_keys={names.resource}
+        name=names.table_checks_op(table.schema, table.table),
+        specs=specs,
+        can_subset=True,
+        required_resource_keys={names.resource},
     )
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         run: ChangefeedRun = getattr(context.resources, names.resource)
         with told_plainly(run):
-            for name, verdict in _table_verdicts(context, run, table, key):
-                yield _result(name, key, verdict)
+            yield from _selected(context, _table_verdicts(context, run, table, key))
 
     return checks
 
 
 def _table_verdicts(
     context: dg.AssetCheckExecutionContext, run: ChangefeedRun, table: KnownTable, key: dg.AssetKey
-) -> Iterator[tuple[str, Verdict]]:
+) -> Iterator[tuple[dg.AssetCheckKey, Judge]]:
     found = run.tables().get(fold_name(table.schema, table.table))
-    if found is None:
-        names = (GOES_ON, NOTHING_QUARANTINED, KEEPS_UP, *((ROWS_EQUAL,) if table.has_key else ()))
-        yield from ((name, verdicts.unknown_table()) for name in names)
-        return
+    judges = _judges(context, run, found, key) if found else dict.fromkeys(TABLE_CHECKS, verdicts.unknown_table)
+    for name, judge in judges.items():
+        if name != ROWS_EQUAL or table.has_key:
+            yield dg.AssetCheckKey(key, name), judge
+
+
+def _judges(
+    context: dg.AssetCheckExecutionContext, run: ChangefeedRun, found: Reported, key: dg.AssetKey
+) -> dict[str, Judge]:
     bad = run.quarantined().get(fold_name(*found.lineage.name), [])
-    yield GOES_ON, verdicts.goes_on(found.record)
-    yield NOTHING_QUARANTINED, verdicts.nothing_quarantined(bad, _quarantine_name(run))
-    yield KEEPS_UP, verdicts.keeps_up(found.record, run.clock())
-    if table.has_key:
-        yield ROWS_EQUAL, _counted_once(context, key, found, lambda: _count(run, found))
+    return {
+        GOES_ON: lambda: verdicts.goes_on(found.record),
+        NOTHING_QUARANTINED: lambda: verdicts.nothing_quarantined(bad, _quarantine_name(run)),
+        KEEPS_UP: lambda: verdicts.keeps_up(found.record, run.clock()),
+        ROWS_EQUAL: lambda: _counted_once(context, key, found, lambda: _count(run, found)),
+    }
 
 
 def _count(run: ChangefeedRun, found: Reported) -> Verdict:
@@ -137,7 +157,7 @@ def _last_verdict(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Verdic
     records = instance.event_log_storage.get_asset_check_execution_history(key, limit=_VERDICTS_KEPT)
     for record in records:
         evaluation = record.evaluation
-        if evaluation is not None:
+        if isinstance(evaluation, dg.AssetCheckEvaluation):  # a check that is only planned has none
             facts = {name: value.value for name, value in evaluation.metadata.items()}
             return Verdict(evaluation.passed, evaluation.description or "", False, facts)
     return None
@@ -150,13 +170,20 @@ def _quarantine_name(run: ChangefeedRun) -> str:
     return ".".join((run.config.catalog.name, *run.lake.control.namespace, "quarantine"))
 
 
-def _result(name: str, key: dg.AssetKey, verdict: Verdict) -> dg.AssetCheckResult:
-    metadata: dict[str, Any] = {fact: value for fact, value in verdict.facts.items() if value is not None}
+def _selected(
+    context: dg.AssetCheckExecutionContext, judges: Iterable[tuple[dg.AssetCheckKey, Judge]]
+) -> Iterator[dg.AssetCheckResult]:
+    for key, judge in judges:
+        if key in context.selected_asset_check_keys:
+            yield _result(key, judge())
+
+
+def _result(key: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
-        check_name=name,
-        asset_key=key,
+        check_name=key.name,
+        asset_key=key.asset_key,
         passed=verdict.passed,
         severity=dg.AssetCheckSeverity.WARN if verdict.warns else dg.AssetCheckSeverity.ERROR,
         description=verdict.sentence,
-        metadata=metadata,
+        metadata={fact: value for fact, value in verdict.facts.items() if value is not None},
     )

@@ -36,11 +36,11 @@ def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
 
 
 def _watermarks_spec(feed: Feed) -> dg.AssetSpec:
-    changelogs = [feed.names.changelog(table.schema, table.table) for table in feed.tables]
+    mirrors = [feed.names.mirror(table.schema, table.table) for table in feed.mirrored]
+    keyless = [feed.names.changelog(table.schema, table.table) for table in feed.tables if not table.has_key]
     return dg.AssetSpec(
         feed.names.watermarks,
-        deps=[feed.names.schema_cache, feed.names.quarantine, *changelogs],
-        skippable=True,
+        deps=[feed.names.quarantine, *mirrors, *keyless],
         group_name=feed.names.group,
         kinds={"iceberg"},
         code_version=CODE_VERSION,

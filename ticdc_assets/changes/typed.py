@@ -80,7 +80,7 @@ def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms:
         raw.has_before if raw.has_before is not None else pa.array(np.zeros(len(raw), np.bool_)),
         _zero_dates(raw.wire, where, columns),
     )
-    return _split_key_moves(changes, unique)
+    return split_key_moves(changes, unique)
 
 
 def _cast(
@@ -104,7 +104,7 @@ def _zero_dates(texts: tuple[pa.Array, ...], where: dict[str, int], columns: Seq
     return sum(text_columns.zero_dates(c.type, texts[where[c.name]]) for c in columns if c.name in where)
 
 
-def _split_key_moves(changes: TypedChanges, unique: Sequence[str]) -> TypedChanges:
+def split_key_moves(changes: TypedChanges, unique: Sequence[str]) -> TypedChanges:
     """Updates that change a column of a unique key become DELETE + INSERT, at one line, delete first."""
     moved = _moved(changes, unique)
     if not moved.any():
@@ -177,10 +177,10 @@ def commit_time(changes: TypedChanges) -> pa.Array:
     return ms.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
 
 
-def seq_of(changes: TypedChanges, file_ordinal: int) -> pa.Array:
-    """`_ticdc_seq`: inside the commit_ts where there is one, else by arrival."""
+def seq_of(changes: TypedChanges, file_ordinal: int, by_arrival: bool = False) -> pa.Array:
+    """`_ticdc_seq`: inside the commit_ts where every change of the stream has one, else by arrival."""
     line, half = _ints(changes.line), _ints(changes.half)
-    if changes.commit_ts.null_count:
+    if by_arrival or changes.commit_ts.null_count:
         return pa.array(order.arrival(file_ordinal, line, half))
     is_delete = pc.equal(changes.op, "D").to_numpy(zero_copy_only=False)
     return pa.array(order.within_commit(file_ordinal, line, half, is_delete))

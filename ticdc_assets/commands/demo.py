@@ -63,7 +63,7 @@ def prepare(folder: Path) -> None:
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
     home = folder / HOME
     home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\nnux:\n  enabled: false\n")
 
 
 def _remove(path: Path) -> None:

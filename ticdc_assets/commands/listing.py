@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.history import Lineage
     from ticdc_assets.tables.control import TableRecord
 
+NOTE: Final = "note"
+"""Why a table is held: for people; not part of the JSON."""
 
 # -- tables ---------------------------------------------------------------------------------------------------------------
 
@@ -28,7 +30,7 @@ def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     terminal = Terminal()
     rows = [row for changefeed in chosen for row in table_rows(Lake(config, changefeed))]
     if as_json:
-        terminal.json(rows)
+        terminal.json([{name: value for name, value in row.items() if name != NOTE} for row in rows])
     elif rows:
         terminal.out.print(_as_table(rows))
     else:
@@ -59,7 +61,7 @@ def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str,
         "rows": table.rows,
         "state": table.state,
         "mirror_snapshot_id": table.mirror_snapshot_id,
-        "note": table.note,
+        NOTE: table.note,
     }
 
 
@@ -90,7 +92,7 @@ def _as_table(rows: Iterable[dict[str, Any]]) -> Table:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     when = f"{to_datetime(row['watermark']):%Y-%m-%d %H:%M:%S}" if row["watermark"] else ""
-    state = f"{row['state']}: {row['note']}" if row["note"] else row["state"]
+    state = f"{row['state']}: {row[NOTE]}" if row[NOTE] else row["state"]
     rows = "" if row["rows"] is None else f"{row['rows']:,}"
     return row["changefeed"], f"{row['schema']}.{row['table']}", ".".join(row["mirror"] or ()), rows, when, state
 

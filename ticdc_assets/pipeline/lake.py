@@ -58,7 +58,8 @@ class Lake:
     @property
     def by_arrival(self) -> bool:
         """Whether the stream has no commit_ts, so that order is by arrival and progress by file."""
-        return not self.changefeed.sink.has_commit_ts
+        sink = self.changefeed.sink
+        return not (sink.has_commit_ts and sink.has_watermark) or str(sink.protocol) == "avro"
 
     @property
     def csv_options(self) -> CsvOptions:

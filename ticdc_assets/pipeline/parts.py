@@ -37,7 +37,7 @@ class _Open:
 class PartWriter:
     """Writes the parts of one lineage in one task. Use as a context manager: leaving it closes every file."""
 
-    def __init__(self, io: FileIO, target: Target, prefix: str, task: int, connection: duckdb.DuckDBPyConnection):
+    def __init__(self, io: FileIO, target: Target, prefix: str, task: int, connection: duckdb.DuckDBPyConnection, delivery: int = 0) -> None:
         self._io = io
         self._target = target
         self._prefix = prefix
@@ -45,23 +45,25 @@ class PartWriter:
         self._connection = connection
         self._open: dict[tuple[int, int | None], _Open] = {}
         self._made = 0
-        self._delivery = 0
+        self._delivery = delivery
         self._newest_ts: int | None = None
         self._frontier: list[pa.Array] | None = None
         self.parts: list[Part] = []
 
-    def write(self, changes: TypedChanges, key: Sequence[str], version_ts: int, file_ordinal: int) -> int:
+    def write(
+        self, changes: TypedChanges, key: Sequence[str], version_ts: int, file_ordinal: int, by_arrival: bool = False
+    ) -> int:
         """Write one batch of one version, without its repeats; the number of repeats left out."""
         if not len(changes):
             return 0
         repeats = 0
-        if not changes.commit_ts.null_count:
+        if not by_arrival and not changes.commit_ts.null_count:
             self._note_rewind(changes)
             if key:
                 fresh = self._fresh(changes, key)
                 repeats = len(changes) - len(fresh)
                 changes = changes.take(fresh) if repeats else changes
-        table = changelog_table(changes, seq_of(changes, file_ordinal), version_ts, self._target.schemas[version_ts])
+        table = changelog_table(changes, seq_of(changes, file_ordinal, by_arrival), version_ts, self._target.schemas[version_ts])
         for day, rows in _by_day(table):
             self._append((version_ts, day), rows)
         return repeats

@@ -138,8 +138,8 @@ class _Reader:
         count = len(parsed["type"])
         op = pc.utf8_slice_codeunits(parsed["type"], 0, 1)
         has_before = pc.and_(parsed["old"].is_valid(), pc.equal(op, "U"))
-        new = self._image(parsed["data"].flatten(), shape.form.new_is_regular)
-        old = self._image(parsed["old"].filter(has_before).flatten(), shape.form.old_is_regular)
+        new = self._image(parsed["data"].flatten(), shape)
+        old = self._image(parsed["old"].filter(has_before).flatten(), shape)
         return RawRows(
             op=op,
             commit_ts=parsed["_tidb"].flatten()[0] if shape.extended else pa.nulls(count, pa.int64()),
@@ -158,10 +158,12 @@ class _Reader:
         if pc.max(parsed["es"]).as_py() > INT64_MAX >> 18:
             raise _unsupported(self._where, "a time that no TSO has")
 
-    def _image(self, rows: pa.Array, regular: bool) -> list[_Sent]:
+    def _image(self, rows: pa.Array, shape: _Shape) -> list[_Sent]:
         """Each column's values, and which rows had it, None where all or none did."""
-        if regular:
+        if pa.types.is_struct(rows.type):
             values = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
+            if set(values) != set(shape.members):  # DuckDB ends a name at a NUL
+                raise _unsupported(self._where, "column names that MySQL does not allow")
             nothing = pa.nulls(len(rows), pa.string())
             return [(values.get(name, nothing), None) for name in self._columns]
         found = _in_maps(rows, self._columns)
@@ -241,7 +243,7 @@ def _grammar(form: _Form, members: int, extended: bool) -> str:
 
 
 def _row(regular: bool, members: int) -> str:
-    return _object(_VALUE, f"{{{members - 1}}}" if regular else "*")
+    return _object(_VALUE, f"{{{members - 1}}}") if regular else rf"(?:{_object(_VALUE, '*')}|\{{\}})"
 
 
 def _object(value: str, repeats: str) -> str:

@@ -265,7 +265,7 @@ class MirrorWriter:
         names = {changelog.schema().find_field(places[c.uid][0]).name: c for c in columns}
         by_arrival = segment.high != segment.watermark
         rows = mirror_sql.interval(segment.low, segment.high, by_arrival, segment.version.from_ts)
-        source = mirror_sql.newest_per_key(self._quoted(changelog.name()), rows, names, key)
+        source = mirror_sql.newest_per_key(self._quoted(changelog.name()), rows, names, key, by_arrival)
         if live_rows(table):
             statement = mirror_sql.merge(self._target(), source, columns, key)
         else:

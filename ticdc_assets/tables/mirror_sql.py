@@ -60,13 +60,15 @@ def literal(value: Any, arrow: pa.DataType) -> str:
     raise TypeError(f"no SQL literal for {type(value).__name__}")
 
 
-def newest_per_key(changelog: str, interval: str, names: Mapping[str, LakeColumn], key: Sequence[str]) -> str:
+def newest_per_key(
+    changelog: str, interval: str, names: Mapping[str, LakeColumn], key: Sequence[str], by_arrival: bool = False
+) -> str:
     """A query for the newest change of every key: `names` maps changelog column names to the mirror's columns."""
     selected = ", ".join(
         f"CAST({quote(source)} AS {spark_type(column.type)}) AS {quote(column.name)}"
         for source, column in names.items()
     )
-    order = f"{quote(layout.COMMIT_TS)} DESC NULLS LAST, {quote(layout.SEQ)} DESC"
+    order = f"{quote(layout.SEQ)} DESC" if by_arrival else f"{quote(layout.COMMIT_TS)} DESC, {quote(layout.SEQ)} DESC"
     partition = ", ".join(quote(source) for source, column in names.items() if column.name in key)
     system = f"{quote(layout.OP)}, {quote(layout.COMMIT_TS)}"
     return (

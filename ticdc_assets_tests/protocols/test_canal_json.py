@@ -94,7 +94,9 @@ def test_the_events_of_all_messages_are_what_happened(workload: Workload) -> Non
     extended = "enable-tidb-extension=true" in workload.variant["sink_uri"]
     times = workload_times(workload) if not extended else None
     found = [typed_event(workload, shapes, event, times) for event in rows if not event.handle_only]
-    told = [row for row in storage_rows.expected(workload, with_old=True)]
+    told = storage_rows.expected(workload, with_old=True)
+    if workload.variant["config"]["sink"].get("delete-only-output-handle-key-columns"):
+        told = [key_only(shapes, row) if row.op == "D" else row for row in told]
     handles = Counter((e.schema, e.table, str(e.op), e.commit_ts) for e in rows if e.handle_only)
 
     assert told
@@ -121,6 +123,12 @@ def whole(workload: Workload, event: RowEvent) -> RowEvent:
     assert isinstance(row, RowEvent)
     assert not row.handle_only
     return row
+
+
+def key_only(shapes: happened.Tables, row: Typed) -> Typed:
+    assert row.commit_ts is not None
+    key = shapes.as_of(row.schema, row.table, row.commit_ts).key
+    return row._replace(new=tuple(pair for pair in row.new if pair[0] in key))
 
 
 def workload_times(workload: Workload) -> dict[int, list[int]]:
@@ -230,8 +238,8 @@ def test_what_was_written_is_read_by_both_forms(file: Any, batch_bytes: int) -> 
 
     assert read is not None
     assert rows == [(row.op, row.commit_ts, row.new, row.old) for row in read]
-    # An `old` without any member has no fixed shape; only the reference reads it.
-    assert read == bulk_or_none(data, columns, batch_bytes) or b'"old":[{}]' in data
+    # No MySQL name has a NUL, which DuckDB takes for the end of one.
+    assert read == bulk_or_none(data, columns, batch_bytes) or "\0" in "".join(columns)
 
 
 @given(files(), st.data())

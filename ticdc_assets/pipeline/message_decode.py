@@ -1,0 +1,299 @@
+"""What a worker does with a stretch of messages: decode, type and write the row changes, sorted and without repeats.
+
+One message at a time, with the reference decoders. Rows of one lineage and version are gathered over the stretch,
+sorted by commit_ts and place, and written as one part; so rows that partitions interleave come out in order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from pyiceberg.io import load_file_io
+
+from ticdc_assets.changes.identity import first_of_each
+from ticdc_assets.changes.typed import TypedChanges, split_key_moves
+from ticdc_assets.errors import DecodeError, TicdcAssetsError
+from ticdc_assets.pipeline.message_look import bad_line
+from ticdc_assets.pipeline.message_task import MessageTask
+from ticdc_assets.pipeline.parts import PartWriter
+from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, TaskReport
+from ticdc_assets.protocols import confluent_avro, simple
+from ticdc_assets.protocols.checksum import ChecksummedRow
+from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.history import Slot, SourceName, fold_name
+from ticdc_assets.schema.model import Column
+from ticdc_assets.sources.capture import Message, messages
+from ticdc_assets.sources.filesystem import open_root
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows of one lineage, version and delivery, with their places."""
+
+    slot: Slot
+    epoch: int
+    ordinals: list[int] = field(default_factory=list)
+    events: list[RowEvent] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Name:
+    """What is said of one source name in this stretch."""
+
+    rows: int = 0
+    above: int = 0
+    repeats: int = 0
+    problem: str = ""
+    state: FileState = FileState.READ
+    bad: list[BadLine] = field(default_factory=list)
+
+
+class MessageDecoder:
+    """Decodes one task. `run` gives its report: a FileReport for every source name, in place of files."""
+
+    def __init__(self, task: MessageTask) -> None:
+        self._task = task
+        self._protocol = REGISTRY[task.protocol]
+        self._names: dict[SourceName, _Name] = {}
+        self._rows: dict[tuple[str, int, int], _Rows] = {}
+        self._unread: dict[tuple[str, int], int] = {}
+
+    def run(self) -> TaskReport:
+        for ordinal, message in self._messages():
+            try:
+                events = list(self._protocol.decode(message.key, message.value, message.where, self._task.options))
+            except DecodeError:
+                continue  # the first pass has kept it
+            for event in events:
+                if isinstance(event, RowEvent):
+                    self._row(event, message, ordinal)
+        parts = self._write()
+        return TaskReport(self._task.number, tuple(parts), tuple(self._reports()))
+
+    def _messages(self) -> Iterator[tuple[int, Message]]:
+        task = self._task
+        for ordinal, message in enumerate(islice(messages(task.capture), task.first, task.last), start=task.first):
+            if message.offset >= task.offsets.get((message.topic, message.partition), 0):
+                yield ordinal, message
+
+    # -- one row ------------------------------------------------------------------------------------------------------
+
+    def _row(self, event: RowEvent, message: Message, ordinal: int) -> None:
+        name = fold_name(event.schema, event.table)
+        said = self._names.setdefault(name, _Name())
+        said.rows += 1
+        slot = self._slot(name, event, said)
+        if slot is None or slot.lineage_id not in self._task.targets:
+            return
+        target = self._task.targets[slot.lineage_id]
+        if not self._task.by_arrival:
+            assert event.commit_ts is not None
+            if event.commit_ts > target.high:
+                said.above += 1
+                return
+            if event.commit_ts <= target.low:
+                said.repeats += 1
+                return
+        elif ordinal <= target.low:
+            return
+        self._take(slot, event, message, ordinal, said)
+
+    def _take(self, slot: Slot, event: RowEvent, message: Message, ordinal: int, said: _Name) -> None:
+        assert slot.version is not None
+        assert slot.lineage_id is not None
+        try:
+            whole = self._whole(event, message)
+            self._verify(whole, slot, message)
+        except DecodeError as error:
+            self._bad(said, message, error)
+            return
+        if whole is None:
+            said.state = FileState.WAITING
+            said.problem = (
+                f"{message.where}: expected the whole row, found only its handle key. "
+                "TiCDC cut a large row (handle-key-only); use claim-check, or give an upstream to complete it from."
+            )
+            return
+        epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), ordinal)
+        rows = self._rows.setdefault((slot.lineage_id, slot.version.from_ts, epoch), _Rows(slot, epoch))
+        rows.ordinals.append(ordinal)
+        rows.events.append(whole)
+        rows.messages.append(message)
+
+    def _slot(self, name: SourceName, event: RowEvent, said: _Name) -> Slot | None:
+        slots = self._task.timelines.get(name, ())
+        after = self._after(name, event)
+        if after is None or not slots:
+            said.state = FileState.WAITING
+            said.problem = _no_schema(event)
+            return None
+        if event.schema_version is not None and self._task.by_arrival:
+            number = bisect_right([slot.after_ts for slot in slots], after) - 1
+        else:
+            number = bisect_right([slot.after_ts for slot in slots], after - 1) - 1
+        if number < 0 or slots[number].lineage_id is None:
+            said.state = FileState.WAITING
+            said.problem = _no_schema(event)
+            return None
+        return slots[number]
+
+    def _after(self, name: SourceName, event: RowEvent) -> int | None:
+        """The TSO by which a row finds its schema; None where its version has not come yet."""
+        if event.schema_version is not None:
+            known = self._task.versions.get((name, event.schema_version))
+            if known is None or self._task.by_arrival:
+                return known
+        if event.commit_ts is not None and self._task.protocol != "avro":
+            return event.commit_ts
+        if event.commit_ms is not None and self._task.protocol != "avro":
+            return (event.commit_ms + 1) << 18
+        return 1 << 62
+
+    def _whole(self, event: RowEvent, message: Message) -> RowEvent | None:
+        """The row with all its columns: large ones come from the claim-check folder; deletes need only the key."""
+        if event.claim is not None and self._protocol.open_claim is not None and self._task.claim_check is not None:
+            data = open_root(self._task.claim_check).read_bytes(event.claim)
+            where = f"claim-check {event.claim}"
+            found = [e for e in self._protocol.open_claim(data, where, self._task.options) if isinstance(e, RowEvent)]
+            return next((e for e in found if (e.op, e.commit_ts) == (event.op, event.commit_ts)), found[0])
+        if event.handle_only and event.op is not Op.DELETE:
+            return None
+        return event
+
+    def _verify(self, event: RowEvent | None, slot: Slot, message: Message) -> None:
+        if not isinstance(event, ChecksummedRow) or slot.version is None:
+            return
+        verify = simple.verify if self._task.protocol == "simple" else confluent_avro.verify
+        fault = verify(event, slot.version.table, self._task.zone)
+        if fault is not None:
+            raise DecodeError(message.where, "a row with the checksum it came with", fault, "Load the row anew.")
+
+    def _bad(self, said: _Name, message: Message, error: DecodeError) -> None:
+        if self._task.quarantine:
+            said.bad.append(bad_line(message, error))
+        else:
+            said.state, said.problem = FileState.STOPPED, str(error)
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    def _write(self) -> list[Any]:
+        if not self._rows:
+            return []
+        first = next(iter(self._task.targets.values()))
+        io = load_file_io(dict(self._task.io_properties), location=first.data_uri)
+        connection = duckdb.connect(config={"threads": 1})
+        writers: dict[tuple[str, int], PartWriter] = {}
+        try:
+            for (lineage_id, version_ts, epoch), rows in sorted(self._rows.items(), key=lambda item: item[0]):
+                key = (lineage_id, epoch)
+                if key not in writers:
+                    prefix = f"{self._task.run_id}-{self._task.number:05d}-{epoch}"
+                    target = self._task.targets[lineage_id]
+                    writers[key] = PartWriter(io, target, prefix, 0, connection, epoch)
+                self._write_rows(writers[key], rows, version_ts, connection)
+            for writer in writers.values():
+                writer.close()
+        finally:
+            connection.close()
+        return [part for writer in writers.values() for part in writer.parts]
+
+    def _write_rows(
+        self, writer: PartWriter, rows: _Rows, version_ts: int, connection: duckdb.DuckDBPyConnection
+    ) -> None:
+        assert rows.slot.version is not None
+        table = rows.slot.version.table
+        changes = split_key_moves(self._typed(rows, table.stored_columns), table.unique_columns)
+        if not len(changes):
+            return
+        if not self._task.by_arrival:
+            changes = changes.take(_sorted(changes))
+            if table.key:
+                changes = changes.take(_once(connection, changes, table.key))
+            writer.write(changes, (), version_ts, 0)
+        else:
+            writer.write(changes, (), version_ts, 0, by_arrival=True)
+
+    def _typed(self, rows: _Rows, columns: tuple[Column, ...]) -> TypedChanges:
+        """The rows' values; one that cannot be had goes to quarantine with its message."""
+        kept: list[tuple[int, RowEvent, list[Any], list[Any] | None]] = []
+        for ordinal, event, message in zip(rows.ordinals, rows.events, rows.messages, strict=True):
+            try:
+                now = self._values(columns, event.wire)
+                before = self._values(columns, _full_before(event)) if event.before is not None else None
+            except TicdcAssetsError as error:
+                said = self._names[fold_name(event.schema, event.table)]
+                self._bad(said, message, DecodeError(message.where, error.expected, error.found, error.todo))
+                continue
+            kept.append((ordinal, event, now, before))
+        return _changes(columns, kept)
+
+    def _values(self, columns: tuple[Column, ...], wire: Any) -> list[Any]:
+        lowered = {name.lower(): value for name, value in wire.items()}
+        return [self._protocol.value(c, lowered.get(c.name.lower()), self._task.zone) for c in columns]
+
+    def _reports(self) -> Iterator[FileReport]:
+        for name, said in self._names.items():
+            yield FileReport(
+                ".".join(name), name, said.state, said.rows, said.above, said.repeats, 0, tuple(said.bad), said.problem
+            )
+
+
+def decode_messages(task: MessageTask) -> TaskReport:
+    """Decode the messages of a task."""
+    return MessageDecoder(task).run()
+
+
+def _changes(
+    columns: tuple[Column, ...], kept: list[tuple[int, RowEvent, list[Any], list[Any] | None]]
+) -> TypedChanges:
+    empty: list[Any] = [None] * len(columns)
+    now = [row[2] for row in kept]
+    before = [row[3] or empty for row in kept]
+    events = [row[1] for row in kept]
+    types = [arrow_type(c.type) for c in columns]
+    return TypedChanges(
+        columns,
+        pa.array([str(e.op) for e in events], pa.string()),
+        pa.array([e.commit_ts for e in events], pa.int64()),
+        pa.array([e.commit_ms for e in events], pa.int64()),
+        pa.array([row[0] for row in kept], pa.int64()),
+        pa.array(np.zeros(len(kept), np.int64)),
+        tuple(pa.array([values[n] for values in now], t) for n, t in enumerate(types)),
+        tuple(pa.array([values[n] for values in before], t) for n, t in enumerate(types)),
+        pa.array([row[3] is not None for row in kept], pa.bool_()),
+        0,
+    )
+
+
+def _full_before(event: RowEvent) -> Any:
+    return {**event.wire, **(event.before or {})} if event.before_is_partial else event.before
+
+
+def _sorted(changes: TypedChanges) -> pa.Array:
+    ts = changes.commit_ts.to_numpy(zero_copy_only=False)
+    place = changes.line.to_numpy(zero_copy_only=False) * 2 + changes.half.to_numpy(zero_copy_only=False)
+    return pa.array(np.lexsort((place, ts)))
+
+
+def _once(connection: duckdb.DuckDBPyConnection, changes: TypedChanges, key: tuple[str, ...]) -> pa.Array:
+    wanted = {name.lower() for name in key}
+    keys = [a for c, a in zip(changes.columns, changes.now, strict=True) if c.name.lower() in wanted]
+    return pa.array(np.flatnonzero(first_of_each(connection, [changes.commit_ts, changes.op, *keys])))
+
+
+def _no_schema(event: RowEvent) -> str:
+    version = "" if event.schema_version is None else f" version {event.schema_version}"
+    return (
+        f"{event.schema}.{event.table}: expected the schema{version} that its rows were written with, found none yet. "
+        "It waits: the schema comes with a BOOTSTRAP or DDL message, or give the table in `schema_files`."
+    )

@@ -1,0 +1,343 @@
+"""One run of a changefeed whose source is a capture of Kafka messages: look, decode, publish changelogs.
+
+It goes the way of `storage_run`, with two differences. The first pass over the messages finds watermarks, statements
+and schemas; and the cursor of a partition stays at the first message that is not wholly consumed: rows above the
+watermark, statements above it, rows whose schema has not come yet. They are read again by later runs, so they wait
+without a copy and survive restarts.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ticdc_assets.changes.layout import changelog_columns
+from ticdc_assets.config import CaptureSource
+from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_file, intervals
+from ticdc_assets.pipeline.message_decode import decode_messages
+from ticdc_assets.pipeline.message_look import StreamLook, look_through, without_known_bootstraps
+from ticdc_assets.pipeline.message_options import options_of
+from ticdc_assets.pipeline.message_task import MessageTask, Partition, SchemaVersion
+from ticdc_assets.pipeline.publish import Published, publish_all
+from ticdc_assets.pipeline.storage_run import ChangelogReport
+from ticdc_assets.pipeline.task import FileState, Target, TaskReport
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.history import History, fold_name
+from ticdc_assets.sources.capture import messages
+from ticdc_assets.tables import changelog
+from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
+from ticdc_assets.tables.progress import progress_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.spark import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCursor:
+    """Per partition: the first offset not consumed, and the newest watermark seen."""
+
+    offsets: dict[Partition, int]
+    watermarks: dict[Partition, int]
+
+    def to_json(self) -> str:
+        partitions = sorted(self.offsets.keys() | self.watermarks.keys())
+        listed = [[*p, self.offsets.get(p, 0), self.watermarks.get(p, 0)] for p in partitions]
+        return json.dumps({"partitions": listed}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> StreamCursor:
+        listed = json.loads(text or '{"partitions":[]}')["partitions"]
+        offsets = {(topic, number): offset for topic, number, offset, _ in listed}
+        return cls(offsets, {(topic, number): ts for topic, number, _, ts in listed if ts})
+
+
+@dataclass(frozen=True, slots=True)
+class PendingMessages:
+    """What a look found; as `storage_run.Pending`."""
+
+    run_id: str
+    high: int
+    record: WatermarkRecord | None
+    cursor: StreamCursor
+    look: StreamLook
+    statements: tuple[DdlEvent, ...]
+    history: History
+    intervals: dict[str, Interval]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a run would change nothing."""
+        known = self.record.tso if self.record else 0
+        new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.look.ends.items())
+        return self.high <= known and not (new and self.record is None) and not self.look.new_messages
+
+
+class MessageRun:
+    """A run of one changefeed over one lake."""
+
+    def __init__(self, lake: Lake, until: int | None = None) -> None:
+        self._lake = lake
+        self._changefeed = lake.changefeed
+        self._until = until
+        self._protocol = str(lake.changefeed.sink.protocol)
+        source = lake.changefeed.source
+        assert isinstance(source, CaptureSource)
+        self._capture = source.path
+
+    # -- look -----------------------------------------------------------------------------------------------------
+
+    def look(self) -> PendingMessages:
+        """Read all messages once, for watermarks and statements."""
+        record = self._lake.control.newest()
+        cursor = StreamCursor.from_json(record.cursor if record else "")
+        options = options_of(self._changefeed)
+        found = look_through(
+            messages(self._capture), self._protocol, options, cursor.offsets, cursor.watermarks
+        )
+        high = self._high(found, record)
+        statements = self._statements(found, high)
+        history = self._lake.history(statements)
+        chosen = [lineage for lineage in history.lineages if self._lake.follows(*lineage.name)]
+        return PendingMessages(
+            run_id=uuid.uuid4().hex,
+            high=high,
+            record=record,
+            cursor=cursor,
+            look=found,
+            statements=tuple(statements),
+            history=history,
+            intervals=intervals(chosen, self._lake.lows(record), high, {}),
+        )
+
+    def _high(self, look: StreamLook, record: WatermarkRecord | None) -> int:
+        """The TSO to bring all tables to; without watermarks a count of messages, which only grows."""
+        known = record.tso if record else 0
+        if self._lake.by_arrival:
+            return max(known, look.messages)
+        watermark = look.watermark or 0
+        return max(known, min(watermark, self._until or watermark))
+
+    def _statements(self, look: StreamLook, high: int) -> list[DdlEvent]:
+        """New statements and schemas up to `high`: told ones, and what the user or rows tell of other tables."""
+        kept = self._lake.control.ddl_events()
+        told = without_known_bootstraps([*kept, *look.statements])
+        reached = [e for e in told if self._lake.by_arrival or e.commit_ts <= high]
+        seen = {_identity(event) for event in kept}
+        new = [event for event in reached if _identity(event) not in seen]
+        return [*self._tables_before_the_stream(look, [*kept, *new]), *new]
+
+    def _tables_before_the_stream(self, look: StreamLook, events: Sequence[DdlEvent]) -> list[DdlEvent]:
+        """Schemas of tables that no statement makes: from the user's `schema_files`, else from their rows."""
+        born = {fold_name(e.schema, e.table) for e in events if e.after is not None or _creates(e)}
+        known = {
+            name: DdlEvent(0, table.schema, table.name, "", after=table, where="schema_files")
+            for name, table in self._lake.known.tables.items()
+        }
+        renamed = {fold_name(e.schema, e.table) for e in events if e.query and " RENAME" in e.query.upper()}
+        found = {**look.inferred, **known}
+        if self._protocol in ("simple", "avro"):
+            found = {}
+        return [e for name, e in found.items() if name not in born and (name not in renamed or name in known)]
+
+    # -- changelogs -----------------------------------------------------------------------------------------------
+
+    def publish_changelogs(
+        self, pending: PendingMessages, workers: Workers, say: Callable[[str], None] = lambda _: None
+    ) -> ChangelogReport:
+        """Decode all pending messages and append to every changelog; leaves a record with the cursor."""
+        lake = self._lake
+        lake.control.keep_ddl_events(pending.statements)
+        lake.settle_changelogs(pending.history, pending.record)
+        tables = self._ensure_changelogs(pending)
+        tasks = self._tasks(pending, tables)
+        say(f"decoding {pending.look.new_messages} messages in {len(tasks)} tasks")
+        reports = workers.map(decode_messages, tasks)
+        held = self._held(pending, reports)
+        say("publishing changelogs")
+        published = publish_all(lake, pending.run_id, pending.intervals, tables, reports, held, workers)
+        return self._record(pending, tables, reports, held, published)
+
+    def _ensure_changelogs(self, pending: PendingMessages) -> dict[str, Table]:
+        places = self._lake.places(pending.history)
+        made = {}
+        for interval in pending.intervals.values():
+            if interval.high > 0:
+                place = places[interval.lineage.id]
+                columns = changelog_columns(interval.lineage)
+                made[interval.lineage.id] = changelog.ensure(
+                    self._lake.catalog, place.changelog, interval.lineage.id, columns, place.changelog_location
+                )
+        return made
+
+    def _tasks(self, pending: PendingMessages, tables: dict[str, Table]) -> list[MessageTask]:
+        targets = {
+            i.lineage.id: self._target(i, tables[i.lineage.id])
+            for i in pending.intervals.values()
+            if i.lineage.id in tables and (self._lake.by_arrival or i.is_open)
+        }
+        if not targets:
+            return []
+        count = pending.look.messages
+        cuts = [count * n // self._lake.cores for n in range(self._lake.cores + 1)]
+        return [
+            self._task(pending, number, first, last, targets)
+            for number, (first, last) in enumerate(zip(cuts, cuts[1:], strict=False))
+            if last > first
+        ]
+
+    def _task(
+        self, pending: PendingMessages, number: int, first: int, last: int, targets: dict[str, Target]
+    ) -> MessageTask:
+        changefeed = self._changefeed
+        return MessageTask(
+            run_id=pending.run_id,
+            number=number,
+            capture=self._capture,
+            first=first,
+            last=last,
+            protocol=self._protocol,
+            options=options_of(changefeed),
+            zone=changefeed.time_zone,
+            claim_check=changefeed.claim_check.location if changefeed.claim_check else None,
+            by_arrival=self._lake.by_arrival,
+            names_versions=self._protocol in ("simple", "avro"),
+            offsets=pending.cursor.offsets,
+            timelines=pending.history.timelines(),
+            versions=self._versions(pending),
+            epochs={partition: tuple(at) for partition, at in pending.look.epochs.items()},
+            targets=targets,
+            io_properties=self._lake.io_properties,
+            quarantine=changefeed.on_bad_message == "quarantine",
+            zero_dates_allowed=changefeed.zero_dates == "null",
+        )
+
+    def _versions(self, pending: PendingMessages) -> dict[SchemaVersion, int]:
+        """Every schema version that the stream has told, kept or not, with the TSO after which it holds."""
+        versions: dict[SchemaVersion, int] = {}
+        for event in (*self._lake.control.ddl_events(), *pending.look.statements, *pending.statements):
+            if event.version is not None:
+                versions.setdefault((fold_name(event.schema, event.table), event.version), event.commit_ts)
+            if event.before_version is not None and event.before is not None:
+                before = fold_name(event.before.schema, event.before.name)
+                versions.setdefault((before, event.before_version), event.commit_ts)
+        return versions
+
+    def _target(self, interval: Interval, table: Table) -> Target:
+        schemas = {
+            version.from_ts: changelog.write_schema(table, [c.uid for c in version.table.stored_columns])
+            for version in interval.lineage.versions
+        }
+        position = progress_of(table).position
+        low = (position >> 1 if position >= 0 else -1) if self._lake.by_arrival else interval.low
+        return Target(interval.lineage.id, low, interval.high, f"{table.location().rstrip('/')}/data", schemas)
+
+    # -- afterwards -----------------------------------------------------------------------------------------------
+
+    def _held(self, pending: PendingMessages, reports: Sequence[TaskReport]) -> dict[str, Hold]:
+        held: dict[str, Hold] = {}
+        for name in (file for report in reports for file in report.files if file.state is not FileState.READ):
+            for lineage_id, interval in pending.intervals.items():
+                if lineage_id in held_by_file(pending.history, name.name, interval.low):
+                    held.setdefault(lineage_id, Hold(TableState(name.state), name.problem))
+        return held
+
+    def _record(
+        self,
+        pending: PendingMessages,
+        tables: dict[str, Table],
+        reports: Sequence[TaskReport],
+        held: dict[str, Hold],
+        published: dict[str, Published],
+    ) -> ChangelogReport:
+        names = [file for report in reports for file in report.files]
+        bad = [*pending.look.bad, *(line for name in names for line in name.bad)]
+        self._lake.control.quarantine(
+            [QuarantinedRecord(now(), pending.run_id, b.schema, b.table, b.path, b.line, b.reason, b.raw) for b in bad]
+        )
+        unknown = {n.name: n.problem for n in names if n.state is not FileState.READ}
+        records = [self._table_record(pending, i, tables, held, published) for i in pending.intervals.values()]
+        records += _unknown_tables(pending, unknown)
+        record = WatermarkRecord(
+            now(), pending.run_id, pending.high, False, self._advanced(pending, held, unknown).to_json(), tuple(records)
+        )
+        self._lake.control.record(record)
+        return ChangelogReport(
+            run_id=pending.run_id,
+            high=pending.high,
+            rows_by_op={lineage_id: p.rows_by_op for lineage_id, p in published.items()},
+            repeats=sum(n.repeats for n in names) + sum(p.repeats for p in published.values()),
+            quarantined=len(bad),
+            files=pending.look.new_messages,
+            record=record,
+        )
+
+    def _advanced(
+        self, pending: PendingMessages, held: dict[str, Hold], unknown: dict[Any, str]
+    ) -> StreamCursor:
+        """The cursor moves past messages only when nothing that is still to come can need them again."""
+        offsets = dict(pending.cursor.offsets)
+        if not held and not unknown:
+            offsets.update(self._first_unconsumed(pending))
+        return StreamCursor(offsets, dict(pending.look.watermarks))
+
+    def _first_unconsumed(self, pending: PendingMessages) -> dict[Partition, int]:
+        if self._lake.by_arrival:
+            return dict(pending.look.ends)
+        return {p: pending.look.first_above(p, pending.high) for p in pending.look.ends}
+
+    def _table_record(
+        self,
+        pending: PendingMessages,
+        interval: Interval,
+        tables: dict[str, Table],
+        held: dict[str, Hold],
+        published: dict[str, Published],
+    ) -> TableRecord:
+        lineage = interval.lineage
+        hold = held.get(lineage.id)
+        done = replace(interval, high=interval.low, hold=hold) if hold else interval
+        old = self._lake.recorded(pending.record).get(lineage.id)
+        place = self._lake.places(pending.history)[lineage.id]
+        table = published[lineage.id].table if lineage.id in published else tables.get(lineage.id)
+        snapshot = table.current_snapshot() if table is not None else None
+        inferred = ["its columns are inferred from rows"] if lineage.newest.inferred else []
+        return TableRecord(
+            lineage=lineage.id,
+            schema=lineage.name[0],
+            table=lineage.name[1],
+            state=str(done.state),
+            note=done.hold.reason if done.hold else "; ".join([*lineage.marks, *inferred]),
+            key=list(lineage.newest.key),
+            watermark=done.high,
+            mirror=old.mirror if old else None,
+            mirror_snapshot_id=old.mirror_snapshot_id if old else None,
+            changelog=list(place.changelog) if table is not None else None,
+            changelog_snapshot_id=snapshot.snapshot_id if snapshot else None,
+            rows=old.rows if old else None,
+        )
+
+
+def _identity(event: DdlEvent) -> tuple[int, str, str, str, int | None]:
+    return (event.commit_ts, event.schema, event.table, event.query, event.version)
+
+
+def _creates(event: DdlEvent) -> bool:
+    return event.query.lstrip().upper().startswith("CREATE TABLE")
+
+
+def _unknown_tables(pending: PendingMessages, problems: dict[Any, str]) -> list[TableRecord]:
+    """Tables that so far are only names in rows: they wait for a schema."""
+    borne = {fold_name(t.schema, t.table) for lineage in pending.history.lineages for t in lineage.tenures}
+    return [
+        TableRecord(
+            f"{name[0]}.{name[1]}@unknown", name[0], name[1], "waiting", problem, [], 0, None, None, None, None, None
+        )
+        for name, problem in problems.items()
+        if name not in borne
+    ]
