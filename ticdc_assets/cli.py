@@ -37,10 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(str(error), EXIT_FAILED)
     except KeyboardInterrupt:
         return _failed("Interrupted. Nothing half-done is visible; run again to go on.", EXIT_INTERRUPTED)
-    except Exception as error:  # noqa: BLE001  what we do not know may quote a row: only its kind is told
+    except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        return _failed(f"Expected to finish, found {type(error).__name__}. {DEBUG_VARIABLE}=1 shows where.", EXIT_FAILED)
+        return _failed(
+            f"Expected to finish, found {type(error).__name__}. {DEBUG_VARIABLE}=1 shows where.", EXIT_FAILED
+        )
 
 
 def _failed(sentence: str, code: int) -> int:
@@ -48,7 +50,7 @@ def _failed(sentence: str, code: int) -> int:
     return code
 
 
-# -- the command line -----------------------------------------------------------------------------------------------------
+# -- the command line --------------------------------------------------------------------------------------------------
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -84,7 +86,7 @@ def _tso(text: str) -> int:
     return int(text)
 
 
-# -- the commands; each imports what it needs, so that --help and faults in the config come at once -----------------------
+# -- the commands; each imports what it needs, so that --help and faults in the config come at once --------------------
 
 
 def _chosen(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, ...]]:

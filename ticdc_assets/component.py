@@ -1,8 +1,8 @@
 """The same as a Dagster component: a `defs.yaml` that names a changefeeds.yaml.
 
-    type: ticdc_assets.component.TicdcAssetsComponent
-    attributes:
-      config_path: changefeeds.yaml
+type: ticdc_assets.component.TicdcAssetsComponent
+attributes:
+  config_path: changefeeds.yaml
 """
 
 # Dagster reads the annotations of the attributes, so that they are not postponed.

@@ -1,1 +1,1 @@
-"""Dagster's view of changefeeds: a group each of source, schema cache, changelogs, mirrors, checks, sensor, schedule."""
+"""Dagster's view of changefeeds: each a group of source, schema cache, changelogs, mirrors and checks."""

@@ -1,4 +1,4 @@
-"""The decode stage: one step that reads everything new once, appends to every changelog, and keeps aside what is bad."""
+"""The decode stage: one step that reads everything new once and appends to every changelog."""
 
 # Dagster reads the annotation of `context`, so that annotations here are not postponed.
 from collections.abc import Iterator
@@ -56,15 +56,12 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
     )
 
 
-def _publish(
-    context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun
-) -> Iterator[dg.MaterializeResult[None]]:
+def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
     pending = run.pending()
     if pending.is_empty:
         sayer(context)("nothing new at the source")
     else:
-        run.outcome.changelogs = run.source.publish_changelogs(pending, run.workers(), sayer(context))
-        run.published()
+        run.publish_changelogs(sayer(context))
     report = run.outcome.changelogs
     found = reported(pending.history, report.record if report else pending.record)
     told = _Teller(run)

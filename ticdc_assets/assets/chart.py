@@ -20,7 +20,8 @@ def chart_markdown(points: Sequence[Point]) -> str:
         return "no complete record yet"
     newest = points[-1]
     rows = "no mirror" if newest.rows is None else f"{newest.rows:,} rows"
-    alt = f"{rows}, {duration(newest.lag_s)} behind the clock, over {len(points)} records"
+    records = "1 record" if len(points) == 1 else f"{len(points)} records"
+    alt = f"{rows}, {duration(newest.lag_s)} behind the clock, over {records}"
     encoded = base64.b64encode(svg(points).encode()).decode()
     return f"![{alt}](data:image/svg+xml;base64,{encoded})\n\n{alt}"
 
@@ -34,7 +35,7 @@ def svg(points: Sequence[Point]) -> str:
         f'font-size="11"><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
         f'<text x="4" y="14" fill="#2563eb">rows, up to {max(rows):,.0f}</text>'
         f'<text x="{WIDTH - 4}" y="14" fill="#d97706" text-anchor="end">lag, up to {duration(max(lags))}</text>'
-        f'{_line(rows, "#2563eb")}{_line(lags, "#d97706")}</svg>'
+        f"{_line(rows, '#2563eb')}{_line(lags, '#d97706')}</svg>"
     )
 
 
@@ -50,7 +51,7 @@ def _line(values: Sequence[float], colour: str) -> str:
 def duration(seconds: float) -> str:
     """A length of time as people say it: the two largest units."""
     left = int(max(seconds, 0))
-    parts = []
+    parts: list[str] = []
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         count, left = divmod(left, size)
         if count or (unit == "s" and not parts):

@@ -16,7 +16,9 @@ from ticdc_assets.assets.reported import Reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.assets.verdicts import Verdict, source_moves
+from ticdc_assets.pipeline.storage_run import Pending
 from ticdc_assets.schema.history import fold_name
+from ticdc_assets.sources.storage_cursor import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control import TableRecord
 
@@ -40,7 +42,7 @@ def check_assets(feed: Feed) -> list[dg.AssetChecksDefinition]:
     return [changefeed_checks(feed), *(table_checks(feed, table) for table in feed.tables)]
 
 
-# -- the changefeed -------------------------------------------------------------------------------------------------------
+# -- the changefeed ----------------------------------------------------------------------------------------------------
 
 
 def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
@@ -53,9 +55,7 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
         dg.AssetCheckSpec(QUARANTINE_EMPTY, asset=names.quarantine, description="Every record could be decoded."),
     ]
 
-    @dg.multi_asset_check(
-        name=names.checks_op, specs=specs, can_subset=True, required_resource_keys={names.resource}
-    )
+    @dg.multi_asset_check(name=names.checks_op, specs=specs, can_subset=True, required_resource_keys={names.resource})
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         run: ChangefeedRun = getattr(context.resources, names.resource)
         with told_plainly(run):
@@ -68,11 +68,16 @@ def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.As
     names, control = feed.names, run.lake.control
     yield dg.AssetCheckKey(names.watermarks, ALL_GO_ON), lambda: verdicts.all_go_on(_tables(run))
     yield dg.AssetCheckKey(names.watermarks, SOURCE_MOVES), lambda: source_moves(run.clock(), is_sample(run.config))
-    yield dg.AssetCheckKey(names.watermarks, NO_GAPS), lambda: verdicts.no_gaps(run.pending().problems)
+    yield dg.AssetCheckKey(names.watermarks, NO_GAPS), lambda: verdicts.no_gaps(_problems(run))
     yield (
         dg.AssetCheckKey(names.quarantine, QUARANTINE_EMPTY),
         lambda: verdicts.nothing_quarantined(control.quarantined(), _quarantine_name(run)),
     )
+
+
+def _problems(run: ChangefeedRun) -> tuple[Problem, ...]:
+    pending = run.pending()
+    return pending.problems if isinstance(pending, Pending) else ()
 
 
 def _tables(run: ChangefeedRun) -> tuple[TableRecord, ...]:
@@ -80,7 +85,7 @@ def _tables(run: ChangefeedRun) -> tuple[TableRecord, ...]:
     return record.tables if record else ()
 
 
-# -- one table ------------------------------------------------------------------------------------------------------------
+# -- one table ---------------------------------------------------------------------------------------------------------
 
 
 def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
@@ -134,7 +139,7 @@ def _judges(
 
 def _count(run: ChangefeedRun, found: Reported) -> Verdict:
     record = found.record
-    changelog = load_or_none(run.lake.catalog, tuple(record.changelog))
+    changelog = load_or_none(run.lake.catalog, tuple(record.changelog)) if record.changelog else None
     if changelog is None or record.mirror is None:
         return verdicts.rows_equal(None, FoldCount(None))
     count = count_fold(found.lineage, changelog, record.watermark, run.lake.by_arrival)
@@ -163,7 +168,7 @@ def _last_verdict(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Verdic
     return None
 
 
-# -- both -----------------------------------------------------------------------------------------------------------------
+# -- both --------------------------------------------------------------------------------------------------------------
 
 
 def _quarantine_name(run: ChangefeedRun) -> str:

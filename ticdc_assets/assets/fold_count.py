@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import duckdb
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
 
 from ticdc_assets.changes import layout
 from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
@@ -42,9 +41,9 @@ def count_fold(lineage: Lineage, changelog: Table, watermark: int, by_arrival: b
     refusal = _refusal(lineage, begin, watermark)
     if refusal:
         return FoldCount(None, refusal)
-    where: BooleanExpression = GreaterThanOrEqual(layout.TABLE_VERSION, begin.from_ts)
+    where = f"{layout.TABLE_VERSION} >= {begin.from_ts}"
     if not by_arrival:
-        where = And(where, LessThanOrEqual(layout.COMMIT_TS, watermark))
+        where += f" and {layout.COMMIT_TS} <= {watermark}"
     names = _key_names(lineage, changelog)
     scan = changelog.scan(row_filter=where, selected_fields=(layout.OP, layout.COMMIT_TS, layout.SEQ, *names))
     most = sum(task.file.record_count for task in scan.plan_files())
@@ -97,7 +96,7 @@ def _counted(rows: object, key_columns: int) -> int:
         assert len(places) == key_columns
         newest = f"max_by({op}, struct_pack(ts := coalesce({ts}, -1), seq := {seq}))"
         found = connection.execute(
-            f"SELECT count(*) FILTER (op <> 'D') FROM (SELECT {newest} AS op FROM changes AS t({listed}) "  # noqa: S608
+            f"SELECT count(*) FILTER (op <> 'D') FROM (SELECT {newest} AS op FROM changes AS t({listed}) "
             f"GROUP BY {', '.join(places.values())})"
         ).fetchone()
     finally:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -43,7 +43,7 @@ class KnownTable:
     has_key: bool = True
 
 
-# -- which lineage an asset means -----------------------------------------------------------------------------------------
+# -- which lineage an asset means --------------------------------------------------------------------------------------
 
 
 def asset_names(history: History) -> dict[str, SourceName]:
@@ -86,7 +86,7 @@ def has_mirror(lineage: Lineage) -> bool:
     return any(version.table.key for version in lineage.versions)
 
 
-# -- the file -------------------------------------------------------------------------------------------------------------
+# -- the file ----------------------------------------------------------------------------------------------------------
 
 
 def state_folder(config: Config) -> Path:
@@ -121,7 +121,7 @@ def remember(config: Config, changefeed: str, tables: Iterable[KnownTable]) -> s
 
 
 def known_tables(config: Config, changefeed: Changefeed) -> tuple[KnownTable, ...]:
-    """The tables that get assets. Reads one small file, else the schema files of a local folder; else there are none."""
+    """The tables that get assets: from one small file, else from the schema files of a local folder, else none."""
     path = state_folder(config) / f"{changefeed.name}.tables.json"
     remembered = _read(path)
     if remembered is not None:
@@ -141,7 +141,7 @@ def _read(path: Path) -> tuple[KnownTable, ...] | None:
         return None  # the next run writes it anew
 
 
-# -- a local folder -------------------------------------------------------------------------------------------------------
+# -- a local folder ----------------------------------------------------------------------------------------------------
 
 
 def _told_by_folder(changefeed: Changefeed) -> tuple[KnownTable, ...]:
@@ -183,5 +183,3 @@ def layout_of(changefeed: Changefeed) -> Layout:
         table_id_as_path=sink.use_table_id_as_path,
         across_nodes=sink.table_across_nodes,
     )
-
-

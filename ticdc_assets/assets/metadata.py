@@ -28,10 +28,14 @@ OPS: Final = {"I": "rows_inserted", "U": "rows_updated", "D": "rows_deleted"}
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What a table's watermark is held against: the source's checkpoint and the present."""
+    """What a table's watermark is held against: the source's checkpoint and the present.
+
+    Where watermarks only count messages (`tells_time` is False), there is no lag to tell.
+    """
 
     checkpoint: int
     now: datetime
+    tells_time: bool = True
 
     def lag_s(self, watermark: int) -> float:
         return max((self.now - to_datetime(watermark)).total_seconds(), 0.0)
@@ -44,6 +48,8 @@ def watermark_metadata(watermark: int, clock: Clock) -> Metadata:
     """A TSO as text (browsers round large numbers) and as time, and how far behind it is. Nothing for no watermark."""
     if not watermark:
         return {}
+    if not clock.tells_time:
+        return {"messages_read": watermark}
     return {
         "watermark": str(watermark),
         "watermark_time": dg.MetadataValue.timestamp(to_datetime(watermark).astimezone(UTC)),
@@ -73,7 +79,7 @@ def changelog_metadata(
         "run_repeats_removed": report.repeats if report else 0,
         "run_zero_dates": report.zero_dates if report else 0,
         "run_quarantined": report.quarantined if report else 0,
-        **_place(catalog, record.changelog, location),
+        **(_place(catalog, record.changelog, location) if record.changelog else {}),
         "dagster/column_schema": changelog_schema(lineage),
     }
 
@@ -98,7 +104,7 @@ def mirror_metadata(
         **(_place(catalog, record.mirror, location) if record.mirror else {}),
         "dagster/column_schema": mirror_schema(lineage),
         "dagster/column_lineage": mirror_lineage(lineage, changelog_key),
-        "recent": dg.MetadataValue.md(chart_markdown(points)),
+        **({"recent": dg.MetadataValue.md(chart_markdown(points))} if clock.tells_time else {}),
     }
 
 
@@ -106,7 +112,7 @@ def _place(catalog: str, identifier: Iterable[str], location: str) -> Metadata:
     return {"dagster/table_name": ".".join((catalog, *identifier)), "dagster/uri": location}
 
 
-# -- columns --------------------------------------------------------------------------------------------------------------
+# -- columns -----------------------------------------------------------------------------------------------------------
 
 
 def mirror_schema(lineage: Lineage) -> dg.TableSchema:

@@ -25,14 +25,14 @@ from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.config import Changefeed, Config, StorageSource, load
 from ticdc_assets.errors import ConfigError, SourceError, StaleRunError, TicdcAssetsError
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.message_run import MessageRun, PendingMessages
+from ticdc_assets.pipeline.runs import run_of
 from ticdc_assets.pipeline.storage_run import ChangelogReport, Pending, StorageRun
 from ticdc_assets.schema.history import SourceName, fold_name
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.sources.storage import read_checkpoint
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from ticdc_assets.spark import Answer, Payload, Workers
     from ticdc_assets.tables.control import QuarantinedRecord
     from ticdc_assets.tables.iceberg_jvm import JvmCatalog
@@ -57,7 +57,7 @@ class LazySparkWorkers:
 class Outcome:
     """What the steps of one run have seen and done so far."""
 
-    pending: Pending | None = None
+    pending: Pending | PendingMessages | None = None
     checkpoint: int | None = None
     changelogs: ChangelogReport | None = None
     tables: dict[SourceName, Reported] | None = None
@@ -78,20 +78,37 @@ class ChangefeedRun:
         return Lake(self.config, self.changefeed)
 
     @cached_property
-    def source(self) -> StorageRun:
-        return source_of(self.lake, self.until)
+    def source(self) -> StorageRun | MessageRun:
+        return run_of(self.lake, self.until)
 
-    def pending(self) -> Pending:
+    def pending(self) -> Pending | PendingMessages:
         """The look at the source that this run's steps share."""
         if self.outcome.pending is None:
             self.outcome.pending = self.source.look()
         return self.outcome.pending
 
+    def publish_changelogs(self, say: Say) -> ChangelogReport:
+        """Bring the changelogs up to what the look found."""
+        # Each kind of source takes the look that it gave.
+        self.outcome.changelogs = self.source.publish_changelogs(self.pending(), self.workers(), say)  # type: ignore[arg-type]
+        self.published()
+        return self.outcome.changelogs
+
     def clock(self) -> Clock:
         """The TSO up to which the source is complete (0 where it does not say), and the present."""
         if self.outcome.checkpoint is None:
-            self.outcome.checkpoint = read_checkpoint(open_root(self.lake.storage_uri)) or 0
-        return Clock(self.outcome.checkpoint, datetime.now(UTC))
+            self.outcome.checkpoint = self._checkpoint()
+        return Clock(self.outcome.checkpoint, datetime.now(UTC), self.tells_time)
+
+    def _checkpoint(self) -> int:
+        if isinstance(self.changefeed.source, StorageSource):
+            return read_checkpoint(open_root(self.lake.storage_uri)) or 0
+        return self.pending().high
+
+    @property
+    def tells_time(self) -> bool:
+        """Whether watermarks are TSOs. Messages without commit_ts are only counted."""
+        return isinstance(self.changefeed.source, StorageSource) or not self.lake.by_arrival
 
     def tables(self) -> dict[SourceName, Reported]:
         """What the newest record says of every table, by the name of its assets."""
@@ -126,20 +143,8 @@ class ChangefeedRun:
         return JvmCatalog(spark.session(self.config), self.config.catalog.name)
 
 
-def source_of(lake: Lake, until: int | None = None) -> StorageRun:
-    """The run that reads this changefeed's kind of source."""
-    if isinstance(lake.changefeed.source, StorageSource):
-        return StorageRun(lake, until)
-    raise ConfigError(
-        f"changefeed {lake.changefeed.name}, source",
-        "a storage sink's tree",
-        "messages",
-        "Give source.storage; reading messages is not part of this version.",
-    )
-
-
 def lake_resource(config: Config, changefeed: Changefeed) -> dg.ResourceDefinition:
-    """A fresh `ChangefeedRun` for every Dagster run; its config is the TSO to stop at (text: browsers round numbers)."""
+    """A fresh `ChangefeedRun` for every Dagster run, told the TSO to stop at as text: browsers round numbers."""
 
     def start(context: dg.InitResourceContext) -> ChangefeedRun:
         until = context.resource_config["until"]
@@ -155,7 +160,7 @@ def _tso(text: str) -> int:
     raise ConfigError("until", "a TSO, digits only", "something else", "Take one from the UI or `ticdc-assets tables`.")
 
 
-class LakeSpark(LazyPySparkResource):
+class LakeSpark(LazyPySparkResource):  # type: ignore[misc]  # dagster_pyspark has no types
     """The Spark session of the lake for a user's own assets: started on first use, the catalog configured.
 
     `config_path` is the changefeeds.yaml, "" for what TICDC_ASSETS_CONFIG names.
@@ -165,14 +170,11 @@ class LakeSpark(LazyPySparkResource):
     config_path: str = ""
 
     def _init_session(self) -> None:
-        if self._spark_session is None:
-            self._spark_session = self._session()
-
-    def _session(self) -> SparkSession:
-        return spark.session(load(Path(self.config_path) if self.config_path else None, os.environ))
+        path = Path(self.config_path) if self.config_path else None
+        self._spark_session = spark.session(load(path, os.environ))  # one a process, given back when asked again
 
 
-# -- faults ---------------------------------------------------------------------------------------------------------------
+# -- faults ------------------------------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The source as an external asset, and the schema cache: the first step of a run, which looks and keeps statements."""
+"""The source as an external asset, and the schema cache: the first step of a run, which looks."""
 
 # Dagster reads the annotation of `context`, so that annotations here are not postponed.
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, RETRY, Feed
-from ticdc_assets.pipeline.storage_run import Pending
+from ticdc_assets.schema.history import History
+
 
 def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
     """The changefeed itself; its data version is the TSO up to which it is complete."""
@@ -24,7 +25,7 @@ def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
 
 
 def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
-    """Looks at the source once for the whole run, and keeps every new statement."""
+    """Looks at the source once for the whole run; what is new is kept together with the changelogs."""
     spec = dg.AssetSpec(
         feed.names.schema_cache,
         deps=[feed.names.source],
@@ -44,41 +45,25 @@ def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
     def schema_cache(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         run: ChangefeedRun = getattr(context.resources, feed.names.resource)
         with told_plainly(run):
-            yield _keep(context, feed, run)
+            yield _look(context, feed, run)
 
     return schema_cache
 
 
-def _keep(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> dg.MaterializeResult[None]:
+def _look(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> dg.MaterializeResult[None]:
     pending = run.pending()
-    kept = keep_statements(run, pending)
     context.log_event(_observed(feed, run))
-    remember_tables(context, run, pending)
+    remember_tables(context, run, pending.history)
     return dg.MaterializeResult(
         asset_key=feed.names.schema_cache,
-        metadata={**_counts(pending), "new_statements": kept, **watermark_metadata(pending.high, run.clock())},
-        data_version=dg.DataVersion(str(_newest_statement(pending))),
+        metadata={**_counts(pending.history), **watermark_metadata(pending.high, run.clock())},
+        data_version=dg.DataVersion(str(_newest_statement(pending.history))),
     )
 
 
-def keep_statements(run: ChangefeedRun, pending: Pending) -> int:
-    """Keep the statements and schemas that are not kept yet. A held table's come with every look."""
-    told = [file.to_ddl_event() for file in pending.scan.schema_files]
-    if not told:
-        return 0
-    kept = {_identity(event) for event in run.lake.control.ddl_events()}
-    new = [event for event in told if _identity(event) not in kept]
-    run.lake.control.keep_ddl_events(new)
-    return len(new)
-
-
-def _identity(event: Any) -> tuple[Any, ...]:
-    return event.commit_ts, event.schema, event.table, event.query, event.old_name
-
-
-def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, pending: Pending) -> None:
+def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, history: History) -> None:
     """Write the hint that decides which tables have assets when the code location loads next."""
-    problem = remember(run.config, run.changefeed.name, tables_of(pending.history, run.lake.follows))
+    problem = remember(run.config, run.changefeed.name, tables_of(history, run.lake.follows))
     if problem:
         context.log.warning(problem)
 
@@ -93,8 +78,8 @@ def observation(feed: Feed, checkpoint: int, metadata: dict[str, Any]) -> dg.Ass
     return dg.AssetObservation(feed.names.source, metadata=metadata, tags={DATA_VERSION_TAG: str(checkpoint)})
 
 
-def _counts(pending: Pending) -> dict[str, int]:
-    lineages = pending.history.lineages
+def _counts(history: History) -> dict[str, int]:
+    lineages = history.lineages
     return {
         "tables": sum(lineage.dropped_ts is None for lineage in lineages),
         "tables_dropped": sum(lineage.dropped_ts is not None for lineage in lineages),
@@ -103,5 +88,5 @@ def _counts(pending: Pending) -> dict[str, int]:
     }
 
 
-def _newest_statement(pending: Pending) -> int:
-    return max((version.from_ts for lineage in pending.history.lineages for version in lineage.versions), default=0)
+def _newest_statement(history: History) -> int:
+    return max((version.from_ts for lineage in history.lineages for version in lineage.versions), default=0)

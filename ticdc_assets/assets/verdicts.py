@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LAG_WARN_S: Final = 5 * 60
 LAG_FAIL_S: Final = 30 * 60
 _SHOWN_MAX: Final = 20
+_NO_TIME: Final = "The stream carries no commit_ts, so that no lag can be told."
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Verdict:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-# -- one table ------------------------------------------------------------------------------------------------------------
+# -- one table ---------------------------------------------------------------------------------------------------------
 
 
 def unknown_table() -> Verdict:
@@ -84,13 +85,15 @@ def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
 def keeps_up(record: TableRecord, clock: Clock) -> Verdict:
     """How far the table is behind what the source has already delivered."""
     behind = clock.behind_source_s(record.watermark)
+    if not clock.tells_time:
+        return Verdict(True, _NO_TIME)
     if record.state == TableState.DROPPED:
         return Verdict(True, "Dropped at the source; nothing more comes.")
     todo = "Look for failed or queued runs of this changefeed, and run it more often or on more cores."
     return _lag(behind, f"{duration(behind)} behind the source's checkpoint", todo)
 
 
-# -- the whole changefeed -------------------------------------------------------------------------------------------------
+# -- the whole changefeed ----------------------------------------------------------------------------------------------
 
 
 def source_moves(clock: Clock, is_sample: bool) -> Verdict:
@@ -98,6 +101,8 @@ def source_moves(clock: Clock, is_sample: bool) -> Verdict:
     if not clock.checkpoint:
         todo = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
         return Verdict(False, f"The source has no checkpoint yet. {todo}", warns=True)
+    if not clock.tells_time:
+        return Verdict(True, _NO_TIME)
     lag = clock.lag_s(clock.checkpoint)
     if is_sample:
         return Verdict(True, f"The sample's stream ended {duration(lag)} ago; that is not held against it.")

@@ -73,7 +73,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-# -- do they agree --------------------------------------------------------------------------------------------------------
+# -- do they agree -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _content(lake: Lake, mirror: Sequence[str] | None) -> list[str] | None:
     return None if table is None else sorted(repr(sorted(row.items())) for row in table.scan().to_arrow().to_pylist())
 
 
-# -- in words -------------------------------------------------------------------------------------------------------------
+# -- in words ----------------------------------------------------------------------------------------------------------
 
 
 def _changes(results: Sequence[Ran]) -> dict[str, int]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ticdc_assets.assets.known_tables import remember, state_folder, tables_of
-from ticdc_assets.assets.resources import source_of
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.errors import MachineError
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.runs import run_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -20,7 +20,7 @@ def discover(config: Config, chosen: Sequence[Changefeed]) -> int:
     terminal = Terminal()
     for changefeed in chosen:
         lake = Lake(config, changefeed)
-        found = tables_of(source_of(lake).look().history, lake.follows)
+        found = tables_of(run_of(lake).look().history, lake.follows)
         problem = remember(config, changefeed.name, found)
         if problem:
             todo = "Make the folder writable, or put the config where it is."

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NOTE: Final = "note"
 """Why a table is held: for people; not part of the JSON."""
 
-# -- tables ---------------------------------------------------------------------------------------------------------------
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
@@ -55,7 +55,7 @@ def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str,
         "table": table.table,
         "table_id": table_id,
         "mirror": table.mirror,
-        "changelog": table.changelog if table.changelog_snapshot_id is not None else None,
+        "changelog": table.changelog,
         "key": table.key,
         "watermark": table.watermark,
         "rows": table.rows,
@@ -101,7 +101,7 @@ def _cell(text: str) -> str:
     return text.replace("[", "\\[")  # rich would read it as markup
 
 
-# -- snapshot -------------------------------------------------------------------------------------------------------------
+# -- snapshot ----------------------------------------------------------------------------------------------------------
 
 
 def snapshot(config: Config, changefeed: Changefeed, at: int, as_json: bool) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ticdc_assets.config import Changefeed, Config
+
+_TIDB_BEGAN: Final = 2015
 
 
 def run(config: Config, chosen: Sequence[Changefeed], until: int | None, environ: Mapping[str, str]) -> int:
@@ -55,9 +57,15 @@ def summary(ran: Ran) -> str:
     """One line on a changefeed."""
     if ran.record is None:
         return f"{ran.changefeed}: nothing is pending; the source has no checkpoint yet."
-    reached = f"up to {ran.record.tso} ({to_datetime(ran.record.tso):%Y-%m-%d %H:%M:%S} UTC)"
+    reached = f"up to {moment(ran.record.tso)}"
     if not ran.was_needed:
         return f"{ran.changefeed}: nothing is pending; complete {reached}."
     changes = sum(sum(counts.values()) for counts in ran.changes.values())
     state = "complete" if ran.record.complete else "not complete"
     return f"{ran.changefeed}: {changes:,} changes of {len(ran.record.tables)} tables, {state} {reached}."
+
+
+def moment(tso: int) -> str:
+    """A TSO for people; a stream without commit_ts counts messages instead."""
+    when = to_datetime(tso)
+    return f"{tso} ({when:%Y-%m-%d %H:%M:%S} UTC)" if when.year > _TIDB_BEGAN else f"message {tso}"

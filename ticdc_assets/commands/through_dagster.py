@@ -14,14 +14,16 @@ from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata import OPS
-from ticdc_assets.assets.resources import PROGRESS, source_of
+from ticdc_assets.assets.resources import PROGRESS
 from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_run import blocked_tables, pending_work
+from ticdc_assets.pipeline.runs import run_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.pipeline.message_run import PendingMessages
     from ticdc_assets.pipeline.storage_run import Pending
     from ticdc_assets.tables.control import WatermarkRecord
 
@@ -61,7 +63,7 @@ def run_changefeed(
 ) -> Ran:
     """Everything pending of one changefeed, once. Nothing pending starts no Dagster run and no JVM."""
     lake = Lake(config, changefeed)
-    pending = source_of(lake, until).look()
+    pending = run_of(lake, until).look()
     warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
     warnings = (warning,) if warning else ()
     if not is_needed(lake, pending):
@@ -79,7 +81,7 @@ def run_changefeed(
     )
 
 
-def is_needed(lake: Lake, pending: Pending) -> bool:
+def is_needed(lake: Lake, pending: Pending | PendingMessages) -> bool:
     """Whether a run would change anything."""
     if not pending.is_empty:
         return True
@@ -101,7 +103,7 @@ def _execute(
         PROGRESS.reset(listening)
 
 
-# -- in sentences ---------------------------------------------------------------------------------------------------------
+# -- in sentences ------------------------------------------------------------------------------------------------------
 
 
 def _failures(result: dg.ExecuteInProcessResult) -> Iterator[str]:
@@ -118,7 +120,8 @@ def _failure(event: dg.DagsterEvent) -> Iterator[str]:
     if data.user_failure_data is not None and data.user_failure_data.description:
         yield data.user_failure_data.description
     elif data.error is None or data.error.cls_name != _BLOCKED:
-        kind = data.error.cls_name if data.error is not None else "an unknown error"
+        cause = data.error and (data.error.cause or data.error)
+        kind = cause.cls_name if cause else "an unknown error"
         yield f"step {event.step_key}: expected to finish, found {kind}. Look at the run in Dagster, or at the log."
 
 
@@ -143,8 +146,6 @@ def _changes(result: dg.ExecuteInProcessResult, changefeed: str) -> dict[str, Co
         if event.is_step_materialization and event.asset_key and event.asset_key.path[1:2] == ["changelog"]:
             told = event.step_materialization_data.materialization.metadata
             if "source_table" in told:
-                counts = {op: int(told[name].value or 0) for op, name in OPS.items() if name in told}
+                counts = {op: int(str(told[name].value)) for op, name in OPS.items() if name in told}
                 found[str(told["source_table"].value)] = counts
     return found
-
-

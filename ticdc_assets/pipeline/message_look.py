@@ -6,7 +6,7 @@ ones; one that goes back after a TiCDC restart counts as the larger that was the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,14 +32,22 @@ class StreamLook:
     bad: list[BadLine] = field(default_factory=list)
     messages: int = 0
     new_messages: int = 0
+    carried: dict[str, set[SourceName]] = field(default_factory=dict)
     above: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
 
-    @property
-    def watermark(self) -> int | None:
-        """The smallest of the partitions' watermarks; None until every partition has one."""
-        if not self.ends or any(partition not in self.watermarks for partition in self.ends):
+    def watermark(self, live: Callable[[SourceName], bool]) -> int | None:
+        """The smallest of the partitions' watermarks; None until every partition has one.
+
+        A topic whose tables are all gone (renamed away, dropped) gets no watermarks any more and holds nothing back.
+        """
+        counted = [p for p in self.ends if self._is_active(p[0], live)]
+        if not counted or any(partition not in self.watermarks for partition in counted):
             return None
-        return min(self.watermarks[partition] for partition in self.ends)
+        return min(self.watermarks[partition] for partition in counted)
+
+    def _is_active(self, topic: str, live: Callable[[SourceName], bool]) -> bool:
+        names = self.carried.get(topic)
+        return not names or any(live(name) for name in names)
 
     def note(self, partition: Partition, offset: int, commit_ts: int | None) -> None:
         """Remember the largest commit_ts so far by offset: a staircase that only has a step where it grows."""
@@ -84,10 +92,12 @@ def _message(
         if isinstance(event, WatermarkEvent):
             _watermark(look, (message.topic, message.partition), event.ts, ordinal)
         elif isinstance(event, DdlEvent):
-            look.statements.append(event)
+            # Simple lists columns by their ids; the others that tell columns do so in table order.
+            look.statements.append(replace(event, after_is_ordered=protocol != "simple"))
             look.note((message.topic, message.partition), message.offset, event.commit_ts)
         else:
             look.note((message.topic, message.partition), message.offset, event.commit_ts)
+            look.carried.setdefault(message.topic, set()).add(fold_name(event.schema, event.table))
             _first_row(look, known, event, message)
 
 

@@ -9,10 +9,11 @@ without a copy and survive restarts.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.config import CaptureSource
@@ -25,7 +26,7 @@ from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history import History, fold_name
+from ticdc_assets.schema.history import History, SourceName, fold, fold_name
 from ticdc_assets.sources.capture import messages
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.spark import Workers
+
+_RENAME: Final = re.compile(r"\bRENAME\b(?!\s+(?:COLUMN|INDEX|KEY)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,11 @@ class MessageRun:
         found = look_through(
             messages(self._capture), self._protocol, options, cursor.offsets, cursor.watermarks
         )
-        high = self._high(found, record)
-        statements = self._statements(found, high)
+        events = self._events(found)
+        high = self._high(found, record, events)
+        kept = {_identity(event) for event in self._lake.control.ddl_events()}
+        reached = [e for e in events if self._lake.by_arrival or e.commit_ts <= high]
+        statements = [event for event in reached if _identity(event) not in kept]
         history = self._lake.history(statements)
         chosen = [lineage for lineage in history.lineages if self._lake.follows(*lineage.name)]
         return PendingMessages(
@@ -115,35 +121,38 @@ class MessageRun:
             intervals=intervals(chosen, self._lake.lows(record), high, {}),
         )
 
-    def _high(self, look: StreamLook, record: WatermarkRecord | None) -> int:
+    def _high(self, look: StreamLook, record: WatermarkRecord | None, events: Sequence[DdlEvent]) -> int:
         """The TSO to bring all tables to; without watermarks a count of messages, which only grows."""
         known = record.tso if record else 0
         if self._lake.by_arrival:
             return max(known, look.messages)
-        watermark = look.watermark or 0
+        lineages = fold(events, self._lake.known).lineages
+        live = {fold_name(*lineage.name) for lineage in lineages if lineage.dropped_ts is None}
+        watermark = look.watermark(live.__contains__) or 0
         return max(known, min(watermark, self._until or watermark))
 
-    def _statements(self, look: StreamLook, high: int) -> list[DdlEvent]:
-        """New statements and schemas up to `high`: told ones, and what the user or rows tell of other tables."""
-        kept = self._lake.control.ddl_events()
-        told = without_known_bootstraps([*kept, *look.statements])
-        reached = [e for e in told if self._lake.by_arrival or e.commit_ts <= high]
-        seen = {_identity(event) for event in kept}
-        new = [event for event in reached if _identity(event) not in seen]
-        return [*self._tables_before_the_stream(look, [*kept, *new]), *new]
+    def _events(self, look: StreamLook) -> list[DdlEvent]:
+        """Every statement and schema told so far, and what the user or rows tell of tables that no statement makes.
 
-    def _tables_before_the_stream(self, look: StreamLook, events: Sequence[DdlEvent]) -> list[DdlEvent]:
-        """Schemas of tables that no statement makes: from the user's `schema_files`, else from their rows."""
-        born = {fold_name(e.schema, e.table) for e in events if e.after is not None or _creates(e)}
+        A table that was renamed is known by its old name first: its rows under the new name then need no guess.
+        """
+        told = without_known_bootstraps([*self._lake.control.ddl_events(), *look.statements])
+        guesses = self._guesses(look)
+        renamed = {fold_name(e.schema, e.table) for e in told if _RENAME.search(e.query)}
+        for wave in ([g for n, g in guesses.items() if n not in renamed], list(guesses.values())):
+            known = fold(told, self._lake.known).timelines()
+            told = [*[g for g in wave if fold_name(g.schema, g.table) not in known], *told]
+        return told
+
+    def _guesses(self, look: StreamLook) -> dict[SourceName, DdlEvent]:
+        """By name: the user's schema of a table, else what its first row tells."""
+        if self._protocol in ("simple", "avro"):
+            return {}  # these tell every schema; a row without one waits for it
         known = {
             name: DdlEvent(0, table.schema, table.name, "", after=table, where="schema_files")
             for name, table in self._lake.known.tables.items()
         }
-        renamed = {fold_name(e.schema, e.table) for e in events if e.query and " RENAME" in e.query.upper()}
-        found = {**look.inferred, **known}
-        if self._protocol in ("simple", "avro"):
-            found = {}
-        return [e for name, e in found.items() if name not in born and (name not in renamed or name in known)]
+        return {**look.inferred, **known}
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -325,10 +334,6 @@ class MessageRun:
 
 def _identity(event: DdlEvent) -> tuple[int, str, str, str, int | None]:
     return (event.commit_ts, event.schema, event.table, event.query, event.version)
-
-
-def _creates(event: DdlEvent) -> bool:
-    return event.query.lstrip().upper().startswith("CREATE TABLE")
 
 
 def _unknown_tables(pending: PendingMessages, problems: dict[Any, str]) -> list[TableRecord]:

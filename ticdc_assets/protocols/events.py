@@ -60,6 +60,7 @@ class DdlEvent:
     `schema` and `table` are as the protocol names them: after a RENAME the new names; "" for a database's statements.
     `after` is the schema the stream itself tells, `before` the one it had; None where only text is sent.
     `version` keys `after` for protocols whose rows name a schema version; `before_version` likewise.
+    `after_is_ordered` false where `after` lists its columns in another order than the table's.
     `where` is the position it was read at.
     """
 
@@ -74,6 +75,7 @@ class DdlEvent:
     before_version: int | None = None
     table_id: int | None = None
     start_ts: int | None = None
+    after_is_ordered: bool = True
     where: str = ""
 
 

@@ -18,8 +18,8 @@ from itertools import groupby
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
-from ticdc_assets.schema.evolution import Change, Effect, Shape, alter_all, create, shape_of
-from ticdc_assets.schema.model import Column, Index, TableSchema
+from ticdc_assets.schema.evolution import Change, Effect, FillColumn, Shape, adopt, alter_all, create, shape_of
+from ticdc_assets.schema.model import Column, Default, Index, TableSchema
 
 SourceName = tuple[str, str]
 
@@ -227,8 +227,22 @@ class _Fold:
         growing = self._live.get(fold_name(event.schema, event.table))
         if growing is None:
             self._first_seen(event)
-        elif growing.stop is None and not _same_columns(growing.shape.table, event.after):
+        elif event.after.inferred:
+            self._adopt(growing, event)
+        elif growing.stop is None and not _same_columns(growing.shape.table, event.after, event.after_is_ordered):
             self._stop(growing, event, "the stream shows other columns than its statements lead to")
+
+    def _adopt(self, growing: _Growing, event: DdlEvent) -> None:
+        """A newer shape without a statement (the Avro protocol): columns that came hold their default in older rows."""
+        assert event.after is not None
+        shape = adopt(growing.shape, event.after)
+        had = {column.uid for column in growing.shape.table.columns}
+        fills = tuple(
+            FillColumn(c.uid, c.name, c.type, c.default or Default())
+            for c in shape.table.columns
+            if c.uid not in had and growing.shape.table.column(c.name) is None
+        )
+        self._changed(growing, Change(shape, fills), event.commit_ts)
 
     def _first_seen(self, event: DdlEvent) -> None:
         name = (event.schema, event.table)
@@ -242,7 +256,7 @@ class _Fold:
         known = self._known.tables.get(fold_name(*name))
         marks = []
         table = told
-        if known is not None and _same_columns(known, told):
+        if known is not None and _same_columns(known, told, ordered=False):
             table = replace(known, schema=name[0], name=name[1])
         else:
             marks.append("older than the stream")
@@ -410,7 +424,7 @@ class _Fold:
 
     def _check(self, growing: _Growing, event: DdlEvent) -> None:
         """Hold the fold against the columns that the stream itself tells."""
-        if event.after is not None and not _same_columns(growing.shape.table, event.after):
+        if event.after is not None and not _same_columns(growing.shape.table, event.after, event.after_is_ordered):
             told = ", ".join(c.name for c in event.after.columns)
             folded = ", ".join(c.name for c in growing.shape.table.columns)
             self._stop(growing, event, f"the stream tells the columns ({told}), its statements lead to ({folded})")
@@ -445,13 +459,12 @@ def _rename_pairs(
                     yield event.old_name or (statement.schema, statement.name), (event.schema, event.table)
 
 
-def _same_columns(folded: TableSchema, told: TableSchema) -> bool:
-    """Same names in the same order, whatever order a protocol sorts by, and no type of another kind."""
-    if {c.name.lower() for c in folded.columns} != {c.name.lower() for c in told.columns}:
+def _same_columns(folded: TableSchema, told: TableSchema, ordered: bool) -> bool:
+    """Same names, in the same order where the told one is the table's, and no type of another kind."""
+    mine, theirs = ([c.name.lower() for c in table.columns] for table in (folded, told))
+    if mine != theirs if ordered else sorted(mine) != sorted(theirs):
         return False
-    in_order = [c.name.lower() for c in folded.columns] == [c.name.lower() for c in told.columns]
-    by_id = all(c.column_id is not None for c in told.columns) or told.inferred
-    return (in_order or by_id) and all(_same_kind(c, told.column(c.name)) for c in folded.columns)
+    return all(_same_kind(c, told.column(c.name)) for c in folded.columns)
 
 
 def _same_kind(folded: Column, told: Column | None) -> bool:

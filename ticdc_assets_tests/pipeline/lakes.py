@@ -17,7 +17,8 @@ from ticdc_assets.changes import layout
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
-from ticdc_assets.pipeline.storage_run import ChangelogReport, StorageRun
+from ticdc_assets.pipeline.runs import run_of
+from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.schema.history import History, Lineage
 from ticdc_assets.spark import LocalWorkers, SparkWorkers, Workers
 from ticdc_assets.tables.control import TableRecord
@@ -38,7 +39,7 @@ def config_of(workload: Workload, folder: Path, storage: Path, **settings: Any) 
     changefeed = {
         "sink_uri": variant["sink_uri"],
         "config": variant["config"],
-        "source": {"storage": str(storage)},
+        "source": {"capture" if storage.suffix == ".jsonl" else "storage": str(storage)},
         "time_zone": workload.time_zone,
         **settings,
     }
@@ -65,14 +66,16 @@ class FeedLake:
         self.workload = workload
         if any(event["kind"] == "exists" for event in workload.events) and "schema_files" not in settings:
             settings["schema_files"] = schema_dumps(workload, folder / "schemas")
-        self.config = config_of(workload, folder, storage or workload.root / "data", **settings)
+        capture = workload.root / "messages.jsonl"
+        source = storage or (capture if capture.exists() else workload.root / "data")
+        self.config = config_of(workload, folder, source, **settings)
         self.lake = Lake(self.config, self.config.changefeeds[0])
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     def publish(self, workers: Workers | None = None, until: int | None = None) -> ChangelogReport | None:
         """One run up to the changelogs; None where nothing was pending."""
-        run = StorageRun(Lake(self.config, self.config.changefeeds[0]), until)
+        run = run_of(Lake(self.config, self.config.changefeeds[0]), until)
         pending = run.look()
         return None if pending.is_empty else run.publish_changelogs(pending, workers or LocalWorkers())
 

@@ -1,0 +1,25 @@
+"""The run that fits a changefeed's source."""
+
+from __future__ import annotations
+
+from ticdc_assets.config import CaptureSource, StorageSource
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.message_run import MessageRun
+from ticdc_assets.pipeline.storage_run import StorageRun
+
+
+def run_of(lake: Lake, until: int | None = None) -> StorageRun | MessageRun:
+    """A run of the changefeed, up to the TSO `until` where given."""
+    match lake.changefeed.source:
+        case StorageSource():
+            return StorageRun(lake, until)
+        case CaptureSource():
+            return MessageRun(lake, until)
+        case _:
+            raise ConfigError(
+                f"changefeeds.{lake.changefeed.name}.source",
+                "storage or capture",
+                "kafka",
+                "Reading from a Kafka cluster is not built yet: capture the topics to a file and name it as `capture`.",
+            )

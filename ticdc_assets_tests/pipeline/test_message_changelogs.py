@@ -1,0 +1,55 @@
+"""The changelogs of captured message streams, without Spark: every change of the log once, cell by cell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
+from ticdc_assets_tests.pipeline.test_changelogs import difference
+from ticdc_assets_tests.protocols.happened import Change
+
+STREAMS = [w for w in workloads() if (w.root / "messages.jsonl").exists()]
+WITH_COMMIT_TS = [w for w in STREAMS if not w.name.startswith(("avro", "canal-json/", "debezium"))]
+
+
+def only_keys(workload: Workload) -> bool:
+    """Whether deletes hold nothing but the handle key, as the changefeed was told."""
+    return bool(workload.variant["config"].get("sink", {}).get("delete-only-output-handle-key-columns"))
+
+
+def without_deleted_values(found: Counter[Change]) -> Counter[Change]:
+    return Counter(c._replace(new=()) if c.op == "D" else c for c in found.elements())
+
+
+def sends_old_values(workload: Workload) -> bool:
+    return "no-old-value" not in workload.name
+
+
+@pytest.mark.parametrize("workload", WITH_COMMIT_TS, ids=lambda w: w.name)
+def test_one_run_holds_every_change_once(workload: Workload, tmp_path: Path):
+    lake = FeedLake(workload, tmp_path / "lake")
+
+    report = lake.publish()
+
+    assert report is not None
+    blocked = [f"{r.table}: {r.state}: {r.note}" for r in report.record.tables if r.state not in ("live", "dropped")]
+    assert not blocked, " // ".join(blocked)
+    assert [q.reason for q in lake.lake.control.quarantined()] == []
+    found, wanted = lake.changes(), expected_changes(workload, sends_old_values(workload))
+    if only_keys(workload):
+        found, wanted = without_deleted_values(found), without_deleted_values(wanted)
+    assert found == wanted, difference(found, wanted)
+    assert lake.publish() is None
+
+
+def test_every_protocol_is_in_the_fixtures():
+    tested = {w.variant["sink_uri"].partition("protocol=")[2].partition("&")[0] for w in STREAMS}
+
+    assert set(REGISTRY) <= {name.replace("open", "open-protocol") if name == "open" else name for name in tested}
+
+
