@@ -186,20 +186,16 @@ def catalog_conf(config: Config) -> dict[str, str]:
     conf = {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.type": {"sql": "jdbc"}.get(catalog.type, catalog.type),
-        f"{prefix}.warehouse": _as_uri(catalog.warehouse),
         f"{prefix}.cache-enabled": "false",  # else Spark reads stale tables until REFRESH TABLE
     }
+    if catalog.warehouse_uri is not None:
+        conf[f"{prefix}.warehouse"] = catalog.warehouse_uri
+    if catalog.uri is not None:
+        conf[f"{prefix}.uri"] = _jdbc_uri(catalog.uri) if catalog.type == "sql" else catalog.uri
     if catalog.type == "sql":
-        conf[f"{prefix}.uri"] = _jdbc_uri(catalog.uri)
         conf[f"{prefix}.jdbc.schema-version"] = "V1"
-    elif catalog.uri:
-        conf[f"{prefix}.uri"] = catalog.uri
     conf.update({f"{prefix}.{key}": str(value) for key, value in catalog.properties.items()})
     return conf
-
-
-def _as_uri(warehouse: str) -> str:
-    return warehouse if "://" in warehouse else f"file://{Path(warehouse).absolute()}"
 
 
 def _jdbc_uri(uri: str) -> str:

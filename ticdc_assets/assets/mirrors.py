@@ -67,21 +67,22 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
     only = None if whole else _lineages(history, run, chosen)
     report = run_mirrors(run.lake, uuid.uuid4().hex, run.jvm, sayer(context), only)
     run.published()
-    if report is None:
-        sayer(context)("no record yet: the source has not told a checkpoint")
-    if report is not None and feed.names.watermarks in context.selected_asset_keys:
-        yield _recorded(feed, run, report)
     found = reported(history, report.record if report else None)
     told = _Teller(feed, run, report)
     for known in chosen:
         table = found.get(fold_name(known.schema, known.table))
         yield told.result(feed.names.mirror(known.schema, known.table), table)
+    if feed.names.watermarks in context.selected_asset_keys:
+        yield _recorded(feed, run, report)
     for table in feed.without_assets(found):
         if table.record.mirror and only is None and table.name == table.lineage.name:
             context.log_event(dg.AssetMaterialization(feed.names.mirror(*table.name), metadata=told.metadata(table)))
 
 
-def _recorded(feed: Feed, run: ChangefeedRun, report: MirrorReport) -> dg.MaterializeResult[None]:
+def _recorded(feed: Feed, run: ChangefeedRun, report: MirrorReport | None) -> dg.MaterializeResult[None]:
+    if report is None:
+        note = "no record yet: the source has told no checkpoint"
+        return dg.MaterializeResult(asset_key=feed.names.watermarks, metadata={"complete": False, "note": note})
     record = report.record
     held = blocked_tables(record.tables)
     return dg.MaterializeResult(

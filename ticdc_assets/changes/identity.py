@@ -41,4 +41,5 @@ def _hashes(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) 
         answer = connection.sql(query).to_arrow_table()
     finally:
         connection.unregister("identity_rows")
-    return answer.column("h").to_numpy()
+    hashes: npt.NDArray[np.uint64] = answer.column("h").to_numpy()
+    return hashes

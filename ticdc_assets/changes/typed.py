@@ -50,9 +50,16 @@ class TypedChanges:
 
     def take(self, rows: pa.Array) -> TypedChanges:
         """The rows of these indices, in their order."""
+        op, commit_ts, commit_ms, line, half = (
+            array.take(rows) for array in (self.op, self.commit_ts, self.commit_ms, self.line, self.half)
+        )
         return TypedChanges(
             self.columns,
-            *(array.take(rows) for array in (self.op, self.commit_ts, self.commit_ms, self.line, self.half)),
+            op,
+            commit_ts,
+            commit_ms,
+            line,
+            half,
             tuple(array.take(rows) for array in self.now),
             tuple(array.take(rows) for array in self.before),
             self.has_before.take(rows),
@@ -145,7 +152,8 @@ def _moved(changes: TypedChanges, unique: Sequence[str]) -> np.ndarray:
 
 def _differs(now: pa.Array, before: pa.Array) -> np.ndarray:
     one_null = pc.not_equal(pc.is_null(now), pc.is_null(before))
-    return pc.or_(one_null, pc.fill_null(pc.not_equal(now, before), False)).to_numpy(zero_copy_only=False)
+    either = pc.or_(one_null, pc.fill_null(pc.not_equal(now, before), False))
+    return np.asarray(either.to_numpy(zero_copy_only=False))
 
 
 def changelog_table(changes: TypedChanges, seq: pa.Array, version_ts: int, schema: pa.Schema) -> pa.Table:
@@ -187,4 +195,4 @@ def seq_of(changes: TypedChanges, file_ordinal: int, by_arrival: bool = False) -
 
 
 def _ints(array: pa.Array) -> order.Ints:
-    return array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)

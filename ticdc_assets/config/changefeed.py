@@ -26,8 +26,8 @@ from ticdc_assets.config.sink import Protocol, SinkOptions
 from ticdc_assets.config.source import read_claim_check, read_registry, read_source
 from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.table_filter import TableFilter
 from ticdc_assets.names import Target, check_target
+from ticdc_assets.table_filter import TableFilter
 
 FORMAT_VERSIONS: Final = (2, 3)
 _NO_FILES: Final[tuple[Path, ...]] = ()

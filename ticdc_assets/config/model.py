@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 from ticdc_assets.config.secrets import Secret, Settings, redacted
 from ticdc_assets.config.sink import SinkOptions, Storage
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.table_filter import TableFilter
 from ticdc_assets.names import Target
+from ticdc_assets.table_filter import TableFilter
 
 CATALOG_TYPES: Final = ("sql", "rest", "glue", "hive")
 PORTABLE_CATALOG_TYPES: Final = ("glue", "hive")
@@ -56,6 +56,13 @@ class CatalogConfig:
     @property
     def redacted_uri(self) -> str | None:
         return None if self.uri is None else redacted(self.uri)
+
+    @property
+    def warehouse_uri(self) -> str | None:
+        """The warehouse as Iceberg wants it: a folder as file://, None where the catalog knows."""
+        if self.warehouse is None or "://" in self.warehouse:
+            return self.warehouse
+        return f"file://{self.warehouse}"
 
 
 @dataclass(frozen=True, slots=True)

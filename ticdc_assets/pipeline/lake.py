@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ticdc_assets import names
 from ticdc_assets.config import Changefeed, Config, StorageSource
 from ticdc_assets.pipeline.known import known_of
 from ticdc_assets.protocols.csv import CsvOptions
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import History, Known, Lineage, fold
-from ticdc_assets import names
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
 from ticdc_assets.tables.places import Place, places, settle

@@ -113,7 +113,7 @@ class MessageDecoder:
         assert slot.lineage_id is not None
         try:
             whole = self._whole(event, message)
-            self._verify(whole, slot, message)
+            self._verify(whole, message)
         except DecodeError as error:
             self._bad(said, message, error)
             return
@@ -151,7 +151,9 @@ class MessageDecoder:
         """The TSO by which a row finds its schema; None where its version has not come yet."""
         if event.schema_version is not None:
             known = self._task.versions.get((name, event.schema_version))
-            if known is None or self._task.by_arrival:
+            if known is None and name not in self._task.told:
+                return None
+            if known is not None and self._task.by_arrival:
                 return known
         if event.commit_ts is not None and self._task.protocol != "avro":
             return event.commit_ts
@@ -170,11 +172,14 @@ class MessageDecoder:
             return None
         return event
 
-    def _verify(self, event: RowEvent | None, slot: Slot, message: Message) -> None:
-        if not isinstance(event, ChecksummedRow) or slot.version is None:
+    def _verify(self, event: RowEvent | None, message: Message) -> None:
+        if not isinstance(event, ChecksummedRow) or event.schema_version is None:
+            return
+        table = self._task.checked.get((fold_name(event.schema, event.table), event.schema_version))
+        if table is None:
             return
         verify = simple.verify if self._task.protocol == "simple" else confluent_avro.verify
-        fault = verify(event, slot.version.table, self._task.zone)
+        fault = verify(event, table, self._task.zone)
         if fault is not None:
             raise DecodeError(message.where, "a row with the checksum it came with", fault, "Load the row anew.")
 

@@ -27,6 +27,7 @@ from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import History, SourceName, fold, fold_name
+from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import messages
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
@@ -146,13 +147,11 @@ class MessageRun:
 
     def _guesses(self, look: StreamLook) -> dict[SourceName, DdlEvent]:
         """By name: the user's schema of a table, else what its first row tells."""
-        if self._protocol in ("simple", "avro"):
-            return {}  # these tell every schema; a row without one waits for it
         known = {
             name: DdlEvent(0, table.schema, table.name, "", after=table, where="schema_files")
             for name, table in self._lake.known.tables.items()
         }
-        return {**look.inferred, **known}
+        return {**look.inferred, **known} if self._protocol != "avro" else {}
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -219,6 +218,8 @@ class MessageRun:
             offsets=pending.cursor.offsets,
             timelines=pending.history.timelines(),
             versions=self._versions(pending),
+            checked=self._checked(pending),
+            told=frozenset(self._lake.known.tables),
             epochs={partition: tuple(at) for partition, at in pending.look.epochs.items()},
             targets=targets,
             io_properties=self._lake.io_properties,
@@ -236,6 +237,17 @@ class MessageRun:
                 before = fold_name(event.before.schema, event.before.name)
                 versions.setdefault((before, event.before_version), event.commit_ts)
         return versions
+
+    def _checked(self, pending: PendingMessages) -> dict[SchemaVersion, TableSchema]:
+        """The schemas as the stream lists them, where rows come with checksums."""
+        if self._changefeed.sink.integrity.check_level == "none":
+            return {}
+        events = (*self._lake.control.ddl_events(), *pending.look.statements)
+        return {
+            (fold_name(e.schema, e.table), e.version): e.after
+            for e in events
+            if e.version is not None and e.after is not None
+        }
 
     def _target(self, interval: Interval, table: Table) -> Target:
         schemas = {

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThanOrEqual
 
 from ticdc_assets.changes import layout
-from ticdc_assets.names import column_name
 from ticdc_assets.errors import StaleRunError, TicdcAssetsError
+from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.schema.history import History, Lineage, Version
@@ -102,7 +102,7 @@ def _options(lake: Lake, lineage: Lineage) -> MirrorOptions:
     return MirrorOptions(lake.changefeed.format_version, spec)
 
 
-# -- what is pending ----------------------------------------------------------------------------------------------------
+# -- what is pending ---------------------------------------------------------------------------------------------------
 
 
 def pending_work(
@@ -181,7 +181,7 @@ def _segment(
     return Segment(version, low, high, end, has_rows)
 
 
-# -- the record ---------------------------------------------------------------------------------------------------------
+# -- the record --------------------------------------------------------------------------------------------------------
 
 
 def _record(

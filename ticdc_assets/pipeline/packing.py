@@ -13,9 +13,7 @@ TASK_BYTES_MIN: Final = 4 << 20  # below this, starting a task costs more than i
 TASKS_PER_CORE: Final = 2  # so that one slow task does not leave the other cores idle for long
 
 
-def pack(
-    files: Sequence[TaskFile], cores: int, whole: Mapping[SourceName, bool]
-) -> list[tuple[TaskFile, ...]]:
+def pack(files: Sequence[TaskFile], cores: int, whole: Mapping[SourceName, bool]) -> list[tuple[TaskFile, ...]]:
     """Deal `files`, which come in order of consumption by name. The files of a name in `whole` stay together: the
     order of their deliveries matters (tables without a key)."""
     total = sum(file.size_bytes for file in files)

@@ -37,7 +37,15 @@ class _Open:
 class PartWriter:
     """Writes the parts of one lineage in one task. Use as a context manager: leaving it closes every file."""
 
-    def __init__(self, io: FileIO, target: Target, prefix: str, task: int, connection: duckdb.DuckDBPyConnection, delivery: int = 0) -> None:
+    def __init__(
+        self,
+        io: FileIO,
+        target: Target,
+        prefix: str,
+        task: int,
+        connection: duckdb.DuckDBPyConnection,
+        delivery: int = 0,
+    ) -> None:
         self._io = io
         self._target = target
         self._prefix = prefix
@@ -63,7 +71,9 @@ class PartWriter:
                 fresh = self._fresh(changes, key)
                 repeats = len(changes) - len(fresh)
                 changes = changes.take(fresh) if repeats else changes
-        table = changelog_table(changes, seq_of(changes, file_ordinal, by_arrival), version_ts, self._target.schemas[version_ts])
+        table = changelog_table(
+            changes, seq_of(changes, file_ordinal, by_arrival), version_ts, self._target.schemas[version_ts]
+        )
         for day, rows in _by_day(table):
             self._append((version_ts, day), rows)
         return repeats

@@ -127,11 +127,11 @@ def _without(io: FileIO, part: Part, rows: np.ndarray) -> Part:
     keep[rows] = False
     table = table.filter(pa.array(keep))
     uri = part.uri.removesuffix(".parquet") + "-once.parquet"
-    stream = io.new_output(uri).create(overwrite=True)
-    with pq.ParquetWriter(stream, table.schema, compression="zstd", compression_level=1, store_schema=False) as writer:
+    written = io.new_output(uri).create(overwrite=True)
+    with pq.ParquetWriter(written, table.schema, compression="zstd", compression_level=1, store_schema=False) as writer:
         writer.write_table(table)
-    size_bytes = stream.tell()
-    stream.close()
+    size_bytes = written.tell()
+    written.close()
     counts = {c["values"]: c["counts"] for c in pc.value_counts(table.column(layout.OP)).to_pylist()}
     bounds = pc.min_max(table.column(layout.COMMIT_TS))
     return replace(

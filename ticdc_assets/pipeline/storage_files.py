@@ -12,7 +12,7 @@ from ticdc_assets.errors import DecodeError, NotYetError
 from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, TaskFile
 from ticdc_assets.protocols import canal_json, canal_json_bulk, csv, csv_bulk
 from ticdc_assets.protocols.events import Op, RowEvent
-from ticdc_assets.protocols.raw_rows import BadRecord, BulkUnsupported, Incomplete, RawRows
+from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete, RawRows
 from ticdc_assets.schema.history import Slot
 from ticdc_assets.sources.filesystem import open_root
 
@@ -145,5 +145,3 @@ def _full_before(event: RowEvent) -> dict[str, str | None] | None:
     if event.before is None or event.op is not Op.UPDATE:
         return None
     return {**event.wire, **event.before} if event.before_is_partial else dict(event.before)
-
-

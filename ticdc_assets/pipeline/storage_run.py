@@ -12,28 +12,27 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.layout import changelog_columns
+from ticdc_assets.pipeline.decode import decode
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_file, intervals
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.packing import pack
 from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.task import DecodeTask, FileFormat, FileReport, FileState, Target, TaskFile, TaskReport
-from ticdc_assets.pipeline.decode import decode
 from ticdc_assets.protocols import canal_json
 from ticdc_assets.protocols.text_values import TextForms
-from ticdc_assets.schema.history import History, Lineage, SourceName, fold_name
+from ticdc_assets.schema.history import History, SourceName, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage import read_checkpoint, scan
 from ticdc_assets.sources.storage_cursor import Cursor, Problem, Scan
 from ticdc_assets.sources.storage_paths import DataFile, Layout
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
-from ticdc_assets.tables.progress import Progress, progress_of
+from ticdc_assets.tables.progress import progress_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.config.sink import SinkOptions
-
     from ticdc_assets.spark import Workers
 
 
@@ -178,7 +177,9 @@ class StorageRun:
         return self._lake.csv_options.forms(zone) if self._changefeed.sink.protocol == "csv" else canal_json.forms(zone)
 
     def _open(self, pending: Pending, tables: dict[str, Table]) -> list[Interval]:
-        return [i for i in pending.intervals.values() if i.lineage.id in tables and (self._lake.by_arrival or i.is_open)]
+        return [
+            i for i in pending.intervals.values() if i.lineage.id in tables and (self._lake.by_arrival or i.is_open)
+        ]
 
     def _target(self, interval: Interval, table: Table, pending: Pending) -> Target:
         schemas = {
@@ -330,5 +331,3 @@ def _layout(sink: SinkOptions) -> Layout:
 def _is_keyless(slot: object) -> bool:
     version = getattr(slot, "version", None)
     return version is not None and not version.table.key
-
-

@@ -30,7 +30,8 @@ class RowEvent:
     sent; `before_is_partial` where only changed columns were sent. `commit_ts` is None where the stream has none;
     `commit_ms` is then the commit time in milliseconds where that is known. `handle_only` marks a row of which only
     the handle key was sent (large messages), `claim` the base name of the file that holds the whole message.
-    `upsert` marks a stream where INSERT and UPDATE look alike. `key` names the handle key columns where the message does.
+    `upsert` marks a stream where INSERT and UPDATE look alike. `key` names the handle key columns where the message
+    does.
     """
 
     schema: str

@@ -46,9 +46,7 @@ def _infer_canal(row: RowEvent) -> TableSchema:
 
 
 REGISTRY: Final[dict[str, MessageProtocol]] = {
-    "open-protocol": MessageProtocol(
-        open_protocol.decode, open_protocol.value, open_protocol.open_claim, _infer_open
-    ),
+    "open-protocol": MessageProtocol(open_protocol.decode, open_protocol.value, open_protocol.open_claim, _infer_open),
     "simple": MessageProtocol(simple.decode, simple.value, simple.open_claim),
     "canal-json": MessageProtocol(
         canal_json_messages.decode, canal_json.value, canal_json_messages.open_claim, _infer_canal

@@ -309,10 +309,20 @@ class _Fold:
             source = fold_name(*old)
             growing = (before if source in moved else self._live).get(source)
             moved.add(source)
+            if growing is None:
+                growing = self._as_it_was(event, old)
             if growing is None or growing.dropped_ts is not None:
                 self._unknown_renamed(event, new)
             else:
                 self._move(growing, new, event.commit_ts)
+
+    def _as_it_was(self, event: DdlEvent, name: SourceName) -> _Growing | None:
+        """A table that is first heard of by a statement on it, as the stream says it was before."""
+        if event.before is None:
+            return None
+        table, marks = self._enriched(name, event.before)
+        self._born(name, shape_of(replace(table, schema=name[0], name=name[1])), event.before_version or 0, 0, marks)
+        return self._live[fold_name(*name)]
 
     def _can_rename(self, pair: tuple[SourceName, SourceName], before: dict[SourceName, _Growing]) -> bool:
         old, new = fold_name(*pair[0]), fold_name(*pair[1])
@@ -385,6 +395,8 @@ class _Fold:
 
     def _alter(self, event: DdlEvent, statement: ddl.TruncateTable | ddl.AlterTable) -> None:
         growing = self._live.get(fold_name(event.schema, event.table))
+        if growing is None:
+            growing = self._as_it_was(event, (event.schema, event.table))
         if growing is None:
             if event.after is not None:
                 self._first_seen(event)

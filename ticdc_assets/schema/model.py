@@ -64,7 +64,7 @@ class MySqlType:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A column default: a literal `value` as text (bytes for binary columns), or an expression such as CURRENT_TIMESTAMP."""
+    """A column default: a literal `value` (text, bytes for binary columns) or an expression (CURRENT_TIMESTAMP)."""
 
     value: str | bytes | None = None
     expression: str | None = None
@@ -104,7 +104,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How a table is cut: `method` RANGE, LIST, HASH or KEY; `columns` where it is over plain columns, else `expression`."""
+    """How a table is cut: `method` RANGE, LIST, HASH or KEY; over plain `columns`, else over an `expression`."""
 
     method: str
     columns: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A source table's shape: columns in table order, indexes, partitioning. `inferred` where it was guessed from rows."""
+    """A source table's shape: columns in table order, indexes, partitioning. `inferred`: it was guessed from rows."""
 
     schema: str
     name: str
@@ -126,7 +126,8 @@ class TableSchema:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The handle key's columns in table order: the primary key, else the unique index over NOT NULL columns with the fewest columns (the earliest among equals), else ()."""
+        """The handle key's columns in table order: the primary key, else the unique index over NOT NULL columns with
+        the fewest columns (the earliest among equals), else ()."""
         chosen = self._handle_index()
         if chosen is None:
             return ()

@@ -26,9 +26,7 @@ def open_catalog(config: CatalogConfig) -> Catalog:
     if config.type == "sql":
         _make_folders(config)
         properties["init_catalog_tables"] = "true"
-    properties["warehouse"] = (
-        config.warehouse if "://" in config.warehouse else f"file://{Path(config.warehouse).absolute()}"
-    )
+    properties["warehouse"] = config.warehouse_uri
     try:
         return load_catalog(config.name, **{k: v for k, v in properties.items() if v is not None})
     except Exception as error:
@@ -43,7 +41,7 @@ def open_catalog(config: CatalogConfig) -> Catalog:
 def _make_folders(config: CatalogConfig) -> None:
     if config.uri and config.uri.startswith("sqlite:///"):
         Path(config.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    if "://" not in config.warehouse:
+    if config.warehouse and "://" not in config.warehouse:
         Path(config.warehouse).mkdir(parents=True, exist_ok=True)
 
 

@@ -25,7 +25,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.transforms import DayTransform
-from pyiceberg.types import NestedField, StructType
+from pyiceberg.types import ListType, NestedField, StructType
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
@@ -166,7 +166,7 @@ def write_schema(table: Table, uids: Sequence[int]) -> pa.Schema:
 
 def _arrow_field(field: NestedField) -> pa.Field:
     arrow = arrow_of(field.field_type)
-    if pa.types.is_list(arrow):
+    if isinstance(field.field_type, ListType):
         element = pa.field("element", arrow.value_type, metadata=_field_id(field.field_type.element_id))
         arrow = pa.list_(element)
     return pa.field(field.name, arrow, nullable=not field.required, metadata=_field_id(field.field_id))
@@ -176,9 +176,7 @@ def _field_id(field_id: int) -> dict[str, str]:
     return {"PARQUET:field_id": str(field_id)}
 
 
-def publish(
-    table: Table, changefeed: str, files: Sequence[WrittenFile], parent: Progress, progress: Progress
-) -> Table:
+def publish(table: Table, changefeed: str, files: Sequence[WrittenFile], parent: Progress, progress: Progress) -> Table:
     """Append the files and the progress in one commit, on top of `parent` and of nothing else.
 
     Raises StaleRunError where another run has published since this one planned; the files are then nobody's.

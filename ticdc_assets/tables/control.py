@@ -228,4 +228,3 @@ def _watermark(row: dict[str, Any]) -> WatermarkRecord:
 
 def now() -> datetime:
     return datetime.now(UTC)
-

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from ticdc_assets.names import quote
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.tables.mirror_sql import spark_type
-from ticdc_assets.names import quote
 
 
 def conversion(name: str, old: MySqlType, new: MySqlType) -> str | None:
-    """The new value of the column `name` as an expression, the bare column where it stays; None where it is not known."""
+    """The new value of the column `name` as an expression, the bare column where it stays; None where it is unknown."""
     column = quote(name)
     before, after = arrow_type(old), arrow_type(new)
     if before == after:
@@ -88,7 +88,7 @@ def _to_text(column: str, old: MySqlType, new: MySqlType) -> str | None:
 
 
 def _is_number(arrow: pa.DataType) -> bool:
-    return pa.types.is_integer(arrow) or pa.types.is_decimal(arrow) or pa.types.is_floating(arrow)
+    return bool(pa.types.is_integer(arrow) or pa.types.is_decimal(arrow) or pa.types.is_floating(arrow))
 
 
 def _to_number(column: str, before: pa.DataType, after: pa.DataType) -> str | None:

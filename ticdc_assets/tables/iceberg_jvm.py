@@ -212,4 +212,3 @@ def _schema_json(columns: Sequence[LakeColumn], key: Sequence[str]) -> dict[str,
     ]
     identifier = [n for n, c in enumerate(columns, start=1) if c.name in key and can_identify(c.type)]
     return {"type": "struct", "schema-id": 0, "identifier-field-ids": identifier, "fields": fields}
-

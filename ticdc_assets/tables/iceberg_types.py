@@ -53,7 +53,7 @@ def arrow_of(iceberg: IcebergType) -> pa.DataType:
 
 
 def type_json(arrow: pa.DataType, element_id: int = 1000) -> str:
-    """The type in the JSON of Iceberg's spec, as its Java side reads it; ids are provisional, Iceberg assigns its own."""
+    """The type in the JSON of Iceberg's spec, as its Java side reads it; ids are provisional: Iceberg gives its own."""
     return iceberg_type(arrow, itertools.count(element_id)).model_dump_json()
 
 

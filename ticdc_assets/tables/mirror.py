@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -18,15 +19,15 @@ from pyiceberg.table import Table
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn, mirror_columns
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.names import column_name, quote, quote_path
 from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, TruncateRows
 from ticdc_assets.schema.history import Lineage, Version
 from ticdc_assets.tables import mirror_sql
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.iceberg_jvm import JvmCatalog, JvmTable, SchemaStep
-from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
 from ticdc_assets.tables.conversions import conversion
+from ticdc_assets.tables.iceberg_jvm import JvmCatalog, SchemaStep
+from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
 from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
-from ticdc_assets.names import column_name, quote, quote_path
 from ticdc_assets.tables.progress import (
     COLUMNS,
     LINEAGE,
@@ -323,7 +324,7 @@ def _leaving(version: Version) -> str:
 
 def _in_order(step: SchemaStep, names: Sequence[str]) -> None:
     step.move_first(names[0])
-    for before, name in zip(names, names[1:], strict=False):
+    for before, name in pairwise(names):
         step.move_after(name, before)
 
 

@@ -111,4 +111,3 @@ def update(target: str, assignments: Mapping[str, str]) -> str:
     """Set columns of every row; the values are SQL expressions."""
     sets = ", ".join(f"{quote(name)} = {expression}" for name, expression in assignments.items())
     return f"UPDATE {target} SET {sets}"
-

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ticdc_assets.schema.history import History, Lineage, fold_name
 from ticdc_assets import names
+from ticdc_assets.schema.history import History, Lineage, fold_name
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.progress import lineage_of
 
@@ -51,8 +51,7 @@ def _place(config: Config, changefeed: Changefeed, history: History, lineage: Li
 
 
 def _warehouse_uri(config: Config) -> str:
-    warehouse = config.catalog.warehouse or ""
-    return warehouse if "://" in warehouse else f"file://{warehouse}"
+    return config.catalog.warehouse_uri or ""
 
 
 def _name_taken(history: History, lineage: Lineage) -> bool:

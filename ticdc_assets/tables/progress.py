@@ -28,7 +28,7 @@ RUN_ID: Final = "ticdc.run-id"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a table is: complete up to `watermark`; `position` is the last `_ticdc_seq` where there is no commit_ts."""
+    """How far a table is: complete up to `watermark`; `position`: its last `_ticdc_seq` where there is no commit_ts."""
 
     watermark: int = 0
     position: int = -1

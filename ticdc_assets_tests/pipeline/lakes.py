@@ -46,7 +46,9 @@ def config_of(workload: Workload, folder: Path, storage: Path, **settings: Any) 
     folder.mkdir(parents=True, exist_ok=True)
     lake = {"name": catalog, "type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"{folder}/warehouse"}
     path = folder / "changefeeds.yaml"
-    path.write_text(yaml.safe_dump({"catalog": lake, "spark": {"master": "local[2]"}, "changefeeds": {"feed": changefeed}}))
+    path.write_text(
+        yaml.safe_dump({"catalog": lake, "spark": {"master": "local[2]"}, "changefeeds": {"feed": changefeed}})
+    )
     return load(path, {})
 
 
@@ -93,7 +95,7 @@ class FeedLake:
     def catalog_name(self) -> str:
         return self.config.catalog.name
 
-    # -- what is there --------------------------------------------------------------------------------------------------
+    # -- what is there -------------------------------------------------------------------------------------------------
 
     @property
     def history(self) -> History:
@@ -171,7 +173,9 @@ def _change(lineage: Lineage, row: dict[str, Any], names: dict[int, str]) -> Cha
     if commit_ts is None:
         schema, table = lineage.tenures[0].schema, lineage.tenures[0].table
     else:
-        tenure = next(t for t in lineage.tenures if t.after_ts < commit_ts and (not t.until_ts or commit_ts <= t.until_ts))
+        tenure = next(
+            t for t in lineage.tenures if t.after_ts < commit_ts and (not t.until_ts or commit_ts <= t.until_ts)
+        )
         schema, table = tenure.schema, tenure.table
     now = tuple(sorted((source, comparable(row[lake])) for source, lake in columns))
     before = row[layout.BEFORE]

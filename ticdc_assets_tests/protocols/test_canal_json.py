@@ -153,7 +153,9 @@ def typed_event(
     shape = shapes.as_of(event.schema, event.table, commit_ts)
     assert event.key is None or event.key == shape.key
     images = [
-        None if image is None else tuple(sorted((n, told(workload, shape.column(n), text)) for n, text in image.items()))
+        None
+        if image is None
+        else tuple(sorted((n, told(workload, shape.column(n), text)) for n, text in image.items()))
         for image in (event.wire, canal_json.full_before(event))
     ]
     assert images[0] is not None

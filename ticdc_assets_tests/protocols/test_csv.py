@@ -135,7 +135,7 @@ def files(draw: st.DrawFn) -> tuple[bytes, CsvOptions, tuple[str, ...], list[tup
     images = st.tuples(*[fields] * width)
     data, rows = b"", []
     if options.output_field_header:
-        data = b"ticdc-meta$operation,ticdc-meta$table,a\"b" + options.terminator.encode()
+        data = b'ticdc-meta$operation,ticdc-meta$table,a"b' + options.terminator.encode()
     for ts in range(1, draw(st.integers(0, 6)) + 1):
         op, new, old = draw(st.sampled_from("IUD")), draw(images), draw(images)
         at = ts if options.include_commit_ts else None

@@ -147,7 +147,9 @@ def test_null_is_null_in_every_type() -> None:
     for kind in Kind:
         column_type = MySqlType(kind)
         assert value(column_type, None, LABELS) is None
-        assert pa.nulls(2, arrow_type(column_type)) == text_columns.column(column_type, pa.nulls(2, pa.string()), LABELS)
+        assert pa.nulls(2, arrow_type(column_type)) == text_columns.column(
+            column_type, pa.nulls(2, pa.string()), LABELS
+        )
         assert 0 == len(text_columns.column(column_type, pa.array([], pa.string()), LABELS))
 
 
@@ -220,7 +222,17 @@ OTHER_TEXTS = st.one_of(
 )
 TYPES = [
     *("tinyint", "smallint unsigned", "mediumint", "int", "int unsigned", "bigint", "bigint unsigned", "year"),
-    *("bit", "bit(17)", "bit(64)", "float", "double", "decimal(5,2)", "decimal(38,20)", "decimal(38,0)", "decimal(65,30)"),
+    *(
+        "bit",
+        "bit(17)",
+        "bit(64)",
+        "float",
+        "double",
+        "decimal(5,2)",
+        "decimal(38,20)",
+        "decimal(38,0)",
+        "decimal(65,30)",
+    ),
     *("date", "datetime(3)", "timestamp", "time", "char(3)", "json", "blob", "binary(3)", "vector(2)"),
     *("enum('a','b')", "set('a','b')"),
 ]

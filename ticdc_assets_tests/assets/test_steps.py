@@ -1,0 +1,233 @@
+"""What a run does in Dagster: odd names, quiet runs, new tables, and what it tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ticdc_assets.assets.known_tables import known_tables
+from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.errors import MachineError, StaleRunError
+from ticdc_assets_tests.assets.feeds import (
+    QUIET,
+    Feed,
+    all_that_was_told,
+    failures,
+    materializations,
+    ts,
+)
+
+pytestmark = pytest.mark.usefixtures("without_java")
+
+ODD = ["odd-names", "odd_names", "odd names", "a.b", "select", "x__y", "_x", "表", "Ünïcode", 'quo"te', "q`t", "100%"]
+
+
+def shop(folder: Path, **settings: object) -> Feed:
+    feed = Feed(folder, **settings)
+    feed.table("shop", "users").rows("shop", "users", ("I", 1, "ann", 2), ("I", 2, "bob", 3), ("U", 1, "eve", 4))
+    return feed.table("shop", "empty").checkpoint(10)
+
+
+def test_tables_of_any_name_run_side_by_side(tmp_path: Path):
+    feed = Feed(tmp_path)
+    for number, name in enumerate(ODD, start=1):
+        rows = [("I", key, "x", 2 + key / 100) for key in range(number)]
+        feed.table("my-db", name).rows("my-db", name, *rows)
+    feed.checkpoint(10)
+
+    result = feed.run()
+
+    told = materializations(result)
+    by_table = {m["source_table"]: m for key, m in told.items() if "/mirror/" in key}
+    assert failures(result) == []
+    assert result.success
+    assert {name: by_table[f"my-db.{name}"]["dagster/row_count"] for name in ODD} == {
+        name: number for number, name in enumerate(ODD, start=1)
+    }
+
+
+def test_two_changefeeds_of_one_protocol_run_side_by_side(tmp_path: Path):
+    first = shop(tmp_path)
+    second = Feed(tmp_path, "copy", target={"mirror": "c_{schema}.{table}", "changelog": "c_{schema}__changes.{table}"})
+    second.table("shop", "users").rows("shop", "users", ("I", 7, "x", 2)).checkpoint(5)
+    both = dg.define_asset_job("both", dg.AssetSelection.groups("shop", "copy"), executor_def=dg.in_process_executor)
+
+    job = dg.Definitions.merge(first.definitions, dg.Definitions(jobs=[both])).resolve_job_def("both")
+    result = job.execute_in_process(QUIET, raise_on_error=False)
+
+    assert failures(result) == []
+    assert {"shop__decode_csv", "copy__decode_csv", "shop__mirrors", "copy__mirrors"} <= {n.name for n in job.nodes}
+    assert materializations(result)["copy/mirror/shop/users"]["dagster/row_count"] == 1
+    assert materializations(result)["shop/mirror/shop/users"]["dagster/row_count"] == 2
+
+
+def test_a_materialisation_tells_rows_watermark_and_shape(tmp_path: Path):
+    told = materializations(shop(tmp_path).run())
+
+    changelog, mirror = told["shop/changelog/shop/users"], told["shop/mirror/shop/users"]
+    assert (changelog["rows_inserted"], changelog["rows_updated"], changelog["rows_deleted"]) == (2, 1, 0)
+    assert changelog["watermark"] == mirror["watermark"] == str(ts(10))
+    assert changelog["behind_source_seconds"] == 0
+    assert [(c.name, c.type) for c in mirror["dagster/column_schema"].columns] == [
+        ("id", "INT(11)"),
+        ("name", "VARCHAR(200)"),
+    ]
+    assert not mirror["dagster/column_schema"].columns[0].constraints.nullable
+    assert mirror["dagster/table_name"] == "lake.shop.users"
+    lineage = mirror["dagster/column_lineage"].deps_by_column["name"]
+    assert [(d.asset_key.to_user_string(), d.column_name) for d in lineage] == [("shop/changelog/shop/users", "name")]
+    assert mirror["recent"].startswith("![2 rows")
+
+
+def test_no_row_value_reaches_the_events_of_a_run(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users")
+    feed.rows("shop", "users", ("I", 918273645, "very-secret", 2), ("X", 918273646, "very-secret", 3)).checkpoint(10)
+
+    told = all_that_was_told(feed.run())
+
+    assert "shop/users" in told
+    assert "very-secret" not in told
+    assert "918273645" not in told
+
+
+def test_a_run_with_nothing_new_makes_no_snapshot_and_asks_for_no_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    feed = shop(tmp_path)
+    feed.run()
+    before = feed.snapshots()
+    monkeypatch.setattr(ChangefeedRun, "workers", lambda self: pytest.fail("workers were asked for"))
+    monkeypatch.setattr(ChangefeedRun, "jvm", lambda self: pytest.fail("a JVM was asked for"))
+
+    result = feed.run()
+
+    assert result.success
+    assert feed.snapshots() == before
+    assert materializations(result)["shop/changelog/shop/users"]["rows_inserted"] == 0
+    assert materializations(result)["shop/changelog/shop/users"]["watermark"] == str(ts(10))
+
+
+def test_a_source_without_a_checkpoint_yet_is_no_failure(tmp_path: Path):
+    feed = shop(tmp_path)
+    feed.bucket.remove("metadata")
+
+    result = feed.run()
+
+    assert failures(result) == []
+    assert feed.records() == {}
+
+
+def test_a_table_without_assets_is_processed_and_gets_them_when_definitions_load_again(tmp_path: Path):
+    feed = shop(tmp_path)
+    loaded_before = feed.definitions
+    feed.table("shop", "late", 11).rows("shop", "late", ("I", 1, "x", 12)).checkpoint(20)
+
+    result = feed.run(definitions=loaded_before)
+
+    assert result.success
+    assert materializations(result)["shop/changelog/shop/late"]["rows_inserted"] == 1
+    assert materializations(result)["shop/mirror/shop/late"]["dagster/row_count"] == 1
+    assert dg.AssetKey(["shop", "mirror", "shop", "late"]) in feed.definitions.resolve_asset_graph().get_all_asset_keys()
+
+
+def test_a_table_that_was_renamed_since_loading_holds_up_nothing(tmp_path: Path):
+    feed = shop(tmp_path)
+    loaded_before = feed.definitions
+    feed.statement("shop", "people", "RENAME TABLE `shop`.`users` TO `shop`.`people`", 11, type_=14)
+    feed.rows("shop", "people", ("I", 3, "x", 12)).checkpoint(20)
+
+    result = feed.run(definitions=loaded_before)
+
+    told = materializations(result)
+    assert failures(result) == []
+    assert told["shop/mirror/shop/people"]["dagster/row_count"] == 3
+    assert told["shop/changelog/shop/users"]["state"] == "unknown"
+
+
+def test_a_table_without_a_key_has_a_changelog_and_no_mirror(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "log", keyless=True).rows("shop", "log", ("I", 1, "x", 2)).checkpoint(10)
+
+    feed.run()
+    keys = {key.to_user_string() for key in feed.definitions.resolve_asset_graph().get_all_asset_keys()}
+
+    assert "shop/changelog/shop/log" in keys
+    assert "shop/mirror/shop/log" not in keys
+    assert feed.run().success
+
+
+def test_until_bounds_a_run(tmp_path: Path):
+    feed = shop(tmp_path)
+    resources = {"resources": {"shop_lake": {"config": {"until": str(ts(3))}}}}
+    job = feed.definitions.resolve_job_def("shop_job")
+
+    result = job.execute_in_process({**QUIET, **resources}, raise_on_error=False)
+
+    told = materializations(result)["shop/mirror/shop/users"]
+    assert (told["dagster/row_count"], told["watermark"]) == (2, str(ts(3)))
+    assert told["behind_source_seconds"] == 7
+
+
+def test_one_mirror_can_be_run_alone(tmp_path: Path):
+    feed = shop(tmp_path)
+    feed.run()
+    alone = dg.define_asset_job("alone", dg.AssetSelection.assets(["shop", "mirror", "shop", "users"]))
+
+    job = dg.Definitions.merge(feed.definitions, dg.Definitions(jobs=[alone])).resolve_job_def("alone")
+    result = job.execute_in_process(QUIET, raise_on_error=False)
+
+    assert failures(result) == []
+    assert set(materializations(result)) == {"shop/mirror/shop/users"}
+
+
+def test_the_source_is_observed_with_its_watermark_as_data_version(tmp_path: Path):
+    instance = dg.DagsterInstance.ephemeral()
+    shop(tmp_path).run(instance)
+
+    record = instance.fetch_observations(dg.AssetKey(["shop", "source"]), limit=1).records[0]
+
+    assert record.asset_observation.tags["dagster/data_version"] == str(ts(10))
+
+
+def test_a_fault_is_told_in_its_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def no_java(self: ChangefeedRun, say: object) -> None:
+        raise MachineError("Java", "version 17", "none", "Install it.")
+
+    monkeypatch.setattr(ChangefeedRun, "publish_changelogs", no_java)
+    result = shop(tmp_path).run()
+
+    failed = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    assert [f.user_failure_data.description for f in failed] == [
+        "Java: expected version 17, found none. Install it."
+    ]
+
+
+def test_a_run_that_was_overtaken_looks_again_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    publish, tries = ChangefeedRun.publish_changelogs, []
+
+    def overtaken_once(self: ChangefeedRun, say: object) -> object:
+        tries.append(self.outcome.pending.run_id)
+        if len(tries) == 1:
+            raise StaleRunError("x", "a", "b", "Run again.")
+        return publish(self, say)
+
+    monkeypatch.setattr(ChangefeedRun, "publish_changelogs", overtaken_once)
+    result = shop(tmp_path).run()
+
+    assert result.success
+    assert len(set(tries)) == 2
+    assert materializations(result)["shop/mirror/shop/users"]["dagster/row_count"] == 2
+
+
+def test_a_broken_hint_of_known_tables_is_made_anew(tmp_path: Path):
+    feed = shop(tmp_path)
+    hint = tmp_path / ".ticdc_assets" / "shop.tables.json"
+    hint.parent.mkdir()
+    hint.write_text('{"format": 99')
+
+    feed.run()
+
+    assert [t.table for t in known_tables(feed.config, feed.config.changefeeds[0])] == ["empty", "users"]
+    assert '"format": 1' in hint.read_text()
