@@ -22,12 +22,14 @@ from ticdc_assets.sources.capture import Message
 
 @dataclass(slots=True)
 class StreamLook:
-    """What the messages after a cursor say. `inferred` holds one schema a table, from its first row."""
+    """What the messages after a cursor say. `first_rows` holds schema, table and the smallest commit_ts of every name,
+    `inferred` the schema that its first row tells, to hold from just before that row."""
 
     watermarks: dict[Partition, int] = field(default_factory=dict)
     epochs: dict[Partition, list[int]] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
     statements: list[DdlEvent] = field(default_factory=list)
+    first_rows: dict[SourceName, tuple[str, str, int]] = field(default_factory=dict)
     inferred: dict[SourceName, DdlEvent] = field(default_factory=dict)
     bad: list[BadLine] = field(default_factory=list)
     messages: int = 0
@@ -110,13 +112,16 @@ def _watermark(look: StreamLook, partition: Partition, ts: int, ordinal: int) ->
 
 def _first_row(look: StreamLook, known: MessageProtocol, row: RowEvent, message: Message) -> None:
     name = fold_name(row.schema, row.table)
+    ts = row.commit_ts if row.commit_ts is not None else ((row.commit_ms or 0) << 18)
+    if name not in look.first_rows or ts < look.first_rows[name][2]:
+        look.first_rows[name] = (row.schema, row.table, ts)
     if known.infer is None or name in look.inferred or row.handle_only or not row.column_hints:
         return
     try:
         table = known.infer(row)
     except SchemaError:
         return  # a later row, or the user's schema_files, may tell more
-    look.inferred[name] = DdlEvent(0, row.schema, row.table, "", after=table, where=message.where)
+    look.inferred[name] = DdlEvent(max(0, ts - 1), row.schema, row.table, "", after=table, where=message.where)
 
 
 def _avro_schema(look: StreamLook, options: Any, message: Message, ordinal: int) -> None:

@@ -9,11 +9,10 @@ without a copy and survive restarts.
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.config import CaptureSource
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.spark import Workers
-
-_RENAME: Final = re.compile(r"\bRENAME\b(?!\s+(?:COLUMN|INDEX|KEY)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +130,22 @@ class MessageRun:
         return max(known, min(watermark, self._until or watermark))
 
     def _events(self, look: StreamLook) -> list[DdlEvent]:
-        """Every statement and schema told so far, and what the user or rows tell of tables that no statement makes.
-
-        A table that was renamed is known by its old name first: its rows under the new name then need no guess.
-        """
+        """Every statement and schema told so far, and what the user or rows tell of tables that no statement makes."""
         told = without_known_bootstraps([*self._lake.control.ddl_events(), *look.statements])
-        guesses = self._guesses(look)
-        renamed = {fold_name(e.schema, e.table) for e in told if _RENAME.search(e.query)}
-        for wave in ([g for n, g in guesses.items() if n not in renamed], list(guesses.values())):
-            known = fold(told, self._lake.known).timelines()
-            told = [*[g for g in wave if fold_name(g.schema, g.table) not in known], *told]
+        history = fold(told, self._lake.known)
+        for schema, table, ts in sorted(look.first_rows.values(), key=lambda row: row[2]):
+            guess = self._guess(look, fold_name(schema, table))
+            if guess is not None and history.as_of(schema, table, ts) is None:
+                told.append(guess)
+                history = fold(told, self._lake.known)
         return told
 
-    def _guesses(self, look: StreamLook) -> dict[SourceName, DdlEvent]:
-        """By name: the user's schema of a table, else what its first row tells."""
-        known = {
-            name: DdlEvent(0, table.schema, table.name, "", after=table, where="schema_files")
-            for name, table in self._lake.known.tables.items()
-        }
-        return {**look.inferred, **known} if self._protocol != "avro" else {}
+    def _guess(self, look: StreamLook, name: SourceName) -> DdlEvent | None:
+        """The user's schema of a table, else what its first row tells."""
+        known = self._lake.known.tables.get(name)
+        if known is not None:
+            return DdlEvent(0, known.schema, known.name, "", after=known, where="schema_files")
+        return look.inferred.get(name)
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 

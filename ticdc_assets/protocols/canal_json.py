@@ -9,7 +9,7 @@ belongs are refused, and so is anything that is not one whole JSON object.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -63,6 +63,11 @@ def read_file(data: bytes, where: str) -> Iterator[tuple[int, RowEvent] | BadRec
             yield from ((number, event) for event in events)
     if rest:
         yield Incomplete(len(lines))
+
+
+def record_bytes(data: bytes, lines: Collection[int]) -> dict[int, bytes]:
+    """The lines of these ordinals with their line ends, as they stand in the file."""
+    return {number: line + b"\n" for number, line in enumerate(data.split(b"\n")) if number in lines}
 
 
 def full_before(row: RowEvent) -> Mapping[str, Any] | None:

@@ -37,29 +37,48 @@ _TEXTS: Final = rf"(?:null|\[(?:{_TEXT}(?:,{_TEXT})*)?\])"
 _VALUE: Final = rf"(?:{_TEXT}|null)"
 _TYPE: Final = f"(?:{'|'.join(OPS)})"
 _EXTENSION: Final = b',"_tidb":{"commitTs":'
+_VIEW: Final = "ticdc_canal_json_lines"
 _MEMBERS_MAX: Final = 300
 """Above it RE2 counts ten times slower; such wide rows are read as maps."""
 
 
 def read_file(
-    path: str, columns: tuple[str, ...], where: str, schema: str, table: str, batch_bytes: int = BATCH_BYTES
+    path: str,
+    columns: tuple[str, ...],
+    where: str,
+    schema: str,
+    table: str,
+    batch_bytes: int = BATCH_BYTES,
+    connection: duckdb.DuckDBPyConnection | None = None,
 ) -> Iterator[RawRows]:
-    """The row changes of a file of `schema`.`table`; `columns` are the table's stored columns."""
+    """The row changes of a file of `schema`.`table`; `columns` are the table's stored columns.
+
+    To open a DuckDB connection costs as much as to read a few thousand rows: give one where there are many files.
+    """
     with Path(path).open("rb") as stream:
-        yield from read_stream(stream, columns, where, schema, table, batch_bytes)
+        yield from read_stream(stream, columns, where, schema, table, batch_bytes, connection)
 
 
 def read_stream(
-    stream: BinaryIO, columns: tuple[str, ...], where: str, schema: str, table: str, batch_bytes: int = BATCH_BYTES
+    stream: BinaryIO,
+    columns: tuple[str, ...],
+    where: str,
+    schema: str,
+    table: str,
+    batch_bytes: int = BATCH_BYTES,
+    connection: duckdb.DuckDBPyConnection | None = None,
 ) -> Iterator[RawRows]:
     """The row changes of an opened file, which is read once from its start to its end."""
+    if connection is None:
+        with duckdb.connect(config={"threads": 1}) as own:
+            yield from read_stream(stream, columns, where, schema, table, batch_bytes, own)
+        return
+    reader = _Reader(connection, columns, where, (schema, table))
     line = 0
-    with duckdb.connect(config={"threads": 1}) as connection:
-        reader = _Reader(connection, columns, where, (schema, table))
-        for block in _blocks(stream, where, batch_bytes):
-            rows = reader.rows(_lines(block), line)
-            yield rows
-            line += len(rows)
+    for block in _blocks(stream, where, batch_bytes):
+        rows = reader.rows(_lines(block), line)
+        yield rows
+        line += len(rows)
 
 
 def _blocks(stream: BinaryIO, where: str, batch_bytes: int) -> Iterator[bytes]:
@@ -132,11 +151,13 @@ class _Reader:
         return members
 
     def _parsed(self, lines: pa.Array, shape: _Shape) -> dict[str, pa.Array]:
-        self._connection.register("lines", pa.table({"line": lines.view(pa.string())}))
-        structure = _structure(shape).replace("'", "''")
-        query = f"SELECT from_json_strict(line, '{structure}') AS message FROM lines"
-        parsed = self._connection.sql(query).to_arrow_table()["message"].combine_chunks()
-        self._connection.unregister("lines")
+        self._connection.register(_VIEW, pa.table({"line": lines.view(pa.string())}))
+        try:
+            structure = _structure(shape).replace("'", "''")
+            query = f"SELECT from_json_strict(line, '{structure}') AS message FROM {_VIEW}"
+            parsed = self._connection.sql(query).to_arrow_table()["message"].combine_chunks()
+        finally:
+            self._connection.unregister(_VIEW)
         return dict(zip([field.name for field in parsed.type], parsed.flatten(), strict=True))
 
     def _assembled(self, parsed: dict[str, pa.Array], line: int, shape: _Shape) -> RawRows:

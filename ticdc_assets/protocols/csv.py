@@ -12,7 +12,7 @@ Without one, backslash escapes CR, LF, itself and the delimiter's characters, so
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -100,6 +100,23 @@ def read(data: bytes, options: CsvOptions, fields: int, where: str) -> Iterator[
         else:
             yield _understood(data[at:end], raw, options, fields, line, where)
         at, line = end, line + 1
+
+
+def record_bytes(data: bytes, options: CsvOptions, lines: Collection[int]) -> dict[int, bytes]:
+    """The bytes of the records of these ordinals, as they stand in the file and as `read` counts them."""
+    found: dict[int, bytes] = {}
+    at, line = header_bytes(data), 0
+    while at < len(data) and len(found) < len(lines):
+        try:
+            _, end = _record(data, at, options)
+        except _CutError:
+            break
+        except _MalformedError:
+            end = _after_broken(data, at, options)
+        if line in lines:
+            found[line] = data[at:end]
+        at, line = end, line + 1
+    return found
 
 
 def changes(

@@ -42,24 +42,36 @@ def read_file(
 
 
 def read_stream(
-    stream: BinaryIO, options: CsvOptions, columns: tuple[str, ...], where: str, batch_bytes: int = BATCH_BYTES
+    stream: BinaryIO,
+    options: CsvOptions,
+    columns: tuple[str, ...],
+    where: str,
+    batch_bytes: int = BATCH_BYTES,
+    name: tuple[str, str] | None = None,
 ) -> Iterator[RawRows]:
-    """The row changes of an opened file, which is read once from its start to its end."""
+    """The row changes of an opened file, which is read once from its start to its end.
+
+    With the `name` (schema and table) that the file is of, records of another table and halves of an update without
+    the other half are left to the reference, which can say where they are.
+    """
     _check_options(options, where)
     line, held, source = 0, None, None
     for block in _blocks(stream, options, where, batch_bytes):
         try:
             fields = _fields(block, options, len(columns), where)
             source = _one_source(fields, source, where)
+            _check_name(source, name, where)
             records = _records(fields, options, len(columns), line, where)
         except pa.ArrowInvalid:  # its text would quote the row
             raise _unsupported(where, "records of unequal length, or text that is not UTF-8") from None
         line += len(records)
         if options.output_old_value:
             records, held = _hold_last_half(records, held)
+            _check_halves(records, name, where)
         if len(records):
             yield _rows(records, options, columns)
     if held is not None:
+        _check_halves(held, name, where)
         yield _rows(held, options, columns)
 
 
@@ -221,6 +233,20 @@ def _one_source(fields: list[pa.Array], source: list[str] | None, where: str) ->
     return found
 
 
+def _check_name(source: list[str], name: tuple[str, str] | None, where: str) -> None:
+    if name is not None and [source[1].lower(), source[0].lower()] != [part.lower() for part in name]:
+        raise _unsupported(where, "records of another table")
+
+
+def _check_halves(records: pa.Table, name: tuple[str, str] | None, where: str) -> None:
+    if name is None or not len(records):
+        return
+    op, is_update, commit_ts = (records[field].combine_chunks() for field in ("op", "is_update", "commit_ts"))
+    pairs = pc.sum(_pairs(op, is_update, commit_ts)).as_py() or 0
+    if (pc.sum(is_update).as_py() or 0) != 2 * pairs:
+        raise _unsupported(where, "half of an update")
+
+
 def _records(fields: list[pa.Array], options: CsvOptions, columns: int, line: int, where: str) -> pa.Table:
     """op, commit_ts, is_update, line, then the columns by position."""
     leading = leading_fields(len(fields), options, columns)
@@ -275,11 +301,7 @@ def _rows(records: pa.Table, options: CsvOptions, columns: tuple[str, ...]) -> R
 
 def _paired(rows: RawRows, is_update: pa.Array) -> RawRows:
     """Each old half that adjoins its new half becomes the latter's `before`."""
-    old = pc.and_(is_update, pc.equal(rows.op, "D"))
-    new = pc.and_(is_update, pc.equal(rows.op, "I"))
-    pairs = pc.and_(old[:-1], new[1:])
-    if rows.commit_ts.null_count == 0:
-        pairs = pc.and_(pairs, pc.equal(rows.commit_ts[:-1], rows.commit_ts[1:]))
+    pairs = _pairs(rows.op, is_update, rows.commit_ts)
     no = pa.array([False])
     is_new, is_old = pa.concat_arrays([no, pairs]), pa.concat_arrays([pairs, no])
     position = pa.array(range(len(rows)), pa.int64())
@@ -296,6 +318,16 @@ def _paired(rows: RawRows, is_update: pa.Array) -> RawRows:
         before=tuple(array.take(old_position) for array in rows.wire),
         has_before=is_new.filter(kept),
     )
+
+
+def _pairs(op: pa.Array, is_update: pa.Array, commit_ts: pa.Array) -> pa.Array:
+    """For every record but the last, whether it and the next are the halves of one update."""
+    old = pc.and_(is_update, pc.equal(op, "D"))
+    new = pc.and_(is_update, pc.equal(op, "I"))
+    pairs = pc.and_(old[:-1], new[1:])
+    if commit_ts.null_count == 0:
+        pairs = pc.and_(pairs, pc.equal(commit_ts[:-1], commit_ts[1:]))
+    return pairs
 
 
 def _unsupported(where: str, found: str) -> BulkUnsupported:

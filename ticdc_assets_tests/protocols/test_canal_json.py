@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from typing import Any
 
+import duckdb
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ from ticdc_assets_tests.protocols.storage_rows import Row, Typed
 
 STORAGE = workloads("storage-canal-json")
 MESSAGES = workloads("canal-json")
+CONNECTION = duckdb.connect(config={"threads": 1})
 
 
 def reference(data: bytes, columns: tuple[str, ...]) -> list[Row] | None:
@@ -33,7 +35,7 @@ def reference(data: bytes, columns: tuple[str, ...]) -> list[Row] | None:
 
 def bulk(data: bytes, columns: tuple[str, ...], batch_bytes: int = 1 << 20) -> list[Row]:
     return storage_rows.of_bulk(
-        canal_json_bulk.read_stream(io.BytesIO(data), columns, "f", "shop", "naïve", batch_bytes)
+        canal_json_bulk.read_stream(io.BytesIO(data), columns, "f", "shop", "naïve", batch_bytes, CONNECTION)
     )
 
 
@@ -51,7 +53,7 @@ def test_bulk_reads_every_file_of_ticdc_as_the_reference_does(workload: Workload
     for path, schema, table, shape in storage_rows.folders(workload, "json"):
         columns = (*reversed([c.name for c in shape.stored_columns]), "a column of another version")
         told = reference(path.read_bytes(), columns)
-        batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table, 5000)
+        batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table, 5000, CONNECTION)
 
         assert told is not None
         assert told == storage_rows.of_bulk(batches)
@@ -65,7 +67,7 @@ def test_the_typed_changes_of_all_files_are_what_happened(workload: Workload) ->
     found: list[Typed] = []
     for path, schema, table, shape in storage_rows.folders(workload, "json"):
         columns = tuple(c.name for c in shape.stored_columns)
-        batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table)
+        batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table, connection=CONNECTION)
         found += storage_rows.typed(batches, (schema, table), shape, canal_json.forms(workload.time_zone))
     extended = "enable-tidb-extension=true" in workload.variant["sink_uri"]
     told = storage_rows.expected(workload, with_old=True, with_commit_ts=extended)
@@ -324,6 +326,11 @@ def test_a_column_that_the_schema_lacks_is_never_dropped(odd: dict[str, Any], fi
 def test_rows_of_another_table_are_left_to_the_reference() -> None:
     with pytest.raises(BulkUnsupported):
         bulk(GOOD + b"\n" + line("INSERT", [{"a": "1", "b": None}], table="other") + b"\n", ("a", "b"))
+
+
+def test_a_connection_is_opened_where_none_is_given() -> None:
+    (batch,) = canal_json_bulk.read_stream(io.BytesIO(GOOD + b"\n"), ("a", "b"), "f", "shop", "naïve")
+    assert ["1"] == batch.wire[0].to_pylist()
 
 
 def test_a_file_without_its_last_line_end_is_incomplete() -> None:

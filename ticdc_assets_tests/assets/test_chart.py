@@ -1,0 +1,59 @@
+"""The chart of rows and lag: well-formed, small, and true at its ends."""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+import pytest
+
+from ticdc_assets.assets.chart import HEIGHT, WIDTH, chart_markdown, duration, svg
+from ticdc_assets.assets.recent import RECORDS_MAX, Point
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def points(*rows: int | None) -> list[Point]:
+    return [Point(NOW, count, 10.0 * number) for number, count in enumerate(rows)]
+
+
+def test_it_is_xml_inside_its_frame():
+    drawn = ElementTree.fromstring(svg(points(5, 0, 10, None, 3)))
+
+    lines = drawn.findall("{http://www.w3.org/2000/svg}polyline")
+    places = [tuple(map(float, p.split(","))) for line in lines for p in line.attrib["points"].split()]
+    assert len(lines) == 2
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in places)
+
+
+def test_more_rows_are_drawn_higher():
+    first_line = re.search(r'points="([^"]*)"', svg(points(1, 2, 4))).group(1).split()
+
+    heights = [float(place.split(",")[1]) for place in first_line]
+    assert heights[0] > heights[1] > heights[2]
+
+
+def test_it_stays_small_however_long_the_history():
+    assert len(chart_markdown(points(*range(RECORDS_MAX)))) < 4096
+
+
+def test_it_says_its_numbers_as_text_too():
+    told = chart_markdown(points(7, 1234))
+
+    assert "1,234 rows, 10 s behind the clock, over 2 records" in told
+    encoded = re.search(r"base64,([^)]*)\)", told).group(1)
+    assert base64.b64decode(encoded).startswith(b"<svg")
+
+
+def test_no_record_yet_is_said():
+    assert chart_markdown([]) == "no complete record yet"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59.9, "59 s"), (60, "1 min"), (3_601, "1 h 1 s"), (90_061, "1 d 1 h"), (-5, "0 s")],
+)
+def test_durations_are_told_in_their_two_largest_units(seconds: float, text: str):
+    assert duration(seconds) == text

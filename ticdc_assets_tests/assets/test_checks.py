@@ -1,0 +1,269 @@
+"""Checks: red when they must be, with what to do next, and holding back no more than they must."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from ticdc_assets.assets import fold_count, verdicts
+from ticdc_assets.assets.fold_count import FoldCount, count_fold
+from ticdc_assets.assets.metadata import Clock
+from ticdc_assets.tables.control import TableRecord
+from ticdc_assets.tso import to_datetime
+from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks, failures, ts
+
+pytestmark = pytest.mark.usefixtures("without_java")
+
+RECORD = TableRecord("s.t@1", "s", "t", "live", "", ["id"], ts(100), ["s", "t"], 1, ["s__changes", "t"], 2, 3)
+
+
+def at(seconds: float, checkpoint: float) -> Clock:
+    return Clock(ts(checkpoint), to_datetime(ts(seconds)).astimezone(UTC))
+
+
+# -- verdicts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("behind_s", "passed", "warns"),
+    [(0, True, False), (300, True, False), (301, False, True), (1800, False, True), (1801, False, False)],
+)
+def test_lag_warns_above_five_minutes_and_fails_above_thirty(behind_s: int, passed: bool, warns: bool):
+    table = verdicts.keeps_up(replace(RECORD, watermark=ts(0)), at(99_999, behind_s))
+    source = verdicts.source_moves(at(behind_s, 0), is_sample=False)
+
+    assert (table.passed, table.warns) == (passed, warns)
+    assert (source.passed, source.warns) == (passed, warns)
+
+
+def test_a_table_is_held_against_the_source_and_not_against_the_clock():
+    assert verdicts.keeps_up(RECORD, at(9_999_999, 100)).passed
+
+
+def test_the_sample_that_ended_long_ago_is_not_held_against_the_clock():
+    clock = Clock(ts(0), datetime(2040, 1, 1, tzinfo=UTC))
+
+    assert verdicts.source_moves(clock, is_sample=True).passed
+    assert not verdicts.source_moves(clock, is_sample=False).passed
+
+
+@pytest.mark.parametrize(
+    ("verdict", "todo"),
+    [
+        (verdicts.keeps_up(replace(RECORD, watermark=ts(0)), at(0, 5000)), "Look for failed or queued runs"),
+        (verdicts.source_moves(at(5000, 0), is_sample=False), "cdc cli changefeed query"),
+        (verdicts.rows_equal(3, FoldCount(4)), "drop the mirror table in the catalog and run again"),
+        (verdicts.goes_on(replace(RECORD, state="stopped", note="DDL x: mend it.")), "mend it."),
+        (verdicts.goes_on(replace(RECORD, state="waiting", note="no file 3.")), "goes on by itself"),
+        (verdicts.all_go_on([replace(RECORD, state="stopped", note="DDL x: mend it.")]), "mend it."),
+        (verdicts.unknown_table(), "Reload the code location"),
+    ],
+)
+def test_every_failed_check_says_what_to_do_next(verdict: verdicts.Verdict, todo: str):
+    assert not verdict.passed
+    assert todo in verdict.sentence
+
+
+def test_a_count_that_cannot_be_exact_is_told_as_not_counted():
+    verdict = verdicts.rows_equal(3, FoldCount(None, "partitions were removed"))
+
+    assert verdict.passed
+    assert verdict.sentence == "Not counted: partitions were removed."
+
+
+# -- the fold of a changelog ----------------------------------------------------------------------------------------------
+
+
+def counted(feed: Feed, table: str = "shop.users", watermark: int | None = None) -> FoldCount:
+    record = feed.records()[table]
+    lineage = feed.lake.history().by_id()[record.lineage]
+    changelog = feed.lake.catalog.load_table(tuple(record.changelog or ()))
+    return count_fold(lineage, changelog, record.watermark if watermark is None else watermark, False)
+
+
+def test_a_changelog_folds_to_the_keys_whose_newest_change_is_not_a_delete(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users")
+    feed.rows("shop", "users", ("I", 1, "a", 2), ("I", 2, "b", 2), ("D", 1, "a", 3), ("D", 2, "b", 4), ("I", 2, "c", 5))
+    feed.rows("shop", "users", ("I", 3, "d", 6), ("U", 3, "e", 7)).checkpoint(10).run()
+
+    assert counted(feed) == FoldCount(2)
+    assert counted(feed, watermark=ts(4)) == FoldCount(0)
+
+
+def test_a_fold_begins_at_the_last_truncate(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "a", 2), ("I", 2, "b", 3))
+    feed.statement("shop", "users", "TRUNCATE TABLE `users`", 4, type_=11)
+    feed.rows("shop", "users", ("I", 2, "b", 5)).checkpoint(10).run()
+
+    assert counted(feed) == FoldCount(1)
+    assert counted(feed, watermark=ts(3)) == FoldCount(2)
+
+
+def test_an_empty_changelog_folds_to_no_rows(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+    feed.run()
+
+    assert counted(feed) == FoldCount(0)
+
+
+def test_a_fold_over_a_renamed_key_column_is_exact(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "a", 2), ("I", 2, "b", 3))
+    columns: list[dict[str, Any]] = [
+        {"ColumnName": "no", "ColumnType": "INT", "ColumnPrecision": "11", "ColumnNullable": "false", "ColumnIsPk": "true"},
+        {"ColumnName": "name", "ColumnType": "VARCHAR", "ColumnPrecision": "200"},
+    ]  # fmt: skip
+    feed.statement("shop", "users", "ALTER TABLE `users` RENAME COLUMN `id` TO `no`", 4, columns, type_=5)
+    feed.rows("shop", "users", ("D", 2, "b", 5), ("I", 3, "c", 6)).checkpoint(10).run()
+
+    assert counted(feed) == FoldCount(2)
+
+
+def test_a_changelog_beyond_the_bound_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "a", 2), ("I", 2, "b", 3))
+    feed.checkpoint(10).run()
+
+    monkeypatch.setattr(fold_count, "ROWS_MAX", 2)
+    assert counted(feed).rows == 2
+    monkeypatch.setattr(fold_count, "ROWS_MAX", 1)
+    assert counted(feed).rows is None
+
+
+# -- in Dagster -----------------------------------------------------------------------------------------------------------
+
+
+def two_tables(folder: Path) -> Feed:
+    feed = Feed(folder)
+    for table in ("good", "bad"):
+        feed.table("shop", table).rows("shop", table, ("I", 1, "a", 2))
+    return feed.checkpoint(10)
+
+
+def with_reports(feed: Feed) -> dg.Definitions:
+    """The feed with an asset of the user's on each mirror, and a job over all."""
+
+    def report(table: str) -> dg.AssetsDefinition:
+        @dg.asset(name=f"report_{table}", deps=[dg.AssetKey(["shop", "mirror", "shop", table])], group_name="reports")
+        def body() -> None: ...
+
+        return body
+
+    job = dg.define_asset_job("all", dg.AssetSelection.all(), executor_def=dg.in_process_executor)
+    return dg.Definitions.merge(
+        feed.definitions, dg.Definitions(assets=[report("good"), report("bad")], jobs=[job])
+    )
+
+
+def run_all(feed: Feed) -> dg.ExecuteInProcessResult:
+    return with_reports(feed).resolve_job_def("all").execute_in_process(QUIET, raise_on_error=False)
+
+
+def succeeded(result: dg.ExecuteInProcessResult) -> set[str]:
+    return {event.step_key for event in result.all_events if event.is_step_success}
+
+
+def test_all_is_green_when_all_is_well(tmp_path: Path):
+    found = checks(two_tables(tmp_path).run())
+
+    red = {key for key, check in found.items() if not check.passed}
+    assert red == {("shop/watermarks", "source_keeps_up")}  # its checkpoint is of 2025
+    assert found[("shop/mirror/shop/good", "rows_equal_the_changelog")].metadata["changelog_rows"].value == 1
+
+
+def test_a_stopped_table_holds_back_what_is_built_on_it_and_nothing_else(tmp_path: Path):
+    feed = two_tables(tmp_path)
+    feed.run()
+    feed.statement("shop", "bad", "ALTER TABLE `bad` FROBNICATE `id`", 11, type_=5)
+    feed.rows("shop", "good", ("I", 2, "a", 12)).checkpoint(20)
+
+    result = run_all(feed)
+
+    found = checks(result)
+    assert not found[("shop/mirror/shop/bad", "goes_on")].passed
+    assert not found[("shop/watermarks", "all_tables_go_on")].passed
+    assert found[("shop/mirror/shop/good", "goes_on")].passed
+    assert "report_good" in succeeded(result)
+    assert "report_bad" not in succeeded(result)
+    assert failures(result) == []
+    assert not result.success
+
+
+def test_a_gap_in_the_files_is_told_with_its_file(tmp_path: Path):
+    feed = two_tables(tmp_path)
+    feed.rows("shop", "bad", ("I", 2, "a", 3))
+    missing = next(path for path in sorted(feed.bucket.base.rglob("*1.csv")) if "bad" in str(path))
+    missing.unlink()
+
+    found = checks(feed.run())
+
+    gap = found[("shop/watermarks", "no_gaps_in_files")]
+    assert not gap.passed
+    assert missing.name in gap.description
+    assert not found[("shop/mirror/shop/bad", "goes_on")].passed
+    assert found[("shop/mirror/shop/good", "goes_on")].passed
+
+
+def test_what_was_quarantined_turns_the_table_and_the_changefeed_red(tmp_path: Path):
+    feed = two_tables(tmp_path)
+    feed.rows("shop", "bad", ("I", 2, "ok", 3), ("Q", 3, "secret", 4))
+
+    found = checks(feed.run())
+
+    red = found[("shop/mirror/shop/bad", "nothing_quarantined")]
+    assert not red.passed
+    assert "lake.ticdc_shop.quarantine" in red.description
+    assert "secret" not in red.description
+    assert not found[("shop/quarantine", "quarantine_is_empty")].passed
+    assert found[("shop/mirror/shop/good", "nothing_quarantined")].passed
+
+
+def test_a_mirror_with_other_rows_than_its_changelog_is_red_and_stays_red(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from ticdc_assets.assets import mirrors
+    from ticdc_assets_tests.assets.feeds import run_mirrors_without_java
+
+    def one_too_many(lake: Any, *arguments: Any) -> Any:
+        report = run_mirrors_without_java(lake, *arguments)
+        assert report is not None
+        tables = tuple(replace(t, rows=t.rows + 1) if t.table == "bad" else t for t in report.record.tables)
+        lake.control.record(replace(report.record, recorded_at=datetime.now(UTC), tables=tables))
+        return report
+
+    monkeypatch.setattr(mirrors, "run_mirrors", one_too_many)
+    feed, instance = two_tables(tmp_path), dg.DagsterInstance.ephemeral()
+
+    for _ in range(2):
+        found = checks(feed.run(instance))
+        assert not found[("shop/mirror/shop/bad", "rows_equal_the_changelog")].passed
+        assert found[("shop/mirror/shop/good", "rows_equal_the_changelog")].passed
+
+
+def test_snapshots_that_were_counted_before_are_not_counted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from ticdc_assets.assets import checks as module
+
+    feed, instance = two_tables(tmp_path), dg.DagsterInstance.ephemeral()
+    feed.run(instance)
+    monkeypatch.setattr(module, "count_fold", lambda *arguments: pytest.fail("counted again"))
+
+    result = feed.run(instance)
+
+    assert failures(result) == []
+    assert checks(result)[("shop/mirror/shop/good", "rows_equal_the_changelog")].passed
+
+
+def test_one_check_can_be_run_alone(tmp_path: Path):
+    feed = two_tables(tmp_path)
+    feed.run()
+    key = dg.AssetCheckKey(dg.AssetKey(["shop", "watermarks"]), "all_tables_go_on")
+    job = dg.define_asset_job("one", dg.AssetSelection.checks(key))
+
+    resolved = dg.Definitions.merge(feed.definitions, dg.Definitions(jobs=[job])).resolve_job_def("one")
+    result = resolved.execute_in_process(QUIET, raise_on_error=False)
+
+    assert failures(result) == []
+    assert set(checks(result)) == {("shop/watermarks", "all_tables_go_on")}

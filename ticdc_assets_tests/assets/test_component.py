@@ -1,0 +1,52 @@
+"""The component gives the same definitions as the code location."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster.components.testing import create_defs_folder_sandbox
+
+from ticdc_assets.component import TicdcAssetsComponent
+from ticdc_assets.errors import ConfigError
+from ticdc_assets_tests.assets.feeds import Feed
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is currently in beta")  # Dagster's own, while it loads components
+
+
+def built(config_path: Path, changefeeds: list[str] | None = None) -> dg.Definitions:
+    attributes = {"config_path": str(config_path), **({"changefeeds": changefeeds} if changefeeds else {})}
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=TicdcAssetsComponent,
+            defs_path="feeds",
+            defs_yaml_contents={"type": "ticdc_assets.component.TicdcAssetsComponent", "attributes": attributes},
+        )
+        with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
+            return definitions
+
+
+def keys(definitions: dg.Definitions) -> set[dg.AssetKey]:
+    return set(definitions.resolve_asset_graph().get_all_asset_keys())
+
+
+def test_it_builds_what_the_code_location_builds(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+
+    assert keys(built(feed.path)) == keys(feed.definitions)
+
+
+def test_it_can_take_some_of_the_changefeeds(tmp_path: Path):
+    Feed(tmp_path, "shop").table("shop", "users").checkpoint(10)
+    other = Feed(tmp_path, "other").table("shop", "users").checkpoint(10)
+
+    assert {key.path[0] for key in keys(built(other.path, ["other"]))} == {"other"}
+
+
+def test_a_config_that_is_not_there_is_one_sentence(tmp_path: Path):
+    with pytest.raises(Exception, match="feeds") as raised:
+        built(tmp_path / "none.yaml")
+
+    assert isinstance(raised.value.__cause__, ConfigError)
+    assert "TICDC_ASSETS_CONFIG" in str(raised.value.__cause__)

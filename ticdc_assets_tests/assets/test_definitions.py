@@ -1,0 +1,162 @@
+"""Definitions: what is in them, and that they load without network, catalog or JVM."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ticdc_assets.assets.graph import definitions_of
+from ticdc_assets.assets.keys import FeedNames
+from ticdc_assets.assets.known_tables import KnownTable, known_tables, remember
+from ticdc_assets.config import load
+from ticdc_assets.errors import ConfigError
+from ticdc_assets_tests.assets.feeds import Feed
+
+LOAD_AND_TELL = """
+import json, os, socket, sys
+def refuse(*arguments): raise AssertionError("the network was asked")
+socket.socket.connect = refuse
+from ticdc_assets.definitions import defs
+import dagster as dg
+dg.Definitions.validate_loadable(defs)
+from pyspark import SparkContext
+keys = sorted(key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys())
+print(json.dumps({"jvm": SparkContext._gateway is not None, "files": os.listdir(), "keys": keys}))
+"""
+
+
+def load_elsewhere(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "TICDC_ASSETS_CONFIG"}
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOAD_AND_TELL],
+        cwd=folder,
+        env={**kept, "PYTHONPATH": root, **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_definitions_load_without_network_catalog_or_jvm(tmp_path: Path):
+    done = load_elsewhere(tmp_path)
+
+    told = json.loads(done.stdout)
+    assert not told["jvm"]
+    assert told["files"] == []
+    assert "sample_csv/mirror/shop/users" in told["keys"]
+    assert "sample_canal_json/changelog/App_DB/blobs" in told["keys"]
+
+
+def test_a_wrong_config_shows_its_sentence_when_the_code_location_loads(tmp_path: Path):
+    (tmp_path / "c.yaml").write_text("changefeed: {}\n")
+
+    done = load_elsewhere(tmp_path, TICDC_ASSETS_CONFIG=str(tmp_path / "c.yaml"))
+
+    last = done.stderr.strip().splitlines()
+    assert done.returncode != 0
+    assert "changefeeds" in "".join(last[-4:])
+    assert "ConfigError" in "".join(last[-4:])
+
+
+def test_a_changefeed_is_a_group_of_source_schema_cache_changelogs_and_mirrors(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+
+    graph = feed.definitions.resolve_asset_graph()
+
+    keys = {key.to_user_string() for key in graph.get_all_asset_keys()}
+    assert keys == {
+        "shop/source",
+        "shop/schema_cache",
+        "shop/quarantine",
+        "shop/changelog/shop/users",
+        "shop/mirror/shop/users",
+        "shop/watermarks",
+    }
+    assert {graph.get(key).group_name for key in graph.get_all_asset_keys()} == {"shop"}
+    mirror = graph.get(dg.AssetKey(["shop", "mirror", "shop", "users"]))
+    assert {k.to_user_string() for k in mirror.parent_keys} == {"shop/changelog/shop/users", "shop/schema_cache"}
+    assert graph.get(dg.AssetKey(["shop", "source"])).is_external
+
+
+def test_ops_have_plain_names_where_one_changefeed_is_alone(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+
+    names = {node.name for node in feed.definitions.resolve_job_def("shop_job").nodes}
+
+    assert {"decode_csv", "schema_cache", "mirrors", "checks"} <= names
+
+
+def test_a_changefeed_that_nothing_is_known_of_still_has_a_job_that_can_find_out(tmp_path: Path):
+    job = Feed(tmp_path).definitions.resolve_job_def("shop_job")
+
+    assert {"decode_csv", "mirrors"} <= {node.name for node in job.nodes}
+
+
+def test_everything_that_starts_runs_by_itself_is_off_until_somebody_turns_it_on(tmp_path: Path):
+    repository = Feed(tmp_path).definitions.get_repository_def()
+
+    assert [s.name for s in repository.sensor_defs] == ["shop_new_files"]
+    assert [s.name for s in repository.schedule_defs] == ["shop_every_10_minutes"]
+    assert repository.sensor_defs[0].default_status is dg.DefaultSensorStatus.STOPPED
+    assert repository.schedule_defs[0].default_status is dg.DefaultScheduleStatus.STOPPED
+
+
+def test_tables_that_the_config_does_not_ask_for_have_no_assets(tmp_path: Path):
+    feed = Feed(tmp_path, tables=["shop.u*"]).table("shop", "users").table("shop", "orders").checkpoint(10)
+
+    assert [t.table for t in known_tables(feed.config, feed.config.changefeeds[0])] == ["users"]
+
+
+def test_known_tables_survive_a_source_that_is_not_at_hand(tmp_path: Path):
+    feed = Feed(tmp_path)
+    known = (KnownTable("a", "log", has_key=False), KnownTable("a", "t"))
+
+    assert remember(feed.config, "shop", known) is None
+    (tmp_path / "bucket_shop" / "metadata").unlink()
+    (tmp_path / "bucket_shop").rmdir()
+
+    assert known_tables(feed.config, feed.config.changefeeds[0]) == known
+
+
+def test_a_hint_that_cannot_be_written_is_told_and_fails_nothing(tmp_path: Path):
+    feed = Feed(tmp_path)
+    (tmp_path / ".ticdc_assets").write_text("a file where the folder should be")
+
+    assert "cannot be written" in str(remember(feed.config, "shop", [KnownTable("a", "t")]))
+
+
+def test_a_changefeed_that_is_not_in_the_config_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="shop"):
+        definitions_of(Feed(tmp_path).config, ["shpo"])
+
+
+def test_names_of_changefeeds_with_underscores_stay_apart():
+    first = FeedNames("a", "csv", shares_protocol=True, shares_location=True)
+    second = FeedNames("a__mirrors", "csv", shares_protocol=True, shares_location=True)
+
+    of_first = {first.decode_op, first.schema_cache_op, first.mirrors_op, first.checks_op}
+    of_second = {second.decode_op, second.schema_cache_op, second.mirrors_op, second.checks_op}
+    assert not of_first & of_second
+    assert first.table_checks_op("b", "c") != FeedNames("a", "csv").table_checks_op("b_c", "")
+
+
+def test_the_tag_of_a_long_name_fits_what_dagster_takes():
+    tags = FeedNames("f" * 200, "csv").tags
+
+    assert all(len(value) <= 63 for value in tags.values())
+    assert tags != FeedNames("f" * 201, "csv").tags
+
+
+def test_the_packaged_sample_is_a_config_without_warnings():
+    config = load(None, {})
+
+    assert [c.name for c in config.changefeeds] == ["sample_csv", "sample_canal_json"]
+    assert [c.warnings for c in config.changefeeds] == [(), ()]

@@ -1,0 +1,95 @@
+"""The sensor for new files: it asks once for what is new, and its cursor does not grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ticdc_assets.errors import SourceError
+from ticdc_assets_tests.assets.feeds import Feed
+
+
+def evaluate(feed: Feed, cursor: str | None, instance: dg.DagsterInstance | None = None) -> dg.SensorResult:
+    repository = feed.definitions.get_repository_def()
+    sensor = repository.get_sensor_def("shop_new_files")
+    context = dg.build_sensor_context(
+        cursor=cursor, instance=instance or dg.DagsterInstance.ephemeral(), repository_def=repository
+    )
+    return sensor(context)
+
+
+def feed_of(folder: Path, tables: int = 1) -> Feed:
+    feed = Feed(folder)
+    for number in range(tables):
+        feed.table("shop", f"t{number}").rows("shop", f"t{number}", ("I", 1, "a", 2))
+    return feed.checkpoint(10)
+
+
+def test_it_asks_for_one_run_and_then_keeps_quiet(tmp_path: Path):
+    feed = feed_of(tmp_path)
+
+    first = evaluate(feed, None)
+    again = evaluate(feed, first.cursor)
+
+    assert len(first.run_requests) == 1
+    assert again.run_requests == []
+    assert again.skip_reason.skip_message == "Nothing new at the source."
+
+
+@pytest.mark.parametrize("change", ["file", "checkpoint", "table"])
+def test_whatever_is_new_is_asked_for_under_a_key_of_its_own(tmp_path: Path, change: str):
+    feed = feed_of(tmp_path)
+    first = evaluate(feed, None)
+
+    if change == "file":
+        feed.rows("shop", "t0", ("I", 2, "b", 3))
+    elif change == "checkpoint":
+        feed.checkpoint(11)
+    else:
+        feed.table("shop", "new", 11)
+    second = evaluate(feed, first.cursor)
+
+    assert len(second.run_requests) == 1
+    assert second.run_requests[0].run_key != first.run_requests[0].run_key
+
+
+def test_its_cursor_has_the_same_size_for_one_table_and_for_many(tmp_path: Path):
+    few, many = evaluate(feed_of(tmp_path / "few", 1), None), evaluate(feed_of(tmp_path / "many", 40), None)
+
+    assert len(few.cursor) == len(many.cursor) < 100
+
+
+def test_it_waits_while_a_run_of_the_changefeed_is_on_its_way(tmp_path: Path):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
+    job = feed.definitions.resolve_job_def("shop_job")
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={"ticdc_assets/changefeed": "shop"})
+
+    result = evaluate(feed, None, instance)
+
+    assert result.run_requests == []
+    assert result.cursor is None
+
+
+def test_it_observes_the_source(tmp_path: Path):
+    result = evaluate(feed_of(tmp_path), None)
+
+    assert [event.asset_key.to_user_string() for event in result.asset_events] == ["shop/source"]
+
+
+def test_no_checkpoint_yet_is_no_reason_to_run(tmp_path: Path):
+    feed = feed_of(tmp_path)
+    feed.bucket.remove("metadata")
+
+    assert "no checkpoint yet" in evaluate(feed, None).skip_reason.skip_message
+
+
+def test_a_source_that_cannot_be_read_is_an_error_and_not_silence(tmp_path: Path):
+    feed = Feed(tmp_path)
+    feed.bucket.base.rename(tmp_path / "elsewhere")
+
+    with pytest.raises(Exception) as raised:  # noqa: PT011  Dagster wraps it
+        evaluate(feed, None)
+
+    assert isinstance(raised.value.__cause__ or raised.value, SourceError)
