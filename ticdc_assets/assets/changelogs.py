@@ -9,7 +9,7 @@ from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata import Metadata, changelog_metadata
 from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, RETRY, Feed, sayer
+from ticdc_assets.assets.steps import CODE_VERSION, Feed, sayer
 from ticdc_assets.schema.history import fold_name
 
 RENAMED = "The source has no table of this name any more; its assets go when the code location is loaded again."
@@ -22,12 +22,11 @@ def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
         name=feed.names.decode_op,
         specs=[_quarantine_spec(feed), *(_spec(feed, table) for table in feed.tables)],
         pool=feed.names.pool,
-        retry_policy=RETRY,
         required_resource_keys={feed.names.resource},
     )
     def decode(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-        with told_plainly(run):
+        with told_plainly(run, context.retry_number):
             yield from _publish(context, feed, run)
 
     return decode
@@ -52,7 +51,7 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
         kinds={"iceberg", "changelog"},
         code_version=f"{feed.names.protocol}-{CODE_VERSION}",
         description=f"Every change of `{table.schema}.{table.table}`, once and in order.",
-        metadata={"source_table": f"{table.schema}.{table.table}"},
+        metadata=feed.changelog_metadata(table),
     )
 
 

@@ -95,10 +95,9 @@ def _counted(rows: object, key_columns: int) -> int:
         op, ts, seq = (places.pop(name) for name in (layout.OP, layout.COMMIT_TS, layout.SEQ))
         assert len(places) == key_columns
         newest = f"max_by({op}, struct_pack(ts := coalesce({ts}, -1), seq := {seq}))"
-        found = connection.execute(
-            f"SELECT count(*) FILTER (op <> 'D') FROM (SELECT {newest} AS op FROM changes AS t({listed}) "
-            f"GROUP BY {', '.join(places.values())})"
-        ).fetchone()
+        key = ", ".join(places.values())
+        by_key = f"SELECT {newest} AS op FROM changes AS t({listed}) GROUP BY {key}"  # noqa: S608  numbered names
+        found = connection.execute(f"SELECT count(*) FILTER (op <> 'D') FROM ({by_key})").fetchone()  # noqa: S608
     finally:
         connection.close()
     return int(found[0]) if found else 0

@@ -32,10 +32,7 @@ def definitions_of(config: Config, only: Sequence[str] | None = None) -> dg.Defi
     chosen = config.changefeeds if only is None else tuple(config.changefeed(name) for name in only)
     names = _names(chosen)
     return dg.Definitions.merge(
-        *(
-            changefeed_definitions(config, changefeed, Feed(names[changefeed.name], known_tables(config, changefeed)))
-            for changefeed in chosen
-        )
+        *(changefeed_definitions(config, changefeed, names[changefeed.name]) for changefeed in chosen)
     )
 
 
@@ -52,8 +49,9 @@ def _names(changefeeds: Sequence[Changefeed]) -> dict[str, FeedNames]:
     }
 
 
-def changefeed_definitions(config: Config, changefeed: Changefeed, feed: Feed) -> dg.Definitions:
+def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNames) -> dg.Definitions:
     """One changefeed's part. Its job runs in one process, so that its steps share one Spark session."""
+    feed = Feed(names, known_tables(config, changefeed), config.catalog.name, changefeed.target)
     job = dg.define_asset_job(
         feed.names.job,
         selection=dg.AssetSelection.groups(feed.names.group),

@@ -11,7 +11,7 @@ from ticdc_assets.assets.metadata import Metadata, mirror_metadata, watermark_me
 from ticdc_assets.assets.recent import recent
 from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, RETRY, Feed, sayer
+from ticdc_assets.assets.steps import CODE_VERSION, Feed, sayer
 from ticdc_assets.pipeline.mirror_run import MirrorReport, blocked_tables, run_mirrors
 from ticdc_assets.schema.history import History, SourceName, fold_name
 
@@ -24,12 +24,11 @@ def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
         specs=[_watermarks_spec(feed), *(_spec(feed, table) for table in feed.mirrored)],
         can_subset=True,
         pool=feed.names.pool,
-        retry_policy=RETRY,
         required_resource_keys={feed.names.resource},
     )
     def mirrors(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-        with told_plainly(run):
+        with told_plainly(run, context.retry_number):
             yield from _merge(context, feed, run)
 
     return mirrors
@@ -56,7 +55,7 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
         kinds={"iceberg", "spark", "mirror"},
         code_version=CODE_VERSION,
         description=f"The current rows of `{table.schema}.{table.table}`.",
-        metadata={"source_table": f"{table.schema}.{table.table}"},
+        metadata=feed.mirror_metadata(table),
     )
 
 

@@ -177,17 +177,24 @@ class LakeSpark(LazyPySparkResource):  # type: ignore[misc]  # dagster_pyspark h
 # -- faults ------------------------------------------------------------------------------------------------------------
 
 
+RETRIES_MAX: Final = 2
+RETRY_AFTER_S: Final = 2
+
+
 @contextmanager
-def told_plainly(run: ChangefeedRun) -> Iterator[None]:
+def told_plainly(run: ChangefeedRun, retry_number: int = RETRIES_MAX) -> Iterator[None]:
     """Faults this project knows become step failures with their one sentence; those that may pass are tried again.
 
-    What Spark says of a failed statement may quote a row, so of its errors only the kind is told.
+    What Spark says of a failed statement may quote a row, so of its errors only the kind is told. Retries are asked
+    for here and not by a RetryPolicy, which would also start a step again that somebody interrupts.
     """
     try:
         yield
     except TicdcAssetsError as error:
         run.forget()
-        raise dg.Failure(str(error), allow_retries=isinstance(error, (StaleRunError, SourceError))) from error
+        if isinstance(error, (StaleRunError, SourceError)) and retry_number < RETRIES_MAX:
+            raise dg.RetryRequested(RETRIES_MAX, RETRY_AFTER_S * 2**retry_number) from error
+        raise dg.Failure(str(error), allow_retries=False) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
             raise

@@ -9,7 +9,7 @@ import dagster as dg
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, RETRY, Feed
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, Feed
 from ticdc_assets.schema.history import History
 
 
@@ -39,12 +39,11 @@ def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
         name=feed.names.schema_cache_op,
         specs=[spec],
         pool=feed.names.pool,
-        retry_policy=RETRY,
         required_resource_keys={feed.names.resource},
     )
     def schema_cache(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-        with told_plainly(run):
+        with told_plainly(run, context.retry_number):
             yield _look(context, feed, run)
 
     return schema_cache

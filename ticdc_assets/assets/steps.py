@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,12 +12,13 @@ import dagster as dg
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.resources import PROGRESS
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.names import changelog_identifier, mirror_identifier
 from ticdc_assets.schema.history import SourceName, fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.reported import Reported
-
-RETRY: Final = dg.RetryPolicy(max_retries=2, delay=2, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+    from ticdc_assets.names import Target
 
 CODE_VERSION: Final = "1"
 """Raised when the same stream would come out otherwise than before."""
@@ -30,10 +32,27 @@ class Feed:
 
     names: FeedNames
     tables: tuple[KnownTable, ...]
+    catalog: str
+    target: Target
 
     @property
     def mirrored(self) -> tuple[KnownTable, ...]:
         return tuple(table for table in self.tables if table.has_key)
+
+    def changelog_metadata(self, table: KnownTable) -> dict[str, str]:
+        """What a changelog's definition tells before anything has run."""
+        return self._metadata(table, changelog_identifier)
+
+    def mirror_metadata(self, table: KnownTable) -> dict[str, str]:
+        """What a mirror's definition tells before anything has run."""
+        return self._metadata(table, mirror_identifier)
+
+    def _metadata(self, table: KnownTable, identifier: Callable[..., tuple[str, ...]]) -> dict[str, str]:
+        told = {"source_table": f"{table.schema}.{table.table}"}
+        with suppress(SchemaError):  # a name that cannot be had stops that table when it runs, and loading nothing
+            parts = identifier(self.target, self.names.changefeed, table.schema, table.table)
+            told["dagster/table_name"] = ".".join((self.catalog, *parts))
+        return told
 
     def without_assets(self, found: dict[SourceName, Reported]) -> list[Reported]:
         """What was found and has no asset in the definitions that this run was started with."""

@@ -55,6 +55,8 @@ def run_all(
 
 def summary(ran: Ran) -> str:
     """One line on a changefeed."""
+    if ran.record is None and ran.was_needed:
+        return f"{ran.changefeed}: nothing could be published."
     if ran.record is None:
         return f"{ran.changefeed}: nothing is pending; the source has no checkpoint yet."
     reached = f"up to {moment(ran.record.tso)}"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
 
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.control import WatermarkRecord
 
 Counts = dict[str, int]
-
-_BLOCKED: Final = "DagsterAssetCheckFailedError"  # told by the check itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +68,7 @@ def run_changefeed(
     if not is_needed(lake, pending):
         return Ran(changefeed.name, pending.record, False, tuple(_held(lake, pending.record)), warnings)
     result = _execute(config, changefeed, until, say, instance)
+    _raise_if_interrupted(result)
     record = Lake(config, changefeed).control.newest()
     faults = [*_failures(result), *_held(lake, record)]
     return Ran(
@@ -103,6 +103,14 @@ def _execute(
         PROGRESS.reset(listening)
 
 
+def _raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
+    # Dagster turns Ctrl-C into the failure of a step.
+    for event in result.all_events:
+        error = event.step_failure_data.error if event.is_step_failure else None
+        if error is not None and error.cls_name == DagsterExecutionInterruptedError.__name__:
+            raise KeyboardInterrupt
+
+
 # -- in sentences ------------------------------------------------------------------------------------------------------
 
 
@@ -119,7 +127,7 @@ def _failure(event: dg.DagsterEvent) -> Iterator[str]:
     data = event.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
         yield data.user_failure_data.description
-    elif data.error is None or data.error.cls_name != _BLOCKED:
+    elif data.error is None or data.error.cls_name != DagsterAssetCheckFailedError.__name__:
         cause = data.error and (data.error.cause or data.error)
         kind = cause.cls_name if cause else "an unknown error"
         yield f"step {event.step_key}: expected to finish, found {kind}. Look at the run in Dagster, or at the log."

@@ -2,6 +2,8 @@
 
 A file that bulk decoding cannot take exactly goes to the reference decoder, which also finds the bad records. No
 error of one file leaves here as an exception: it becomes that file's report, and the driver holds that table only.
+A file waits where it may become whole by itself, and stops its table where its rows cannot be understood; single
+records that cannot are set aside, unless the changefeed is to stop at them.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO, load_file_io
 
-from ticdc_assets.changes.typed import TypedChanges, typed
-from ticdc_assets.errors import DecodeError, NotYetError, TicdcAssetsError
+from ticdc_assets.changes.typed import TypedChanges
+from ticdc_assets.errors import DecodeError, NotYetError, SourceError, TicdcAssetsError
 from ticdc_assets.pipeline import storage_files
+from ticdc_assets.pipeline.bad_rows import ALL_BAD_MIN, BAD_RECORDS_MAX, BadRow, RowRules, sound_changes, too_many
 from ticdc_assets.pipeline.parts import PartWriter
 from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, FileReport, FileState, TaskFile, TaskReport
 from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
-from ticdc_assets.schema.history import Slot
+from ticdc_assets.schema.history import Slot, Version
 
 
 def decode(task: DecodeTask) -> TaskReport:
@@ -61,13 +64,14 @@ def _passed_over(file: TaskFile) -> FileReport:
 
 @dataclass(slots=True)
 class _Count:
-    """What a file adds up to while it is decoded."""
+    """What a file adds up to while it is decoded. `bad` could not be read, `misfits` not be held by their columns."""
 
     rows: int = 0
     above: int = 0
     repeats: int = 0
     zero_dates: int = 0
     bad: list[BadLine] = field(default_factory=list)
+    misfits: dict[int, BadRow] = field(default_factory=dict)
 
 
 class _TableDecoder:
@@ -92,40 +96,115 @@ class _TableDecoder:
         try:
             for raw in self._raw_rows(file, count):
                 self._rows(file, raw, count)
-        except NotYetError as error:
+            self._judge_bad(file, count)
+            bad = (*count.bad, *self._misfits(file, count))
+        except (NotYetError, SourceError) as error:
             return FileReport(file.path, file.name, FileState.WAITING, problem=str(error))
         except TicdcAssetsError as error:
             return FileReport(file.path, file.name, FileState.STOPPED, problem=str(error))
         return FileReport(
-            file.path, file.name, FileState.READ, count.rows, count.above, count.repeats, count.zero_dates,
-            tuple(count.bad),
-        )  # fmt: skip
+            file.path, file.name, FileState.READ, count.rows, count.above, count.repeats, count.zero_dates, bad
+        )
+
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     def _raw_rows(self, file: TaskFile, count: _Count) -> list[RawRows]:
         """All batches of a file: in bulk, else record by record. Bulk may give up halfway, so nothing is written
         before the whole file is known to be readable."""
         try:
-            return list(storage_files.raw_rows(self._task, file, False, count.bad))
-        except BulkUnsupported:
-            return list(storage_files.raw_rows(self._task, file, True, count.bad))
+            return self._in_order(file, storage_files.raw_rows(self._task, file, False, count.bad))
+        except (BulkUnsupported, NotYetError):  # a stray quote looks like a missing end: the reference tells them apart
+            return self._in_order(file, storage_files.raw_rows(self._task, file, True, count.bad))
+
+    def _in_order(self, file: TaskFile, batches: Iterator[RawRows]) -> list[RawRows]:
+        if self._task.by_arrival:
+            return [replace(raw, commit_ts=pa.nulls(len(raw), pa.int64())) for raw in batches]
+        every = list(batches)
+        if any(raw.commit_ts.null_count for raw in every):
+            raise BulkUnsupported(file.path, "rows with commit_ts", "rows without", "Read it with the reference form.")
+        return every
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _rows(self, file: TaskFile, raw: RawRows, count: _Count) -> None:
         count.rows += len(raw)
-        for slot, rows in self._by_slot(file, raw):
+        for slot, rows in self._by_slot(file, raw, count):
             assert slot.version is not None
-            assert slot.lineage_id is not None
-            target = self._task.targets.get(slot.lineage_id)
-            if target is None:
-                continue  # the table is held: nothing of it is published in this run
-            kept = self._in_interval(rows, target.low, target.high, count)
+            kept = self._to_write(slot, rows, count)
             if not len(kept):
                 continue
-            columns = slot.version.table.stored_columns
-            if self._task.format is FileFormat.CSV:
-                kept = replace(kept, columns=tuple(c.name for c in columns))  # CSV fields go by place
-            changes = typed(kept, columns, slot.version.table.unique_columns, self._task.forms)
+            changes = self._typed(file, slot.version, self._aligned(file, slot.version, kept), count)
             count.zero_dates += changes.zero_dates
             count.repeats += self._write(file, slot, changes)
+
+    def _by_slot(self, file: TaskFile, raw: RawRows, count: _Count) -> Iterator[tuple[Slot, RawRows]]:
+        slots = self._task.timelines[file.name]
+        starts = np.array([slot.after_ts for slot in slots], np.int64)
+        if self._task.by_arrival:
+            numbers = np.full(len(raw), np.searchsorted(starts, file.folder_version, side="right") - 1)
+        else:
+            numbers = np.searchsorted(starts, raw.commit_ts.to_numpy(zero_copy_only=False), side="left") - 1
+        for number in np.unique(numbers):
+            mask = numbers == number
+            rows = raw if mask.all() else raw.filter(pa.array(mask))
+            slot = slots[number] if number >= 0 else None
+            if slot is None or slot.lineage_id is None:
+                self._leave_or_raise(file, rows, count)
+            else:
+                yield slot, rows
+
+    def _leave_or_raise(self, file: TaskFile, rows: RawRows, count: _Count) -> None:
+        """Rows of a time without a table: those above the run's TSO may get their schema yet, the others will not."""
+        horizon = max(target.high for target in self._task.targets.values())
+        if self._task.by_arrival or not pc.all(pc.greater(rows.commit_ts, horizon)).as_py():
+            raise _no_schema(file)
+        count.above += len(rows)
+
+    def _to_write(self, slot: Slot, rows: RawRows, count: _Count) -> RawRows:
+        """The rows that this run publishes; those that it leaves for later are counted, so that the file stays."""
+        assert slot.lineage_id is not None
+        target = self._task.targets.get(slot.lineage_id)
+        if target is not None:
+            return self._in_interval(rows, target.low, target.high, count)
+        low = self._task.held.get(slot.lineage_id)
+        if low is not None:
+            self._in_interval(rows, low, low, count)
+            count.above += len(rows) if self._task.by_arrival else 0
+        return rows.slice(0, 0)  # held, or a table that nobody asked for
+
+    def _in_interval(self, raw: RawRows, low: int, high: int, count: _Count) -> RawRows:
+        if self._task.by_arrival:
+            return raw
+        above = pc.greater(raw.commit_ts, high)
+        below = pc.less_equal(raw.commit_ts, low)
+        count.above += pc.sum(above).as_py() or 0
+        count.repeats += pc.sum(pc.and_not(below, above)).as_py() or 0
+        outside = pc.or_(above, below)
+        return raw.filter(pc.invert(outside)) if pc.any(outside).as_py() else raw
+
+    def _aligned(self, file: TaskFile, version: Version, rows: RawRows) -> RawRows:
+        """The rows with their columns spelled as the version has them. CSV fields go by place: TiCDC puts rows of
+        another version into a folder only where both have the same columns, maybe in another order."""
+        names = {column.name.lower(): column.name for column in version.table.stored_columns}
+        if self._task.format is FileFormat.CSV:
+            if names.keys() != {name.lower() for name in rows.columns}:
+                raise _other_columns(file, "the columns of another version than its folder's")
+            return replace(rows, columns=tuple(names.values()))
+        for name, *texts in zip(rows.columns, rows.wire, *([rows.before] if rows.before else []), strict=True):
+            if name.lower() not in names and any(text.null_count < len(text) for text in texts):
+                raise _other_columns(file, f"a column {name!r} that its version has not")
+        return replace(rows, columns=tuple(names.get(name.lower(), name) for name in rows.columns))
+
+    def _typed(self, file: TaskFile, version: Version, rows: RawRows, count: _Count) -> TypedChanges:
+        rules = RowRules(file.path, version.table, self._task.forms, self._task.zero_dates_allowed)
+        changes, misfits = sound_changes(rows, rules)
+        if misfits and not self._task.quarantine:
+            raise misfits[0].fault
+        for row in misfits:
+            count.misfits.setdefault(row.line, row)
+        if len(count.misfits) + len(count.bad) > BAD_RECORDS_MAX:
+            raise too_many(file.path, len(count.misfits) + len(count.bad))
+        return changes
 
     def _write(self, file: TaskFile, slot: Slot, changes: TypedChanges) -> int:
         assert slot.version is not None
@@ -138,29 +217,28 @@ class _TableDecoder:
             self._writers[slot.lineage_id] = writer
         return writer.write(changes, slot.version.table.key, slot.version.from_ts, file.ordinal)
 
-    def _in_interval(self, raw: RawRows, low: int, high: int, count: _Count) -> RawRows:
-        if self._task.by_arrival:
-            return raw
-        above = pc.greater(raw.commit_ts, high)
-        below = pc.less_equal(raw.commit_ts, low)
-        count.above += pc.sum(above).as_py() or 0
-        count.repeats += pc.sum(below).as_py() or 0
-        outside = pc.or_(above, below)
-        return raw.filter(pc.invert(outside)) if pc.any(outside).as_py() else raw
+    # -- bad records --------------------------------------------------------------------------------------------------
 
-    def _by_slot(self, file: TaskFile, raw: RawRows) -> Iterator[tuple[Slot, RawRows]]:
-        slots = self._task.timelines[file.name]
-        starts = np.array([slot.after_ts for slot in slots], np.int64)
-        if self._task.by_arrival:
-            numbers = np.full(len(raw), np.searchsorted(starts, file.folder_version, side="right") - 1)
-        else:
-            numbers = np.searchsorted(starts, raw.commit_ts.to_numpy(zero_copy_only=False), side="left") - 1
-        for number in np.unique(numbers):
-            slot = slots[number] if number >= 0 else None
-            if slot is None or slot.lineage_id is None:
-                raise _no_schema(file)
-            mask = numbers == number
-            yield slot, raw if mask.all() else raw.filter(pa.array(mask))
+    def _judge_bad(self, file: TaskFile, count: _Count) -> None:
+        """Bad records are set aside only where they can be accidents."""
+        found = len(count.bad) + len(count.misfits)
+        none_good = found >= ALL_BAD_MIN and found == count.rows + len(count.bad)
+        if found > BAD_RECORDS_MAX or none_good:
+            raise too_many(file.path, found)
+
+    def _misfits(self, file: TaskFile, count: _Count) -> Iterator[BadLine]:
+        if not count.misfits:
+            return
+        lines = {line: self._record_lines(row) for line, row in count.misfits.items()}
+        raw = storage_files.record_bytes(self._task, file, {n for numbers in lines.values() for n in numbers})
+        for line, numbers in lines.items():
+            reason = str(count.misfits[line].fault)
+            yield BadLine(file.path, line, b"".join(raw[n] for n in numbers), reason, file.schema, file.table)
+
+    def _record_lines(self, row: BadRow) -> tuple[int, ...]:
+        """An update with old values is two records of a CSV file."""
+        is_pair = row.has_before and self._task.format is FileFormat.CSV
+        return (row.line - 1, row.line) if is_pair else (row.line,)
 
 
 def _no_schema(file: TaskFile) -> DecodeError:
@@ -169,4 +247,13 @@ def _no_schema(file: TaskFile) -> DecodeError:
         f"rows of a time when {file.schema}.{file.table} existed",
         "rows from before its first or after its last schema",
         "Give the table's CREATE TABLE in `schema_files`, or look whether schema files were removed from the bucket.",
+    )
+
+
+def _other_columns(file: TaskFile, found: str) -> DecodeError:
+    return DecodeError(
+        file.path,
+        f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
+        found,
+        "Look whether schema files were removed from the bucket, or files moved between folders.",
     )

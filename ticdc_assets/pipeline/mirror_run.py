@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThanOrEqual
@@ -123,7 +124,7 @@ def pending_work(
 
 
 def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorWork | None:
-    if not any(version.table.key for version in lineage.versions) or watermark == 0:
+    if watermark == 0 or not list(_reached(lineage, watermark)):
         return None
     changelog = load_or_none(lake.catalog, place.changelog)
     if changelog is None:
@@ -149,8 +150,24 @@ def _segments(
 
 
 def _reached(lineage: Lineage, watermark: int) -> Iterable[tuple[Version, Version | None]]:
+    """The versions up to `watermark` that a mirror can have, each with the one after it: those with a key.
+
+    A table that lost its key keeps the mirror it had until then (`lost_key`).
+    """
     reached = [version for version in lineage.versions if version.from_ts <= watermark]
-    return zip(reached, [*reached[1:], None], strict=True)
+    pairs = zip(reached, [*reached[1:], None], strict=True)
+    keyed = dropwhile(lambda pair: not pair[0].table.key, pairs)
+    return takewhile(lambda pair: bool(pair[0].table.key), keyed)
+
+
+def lost_key(lineage: Lineage, watermark: int) -> int | None:
+    """The TSO at which a table that had a key lost it; None where it has one, or never had."""
+    had = False
+    for version in lineage.versions:
+        if version.from_ts <= watermark and had and not version.table.key:
+            return version.from_ts
+        had = had or bool(version.table.key)
+    return None
 
 
 def _is_behind(lake: Lake, changelog: Table, mirror: Progress) -> bool:
@@ -211,7 +228,9 @@ def _table_record(
         return table
     mirror = load_or_none(lake.catalog, places[table.lineage].mirror)
     snapshot = mirror.current_snapshot() if mirror is not None else None
-    error = errors.get(table.lineage)
+    error = errors.get(table.lineage) or _key_came_back(lineages[table.lineage], table.watermark)
+    if lost_key(lineages[table.lineage], table.watermark) is not None:
+        mirror, snapshot = None, None  # what it shows is older than the table's changelog
     return replace(
         table,
         mirror=list(places[table.lineage].mirror) if mirror is not None else None,
@@ -219,6 +238,16 @@ def _table_record(
         rows=live_rows(mirror) if mirror is not None else None,
         state=str(TableState.STOPPED) if error else table.state,
         note=error or table.note,
+    )
+
+
+def _key_came_back(lineage: Lineage, watermark: int) -> str | None:
+    lost = lost_key(lineage, watermark)
+    if lost is None or not lineage.version_at(watermark + 1).table.key:
+        return None
+    return (
+        f"{lineage.name[0]}.{lineage.name[1]}: expected a key without a break, found none from {lost} on for a while. "
+        "Its changelog is complete; load the table anew to get a mirror again."
     )
 
 

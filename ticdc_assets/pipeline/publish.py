@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.repeats import RepeatReport, RepeatTask, overlaps, re
 from ticdc_assets.pipeline.task import Part, TaskReport
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.changelog import WrittenFile
-from ticdc_assets.tables.progress import Progress, columns_of, progress_of
+from ticdc_assets.tables.progress import Files, Progress, columns_of, progress_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -40,19 +40,34 @@ def publish_all(
     reports: Sequence[TaskReport],
     held: Mapping[str, Hold],
     workers: Workers,
+    consumed: Mapping[str, Files] | None = None,
 ) -> dict[str, Published]:
-    """Commit the parts of every lineage that is not held. A held lineage's files are removed: they come again."""
+    """Commit the parts of every lineage that is not held. A held lineage's files are removed: they come again.
+
+    `consumed` gives, for tables whose progress is by file, the files that each lineage has with this commit.
+    """
     parts = _by_lineage(part for report in reports for part in report.parts)
     _remove(lake, tables, [part for lineage_id in held for part in parts.pop(lineage_id, [])])
     once = _without_repeats(lake, intervals, tables, parts, workers)
 
     def commit(lineage_id: str) -> tuple[str, Published]:
         report = once[lineage_id]
-        table = _commit(lake, run_id, intervals[lineage_id], tables[lineage_id], report.parts)
+        files = (consumed or {}).get(lineage_id, ())
+        table = _commit(lake, run_id, intervals[lineage_id], tables[lineage_id], report.parts, files)
         return lineage_id, Published(table, _counts(report.parts), report.repeats)
 
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
         return dict(pool.map(commit, [lineage_id for lineage_id, report in once.items() if report.parts]))
+
+
+def caught_up(intervals: Mapping[str, Interval], tables: Mapping[str, Table]) -> dict[str, Interval]:
+    """The intervals from where each changelog itself is: a run that ended before it could record has published more."""
+    return {i: _from(interval, tables.get(i)) for i, interval in intervals.items()}
+
+
+def _from(interval: Interval, table: Table | None) -> Interval:
+    watermark = progress_of(table).watermark if table is not None else 0
+    return replace(interval, low=max(interval.low, watermark), high=max(interval.high, watermark))
 
 
 def _by_lineage(parts: Iterable[Part]) -> dict[str, list[Part]]:
@@ -93,10 +108,12 @@ def _key_names(interval: Interval, table: Table) -> dict[int, tuple[str, ...]]:
     }
 
 
-def _commit(lake: Lake, run_id: str, interval: Interval, table: Table, parts: Sequence[Part]) -> Table:
+def _commit(
+    lake: Lake, run_id: str, interval: Interval, table: Table, parts: Sequence[Part], consumed: Files
+) -> Table:
     parent = progress_of(table)
     position = max((part.max_seq for part in parts), default=parent.position) if lake.by_arrival else parent.position
-    progress = Progress(max(interval.high, parent.watermark), max(position, parent.position), run_id)
+    progress = Progress(max(interval.high, parent.watermark), max(position, parent.position), run_id, consumed)
     files = [WrittenFile(part.uri, part.size_bytes, part.footer) for part in parts]
     return changelog.publish(table, lake.changefeed.name, files, parent, progress)
 

@@ -1,22 +1,34 @@
-"""A storage sink's file as batches of text columns: bulk where that is exact, else one record at a time."""
+"""A storage sink's file as batches of text columns: bulk where that is exact, else one record at a time.
+
+The file must be as large as it was listed, before it is read and after: else it is being written, and its table
+waits. The reference form sets aside what it cannot decode; both refuse columns that no schema tells of.
+"""
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 
-from ticdc_assets.errors import DecodeError, NotYetError
+from ticdc_assets.errors import DecodeError, NotYetError, SourceError
+from ticdc_assets.pipeline.bad_rows import BAD_RECORDS_MAX, too_many
 from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, TaskFile
 from ticdc_assets.protocols import canal_json, canal_json_bulk, csv, csv_bulk
+from ticdc_assets.protocols.csv import CsvRecord
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete, RawRows
-from ticdc_assets.schema.history import Slot
+from ticdc_assets.schema.history import Slot, fold_name
 from ticdc_assets.sources.filesystem import open_root
 
 Records = Iterable[tuple[int, RowEvent] | BadRecord | Incomplete]
+
+_TODO_RECORD: Final = "The record is kept as it is; look at what wrote into this folder."
+_TODO_SCHEMA: Final = "Look whether schema files were removed from the bucket."
 
 
 def raw_rows(task: DecodeTask, file: TaskFile, careful: bool, bad: list[BadLine]) -> Iterator[RawRows]:
@@ -24,27 +36,63 @@ def raw_rows(task: DecodeTask, file: TaskFile, careful: bool, bad: list[BadLine]
 
     Raises BulkUnsupported where only the careful form will do, NotYetError where the file is not complete yet.
     """
-    root = open_root(task.root_uri)
-    local = root.local_path(file.path)
-    if local is not None:
-        yield from _read(task, file, local, careful, bad)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "file"
-        root.fetch_to(file.path, target)
-        yield from _read(task, file, target, careful, bad)
+    with _opened(task, file) as stream:
+        columns = columns_of(task, file)
+        if careful:
+            yield from _record_by_record(task, file, stream.read(), columns, bad)
+        elif task.format is FileFormat.CSV:
+            name = (file.schema, file.table)
+            yield from csv_bulk.read_stream(stream, task.csv, columns, file.path, name=name)
+        else:
+            yield from canal_json_bulk.read_stream(stream, columns, file.path, file.schema, file.table)
 
 
-def _read(task: DecodeTask, file: TaskFile, local: Path, careful: bool, bad: list[BadLine]) -> Iterator[RawRows]:
-    if local.stat().st_size != file.size_bytes:
-        raise _changed(file, local.stat().st_size)
-    columns = columns_of(task, file)
-    if careful:
-        yield from _record_by_record(task, file, local.read_bytes(), columns, bad)
-    elif task.format is FileFormat.CSV:
-        yield from csv_bulk.read_file(str(local), task.csv, columns, file.path)
-    else:
-        yield from canal_json_bulk.read_file(str(local), columns, file.path, file.schema, file.table)
+def record_bytes(task: DecodeTask, file: TaskFile, lines: Collection[int]) -> dict[int, bytes]:
+    """The records of these ordinals, as they stand in the file."""
+    with _opened(task, file) as stream:
+        data = stream.read()
+    if task.format is FileFormat.CSV:
+        return csv.record_bytes(data, task.csv, lines)
+    return canal_json.record_bytes(data, lines)
+
+
+@contextmanager
+def _opened(task: DecodeTask, file: TaskFile) -> Iterator[BinaryIO]:
+    """The file, fetched where it is not local; of the size that it was listed with, and still so at the end."""
+    with ExitStack() as stack, _found(file):
+        root = open_root(task.root_uri)
+        local = root.local_path(file.path)
+        if local is None:
+            local = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "file"
+            root.fetch_to(file.path, local)
+        stream = stack.enter_context(local.open("rb"))
+        _check_size(file, stream)
+        yield stream
+        _check_size(file, stream)
+
+
+@contextmanager
+def _found(file: TaskFile) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise NotYetError(
+            file.path, "the file that was listed", "none", "Restore it, or name it in skip_files."
+        ) from None
+    except OSError as error:
+        found = error.strerror or type(error).__name__
+        raise SourceError(file.path, "a file that can be read", found, "It is read again at the next run.") from None
+
+
+def _check_size(file: TaskFile, stream: BinaryIO) -> None:
+    size_bytes = os.fstat(stream.fileno()).st_size
+    if size_bytes != file.size_bytes:
+        raise NotYetError(
+            file.path,
+            f"{file.size_bytes} bytes, as it was listed",
+            f"{size_bytes}",
+            "It is being written; the table goes on when it is whole.",
+        )
 
 
 def columns_of(task: DecodeTask, file: TaskFile) -> tuple[str, ...]:
@@ -63,33 +111,18 @@ def columns_of(task: DecodeTask, file: TaskFile) -> tuple[str, ...]:
 def _folder_slot(task: DecodeTask, file: TaskFile) -> Slot:
     reached = [s for s in task.timelines[file.name] if s.after_ts <= file.folder_version and s.version is not None]
     if not reached:
-        raise DecodeError(
-            file.path,
-            f"a schema of {file.schema}.{file.table} for its folder",
-            "none",
-            "Look whether schema files were removed from the bucket.",
-        )
+        raise DecodeError(file.path, f"a schema of {file.schema}.{file.table} for its folder", "none", _TODO_SCHEMA)
     return reached[-1]
 
 
-def _changed(file: TaskFile, size_bytes: int) -> NotYetError:
-    return NotYetError(
-        file.path,
-        f"{file.size_bytes} bytes, as it was listed",
-        f"{size_bytes}",
-        "It is being written; the table goes on when it is whole.",
-    )
+# -- record by record ---------------------------------------------------------------------------------------------------
 
 
 def _record_by_record(
     task: DecodeTask, file: TaskFile, data: bytes, columns: tuple[str, ...], bad: list[BadLine]
 ) -> Iterator[RawRows]:
-    if task.format is FileFormat.CSV:
-        records: Records = csv.changes(csv.read(data, task.csv, len(columns), file.path), columns)
-    else:
-        records = canal_json.read_file(data, file.path)
     rows: list[tuple[int, RowEvent]] = []
-    for record in records:
+    for record in _csv_records(task, file, data, columns) if task.format is FileFormat.CSV else _json(task, file, data):
         if isinstance(record, Incomplete):
             raise _unfinished(file, record.line)
         if isinstance(record, BadRecord):
@@ -97,7 +130,61 @@ def _record_by_record(
         else:
             rows.append(record)
     if rows:
-        yield from_events(rows, columns)
+        yield from_events(rows, columns, file.path)
+
+
+def _json(task: DecodeTask, file: TaskFile, data: bytes) -> Records:
+    records = list(canal_json.read_file(data, file.path))
+    faults: dict[int, DecodeError] = {}
+    for line, event in (record for record in records if isinstance(record, tuple)):
+        if fold_name(event.schema, event.table) != file.name:
+            faults[line] = _other_table(file, line)
+        elif event.commit_ts is None and not task.by_arrival:
+            faults[line] = _no_commit_ts(file, line)
+    raw = canal_json.record_bytes(data, faults)
+    yield from (record for record in records if not isinstance(record, tuple) or record[0] not in faults)
+    yield from (BadRecord(line, raw[line], fault) for line, fault in faults.items())
+
+
+def _csv_records(task: DecodeTask, file: TaskFile, data: bytes, columns: tuple[str, ...]) -> Records:
+    records = list(csv.read(data, task.csv, len(columns), file.path))
+    faults = {r.line: _other_table(file, r.line) for r in records if _is_of_another(r, file)}
+    lone = {r.line: r for r in _lone_halves(records) if r.line not in faults}
+    last = lone.get(len(records) - 1)
+    if last is not None and last.op == "D":
+        yield Incomplete(last.line)  # TiCDC writes both halves at once: the other one is cut off
+        return
+    faults |= {line: _half(file, line) for line in lone}
+    raw = csv.record_bytes(data, task.csv, faults)
+    sound = [BadRecord(r.line, raw[r.line], faults[r.line]) if r.line in faults else r for r in records]
+    yield from csv.changes(sound, columns)
+
+
+def _is_of_another(record: CsvRecord | BadRecord | Incomplete, file: TaskFile) -> bool:
+    return isinstance(record, CsvRecord) and fold_name(record.schema, record.table) != file.name
+
+
+def _lone_halves(records: list[CsvRecord | BadRecord | Incomplete]) -> Iterator[CsvRecord]:
+    """The records that say they are half of an update, and have no other half beside them."""
+    paired: set[int] = set()
+    for old, new in zip(records, records[1:], strict=False):
+        if isinstance(old, CsvRecord) and isinstance(new, CsvRecord) and csv.are_halves(old, new):
+            paired |= {old.line, new.line}
+    return (r for r in records if isinstance(r, CsvRecord) and r.is_update and r.line not in paired)
+
+
+def _other_table(file: TaskFile, line: int) -> DecodeError:
+    where, expected = f"{file.path}, record {line}", f"a record of {file.schema}.{file.table}"
+    return DecodeError(where, expected, "one of another table", _TODO_RECORD)
+
+
+def _no_commit_ts(file: TaskFile, line: int) -> DecodeError:
+    todo = "Look whether enable-tidb-extension was switched off for a while; the record is kept as it is."
+    return DecodeError(f"{file.path}, record {line}", "_tidb.commitTs, as the changefeed promises", "none", todo)
+
+
+def _half(file: TaskFile, line: int) -> DecodeError:
+    return DecodeError(f"{file.path}, record {line}", "both halves of an update", "one of them", _TODO_RECORD)
 
 
 def _unfinished(file: TaskFile, line: int) -> NotYetError:
@@ -112,36 +199,41 @@ def _unfinished(file: TaskFile, line: int) -> NotYetError:
 def _keep_or_raise(task: DecodeTask, file: TaskFile, record: BadRecord, bad: list[BadLine]) -> None:
     if not task.quarantine:
         raise record.error
+    if len(bad) >= BAD_RECORDS_MAX:
+        raise too_many(file.path, len(bad) + 1)
     bad.append(BadLine(file.path, record.line, record.raw, str(record.error), file.schema, file.table))
 
 
-def from_events(rows: list[tuple[int, RowEvent]], columns: tuple[str, ...]) -> RawRows:
+def from_events(rows: list[tuple[int, RowEvent]], columns: tuple[str, ...], where: str) -> RawRows:
     """Row events of text values as columns; a partial old row is completed from the new one."""
     events = [event for _, event in rows]
-    known = {name.lower() for name in columns}
-    for event in events:
-        unknown = [name for name in event.wire if name.lower() not in known]
-        if unknown:
-            raise DecodeError(
-                f"{event.schema}.{event.table}",
-                "columns of its schema",
-                f"a column {unknown[0]!r} that no schema file tells of",
-                "Look whether schema files were removed from the bucket.",
-            )
+    lowered = [name.lower() for name in columns]
+    now = [_by_lowered(event.wire) for event in events]
     before = [_full_before(event) for event in events]
+    for (line, event), wire, old in zip(rows, now, before, strict=True):
+        unknown = sorted((wire.keys() | (old or {}).keys()).difference(lowered))
+        if unknown:
+            name = f"{event.schema}.{event.table}"
+            found = f"a column {unknown[0]!r} that no schema file tells of"
+            raise DecodeError(f"{where}, record {line}", f"columns of {name}", found, _TODO_SCHEMA)
     return RawRows(
         op=pa.array([str(event.op) for event in events], pa.string()),
         commit_ts=pa.array([event.commit_ts for event in events], pa.int64()),
         commit_ms=pa.array([event.commit_ms for event in events], pa.int64()),
         line=pa.array([line for line, _ in rows], pa.int64()),
         columns=columns,
-        wire=tuple(pa.array([event.wire.get(name) for event in events], pa.string()) for name in columns),
-        before=tuple(pa.array([b.get(name) if b else None for b in before], pa.string()) for name in columns),
+        wire=tuple(pa.array([wire.get(name) for wire in now], pa.string()) for name in lowered),
+        before=tuple(pa.array([b.get(name) if b else None for b in before], pa.string()) for name in lowered),
         has_before=pa.array([b is not None for b in before], pa.bool_()),
     )
+
+
+def _by_lowered(wire: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {name.lower(): value for name, value in wire.items()}
 
 
 def _full_before(event: RowEvent) -> dict[str, str | None] | None:
     if event.before is None or event.op is not Op.UPDATE:
         return None
-    return {**event.wire, **event.before} if event.before_is_partial else dict(event.before)
+    full = {**event.wire, **event.before} if event.before_is_partial else event.before
+    return _by_lowered(full)

@@ -51,7 +51,8 @@ class TaskFile:
 class DecodeTask:
     """Files for one worker, in order of consumption, and all it needs to know about their tables.
 
-    `by_arrival` where rows carry no commit_ts: then every row of a file belongs to its folder's version.
+    `by_arrival` where rows carry no commit_ts: then every row of a file belongs to its folder's version. `held` gives,
+    by lineage, the TSO above which its rows are left for a later run; rows of lineages in neither are not asked for.
     """
 
     run_id: str
@@ -65,6 +66,7 @@ class DecodeTask:
     timelines: dict[SourceName, tuple[Slot, ...]]
     targets: dict[str, Target]
     io_properties: dict[str, str] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
     quarantine: bool = True
     zero_dates_allowed: bool = True
 

@@ -135,7 +135,7 @@ class _Reader:
             if _matches(lines, shape):
                 try:
                     return self._assembled(self._parsed(lines, shape), line, shape)
-                except duckdb.Error:  # its text would quote the row
+                except (duckdb.Error, UnicodeDecodeError):  # the text would quote the row, and may cut it anywhere
                     pass
             del self._forms[0]
         raise _unsupported(self._where, "lines of another form")

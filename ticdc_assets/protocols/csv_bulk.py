@@ -82,35 +82,40 @@ def _check_options(options: CsvOptions, where: str) -> None:
 
 def _blocks(stream: BinaryIO, options: CsvOptions, where: str, batch_bytes: int) -> Iterator[bytes]:
     """The file in blocks that end where a record ends, without its header."""
-    rest = stream.readline(CSV_HEADER_BYTES_MAX)
-    if header_bytes(rest):
-        if not rest.endswith(b"\n"):
-            raise _not_yet(where)
-        rest = b""
-    while more := stream.read(batch_bytes):
-        rest += more
-        end = _last_record_end(rest, options.quote.encode())
-        if end:
-            yield rest[:end]
-            rest = rest[end:]
-        if len(rest) > RECORD_BYTES_MAX:
-            raise _unsupported(where, "a record without an end")
-    end = _last_record_end(rest, options.quote.encode())
-    if end:
-        yield rest[:end]
-    if end < len(rest):
+    quote = options.quote.encode()
+    first = stream.readline(CSV_HEADER_BYTES_MAX)
+    is_header = header_bytes(first) > 0
+    if is_header and not first.endswith(b"\n"):
         raise _not_yet(where)
+    begun = [] if is_header else [first]
+    is_quoted = _is_odd(b"".join(begun), quote)
+    while more := stream.read(batch_bytes):
+        end = _last_record_end(more, quote, is_quoted)
+        if end:
+            yield b"".join([*begun, more[:end]])
+            begun, is_quoted = [more[end:]], _is_odd(more[end:], quote)
+        else:
+            begun, is_quoted = [*begun, more], is_quoted != _is_odd(more, quote)
+        if sum(map(len, begun)) > RECORD_BYTES_MAX:
+            raise _unsupported(where, "a record without an end")
+    rest = b"".join(begun)
+    if rest and (is_quoted or not rest.endswith(b"\n")):
+        raise _not_yet(where)
+    if rest:
+        yield rest
 
 
-def _last_record_end(data: bytes, quote: bytes) -> int:
-    """Where the last whole record ends: after a line end with an even number of quotes before it."""
+def _is_odd(data: bytes, quote: bytes) -> bool:
+    return bool(quote) and data.count(quote) % 2 == 1
+
+
+def _last_record_end(data: bytes, quote: bytes, is_quoted: bool) -> int:
+    """Where the last record in the data ends, 0 where none does; `is_quoted` where they begin inside a quoted field."""
     end = data.rfind(b"\n") + 1
-    if not quote or not end:
-        return end
-    quotes = data.count(quote, 0, end)
-    while quotes % 2 and end:
+    is_quoted = is_quoted != _is_odd(data[:end], quote)
+    while is_quoted and end:
         before = data.rfind(b"\n", 0, end - 1) + 1
-        quotes -= data.count(quote, before, end)
+        is_quoted = is_quoted != _is_odd(data[before:end], quote)
         end = before
     return end
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pydantic import TypeAdapter
 from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import EqualTo, In
 from pyiceberg.table import Table
 
 from ticdc_assets.errors import StaleRunError
@@ -142,18 +142,15 @@ class Control:
         return [_DDL.validate_json(row) for row in rows]
 
     def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
-        rows = [
-            {
-                "commit_ts": e.commit_ts,
-                "schema": e.schema,
-                "table": e.table,
-                "query": e.query,
-                "event": _DDL.dump_json(e).decode(),
-                "where": e.where,
-            }
-            for e in events
-        ]
-        self._append("schemas", _SCHEMAS, rows)
+        self._append("schemas", _SCHEMAS, [_ddl_row(event) for event in events])
+
+    def mend_ddl_events(self, events: Sequence[DdlEvent]) -> None:
+        """Keep events in place of those that were read at the same positions before."""
+        if events:
+            data = pa.Table.from_pylist([_ddl_row(event) for event in events], schema=_SCHEMAS)
+            mended = In("where", {event.where for event in events})
+            table = self._ensure("schemas", _SCHEMAS)
+            _committed(table, lambda fresh: fresh.overwrite(data, overwrite_filter=mended))
 
     # -- quarantine -----------------------------------------------------------------------------------------------
 
@@ -215,6 +212,17 @@ def _committed(table: Table, write: Any, tries: int = 5) -> None:
                     "Look for other processes that write this changefeed, then run again.",
                 ) from error
             time.sleep(0.05 * 2**attempt)
+
+
+def _ddl_row(event: DdlEvent) -> dict[str, Any]:
+    return {
+        "commit_ts": event.commit_ts,
+        "schema": event.schema,
+        "table": event.table,
+        "query": event.query,
+        "event": _DDL.dump_json(event).decode(),
+        "where": event.where,
+    }
 
 
 def _shallow(record: Any) -> dict[str, Any]:

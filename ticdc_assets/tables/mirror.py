@@ -9,7 +9,7 @@ on only after a statement's effects are in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn, mirror_columns
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import column_name, quote, quote_path
-from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, TruncateRows
+from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, KeyChanged, TruncateRows
 from ticdc_assets.schema.history import Lineage, Version
 from ticdc_assets.tables import mirror_sql
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
@@ -29,6 +29,7 @@ from ticdc_assets.tables.iceberg_jvm import JvmCatalog, SchemaStep
 from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
 from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
 from ticdc_assets.tables.progress import (
+    BORN,
     COLUMNS,
     LINEAGE,
     VERSION,
@@ -101,7 +102,7 @@ class MirrorWriter:
     def catch_up(self, lineage: Lineage, location: str, changelog: Table, segments: Sequence[Segment]) -> None:
         """Apply the segments in order. Raises StaleRunError when overtaken and SchemaError where a statement's effect
         on rows cannot be computed; segments before it are then published."""
-        table = self._ensure(lineage, location)
+        table = self._ensure(lineage, location, changelog)
         for segment in segments:
             table = self._enter_version(table, lineage, segment.version)
             if segment.has_rows:
@@ -109,10 +110,17 @@ class MirrorWriter:
 
     # -- the table ------------------------------------------------------------------------------------------------
 
-    def _ensure(self, lineage: Lineage, location: str) -> Table:
+    def _ensure(self, lineage: Lineage, location: str, changelog: Table) -> Table:
+        """The mirror, made with the first version that has a key; rows from before that key came are folded in."""
         table = load_or_none(self._catalog, self._identifier)
-        if table is not None:
-            return table
+        if table is None:
+            table = self._create(lineage, location)
+        first = int(table.properties[BORN])
+        if progress_of(table) == Progress() and first > lineage.versions[0].from_ts:
+            table = self._fold_keyless(table, lineage, changelog, first)
+        return table
+
+    def _create(self, lineage: Lineage, location: str) -> Table:
         first = next(version for version in lineage.versions if version.table.key)
         columns = (*_columns(first), _COMMIT_TS)
         ensure_namespace(self._catalog, self._identifier[:-1])
@@ -122,10 +130,26 @@ class MirrorWriter:
             LINEAGE: lineage.id,
             COLUMNS: columns_property(ids),
             VERSION: str(first.from_ts),
+            BORN: str(first.from_ts),
         }
         key = [column_name(name) for name in first.table.key]
         self._jvm.create(self._identifier, columns, key, location, properties, self._options.partitioning)
         return self._catalog.load_table(self._identifier)
+
+    def _fold_keyless(self, table: Table, lineage: Lineage, changelog: Table, first: int) -> Table:
+        """Rows of the time without a key: what was added and not taken away again, counted by whole rows."""
+        keyed = next(version for version in lineage.versions if version.from_ts == first)
+        since = _rows_since(lineage, keyed)
+        columns = _columns(keyed)
+        places = columns_of(changelog.properties)
+        names = {changelog.schema().find_field(places[c.uid][0]).name: c for c in columns}
+        source = self._quoted(changelog.name())
+        rows = mirror_sql.interval(since, first, False, 0)
+        if self._jvm.thread_session().sql(mirror_sql.updates_without_before(source, rows)).take(1):
+            raise _no_fold(lineage, keyed, "updates without their old values")
+        statement = mirror_sql.insert_multiset(self._target(), source, rows, names)
+        self._on_branch(table, Progress(), Progress(first, -1, self._run_id), [statement])
+        return table.refresh()
 
     # -- statements -----------------------------------------------------------------------------------------------
 
@@ -145,6 +169,15 @@ class MirrorWriter:
         table = table.refresh()
         self._change_rows(table, version, known, converts)
         self._finish(table.refresh(), wanted, known, version)
+        return self._show_schema(table.refresh())
+
+    def _show_schema(self, table: Table) -> Table:
+        """A snapshot is read with the schema it was made under: after a change of schema alone, an empty one follows."""
+        snapshot = table.current_snapshot()
+        if snapshot is None or snapshot.schema_id == table.schema().schema_id:
+            return table
+        progress = progress_of(table)
+        self._on_branch(table, progress, replace(progress, run_id=self._run_id), [])
         return table.refresh()
 
     def _add_and_rename(
@@ -335,6 +368,31 @@ def live_rows(table: Table) -> int:
         return 0
     summary = snapshot.summary.additional_properties
     return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+
+
+def _rows_since(lineage: Lineage, keyed: Version) -> int:
+    """The TSO from which the rows of a table without a key add up to its present ones: its last TRUNCATE or birth."""
+    since = -1
+    uids = [c.uid for c in keyed.table.stored_columns]
+    for version in lineage.versions:
+        if version.from_ts > keyed.from_ts:
+            break
+        if any(isinstance(effect, TruncateRows) for effect in version.effects):
+            since = version.from_ts
+        elif any(not isinstance(effect, KeyChanged) for effect in version.effects) and version.from_ts > since >= -1:
+            raise _no_fold(lineage, keyed, "a statement that changed its rows")
+        if version.from_ts >= since and [c.uid for c in version.table.stored_columns] != uids:
+            raise _no_fold(lineage, keyed, "other columns before")
+    return since
+
+
+def _no_fold(lineage: Lineage, keyed: Version, found: str) -> SchemaError:
+    return SchemaError(
+        f"{lineage.name[0]}.{lineage.name[1]}",
+        f"rows from before its key came at {keyed.from_ts} that can be counted as they are",
+        found,
+        "Load this table anew: its changelog stays complete, its mirror needs a start.",
+    )
 
 
 def _no_conversion(version: Version, effect: ConvertColumn) -> SchemaError:

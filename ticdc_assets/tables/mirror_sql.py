@@ -91,6 +91,28 @@ def insert(target: str, source: str, columns: Sequence[LakeColumn]) -> str:
     return f"INSERT INTO {target} ({names}) SELECT {names} FROM ({source}) WHERE {quote(layout.OP)} <> 'D'"
 
 
+def insert_multiset(target: str, changelog: str, interval: str, names: Mapping[str, LakeColumn]) -> str:
+    """The rows that a table without a key ends up with: added ones less those taken away, compared as whole rows."""
+    listed = ", ".join(quote(c.name) for c in names.values())
+    now = ", ".join(f"{quote(s)} AS {quote(c.name)}" for s, c in names.items())
+    old = ", ".join(f"{quote(layout.BEFORE)}.{quote(s)} AS {quote(c.name)}" for s, c in names.items())
+    ts, op = quote(layout.COMMIT_TS), quote(layout.OP)
+    signed = (
+        f"SELECT {now}, {ts}, CASE WHEN {op} = 'D' THEN -1 ELSE 1 END AS _ticdc_sign FROM {changelog} WHERE {interval} "
+        f"UNION ALL SELECT {old}, {ts}, -1 FROM {changelog} WHERE {interval} AND {op} = 'U'"
+    )
+    return (
+        f"INSERT INTO {target} ({listed}, {ts}) SELECT {listed}, max({ts}) FROM ({signed}) "
+        f"GROUP BY {listed} HAVING sum(_ticdc_sign) > 0"
+    )
+
+
+def updates_without_before(changelog: str, interval: str) -> str:
+    """Whether any update lacks its old values: then whole rows cannot be counted."""
+    op, before = quote(layout.OP), quote(layout.BEFORE)
+    return f"SELECT 1 FROM {changelog} WHERE {interval} AND {op} = 'U' AND {before} IS NULL LIMIT 1"
+
+
 def merge(target: str, source: str, columns: Sequence[LakeColumn], key: Sequence[str]) -> str:
     """The newest change of every key into a mirror."""
     names = [*[c.name for c in columns], layout.COMMIT_TS]

@@ -18,31 +18,43 @@ from pyiceberg.table.snapshots import ancestors_of
 LINEAGE: Final = "ticdc.lineage"
 COLUMNS: Final = "ticdc.columns"
 VERSION: Final = "ticdc.version"
+BORN: Final = "ticdc.born-version"
 
 CHANGEFEED: Final = "ticdc.changefeed"
 WATERMARK: Final = "ticdc.watermark"
 PARENT_WATERMARK: Final = "ticdc.parent-watermark"
 POSITION: Final = "ticdc.position"
 RUN_ID: Final = "ticdc.run-id"
+FILES: Final = "ticdc.files"
+
+Files = tuple[tuple[str, int], ...]
+"""Sequences of files by name, each with the number of the last file that is in the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a table is: complete up to `watermark`; `position`: its last `_ticdc_seq` where there is no commit_ts."""
+    """How far a table is: complete up to `watermark`; `position`: its last `_ticdc_seq` where there is no commit_ts.
+
+    `files` then also says which files are in the table that no recorded cursor has passed yet.
+    """
 
     watermark: int = 0
     position: int = -1
     run_id: str = ""
+    files: Files = ()
 
     def summary(self, changefeed: str, parent: Progress) -> dict[str, str]:
         """The snapshot properties that publish this progress on top of `parent`."""
-        return {
+        told = {
             CHANGEFEED: changefeed,
             WATERMARK: str(self.watermark),
             PARENT_WATERMARK: str(parent.watermark),
             POSITION: str(self.position),
             RUN_ID: self.run_id,
         }
+        if self.files:
+            told[FILES] = json.dumps(dict(self.files), ensure_ascii=False, separators=(",", ":"))
+        return told
 
 
 def progress_of(table: Table) -> Progress:
@@ -55,7 +67,8 @@ def progress_of(table: Table) -> Progress:
 
 
 def from_summary(summary: Mapping[str, str]) -> Progress:
-    return Progress(int(summary[WATERMARK]), int(summary.get(POSITION, "-1")), summary.get(RUN_ID, ""))
+    files = tuple(sorted(json.loads(summary.get(FILES, "{}")).items()))
+    return Progress(int(summary[WATERMARK]), int(summary.get(POSITION, "-1")), summary.get(RUN_ID, ""), files)
 
 
 def lineage_of(table: Table) -> str | None:

@@ -1,4 +1,4 @@
-"""Small changefeeds in a folder, run through Dagster without Java: workers run here, and a stand-in takes the mirrors' part.
+"""Small changefeeds in a folder, run through Dagster without Java: a stand-in takes the mirrors' part.
 
 The stand-in counts rows in Python, a way of its own, so that what Dagster shows can be held against it.
 """
@@ -81,7 +81,9 @@ class Feed:
     def rows(self, schema: str, table: str, *changes: tuple[str, int, str, float]) -> Feed:
         """One data file of changes (op, id, name, seconds)."""
         number = self._files[(schema, table)] = self._files[(schema, table)] + 1
-        lines = [f'"{op}",{_quoted(table)},{_quoted(schema)},{ts(at)},{key},{_quoted(name)}' for op, key, name, at in changes]
+        lines = [
+            f'"{op}",{_quoted(table)},{_quoted(schema)},{ts(at)},{key},{_quoted(name)}' for op, key, name, at in changes
+        ]
         folder = f"{schema}/{table}/{self._versions[(schema, table)]}"
         self.bucket.index(folder, number)
         self.bucket.data(folder, number, "".join(f"{line}\r\n" for line in lines).encode())
@@ -128,7 +130,7 @@ def _quoted(text: str) -> str:
     return f'"{doubled}"'
 
 
-# -- the stand-in for Spark ----------------------------------------------------------------------------------------------
+# -- the stand-in for Spark --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -163,7 +165,7 @@ def _mirrored(lake: Lake, table: TableRecord) -> TableRecord:
     return replace(table, mirror=mirror, mirror_snapshot_id=table.changelog_snapshot_id or 1, rows=rows)
 
 
-# -- what Dagster was told ------------------------------------------------------------------------------------------------
+# -- what Dagster was told ---------------------------------------------------------------------------------------------
 
 
 def materializations(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from ticdc_assets.assets.metadata import Clock
 from ticdc_assets.tables.control import TableRecord
 from ticdc_assets.tso import to_datetime
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks, failures, ts
+from ticdc_assets_tests.sources.storage_bucket import ID, NAME
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
@@ -26,7 +27,7 @@ def at(seconds: float, checkpoint: float) -> Clock:
     return Clock(ts(checkpoint), to_datetime(ts(seconds)).astimezone(UTC))
 
 
-# -- verdicts -------------------------------------------------------------------------------------------------------------
+# -- verdicts ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_a_count_that_cannot_be_exact_is_told_as_not_counted():
     assert verdict.sentence == "Not counted: partitions were removed."
 
 
-# -- the fold of a changelog ----------------------------------------------------------------------------------------------
+# -- the fold of a changelog -------------------------------------------------------------------------------------------
 
 
 def counted(feed: Feed, table: str = "shop.users", watermark: int | None = None) -> FoldCount:
@@ -113,10 +114,7 @@ def test_an_empty_changelog_folds_to_no_rows(tmp_path: Path):
 
 def test_a_fold_over_a_renamed_key_column_is_exact(tmp_path: Path):
     feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "a", 2), ("I", 2, "b", 3))
-    columns: list[dict[str, Any]] = [
-        {"ColumnName": "no", "ColumnType": "INT", "ColumnPrecision": "11", "ColumnNullable": "false", "ColumnIsPk": "true"},
-        {"ColumnName": "name", "ColumnType": "VARCHAR", "ColumnPrecision": "200"},
-    ]  # fmt: skip
+    columns: list[dict[str, Any]] = [{**ID, "ColumnName": "no"}, NAME]
     feed.statement("shop", "users", "ALTER TABLE `users` RENAME COLUMN `id` TO `no`", 4, columns, type_=5)
     feed.rows("shop", "users", ("D", 2, "b", 5), ("I", 3, "c", 6)).checkpoint(10).run()
 
@@ -133,7 +131,7 @@ def test_a_changelog_beyond_the_bound_is_not_counted(tmp_path: Path, monkeypatch
     assert counted(feed).rows is None
 
 
-# -- in Dagster -----------------------------------------------------------------------------------------------------------
+# -- in Dagster --------------------------------------------------------------------------------------------------------
 
 
 def two_tables(folder: Path) -> Feed:
@@ -153,9 +151,7 @@ def with_reports(feed: Feed) -> dg.Definitions:
         return body
 
     job = dg.define_asset_job("all", dg.AssetSelection.all(), executor_def=dg.in_process_executor)
-    return dg.Definitions.merge(
-        feed.definitions, dg.Definitions(assets=[report("good"), report("bad")], jobs=[job])
-    )
+    return dg.Definitions.merge(feed.definitions, dg.Definitions(assets=[report("good"), report("bad")], jobs=[job]))
 
 
 def run_all(feed: Feed) -> dg.ExecuteInProcessResult:

@@ -89,7 +89,7 @@ def test_a_source_that_cannot_be_read_is_an_error_and_not_silence(tmp_path: Path
     feed = Feed(tmp_path)
     feed.bucket.base.rename(tmp_path / "elsewhere")
 
-    with pytest.raises(Exception) as raised:  # noqa: PT011  Dagster wraps it
+    with pytest.raises(Exception) as raised:
         evaluate(feed, None)
 
     assert isinstance(raised.value.__cause__ or raised.value, SourceError)

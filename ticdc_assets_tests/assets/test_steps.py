@@ -129,7 +129,9 @@ def test_a_table_without_assets_is_processed_and_gets_them_when_definitions_load
     assert result.success
     assert materializations(result)["shop/changelog/shop/late"]["rows_inserted"] == 1
     assert materializations(result)["shop/mirror/shop/late"]["dagster/row_count"] == 1
-    assert dg.AssetKey(["shop", "mirror", "shop", "late"]) in feed.definitions.resolve_asset_graph().get_all_asset_keys()
+    assert (
+        dg.AssetKey(["shop", "mirror", "shop", "late"]) in feed.definitions.resolve_asset_graph().get_all_asset_keys()
+    )
 
 
 def test_a_table_that_was_renamed_since_loading_holds_up_nothing(tmp_path: Path):
@@ -198,9 +200,7 @@ def test_a_fault_is_told_in_its_one_sentence(tmp_path: Path, monkeypatch: pytest
     result = shop(tmp_path).run()
 
     failed = [event.step_failure_data for event in result.all_events if event.is_step_failure]
-    assert [f.user_failure_data.description for f in failed] == [
-        "Java: expected version 17, found none. Install it."
-    ]
+    assert [f.user_failure_data.description for f in failed] == ["Java: expected version 17, found none. Install it."]
 
 
 def test_a_run_that_was_overtaken_looks_again_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

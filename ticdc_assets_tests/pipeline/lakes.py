@@ -141,6 +141,22 @@ class FeedLake:
             wrong.extend(self._differences(entry, record))
         return wrong
 
+    def recorded_differences(self, ts: int) -> list[str]:
+        """The same for the snapshots that were recorded at `ts`, wherever the mirrors are called by now."""
+        record, newest = self.lake.control.at(ts), self.lake.control.newest()
+        if record is None or newest is None or record.tso != ts:
+            return [f"nothing is recorded at {ts}"]
+        present = {r.lineage: r for r in newest.tables}
+        tables = {(r.schema, r.table): r for r in record.tables if r.state != "dropped"}
+        wrong = []
+        for entry in (entry for entry in self.workload.truth if entry["ts"] == ts and entry["key"]):
+            told = tables[entry["schema"], entry["table"]]
+            names = list(truth_types(entry))
+            found = self.mirror_rows(present[told.lineage], names, told.mirror_snapshot_id)
+            if found != truth_rows(entry, self.workload.time_zone):
+                wrong.append(f"{entry['schema']}.{entry['table']}")
+        return wrong
+
     def _differences(self, entry: dict[str, Any], record: TableRecord | None) -> Iterator[str]:
         name = f"{entry['schema']}.{entry['table']}"
         if record is None:

@@ -42,6 +42,8 @@ def check_stepwise(workload: Workload, folder: Path) -> None:
         assert report is not None
         assert report.errors == {}
         assert lake.differences(ts) == [], f"at {ts}"
+    for ts in snapshot_tsos(workload):
+        assert lake.recorded_differences(ts) == [], f"later, at {ts}"
 
 
 @pytest.mark.spark

@@ -235,7 +235,7 @@ def files(draw: st.DrawFn) -> tuple[bytes, tuple[str, ...], list[tuple[Any, ...]
 
 
 @given(files(), st.integers(1, 1000))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_what_was_written_is_read_by_both_forms(file: Any, batch_bytes: int) -> None:
     data, columns, rows = file
     read = reference(data, columns)
@@ -247,7 +247,7 @@ def test_what_was_written_is_read_by_both_forms(file: Any, batch_bytes: int) -> 
 
 
 @given(files(), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_damage_never_makes_the_two_forms_disagree(file: Any, data: st.DataObject) -> None:
     whole_file, columns, _ = file
     at = data.draw(st.integers(0, len(whole_file)))

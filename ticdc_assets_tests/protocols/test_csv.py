@@ -150,7 +150,7 @@ def files(draw: st.DrawFn) -> tuple[bytes, CsvOptions, tuple[str, ...], list[tup
 
 
 @given(files(), st.integers(1, 200))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_what_was_written_is_read_by_both_forms(file: Any, batch_bytes: int) -> None:
     data, options, columns, rows = file
     read = reference(data, options, columns)
@@ -161,7 +161,7 @@ def test_what_was_written_is_read_by_both_forms(file: Any, batch_bytes: int) -> 
 
 
 @given(files(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_file_cut_anywhere_is_incomplete_or_holds_whole_records(file: Any, data: st.DataObject) -> None:
     whole, options, columns, _ = file
     cut = whole[: data.draw(st.integers(0, len(whole)))]
@@ -178,7 +178,7 @@ def test_a_file_cut_anywhere_is_incomplete_or_holds_whole_records(file: Any, dat
 
 
 @given(files(), st.data())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_damage_never_makes_the_two_forms_disagree(file: Any, data: st.DataObject) -> None:
     whole, options, columns, _ = file
     at = data.draw(st.integers(0, len(whole)))

@@ -248,7 +248,7 @@ def texts_for(column_type: MySqlType) -> st.SearchStrategy[str]:
 
 @pytest.mark.parametrize("written", TYPES)
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_columns_do_as_single_values_do(written: str, data: st.DataObject) -> None:
     column_type = parse_type(written)
     forms = TextForms(

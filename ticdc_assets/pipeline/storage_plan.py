@@ -1,0 +1,156 @@
+"""What a run does with each file that the scan offers: read it, leave it for a later run, or be done with it unread.
+
+A file is done with unread only where none of its rows can be missing: nobody asked for its table, or the table has
+them already. It is left where its table is held. Which tables a file may hold rows of follows from the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from ticdc_assets.pipeline import arrivals
+from ticdc_assets.pipeline.interval import Hold, Interval, held_by_file
+from ticdc_assets.pipeline.task import TaskFile
+from ticdc_assets.schema.history import History, Slot, SourceName, fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ticdc_assets.sources.storage_cursor import Cursor
+    from ticdc_assets.sources.storage_paths import DataFile
+    from ticdc_assets.tables.progress import Files, Progress
+
+
+_Key = TypeVar("_Key")
+
+
+class Fate(StrEnum):
+    """What becomes of a file in this run; UNKNOWN where no schema tells whose rows it holds."""
+
+    READ = "read"
+    LEFT = "left"
+    DONE = "done"
+    UNKNOWN = "unknown"
+
+
+def is_held(interval: Interval) -> bool:
+    """Whether nothing of the table may be published; one that only stops at a TSO is published up to it."""
+    stop = interval.lineage.stop
+    return interval.hold is not None and (stop is None or interval.hold.reason != stop.reason)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The fate of every offered file. `progress` is what each changelog says of itself; lineages without one are new."""
+
+    files: Sequence[DataFile]
+    history: History
+    intervals: Mapping[str, Interval]
+    progress: Mapping[str, Progress]
+    cursor: Cursor
+    by_arrival: bool
+    follows: Callable[[str, str], bool]
+    _lineages: dict[SourceName, set[str]] = field(default_factory=dict)
+
+    @cached_property
+    def timelines(self) -> dict[SourceName, tuple[Slot, ...]]:
+        return self.history.timelines()
+
+    @cached_property
+    def open(self) -> set[str]:
+        """The lineages that rows may be published of."""
+        return {i for i, interval in self.intervals.items() if i in self.progress and not is_held(interval)}
+
+    @cached_property
+    def held(self) -> dict[str, int]:
+        """The lineages whose rows are left for a later run, from which TSO on."""
+        return {i: interval.low for i, interval in self.intervals.items() if i not in self.open}
+
+    @cached_property
+    def fates(self) -> dict[str, Fate]:
+        """By path."""
+        return {file.path: self._fate(file) for file in self.files}
+
+    def lineages_of(self, file: DataFile) -> set[str]:
+        """The lineages that the file may hold rows of."""
+        if self.by_arrival:
+            found = arrivals.lineage_of(self.timelines, file)
+            return {found} if found else set()
+        return self._bearers(fold_name(file.schema, file.table))
+
+    def awaiting(self, file: DataFile) -> set[str]:
+        """Those of the asked-for tables that may not have all rows of the file yet."""
+        asked = self.lineages_of(file) & self.intervals.keys()
+        if self.by_arrival:
+            return {i for i in asked if i not in self.progress or not arrivals.has(self.progress[i], file)}
+        name = fold_name(file.schema, file.table)
+        return {i for i in asked if i in held_by_file(self.history, name, self.intervals[i].low)}
+
+    def _bearers(self, name: SourceName) -> set[str]:
+        if name not in self._lineages:
+            self._lineages[name] = held_by_file(self.history, name, -1)
+        return self._lineages[name]
+
+    def _fate(self, file: DataFile) -> Fate:
+        lineages = self.lineages_of(file)
+        if not lineages:
+            return Fate.UNKNOWN if self.follows(file.schema, file.table) else Fate.DONE
+        awaiting = self.awaiting(file)
+        if not awaiting:
+            return Fate.DONE
+        readable = {i for i in awaiting & self.open if not self._is_beyond_stop(i, file)}
+        return Fate.READ if readable else Fate.LEFT
+
+    def _is_beyond_stop(self, lineage_id: str, file: DataFile) -> bool:
+        """Without commit_ts only the folder tells which rows come after the statement that stops the table."""
+        stop = self.intervals[lineage_id].lineage.stop
+        return self.by_arrival and stop is not None and file.version >= stop.ts
+
+    # -- what is read -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def read(self) -> list[DataFile]:
+        """The files to read, in order of consumption by name."""
+        wanted = [file for file in self.files if self.fates[file.path] is Fate.READ]
+        return sorted(wanted, key=lambda file: (fold_name(file.schema, file.table), file.order))
+
+    def task_files(self) -> list[TaskFile]:
+        """The files to read with their ordinals: per run where rows have commit_ts, else over the table's life."""
+        ordinals = self._ordinals()
+        return [
+            TaskFile(f.path, f.size, fold_name(f.schema, f.table), f.schema, f.table, f.version, ordinals[f.path])
+            for f in self.read
+        ]
+
+    def consumed(self) -> dict[str, Files]:
+        """By lineage, what its next snapshot says of the files it holds; nothing where rows have commit_ts."""
+        if not self.by_arrival:
+            return {}
+        return {
+            lineage_id: arrivals.files_with(self.progress[lineage_id], files, self.cursor)
+            for lineage_id, files in self._by_lineage().items()
+        }
+
+    def _ordinals(self) -> dict[str, int]:
+        ordinals: dict[str, int] = {}
+        if self.by_arrival:
+            for lineage_id, files in self._by_lineage().items():
+                ordinals |= arrivals.numbered(files, arrivals.next_ordinal(self.progress[lineage_id]))
+            return ordinals
+        for files in _grouped(self.read, lambda file: fold_name(file.schema, file.table)).values():
+            ordinals |= arrivals.numbered(files, 0)
+        return ordinals
+
+    def _by_lineage(self) -> dict[str, list[DataFile]]:
+        return _grouped(self.read, lambda file: next(iter(self.lineages_of(file))))
+
+
+def _grouped(files: Iterable[DataFile], key: Callable[[DataFile], _Key]) -> dict[_Key, list[DataFile]]:
+    groups: dict[_Key, list[DataFile]] = {}
+    for file in files:
+        groups.setdefault(key(file), []).append(file)
+    return groups

@@ -1,0 +1,368 @@
+"""The commands: what they print, how they exit, and that no fault ends in a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ticdc_assets import spark
+from ticdc_assets.assets import mirrors
+from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.cli import main
+from ticdc_assets.commands import demo as demo_module
+from ticdc_assets.errors import MachineError
+from ticdc_assets_tests.assets.feeds import Feed, run_mirrors_without_java, ts
+from ticdc_assets_tests.assets.feeds import without_java as without_java
+from ticdc_assets_tests.fixtures import CORPUS, FIXTURES, read_jsonl
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def no_dagster_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DAGSTER_HOME", "TICDC_ASSETS_CONFIG", "TICDC_ASSETS_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def shop(folder: Path, **settings: Any) -> Feed:
+    feed = Feed(folder, **settings)
+    feed.table("shop", "users").rows("shop", "users", ("I", 1, "ann", 2), ("I", 2, "bob", 3), ("D", 1, "ann", 4))
+    return feed.checkpoint(10)
+
+
+def on(feed: Feed, command: str, *arguments: str) -> list[str]:
+    return [command, "--config", str(feed.path), *arguments]
+
+
+# -- run ---------------------------------------------------------------------------------------------------------------
+
+
+def test_run_processes_everything_and_says_how_far_it_is(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+
+    code = main(on(feed, "run"))
+
+    told = capfd.readouterr()
+    assert code == 0
+    assert told.out == f"shop: 3 changes of 1 tables, complete up to {ts(10)} (2025-10-09 08:53:30 UTC).\n"
+    assert "shop: decoding 1 files" in told.err
+    assert "Traceback" not in told.err
+    assert feed.records()["shop.users"].rows == 1
+
+
+def test_run_again_has_nothing_to_do_and_starts_no_run(
+    tmp_path: Path, without_java: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
+):
+    feed = shop(tmp_path)
+    main(on(feed, "run"))
+    before = feed.snapshots()
+    monkeypatch.setattr(mirrors, "run_mirrors", lambda *arguments: pytest.fail("a run was started"))
+    monkeypatch.setattr("ticdc_assets.commands.through_dagster.pending_work", lambda *arguments: [])
+    capfd.readouterr()
+
+    assert main(on(feed, "run")) == 0
+
+    assert "shop: nothing is pending" in capfd.readouterr().out
+    assert feed.snapshots() == before
+    assert not spark.is_running()
+
+
+def test_run_stops_at_until(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+
+    assert main(on(feed, "run", "--until", str(ts(3)))) == 0
+
+    assert f"2 changes of 1 tables, complete up to {ts(3)}" in capfd.readouterr().out
+
+
+def test_run_fails_with_one_sentence_for_each_table_that_is_held(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path).table("shop", "odd")
+    feed.statement("shop", "odd", "ALTER TABLE `odd` FROBNICATE `id`", 5, type_=5)
+
+    code = main(on(feed, "run"))
+
+    told = capfd.readouterr()
+    assert code == 1
+    assert sum("shop.odd" in line and "Stopped" in line for line in told.err.splitlines()) == 1
+    assert "not complete" in told.out
+    assert main(on(feed, "run")) == 1
+
+
+def test_run_without_java_is_one_sentence(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):
+    def no_java(*arguments: object) -> None:
+        raise MachineError("Java", "version 17 or newer", "none", "Install a Java runtime 17 or newer.")
+
+    monkeypatch.setattr(spark, "session", no_java)
+
+    code = main(on(shop(tmp_path), "run"))
+
+    told = capfd.readouterr()
+    assert code == 1
+    assert (
+        "Java: expected version 17 or newer, found none. Install a Java runtime 17 or newer." in told.err.splitlines()
+    )
+    assert "Traceback" not in told.err
+
+
+def test_run_keeps_the_noise_of_others_off_the_terminal(
+    tmp_path: Path, without_java: None, capfd: Any, monkeypatch: Any
+):
+    def noisy(*arguments: Any) -> Any:
+        subprocess.run(["sh", "-c", "echo noise; echo noise >&2"], check=True)
+        return run_mirrors_without_java(*arguments)
+
+    monkeypatch.setattr(mirrors, "run_mirrors", noisy)
+    main(on(shop(tmp_path), "run"))
+
+    told = capfd.readouterr()
+    assert "noise" not in told.out + told.err
+    assert (tmp_path / ".ticdc_assets" / "run.log").read_text().count("noise") == 2
+
+
+def test_run_names_what_it_did_not_expect_without_its_text(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("row 42 holds a secret")
+
+    monkeypatch.setattr(ChangefeedRun, "publish_changelogs", broken)
+
+    code = main(on(shop(tmp_path), "run"))
+
+    told = capfd.readouterr()
+    assert code == 1
+    assert "RuntimeError" in told.err
+    assert "secret" not in told.out + told.err
+    assert "Traceback" not in told.err
+
+
+def test_run_keeps_its_history_in_dagster_home(tmp_path: Path, without_java: None, monkeypatch: pytest.MonkeyPatch):
+    import dagster as dg
+
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+
+    main(on(shop(tmp_path), "run"))
+
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        assert [record.dagster_run.job_name for record in instance.get_run_records()] == ["shop_job"]
+
+
+def test_ctrl_c_ends_with_one_line_and_the_next_run_goes_on(tmp_path: Path):
+    feed = shop(tmp_path)
+    code = (
+        "import sys, time\n"
+        "from ticdc_assets.assets.resources import ChangefeedRun\n"
+        "def stuck(self, say): say('stuck'); time.sleep(60)\n"
+        "ChangefeedRun.publish_changelogs = stuck\n"
+        "from ticdc_assets.cli import main\n"
+        f"sys.exit(main(['run', '--config', {str(feed.path)!r}]))\n"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "stuck" in line:
+            break
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    left = running.stderr.read()
+    running.wait(timeout=30)
+
+    assert running.returncode == 130
+    assert left.splitlines() == ["Interrupted. Nothing half-done is visible; run again to go on."]
+    assert feed.records() == {}
+
+
+# -- tables, snapshot, discover ----------------------------------------------------------------------------------------
+
+
+def test_tables_is_a_json_list_of_every_table_dropped_ones_included(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path).table("shop", "gone").rows("shop", "gone", ("I", 1, "x", 2))
+    feed.statement("shop", "gone", "DROP TABLE `gone`", 5, type_=4)
+    main(on(feed, "run"))
+    capfd.readouterr()
+
+    assert main(on(feed, "tables", "--json")) == 0
+
+    rows = json.loads(capfd.readouterr().out)
+    users = feed.records()["shop.users"]
+    assert [(row["table"], row["state"]) for row in rows] == [("gone", "dropped"), ("users", "live")]
+    assert rows[1] == {
+        "changefeed": "shop",
+        "schema": "shop",
+        "table": "users",
+        "table_id": None,
+        "mirror": ["shop", "users"],
+        "changelog": ["shop__changes", "users"],
+        "key": ["id"],
+        "watermark": ts(10),
+        "rows": 1,
+        "state": "live",
+        "mirror_snapshot_id": users.mirror_snapshot_id,
+    }
+
+
+def test_tables_for_people_shows_names_whole(tmp_path: Path, without_java: None, capfd: Any):
+    feed = Feed(tmp_path).table("shop", "[bold]表").rows("shop", "[bold]表", ("I", 1, "x", 2)).checkpoint(10)
+    main(on(feed, "run"))
+    capfd.readouterr()
+
+    assert main(on(feed, "tables")) == 0
+
+    assert "shop.[bold]表" in capfd.readouterr().out
+
+
+def test_tables_before_any_run_is_an_empty_list(tmp_path: Path, capfd: Any):
+    assert main(on(shop(tmp_path), "tables", "--json")) == 0
+    assert json.loads(capfd.readouterr().out) == []
+
+
+def test_snapshot_gives_the_newest_record_up_to_a_tso_under_the_names_of_then(
+    tmp_path: Path, without_java: None, capfd: Any
+):
+    feed = shop(tmp_path)
+    main(on(feed, "run"))
+    then = feed.records()["shop.users"]
+    feed.statement("shop", "people", "RENAME TABLE `shop`.`users` TO `shop`.`people`", 11, type_=14)
+    feed.rows("shop", "people", ("I", 3, "x", 12)).checkpoint(20)
+    main(on(feed, "run"))
+    capfd.readouterr()
+
+    assert main(on(feed, "snapshot", "--at", str(ts(15)), "--json")) == 0
+
+    assert json.loads(capfd.readouterr().out) == {
+        "tso": ts(10),
+        "tables": [
+            {
+                "schema": "shop",
+                "table": "users",
+                "mirror": ["shop", "people"],
+                "snapshot_id": then.mirror_snapshot_id,
+            }
+        ],
+    }
+
+
+def test_snapshot_before_the_first_record_is_one_sentence(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+    main(on(feed, "run"))
+    capfd.readouterr()
+
+    assert main(on(feed, "snapshot", "--at", "5", "--json")) == 1
+
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("changefeed shop: expected a recorded TSO up to 5, found none.")
+
+
+def test_snapshot_of_several_changefeeds_asks_which(tmp_path: Path, capfd: Any):
+    Feed(tmp_path, "a")
+
+    assert main(on(Feed(tmp_path, "b"), "snapshot", "--at", "5")) == 2
+    assert "--changefeed" in capfd.readouterr().err
+
+
+def test_discover_finds_tables_without_running_anything(tmp_path: Path, capfd: Any):
+    feed = shop(tmp_path)
+
+    assert main(on(feed, "discover")) == 0
+
+    assert "shop: 1 tables" in capfd.readouterr().out
+    assert '"users"' in (tmp_path / ".ticdc_assets" / "shop.tables.json").read_text()
+    assert feed.records() == {}
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "tables", "discover"])
+def test_a_config_that_is_not_there_is_one_sentence(tmp_path: Path, capfd: Any, command: str):
+    assert main([command, "--config", str(tmp_path / "none.yaml")]) == 2
+
+    told = capfd.readouterr()
+    assert len(told.err.splitlines()) == 1
+    assert "none.yaml" in told.err
+
+
+def test_a_changefeed_that_the_config_does_not_have_is_named_with_those_it_has(tmp_path: Path, capfd: Any):
+    assert main(on(shop(tmp_path), "run", "--changefeed", "shpo")) == 2
+    assert "shop" in capfd.readouterr().err
+
+
+def test_a_source_that_is_not_there_is_one_sentence(tmp_path: Path, capfd: Any):
+    feed = shop(tmp_path)
+    feed.bucket.base.rename(tmp_path / "elsewhere")
+
+    assert main(on(feed, "run")) == 1
+
+    told = capfd.readouterr()
+    assert [line for line in told.err.splitlines() if "bucket_shop" in line]
+    assert "Traceback" not in told.err
+
+
+def test_a_tso_that_is_none_is_refused_on_the_command_line(tmp_path: Path, capfd: Any):
+    with pytest.raises(SystemExit) as exited:
+        main(on(shop(tmp_path), "snapshot", "--at", "4.5e17"))
+
+    assert exited.value.code == 2
+    assert "digits only" in capfd.readouterr().err
+
+
+# -- demo --------------------------------------------------------------------------------------------------------------
+
+
+def test_demo_leaves_a_folder_alone_that_it_did_not_make(tmp_path: Path, capfd: Any):
+    (tmp_path / "mine.txt").write_text("mine")
+
+    assert main(["demo", "--dir", str(tmp_path)]) == 2
+
+    assert "--dir" in capfd.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_demo_clears_what_an_earlier_demo_left_and_nothing_else(tmp_path: Path):
+    folder = tmp_path / "demo"
+    demo_module.prepare(folder)
+    (folder / "lake").mkdir()
+    (folder / "lake" / "old").write_text("old")
+    (folder / "mine.txt").write_text("mine")
+
+    demo_module.prepare(folder)
+
+    assert not (folder / "lake").exists()
+    assert (folder / "mine.txt").read_text() == "mine"
+    assert (folder / "csv" / "metadata").is_file()
+
+
+@pytest.mark.spark
+def test_demo_ends_with_equal_tables_that_hold_the_truth(tmp_path: Path):
+    folder = tmp_path / "demo"
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ticdc_assets.cli", "demo", "--dir", str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+    truth = read_jsonl((FIXTURES or CORPUS / "fixtures") / "logs" / "seed1-events" / "truth.jsonl")
+    wanted = {f"{t['schema']}.{t['table']}": len(t["rows"]) for t in truth if t["final"]}
+    lines = [line.split() for line in done.stdout.splitlines()]
+    found = {line[0]: (int(line[2]), int(line[3]), line[4]) for line in lines if line and line[0] in wanted}
+    assert done.returncode == 0, done.stderr
+    assert found == {table: (rows, rows, "yes") for table, rows in wanted.items()}
+    assert "Both changefeeds agree: 9 tables, every row equal." in done.stdout
+    assert f"TICDC_ASSETS_CONFIG={folder / 'changefeeds.yaml'} dagster dev" in done.stdout
+    assert "WARN" not in done.stderr
