@@ -59,11 +59,11 @@ def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Ver
     if not records:
         return Verdict(True, "Every record could be decoded.")
     first = records[0]
-    more = f" and {len(records) - 1} more" if len(records) > 1 else ""
+    place = "" if first.path in first.reason else f"{first.path}, line {first.line}: "
+    count = "1 record is" if len(records) == 1 else f"{len(records)} records are"
     sentence = (
-        f"{first.path}, line {first.line}: {first.reason}{more}. These changes are missing from the tables: look at "
-        f"{where}, mend the source or the config and start the changefeed's tables anew, or delete the rows there to "
-        "accept the loss."
+        f"{count} kept in {where} and missing from the tables. The first: {place}{first.reason} Mend the source or the "
+        "config and start the changefeed anew; or delete the rows there to accept the loss."
     )
     return Verdict(False, sentence, facts={"quarantined": len(records)})
 

@@ -108,9 +108,7 @@ def _key_names(interval: Interval, table: Table) -> dict[int, tuple[str, ...]]:
     }
 
 
-def _commit(
-    lake: Lake, run_id: str, interval: Interval, table: Table, parts: Sequence[Part], consumed: Files
-) -> Table:
+def _commit(lake: Lake, run_id: str, interval: Interval, table: Table, parts: Sequence[Part], consumed: Files) -> Table:
     parent = progress_of(table)
     position = max((part.max_seq for part in parts), default=parent.position) if lake.by_arrival else parent.position
     progress = Progress(max(interval.high, parent.watermark), max(position, parent.position), run_id, consumed)

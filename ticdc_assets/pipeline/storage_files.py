@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -115,7 +116,7 @@ def _folder_slot(task: DecodeTask, file: TaskFile) -> Slot:
     return reached[-1]
 
 
-# -- record by record ---------------------------------------------------------------------------------------------------
+# -- record by record -------------------------------------------------------------------------------------------------
 
 
 def _record_by_record(
@@ -167,7 +168,7 @@ def _is_of_another(record: CsvRecord | BadRecord | Incomplete, file: TaskFile) -
 def _lone_halves(records: list[CsvRecord | BadRecord | Incomplete]) -> Iterator[CsvRecord]:
     """The records that say they are half of an update, and have no other half beside them."""
     paired: set[int] = set()
-    for old, new in zip(records, records[1:], strict=False):
+    for old, new in pairwise(records):
         if isinstance(old, CsvRecord) and isinstance(new, CsvRecord) and csv.are_halves(old, new):
             paired |= {old.line, new.line}
     return (r for r in records if isinstance(r, CsvRecord) and r.is_update and r.line not in paired)

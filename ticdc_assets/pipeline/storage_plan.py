@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from ticdc_assets.pipeline import arrivals
-from ticdc_assets.pipeline.interval import Hold, Interval, held_by_file
+from ticdc_assets.pipeline.interval import Interval, held_by_file
 from ticdc_assets.pipeline.task import TaskFile
 from ticdc_assets.schema.history import History, Slot, SourceName, fold_name
 
@@ -45,7 +45,7 @@ def is_held(interval: Interval) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """The fate of every offered file. `progress` is what each changelog says of itself; lineages without one are new."""
+    """The fate of every offered file. `progress` is what each changelog says of itself; a new lineage has none."""
 
     files: Sequence[DataFile]
     history: History

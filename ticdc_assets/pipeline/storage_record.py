@@ -127,9 +127,7 @@ def warnings_of(scan: Scan, lineage: Lineage, old: TableRecord | None) -> str:
 # -- the cursor -------------------------------------------------------------------------------------------------------
 
 
-def advanced(
-    cursor: Cursor, scan: Scan, plan: Plan, reports: Iterable[FileReport], held: Mapping[str, Hold]
-) -> Cursor:
+def advanced(cursor: Cursor, scan: Scan, plan: Plan, reports: Iterable[FileReport], held: Mapping[str, Hold]) -> Cursor:
     """The cursor past every file that is done with: read whole, no row left for later, no table of it held."""
     whole = {r.path for r in reports if r.state is FileState.READ and not r.above}
     done = [file for file in scan.data if _is_done(file, plan, whole, held)]
@@ -156,8 +154,9 @@ def _stops(plan: Plan) -> dict[SourceName, int]:
     stops: dict[SourceName, int] = {}
     for interval in plan.intervals.values():
         stop, (schema, table) = interval.lineage.stop, interval.lineage.name
-        for name in ((schema, table), (schema, "")) if stop is not None else ():
-            stops[fold_name(*name)] = min(stop.ts, stops.get(fold_name(*name), stop.ts))
+        if stop is not None:
+            for name in (fold_name(schema, table), fold_name(schema, "")):
+                stops[name] = min(stop.ts, stops.get(name, stop.ts))
     return stops
 
 
