@@ -32,8 +32,8 @@ format: install ## mend style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: install ## how fast changes get into changelogs on this machine
-	$(BIN)/python -m ticdc_assets_tests.bench
+bench: install ## rows a second on this machine; BENCH names a folder of recorded streams
+	$(BIN)/python -m ticdc_assets_tests.bench.storage $(BENCH)
 
 ci: ## what decides whether a change lands
 	.ci/run

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
 
+from ticdc_assets.assets.checks import ROWS_EQUAL, SOURCE_MOVES
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import remember, tables_of
@@ -76,7 +77,7 @@ def run_changefeed(
         record,
         True,
         tuple(dict.fromkeys(faults)),
-        (*warnings, *_warnings(result)),
+        (*warnings, *_red(result, SOURCE_MOVES)),
         _changes(result, changefeed.name),
     )
 
@@ -118,9 +119,7 @@ def _failures(result: dg.ExecuteInProcessResult) -> Iterator[str]:
     for event in result.all_events:
         if event.is_step_failure:
             yield from _failure(event)
-    for check in result.get_asset_check_evaluations():
-        if not check.passed and check.blocking and check.severity is dg.AssetCheckSeverity.ERROR:
-            yield f"{check.asset_key.to_user_string()}: {check.description}"
+    yield from _red(result, ROWS_EQUAL)  # what the other blocking checks say is told once a table, below
 
 
 def _failure(event: dg.DagsterEvent) -> Iterator[str]:
@@ -133,10 +132,10 @@ def _failure(event: dg.DagsterEvent) -> Iterator[str]:
         yield f"step {event.step_key}: expected to finish, found {kind}. Look at the run in Dagster, or at the log."
 
 
-def _warnings(result: dg.ExecuteInProcessResult) -> Iterator[str]:
+def _red(result: dg.ExecuteInProcessResult, name: str) -> Iterator[str]:
     for check in result.get_asset_check_evaluations():
-        if not check.passed and not check.blocking:
-            yield f"{check.asset_key.to_user_string()}, {check.check_name}: {check.description}"
+        if not check.passed and check.check_name == name:
+            yield f"{check.asset_key.to_user_string()}: {check.description}"
 
 
 def _held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:

@@ -19,7 +19,7 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.evolution import Change, Effect, FillColumn, Shape, adopt, alter_all, create, shape_of
-from ticdc_assets.schema.model import Column, Default, Index, TableSchema
+from ticdc_assets.schema.model import Column, Default, Index, Kind, TableSchema
 
 SourceName = tuple[str, str]
 
@@ -262,7 +262,7 @@ class _Fold:
             marks.append("older than the stream")
             if known is not None:
                 marks.append("schema_files describe other columns")
-        return table, marks
+        return table, [*marks, *_unknowns(table, self._known.key_of(*name) is not None)]
 
     def _born(self, name: SourceName, shape: Shape, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
         shape = self._with_key(name, shape)
@@ -283,7 +283,9 @@ class _Fold:
         wanted = {c.lower() for c in columns}
         table = replace(
             shape.table,
-            columns=tuple(replace(c, nullable=c.nullable and c.name.lower() not in wanted) for c in shape.table.columns),
+            columns=tuple(
+                replace(c, nullable=c.nullable and c.name.lower() not in wanted) for c in shape.table.columns
+            ),
             indexes=(Index("named in the config", tuple(columns), unique=True, primary=True), *shape.table.indexes),
         )
         return replace(shape, table=table)
@@ -456,6 +458,15 @@ class _Fold:
     def _stop(self, growing: _Growing, event: DdlEvent, reason: str) -> None:
         if growing.stop is None:
             growing.stop = Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason)
+
+
+def _unknowns(table: TableSchema, key_is_told: bool) -> Iterator[str]:
+    """What the stream does not tell of a table that is older than it, and where the user can."""
+    if not table.key and not key_is_told:
+        yield "no key is known: name its columns in `keys`, or give its CREATE TABLE in `schema_files`, to get a mirror"
+    numbered = [c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and c.type.elements is None]
+    if numbered:
+        yield f"labels of {', '.join(numbered)} are not known and may be numbers: give its CREATE TABLE in `schema_files`"
 
 
 def _rename_pairs(

@@ -1,0 +1,148 @@
+"""The fold of statements and schemas into lineages: names, versions, stops, and what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema import ddl
+from ticdc_assets.schema.evolution import create
+from ticdc_assets.schema.history import History, Known, fold
+from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
+from ticdc_assets_tests.fixtures import Workload, workloads
+
+
+def event(ts: int, table: str, query: str, schema: str = "shop", after: TableSchema | None = None) -> DdlEvent:
+    return DdlEvent(ts, schema, table, query, after=after, where=f"at {ts}")
+
+
+def table(name: str, *columns: str, key: tuple[str, ...] = ()) -> TableSchema:
+    made = tuple(Column(c, MySqlType(Kind.INT), nullable=c not in key) for c in columns)
+    return TableSchema("shop", name, made, (Index("PRIMARY", key, unique=True, primary=True),) if key else ())
+
+
+def ids(history: History) -> list[str]:
+    return [lineage.id for lineage in history.lineages]
+
+
+@pytest.mark.parametrize("workload", workloads("canal-json-tidb", "seed*"), ids=lambda w: w.name)
+def test_every_version_of_every_table_is_what_the_log_says(workload: Workload):
+    """Statement texts alone lead to the columns and keys that the log tells after each of them."""
+    told = [e for e in workload.events if e["kind"] in ("ddl", "exists") and not e.get("replay")]
+    events = [
+        DdlEvent(e["commit_ts"], e.get("new_schema", e["schema"]), e.get("new_table", e["table"]), e["query"])
+        for e in told
+    ]
+    history = fold(events)
+
+    for e in told:
+        if "create_after" not in e:
+            continue
+        (statement,) = ddl.parse(e["create_after"], e["schema"])
+        assert isinstance(statement, ddl.CreateTable)
+        wanted = create(statement).table
+        found = history.as_of(e["schema"], e["table"], e["commit_ts"] + 1)
+        assert found is not None
+        assert [c.name for c in found[1].table.stored_columns] == [c.name for c in wanted.stored_columns]
+        assert found[1].table.key == wanted.key
+
+
+def test_redelivered_statements_count_once():
+    statement = event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")
+
+    assert fold([statement, replace(statement)]) == fold([statement])
+
+
+def test_a_table_of_a_name_that_was_dropped_starts_afresh():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "DROP TABLE `shop`.`t`"),
+        event(30, "t", "CREATE TABLE `t` (`code` VARCHAR(5) PRIMARY KEY)"),
+    ])  # fmt: skip
+
+    assert ids(history) == ["shop.t@10", "shop.t@30"]
+    assert history.lineages[0].dropped_ts == 20
+    assert history.as_of("shop", "t", 25) is None
+    assert history.as_of("shop", "T", 31) == (history.lineages[1], history.lineages[1].versions[0])
+
+
+@pytest.mark.parametrize("third", ["RENAME TABLE `tmp` TO `b`", "RENAME TABLE `a` TO `b`"])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_a_swap_in_one_statement_swaps_whatever_its_order_and_text(third: str, order: tuple[int, ...]):
+    """Storage does not tell the order, and TiCDC writes the third text with the name from before the statement."""
+    parts = [
+        event(30, "tmp", "RENAME TABLE `a` TO `tmp`"),
+        event(30, "a", "RENAME TABLE `b` TO `a`"),
+        event(30, "b", third),
+    ]
+    births = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
+
+    history = fold([*births, *(parts[n] for n in order)])
+
+    assert {lineage.id: lineage.name for lineage in history.lineages} == {
+        "shop.a@10": ("shop", "b"),
+        "shop.b@10": ("shop", "a"),
+    }
+
+
+def test_a_statement_that_cannot_be_read_stops_its_table_and_no_other():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(10, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "ALTER TABLE `t` FROBNICATE COLUMN `id`"),
+        event(30, "u", "ALTER TABLE `u` ADD COLUMN `n` INT"),
+    ])  # fmt: skip
+
+    stopped, free = history.lineages
+    assert stopped.stop is not None
+    assert (stopped.stop.ts, free.stop, len(free.versions)) == (20, None, 2)
+    assert "at 20" in stopped.stop.reason
+
+
+def test_columns_other_than_the_statements_lead_to_stop_the_table():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "ALTER TABLE `t` ADD COLUMN `n` INT", after=table("t", "id", "m", key=("id",))),
+    ])  # fmt: skip
+
+    assert history.lineages[0].stop is not None
+    assert "(id, m)" in history.lineages[0].stop.reason
+
+
+def test_an_exchanged_partition_stops_both_tables():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY) PARTITION BY RANGE (`id`) "
+                       "(PARTITION `p0` VALUES LESS THAN (10))"),
+        event(10, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "ALTER TABLE `t` EXCHANGE PARTITION `p0` WITH TABLE `u`"),
+    ])  # fmt: skip
+
+    assert [lineage.stop.ts for lineage in history.lineages if lineage.stop] == [20, 20]
+
+
+def test_a_dropped_database_drops_its_tables():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)", schema="other"),
+        event(20, "", "DROP DATABASE `shop`"),
+    ])  # fmt: skip
+
+    assert [lineage.dropped_ts for lineage in history.lineages] == [20, None]
+
+
+def test_a_table_older_than_the_stream_says_what_is_not_known_of_it():
+    told = TableSchema("shop", "t", (Column("e", MySqlType(Kind.ENUM)), Column("id", MySqlType(Kind.INT))))
+
+    history = fold([event(5, "t", "", after=told)])
+
+    assert any("no key is known" in mark for mark in history.lineages[0].marks)
+    assert any("labels of e" in mark for mark in history.lineages[0].marks)
+
+
+def test_a_key_that_the_user_names_is_the_key():
+    history = fold([event(5, "t", "", after=table("t", "id", "n"))], Known(key_of=lambda _schema, _table: ("id",)))
+
+    assert history.lineages[0].newest.key == ("id",)
+    assert not any("no key" in mark for mark in history.lineages[0].marks)
