@@ -17,7 +17,7 @@ _PLOT: Final = HEIGHT - _TOP - 6
 def chart_markdown(points: Sequence[Point]) -> str:
     """The chart as Markdown, with its numbers as text for those who cannot see it."""
     if not points:
-        return "no complete record yet"
+        return "no record yet"
     newest = points[-1]
     rows = "no mirror" if newest.rows is None else f"{newest.rows:,} rows"
     records = "1 record" if len(points) == 1 else f"{len(points)} records"

@@ -25,14 +25,15 @@ class Point:
 
 
 def recent(lake: Lake) -> dict[str, list[Point]]:
-    """By lineage, its points in the newest complete records, oldest first."""
+    """By lineage, its points in the newest records, oldest first; of one TSO only the last, which knows the mirrors."""
     table = load_or_none(lake.catalog, (*lake.control.namespace, "watermarks"))
     if table is None:
         return {}
-    scan = table.scan(row_filter="complete == true", selected_fields=("recorded_at", "tables"))
-    records = scan.to_arrow().sort_by("recorded_at")
+    records = table.scan(selected_fields=("recorded_at", "tso", "tables")).to_arrow().sort_by("recorded_at")
+    newest = records.slice(max(0, len(records) - 2 * RECORDS_MAX)).to_pylist()  # a run leaves two: before and after
+    by_tso = {record["tso"]: record for record in newest}
     found: dict[str, list[Point]] = {}
-    for record in records.slice(max(0, len(records) - RECORDS_MAX)).to_pylist():
+    for record in list(by_tso.values())[-RECORDS_MAX:]:
         for row in record["tables"] or ():
             lag = record["recorded_at"] - to_datetime(row["watermark"])
             found.setdefault(row["lineage"], []).append(Point(record["recorded_at"], row["rows"], lag.total_seconds()))

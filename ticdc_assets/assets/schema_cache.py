@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
@@ -51,7 +52,9 @@ def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
 
 def _look(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> dg.MaterializeResult[None]:
     pending = run.pending()
-    context.log_event(_observed(feed, run))
+    observed = _observed(feed, run)
+    if is_news(context.instance, observed):
+        context.log_event(observed)
     remember_tables(context, run, pending.history)
     return dg.MaterializeResult(
         asset_key=feed.names.schema_cache,
@@ -69,12 +72,19 @@ def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, histo
 
 def _observed(feed: Feed, run: ChangefeedRun) -> dg.AssetObservation:
     checkpoint = run.clock().checkpoint
-    return observation(feed, checkpoint, watermark_metadata(checkpoint, run.clock()))
+    return observation(feed.names, checkpoint, watermark_metadata(checkpoint, run.clock()))
 
 
-def observation(feed: Feed, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetObservation:
+def is_news(instance: dg.DagsterInstance, observed: dg.AssetObservation) -> bool:
+    """Whether the source was not seen at this TSO last time."""
+    last = instance.fetch_observations(observed.asset_key, limit=1)
+    told = [r.asset_observation.tags.get(DATA_VERSION_TAG) for r in last.records if r.asset_observation]
+    return told != [observed.tags[DATA_VERSION_TAG]]
+
+
+def observation(names: FeedNames, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetObservation:
     """That the source was seen complete up to a TSO."""
-    return dg.AssetObservation(feed.names.source, metadata=metadata, tags={DATA_VERSION_TAG: str(checkpoint)})
+    return dg.AssetObservation(names.source, metadata=metadata, tags={DATA_VERSION_TAG: str(checkpoint)})
 
 
 def _counts(history: History) -> dict[str, int]:

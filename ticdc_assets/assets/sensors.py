@@ -72,7 +72,7 @@ def _answer(context: dg.SensorEvaluationContext, feed: Feed, checkpoint: int | N
         reason = "A run of this changefeed is on its way; what is new is asked for after it."
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=context.cursor)
     request = dg.RunRequest(run_key=f"{checkpoint}-{digest}", tags=feed.names.tags)
-    observed = observation(feed, checkpoint, {"watermark": str(checkpoint)})
+    observed = observation(feed.names, checkpoint, {"watermark": str(checkpoint)})
     return dg.SensorResult(run_requests=[request], asset_events=[observed], cursor=seen)
 
 

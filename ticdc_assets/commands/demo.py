@@ -12,13 +12,13 @@ from rich.table import Table
 
 from ticdc_assets.assets.known_tables import MARKER, STATE_FOLDER
 from ticdc_assets.commands.listing import table_rows
+from ticdc_assets.commands.moments import when
 from ticdc_assets.commands.run import run_all, summary
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tso import to_datetime
 
 if TYPE_CHECKING:
     from ticdc_assets.commands.through_dagster import Ran
@@ -136,9 +136,10 @@ def _as_table(changefeeds: Sequence[Changefeed], lines: Sequence[Line], changes:
         table.add_column(name)
     for line in lines:
         rows = ["" if count is None else str(count) for count in line.rows.values()]
-        when = f"{to_datetime(line.watermark):%Y-%m-%d %H:%M:%S}" if line.watermark else ""
         read = str(changes.get(line.table, 0))
-        table.add_row(line.table, read, *rows, "yes" if line.same else "NO", ", ".join(line.states), when)
+        table.add_row(
+            line.table, read, *rows, "yes" if line.same else "NO", ", ".join(line.states), when(line.watermark)
+        )
     return table
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
+from ticdc_assets.commands.moments import moment, when
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.schema.history import fold_name
-from ticdc_assets.tso import to_datetime
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -91,10 +91,16 @@ def _as_table(rows: Iterable[dict[str, Any]]) -> Table:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    when = f"{to_datetime(row['watermark']):%Y-%m-%d %H:%M:%S}" if row["watermark"] else ""
     state = f"{row['state']}: {row[NOTE]}" if row[NOTE] else row["state"]
     rows = "" if row["rows"] is None else f"{row['rows']:,}"
-    return row["changefeed"], f"{row['schema']}.{row['table']}", ".".join(row["mirror"] or ()), rows, when, state
+    return (
+        row["changefeed"],
+        f"{row['schema']}.{row['table']}",
+        ".".join(row["mirror"] or ()),
+        rows,
+        when(row["watermark"]),
+        state,
+    )
 
 
 def _cell(text: str) -> str:
@@ -111,7 +117,7 @@ def snapshot(config: Config, changefeed: Changefeed, at: int, as_json: bool) -> 
     if as_json:
         terminal.json(found)
         return 0
-    terminal.tell(f"recorded at {found['tso']} ({to_datetime(found['tso']):%Y-%m-%d %H:%M:%S} UTC)")
+    terminal.tell(f"recorded at {moment(found['tso'])}")
     for table in found["tables"]:
         mirror = ".".join(table["mirror"] or ("no mirror",))
         terminal.tell(f"{table['schema']}.{table['table']}: {mirror} at snapshot {table['snapshot_id']}")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.moments import moment
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.through_dagster import Ran, instance_of, run_changefeed
-from ticdc_assets.tso import to_datetime
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ticdc_assets.config import Changefeed, Config
-
-_TIDB_BEGAN: Final = 2015
 
 
 def run(config: Config, chosen: Sequence[Changefeed], until: int | None, environ: Mapping[str, str]) -> int:
@@ -59,15 +57,9 @@ def summary(ran: Ran) -> str:
         return f"{ran.changefeed}: nothing could be published."
     if ran.record is None:
         return f"{ran.changefeed}: nothing is pending; the source has no checkpoint yet."
-    reached = f"up to {moment(ran.record.tso)}"
-    if not ran.was_needed:
-        return f"{ran.changefeed}: nothing is pending; complete {reached}."
-    changes = sum(sum(counts.values()) for counts in ran.changes.values())
     state = "complete" if ran.record.complete else "not complete"
-    return f"{ran.changefeed}: {changes:,} changes of {len(ran.record.tables)} tables, {state} {reached}."
-
-
-def moment(tso: int) -> str:
-    """A TSO for people; a stream without commit_ts counts messages instead."""
-    when = to_datetime(tso)
-    return f"{tso} ({when:%Y-%m-%d %H:%M:%S} UTC)" if when.year > _TIDB_BEGAN else f"message {tso}"
+    reached = f"{state} up to {moment(ran.record.tso)}"
+    if not ran.was_needed:
+        return f"{ran.changefeed}: nothing is pending; {reached}."
+    changes = sum(sum(counts.values()) for counts in ran.changes.values())
+    return f"{ran.changefeed}: {changes:,} changes of {len(ran.record.tables)} tables, {reached}."

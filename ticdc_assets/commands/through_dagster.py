@@ -15,8 +15,9 @@ from ticdc_assets.assets.checks import ROWS_EQUAL, SOURCE_MOVES
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import remember, tables_of
-from ticdc_assets.assets.metadata import OPS
-from ticdc_assets.assets.resources import PROGRESS
+from ticdc_assets.assets.metadata import OPS, watermark_metadata
+from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
+from ticdc_assets.assets.schema_cache import is_news, observation
 from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
@@ -97,6 +98,7 @@ def _execute(
     run_config: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
     if until is not None:
         run_config["resources"] = {names.resource: {"config": {"until": str(until)}}}
+    _observe(config, changefeed, names, instance)
     listening = PROGRESS.set(lambda text: say(f"{changefeed.name}: {text}"))
     try:
         return job.execute_in_process(run_config, instance=instance, raise_on_error=False)
@@ -110,6 +112,14 @@ def _raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
         error = event.step_failure_data.error if event.is_step_failure else None
         if error is not None and error.cls_name == DagsterExecutionInterruptedError.__name__:
             raise KeyboardInterrupt
+
+
+def _observe(config: Config, changefeed: Changefeed, names: FeedNames, instance: dg.DagsterInstance) -> None:
+    # Before the run, so that Dagster knows which state of the source the run started from.
+    clock = ChangefeedRun(config, changefeed).clock()
+    observed = observation(names, clock.checkpoint, watermark_metadata(clock.checkpoint, clock))
+    if is_news(instance, observed):
+        instance.report_runless_asset_event(observed)
 
 
 # -- in sentences ------------------------------------------------------------------------------------------------------

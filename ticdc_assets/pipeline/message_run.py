@@ -11,24 +11,25 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.config import CaptureSource
+from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_file, intervals
 from ticdc_assets.pipeline.message_decode import decode_messages
 from ticdc_assets.pipeline.message_look import StreamLook, look_through, without_known_bootstraps
 from ticdc_assets.pipeline.message_options import options_of
 from ticdc_assets.pipeline.message_task import MessageTask, Partition, SchemaVersion
 from ticdc_assets.pipeline.publish import Published, publish_all
+from ticdc_assets.pipeline.storage_record import table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import History, SourceName, fold, fold_name
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import messages
-from ticdc_assets.tables import changelog
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.progress import progress_of
 
@@ -98,9 +99,7 @@ class MessageRun:
         record = self._lake.control.newest()
         cursor = StreamCursor.from_json(record.cursor if record else "")
         options = options_of(self._changefeed)
-        found = look_through(
-            messages(self._capture), self._protocol, options, cursor.offsets, cursor.watermarks
-        )
+        found = look_through(messages(self._capture), self._protocol, options, cursor.offsets, cursor.watermarks)
         events = self._events(found)
         high = self._high(found, record, events)
         kept = {_identity(event) for event in self._lake.control.ddl_events()}
@@ -156,7 +155,7 @@ class MessageRun:
         lake = self._lake
         lake.control.keep_ddl_events(pending.statements)
         lake.settle_changelogs(pending.history, pending.record)
-        tables = self._ensure_changelogs(pending)
+        tables = ensure_changelogs(lake, pending.history, pending.intervals)
         tasks = self._tasks(pending, tables)
         say(f"decoding {pending.look.new_messages} messages in {len(tasks)} tasks")
         reports = workers.map(decode_messages, tasks)
@@ -164,18 +163,6 @@ class MessageRun:
         say("publishing changelogs")
         published = publish_all(lake, pending.run_id, pending.intervals, tables, reports, held, workers)
         return self._record(pending, tables, reports, held, published)
-
-    def _ensure_changelogs(self, pending: PendingMessages) -> dict[str, Table]:
-        places = self._lake.places(pending.history)
-        made = {}
-        for interval in pending.intervals.values():
-            if interval.high > 0:
-                place = places[interval.lineage.id]
-                columns = changelog_columns(interval.lineage)
-                made[interval.lineage.id] = changelog.ensure(
-                    self._lake.catalog, place.changelog, interval.lineage.id, columns, place.changelog_location
-                )
-        return made
 
     def _tasks(self, pending: PendingMessages, tables: dict[str, Table]) -> list[MessageTask]:
         targets = {
@@ -189,7 +176,7 @@ class MessageRun:
         cuts = [count * n // self._lake.cores for n in range(self._lake.cores + 1)]
         return [
             self._task(pending, number, first, last, targets)
-            for number, (first, last) in enumerate(zip(cuts, cuts[1:], strict=False))
+            for number, (first, last) in enumerate(pairwise(cuts))
             if last > first
         ]
 
@@ -244,13 +231,9 @@ class MessageRun:
         }
 
     def _target(self, interval: Interval, table: Table) -> Target:
-        schemas = {
-            version.from_ts: changelog.write_schema(table, [c.uid for c in version.table.stored_columns])
-            for version in interval.lineage.versions
-        }
         position = progress_of(table).position
-        low = (position >> 1 if position >= 0 else -1) if self._lake.by_arrival else interval.low
-        return Target(interval.lineage.id, low, interval.high, f"{table.location().rstrip('/')}/data", schemas)
+        counted = position >> 1 if position >= 0 else -1
+        return target_of(interval, table, counted if self._lake.by_arrival else interval.low)
 
     # -- afterwards -----------------------------------------------------------------------------------------------
 
@@ -292,9 +275,7 @@ class MessageRun:
             record=record,
         )
 
-    def _advanced(
-        self, pending: PendingMessages, held: dict[str, Hold], unknown: dict[Any, str]
-    ) -> StreamCursor:
+    def _advanced(self, pending: PendingMessages, held: dict[str, Hold], unknown: dict[Any, str]) -> StreamCursor:
         """The cursor moves past messages only when nothing that is still to come can need them again."""
         offsets = dict(pending.cursor.offsets)
         if not held and not unknown:
@@ -315,27 +296,11 @@ class MessageRun:
         published: dict[str, Published],
     ) -> TableRecord:
         lineage = interval.lineage
-        hold = held.get(lineage.id)
-        done = replace(interval, high=interval.low, hold=hold) if hold else interval
         old = self._lake.recorded(pending.record).get(lineage.id)
         place = self._lake.places(pending.history)[lineage.id]
         table = published[lineage.id].table if lineage.id in published else tables.get(lineage.id)
-        snapshot = table.current_snapshot() if table is not None else None
-        inferred = ["its columns are inferred from rows"] if lineage.newest.inferred else []
-        return TableRecord(
-            lineage=lineage.id,
-            schema=lineage.name[0],
-            table=lineage.name[1],
-            state=str(done.state),
-            note=done.hold.reason if done.hold else "; ".join([*lineage.marks, *inferred]),
-            key=list(lineage.newest.key),
-            watermark=done.high,
-            mirror=old.mirror if old else None,
-            mirror_snapshot_id=old.mirror_snapshot_id if old else None,
-            changelog=list(place.changelog) if table is not None else None,
-            changelog_snapshot_id=snapshot.snapshot_id if snapshot else None,
-            rows=old.rows if old else None,
-        )
+        inferred = "its columns are inferred from rows" if lineage.newest.inferred else ""
+        return table_record(interval, held.get(lineage.id), old, place, table, inferred)
 
 
 def _identity(event: DdlEvent) -> tuple[int, str, str, str, int | None]:

@@ -20,8 +20,8 @@ class MessageTask:
 
     `offsets` are the first offsets of each partition that are not consumed yet. `versions` maps a schema version that
     rows name to the TSO after which it holds; `checked` has the schemas that row checksums are computed over; `told`
-    the tables whose schema the user gave: their rows need no version. `epochs` gives, per partition, the ordinals at which its watermark went
-    back: a new delivery begins there.
+    the tables whose schema the user gave: their rows need no version. `epochs` gives, per partition, the ordinals at
+    which its watermark went back: a new delivery begins there.
     """
 
     run_id: str

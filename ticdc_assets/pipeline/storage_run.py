@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.changes.layout import changelog_columns
+from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.decode import decode
 from ticdc_assets.pipeline.interval import Hold, Interval, intervals
 from ticdc_assets.pipeline.lake import Lake
@@ -27,7 +27,7 @@ from ticdc_assets.pipeline.storage_record import (
     unknown_tables,
     warnings_of,
 )
-from ticdc_assets.pipeline.task import DecodeTask, FileFormat, FileReport, FileState, Target
+from ticdc_assets.pipeline.task import DecodeTask, FileFormat, FileReport, FileState
 from ticdc_assets.protocols import canal_json
 from ticdc_assets.protocols.text_values import TextForms
 from ticdc_assets.schema.history import History, Lineage, Slot, SourceName, Stop, fold
@@ -35,7 +35,6 @@ from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage import read_checkpoint, scan
 from ticdc_assets.sources.storage_cursor import Cursor, Problem, Scan
 from ticdc_assets.sources.storage_paths import Layout
-from ticdc_assets.tables import changelog
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.progress import progress_of
 
@@ -149,7 +148,7 @@ class StorageRun:
         lake.control.mend_ddl_events(pending.mended)
         lake.control.keep_ddl_events(pending.news)
         lake.settle_changelogs(pending.history, pending.record)
-        tables = self._ensure_changelogs(pending)
+        tables = ensure_changelogs(lake, pending.history, pending.intervals)
         pending = replace(pending, intervals=caught_up(pending.intervals, tables))
         plan = self._plan(pending, tables)
         tasks = self._tasks(pending, tables, plan)
@@ -174,19 +173,6 @@ class StorageRun:
             record=record,
         )
 
-    def _ensure_changelogs(self, pending: Pending) -> dict[str, Table]:
-        places = self._lake.places(pending.history)
-        made = {}
-        for interval in pending.intervals.values():
-            lineage = interval.lineage
-            if interval.high > 0 or interval.low > 0:
-                place = places[lineage.id]
-                columns = changelog_columns(lineage)
-                made[lineage.id] = changelog.ensure(
-                    self._lake.catalog, place.changelog, lineage.id, columns, place.changelog_location
-                )
-        return made
-
     def _plan(self, pending: Pending, tables: dict[str, Table]) -> Plan:
         progress = {lineage_id: progress_of(table) for lineage_id, table in tables.items()}
         return Plan(
@@ -200,7 +186,7 @@ class StorageRun:
         )
 
     def _tasks(self, pending: Pending, tables: dict[str, Table], plan: Plan) -> list[DecodeTask]:
-        targets = {i: self._target(pending.intervals[i], tables[i]) for i in plan.open}
+        targets = {i: target_of(pending.intervals[i], tables[i], pending.intervals[i].low) for i in plan.open}
         whole = {name: any(_is_keyless(slot) for slot in slots) for name, slots in plan.timelines.items()}
         tasks = []
         for number, dealt in enumerate(pack(plan.task_files(), self._lake.cores, whole)):
@@ -229,14 +215,6 @@ class StorageRun:
     def _forms(self) -> TextForms:
         zone = self._changefeed.time_zone
         return self._lake.csv_options.forms(zone) if self._changefeed.sink.protocol == "csv" else canal_json.forms(zone)
-
-    def _target(self, interval: Interval, table: Table) -> Target:
-        schemas = {
-            version.from_ts: changelog.write_schema(table, [c.uid for c in version.table.stored_columns])
-            for version in interval.lineage.versions
-        }
-        location = table.location().rstrip("/")
-        return Target(interval.lineage.id, interval.low, interval.high, f"{location}/data", schemas)
 
     # -- afterwards -----------------------------------------------------------------------------------------------
 

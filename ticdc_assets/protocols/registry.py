@@ -23,9 +23,9 @@ Infer = Callable[[RowEvent], TableSchema]
 class MessageProtocol:
     """One protocol.
 
-    `decode(key, value, where, options)` gives a message's events, `value(column, wire, zone)` the lake's value of a wire
-    value. `open_claim(data, where, options)` reads a claim-check file; `infer(row)` the schema of a row's table as far
-    as the row tells it; None where the protocol cannot. `has_ddl` tells whether statements or schemas are in the
+    `decode(key, value, where, options)` gives a message's events, `value(column, wire, zone)` the lake's value of a
+    wire value. `open_claim(data, where, options)` reads a claim-check file; `infer(row)` the schema of a row's table as
+    far as the row tells it; None where the protocol cannot. `has_ddl` tells whether statements or schemas are in the
     stream. `by_arrival` where some changes have no commit_ts whatever the configuration.
     """
 

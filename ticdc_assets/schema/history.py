@@ -168,7 +168,8 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
 
 def _in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     unique = {(e.commit_ts, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))}
-    return sorted(reversed(unique.values()), key=lambda event: event.commit_ts)
+    in_arrival = list(reversed(unique.values()))
+    return sorted(in_arrival, key=lambda event: event.commit_ts)
 
 
 @dataclass(slots=True)
@@ -466,7 +467,8 @@ def _unknowns(table: TableSchema, key_is_told: bool) -> Iterator[str]:
         yield "no key is known: name its columns in `keys`, or give its CREATE TABLE in `schema_files`, to get a mirror"
     numbered = [c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and c.type.elements is None]
     if numbered:
-        yield f"labels of {', '.join(numbered)} are not known and may be numbers: give its CREATE TABLE in `schema_files`"
+        listed = ", ".join(numbered)
+        yield f"labels of {listed} are not known and may be numbers: give its CREATE TABLE in `schema_files`"
 
 
 def _rename_pairs(

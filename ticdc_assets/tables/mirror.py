@@ -172,7 +172,7 @@ class MirrorWriter:
         return self._show_schema(table.refresh())
 
     def _show_schema(self, table: Table) -> Table:
-        """A snapshot is read with the schema it was made under: after a change of schema alone, an empty one follows."""
+        """A snapshot is read with the schema it was made under: after a change of schema alone an empty one follows."""
         snapshot = table.current_snapshot()
         if snapshot is None or snapshot.schema_id == table.schema().schema_id:
             return table

@@ -158,8 +158,8 @@ def _mirrored(lake: Lake, table: TableRecord) -> TableRecord:
         return table
     changes = lake.catalog.load_table(tuple(table.changelog)).scan().to_arrow().to_pylist()
     newest: dict[Any, str] = {}
-    for row in sorted(changes, key=lambda row: (row[layout.COMMIT_TS], row[layout.SEQ])):
-        newest[row["id"]] = row[layout.OP]
+    for row in sorted(changes, key=lambda row: (row[layout.COMMIT_TS] or -1, row[layout.SEQ])):
+        newest[tuple(str(row.get(name)) for name in table.key)] = row[layout.OP]
     rows = sum(op != "D" for op in newest.values())
     mirror = [part.replace("__changes", "") for part in table.changelog]
     return replace(table, mirror=mirror, mirror_snapshot_id=table.changelog_snapshot_id or 1, rows=rows)

@@ -48,7 +48,7 @@ def test_it_says_its_numbers_as_text_too():
 
 
 def test_no_record_yet_is_said():
-    assert chart_markdown([]) == "no complete record yet"
+    assert chart_markdown([]) == "no record yet"
 
 
 @pytest.mark.parametrize(

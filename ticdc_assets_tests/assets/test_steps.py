@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.errors import MachineError, StaleRunError
@@ -18,6 +19,8 @@ from ticdc_assets_tests.assets.feeds import (
     materializations,
     ts,
 )
+from ticdc_assets_tests.fixtures import workloads
+from ticdc_assets_tests.pipeline.lakes import config_of
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
@@ -231,3 +234,20 @@ def test_a_broken_hint_of_known_tables_is_made_anew(tmp_path: Path):
 
     assert [t.table for t in known_tables(feed.config, feed.config.changefeeds[0])] == ["empty", "users"]
     assert '"format": 1' in hint.read_text()
+
+
+@pytest.mark.parametrize("variant", ["canal-json-tidb", "open", "simple-json", "avro-ext"])
+def test_captured_messages_run_through_the_same_steps(tmp_path: Path, variant: str):
+    workload = next(w for w in workloads(variant) if w.name == f"{variant}/seed1")
+    config = config_of(workload, tmp_path, workload.root / "messages.jsonl")
+    first = definitions_of(config).resolve_job_def("feed_job").execute_in_process(QUIET, raise_on_error=False)
+
+    result = definitions_of(config).resolve_job_def("feed_job").execute_in_process(QUIET, raise_on_error=False)
+
+    op = f"decode_{workload.variant['sink_uri'].partition('protocol=')[2].partition('&')[0].replace('-', '_')}"
+    before, after = materializations(first), materializations(result)
+    assert failures(first) == failures(result) == []
+    assert op in {event.step_key for event in result.all_events}
+    assert before["feed/changelog/shop/users"]["rows_inserted"] > 0
+    assert after["feed/changelog/shop/users"]["rows_inserted"] == 0
+    assert after["feed/mirror/shop/users"]["source_table"] == "shop.users"

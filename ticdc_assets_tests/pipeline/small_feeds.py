@@ -6,6 +6,7 @@ one is whole again once it was mended.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from typing import Any
 
 from ticdc_assets.pipeline.mirror_run import run_mirrors
 from ticdc_assets.pipeline.storage_run import ChangelogReport, StorageRun
+from ticdc_assets.sources.storage_paths import Layout
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
@@ -116,8 +118,15 @@ class Sink:
 
     def insert(self, name: Name, ts: int, *cells: Any, columns: tuple[str, ...] = ("id", "name")) -> bytes:
         """A record, noted as a change that must come out."""
-        self.rows.append(Change(*name, "I", ts, tuple(sorted(zip(columns, cells, strict=True))), None))
+        image = tuple(sorted(zip(columns, cells, strict=True)))
+        self.rows.append(Change(*name, "I", ts if self.commit_ts else None, image, None))  # type: ignore[arg-type]
         return self.line(name, "I", ts, *cells)
+
+    def update(self, name: Name, ts: int, old: Row, new: Row) -> list[bytes]:
+        """The two records of an update with old values."""
+        now, before = (tuple(sorted(zip(("id", "name"), cells, strict=True))) for cells in (new, old))
+        self.rows.append(Change(*name, "U", ts, now, before))
+        return [self.line(name, "D", ts, *old, half=True), self.line(name, "I", ts, *new, half=True)]
 
     def file(self, name: Name, number: int, lines: Iterable[bytes], version: int = 100) -> Path:
         """One data file, which the index then names."""
@@ -126,8 +135,33 @@ class Sink:
         return self.folder / self.bucket.data(folder, number, b"".join(lines))
 
     def feed(self, folder: Path, **settings: Any) -> Feed:
+        """The feed with everything written so far as its truth."""
         csv = {"include-commit-ts": self.commit_ts, "output-old-value": self.old_values}
         return hand_made(self.folder, folder, "csv", Counter(self.rows), {"csv": csv}, **settings)
+
+
+@dataclass
+class JsonSink(Sink):
+    """The same as a Canal-JSON sink, for tables of any columns."""
+
+    def __post_init__(self) -> None:
+        self.bucket = Bucket(self.folder, Layout(date_separator="none", extension="json"), self.checkpoint)
+
+    def message(self, name: Name, ts: int | None, row: dict[str, str | None]) -> bytes:
+        """An INSERT, member by member as TiCDC writes it."""
+        message: dict[str, Any] = {"id": 0, "database": name[0], "table": name[1], "pkNames": ["id"], "isDdl": False}
+        message |= {"type": "INSERT", "es": 1, "ts": 2, "sql": "", "sqlType": dict.fromkeys(row, 12)}
+        message |= {"mysqlType": dict.fromkeys(row, "varchar"), "old": None, "data": [row]}
+        message |= {} if ts is None else {"_tidb": {"commitTs": ts}}
+        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\r\n"
+
+    def insert(self, name: Name, ts: int, *cells: Any, columns: tuple[str, ...] = ("id", "name")) -> bytes:
+        super().insert(name, ts, *cells, columns=columns)
+        told = [None if cell is None else str(cell) for cell in cells]
+        return self.message(name, ts, dict(zip(columns, told, strict=True)))
+
+    def feed(self, folder: Path, **settings: Any) -> Feed:
+        return hand_made(self.folder, folder, "canal-json", Counter(self.rows), {}, **settings)
 
 
 def hand_made(

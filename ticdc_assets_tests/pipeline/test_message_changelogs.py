@@ -15,8 +15,7 @@ from ticdc_assets_tests.protocols.happened import Change
 
 STREAMS = [w for w in workloads() if (w.root / "messages.jsonl").exists()]
 WITH_COMMIT_TS = [
-    w for w in STREAMS if not w.name.startswith(("avro", "canal-json/", "debezium"))
-    and "handle-key-only" not in w.name
+    w for w in STREAMS if not w.name.startswith(("avro", "canal-json/", "debezium")) and "handle-key-only" not in w.name
 ]
 
 
@@ -45,7 +44,9 @@ def test_one_run_holds_every_change_once(workload: Workload, tmp_path: Path):
     assert [q.reason for q in lake.lake.control.quarantined()] == []
     found, wanted = lake.changes(), expected_changes(workload, sends_old_values(workload))
     if "no-old-value" in workload.name:  # inserts and updates look alike there
-        found, wanted = (Counter(c._replace(op=c.op.replace("U", "I")) for c in cs.elements()) for cs in (found, wanted))
+        found, wanted = (
+            Counter(c._replace(op=c.op.replace("U", "I")) for c in cs.elements()) for cs in (found, wanted)
+        )
     if only_keys(workload):
         found, wanted = without_deleted_values(found), without_deleted_values(wanted)
     assert found == wanted, difference(found, wanted)
@@ -90,5 +91,3 @@ def test_every_protocol_is_in_the_fixtures():
     tested = {w.variant["sink_uri"].partition("protocol=")[2].partition("&")[0] for w in STREAMS}
 
     assert set(REGISTRY) <= {name.replace("open", "open-protocol") if name == "open" else name for name in tested}
-
-

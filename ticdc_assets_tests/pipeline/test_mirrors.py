@@ -12,10 +12,17 @@ from ticdc_assets_tests.pipeline.lakes import FeedLake
 STORAGE = workloads("storage-")
 STREAMS = [
     w
-    for name in ("open/", "simple-json/", "simple-avro-special/", "canal-json-tidb-restart/", "simple-json-late-bootstrap/")
+    for name in (
+        "open/",
+        "simple-json/",
+        "simple-avro-special/",
+        "canal-json-tidb-restart/",
+        "simple-json-late-bootstrap/",
+    )
     for w in workloads()
     if w.name == f"{name}seed1"
 ]
+STEPWISE = ("storage-csv-special", "storage-canal-json-tidb-restart")
 ONE_OF_EACH = [w for w in STORAGE if w.root.name == "seed1"]
 
 
@@ -53,9 +60,6 @@ def test_mirrors_equal_the_truth_after_one_run(workload: Workload, tmp_path: Pat
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "workload", [w for w in ONE_OF_EACH if w.root.parent.name in ("storage-csv-special", "storage-canal-json-tidb-restart")],
-    ids=lambda w: w.name,
-)  # fmt: skip
+@pytest.mark.parametrize("workload", [w for w in ONE_OF_EACH if w.root.parent.name in STEPWISE], ids=lambda w: w.name)
 def test_mirrors_equal_the_truth_at_every_snapshot_tso(workload: Workload, tmp_path: Path):
     check_stepwise(workload, tmp_path)

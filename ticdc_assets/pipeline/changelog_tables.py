@@ -1,0 +1,39 @@
+"""The changelogs that a run writes to: made or widened before the decode, and told to the workers as targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ticdc_assets.changes.layout import changelog_columns
+from ticdc_assets.pipeline.interval import Interval
+from ticdc_assets.pipeline.task import Target
+from ticdc_assets.schema.history import History
+from ticdc_assets.tables import changelog
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+
+
+def ensure_changelogs(lake: Lake, history: History, intervals: Mapping[str, Interval]) -> dict[str, Table]:
+    """By lineage, the changelog with all columns its history has; none before the stream has a TSO."""
+    places = lake.places(history)
+    made = {}
+    for lineage_id, interval in intervals.items():
+        if interval.high > 0 or interval.low > 0:
+            place, columns = places[lineage_id], changelog_columns(interval.lineage)
+            made[lineage_id] = changelog.ensure(
+                lake.catalog, place.changelog, lineage_id, columns, place.changelog_location
+            )
+    return made
+
+
+def target_of(interval: Interval, table: Table, low: int) -> Target:
+    """What a worker needs to write a lineage's changes above `low`."""
+    schemas = {
+        version.from_ts: changelog.write_schema(table, [c.uid for c in version.table.stored_columns])
+        for version in interval.lineage.versions
+    }
+    return Target(interval.lineage.id, low, interval.high, f"{table.location().rstrip('/')}/data", schemas)
