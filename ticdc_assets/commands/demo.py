@@ -18,6 +18,7 @@ from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.spark import require_java
 from ticdc_assets.tables.catalog import load_or_none
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ _OURS: Final = ("lake", HOME, STATE_FOLDER, "csv", "canal_json", "changefeeds.ya
 
 
 def demo(folder: Path, environ: Mapping[str, str]) -> int:
-    """The exit code: 0 where every table came out, equal from both changefeeds."""
+    """The exit code: 0 where every table came out, equal from both changefeeds. Raises MachineError without Java."""
+    require_java(environ)
     terminal = Terminal()
     folder = folder.expanduser().absolute()
     prepare(folder)

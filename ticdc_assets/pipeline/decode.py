@@ -198,7 +198,7 @@ class _TableDecoder:
     def _typed(self, file: TaskFile, version: Version, rows: RawRows, count: _Count) -> TypedChanges:
         rules = RowRules(file.path, version.table, self._task.forms, self._task.zero_dates_allowed)
         changes, misfits = sound_changes(rows, rules)
-        if misfits and not self._task.quarantine:
+        if misfits and (file.told_columns or not self._task.quarantine):
             raise misfits[0].fault
         for row in misfits:
             count.misfits.setdefault(row.line, row)

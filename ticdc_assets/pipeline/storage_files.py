@@ -101,11 +101,13 @@ def columns_of(task: DecodeTask, file: TaskFile) -> tuple[str, ...]:
     if task.format is FileFormat.CSV:
         version = _folder_slot(task, file).version
         assert version is not None
-        return tuple(c.name for c in version.table.stored_columns)
+        return file.told_columns or tuple(c.name for c in version.table.stored_columns)
     names: dict[str, str] = {}
     for slot in task.timelines[file.name]:
         for column in slot.version.table.columns if slot.version is not None else ():
             names.setdefault(column.name.lower(), column.name)
+    for name in file.told_columns:
+        names.setdefault(name.lower(), name)
     return tuple(names.values())
 
 
@@ -198,7 +200,7 @@ def _unfinished(file: TaskFile, line: int) -> NotYetError:
 
 
 def _keep_or_raise(task: DecodeTask, file: TaskFile, record: BadRecord, bad: list[BadLine]) -> None:
-    if not task.quarantine:
+    if not task.quarantine or file.told_columns:
         raise record.error
     if len(bad) >= BAD_RECORDS_MAX:
         raise too_many(file.path, len(bad) + 1)

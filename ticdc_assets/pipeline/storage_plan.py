@@ -45,7 +45,10 @@ def is_held(interval: Interval) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """The fate of every offered file. `progress` is what each changelog says of itself; a new lineage has none."""
+    """The fate of every offered file. `progress` is what each changelog says of itself; a new lineage has none.
+
+    `told` gives the columns that the schema file of a name's version lists.
+    """
 
     files: Sequence[DataFile]
     history: History
@@ -54,6 +57,7 @@ class Plan:
     cursor: Cursor
     by_arrival: bool
     follows: Callable[[str, str], bool]
+    told: Mapping[tuple[SourceName, int], tuple[str, ...]] = field(default_factory=dict)
     _lineages: dict[SourceName, set[str]] = field(default_factory=dict)
 
     @cached_property
@@ -102,13 +106,13 @@ class Plan:
         awaiting = self.awaiting(file)
         if not awaiting:
             return Fate.DONE
-        readable = {i for i in awaiting & self.open if not self._is_beyond_stop(i, file)}
+        readable = {i for i in awaiting & self.open if not (self.by_arrival and self._is_beyond_stop(i, file))}
         return Fate.READ if readable else Fate.LEFT
 
     def _is_beyond_stop(self, lineage_id: str, file: DataFile) -> bool:
-        """Without commit_ts only the folder tells which rows come after the statement that stops the table."""
+        """Whether the file's folder begins behind the statement that stops the table."""
         stop = self.intervals[lineage_id].lineage.stop
-        return self.by_arrival and stop is not None and file.version >= stop.ts
+        return stop is not None and file.version >= stop.ts
 
     # -- what is read -------------------------------------------------------------------------------------------------
 
@@ -122,9 +126,14 @@ class Plan:
         """The files to read with their ordinals: per run where rows have commit_ts, else over the table's life."""
         ordinals = self._ordinals()
         return [
-            TaskFile(f.path, f.size, fold_name(f.schema, f.table), f.schema, f.table, f.version, ordinals[f.path])
+            TaskFile(f.path, f.size, name, f.schema, f.table, f.version, ordinals[f.path], self._told_columns(name, f))
             for f in self.read
+            for name in [fold_name(f.schema, f.table)]
         ]
+
+    def _told_columns(self, name: SourceName, file: DataFile) -> tuple[str, ...]:
+        beyond = any(self._is_beyond_stop(i, file) for i in self.awaiting(file))
+        return self.told.get((name, file.version), ()) if beyond else ()
 
     def consumed(self) -> dict[str, Files]:
         """By lineage, what its next snapshot says of the files it holds; nothing where rows have commit_ts."""

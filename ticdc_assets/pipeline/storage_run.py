@@ -30,7 +30,7 @@ from ticdc_assets.pipeline.storage_record import (
 from ticdc_assets.pipeline.task import DecodeTask, FileFormat, FileReport, FileState
 from ticdc_assets.protocols import canal_json
 from ticdc_assets.protocols.text_values import TextForms
-from ticdc_assets.schema.history import History, Lineage, Slot, SourceName, Stop, fold
+from ticdc_assets.schema.history import History, Lineage, Slot, SourceName, Stop, fold, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage import read_checkpoint, scan
 from ticdc_assets.sources.storage_cursor import Cursor, Problem, Scan
@@ -51,7 +51,8 @@ class Pending:
     """What a look found. `high` is the TSO this run brings every table to that is not held.
 
     `news` are statements and schemas that are not kept yet, `mended` those among them that were read before and say
-    something else now. `by_arrival` where progress is by file, not by TSO.
+    something else now. `told` gives the columns that each schema file lists. `by_arrival` where progress is by file,
+    not by TSO.
     """
 
     run_id: str
@@ -63,6 +64,7 @@ class Pending:
     intervals: dict[str, Interval]
     news: tuple[DdlEvent, ...] = ()
     mended: tuple[DdlEvent, ...] = ()
+    told: dict[tuple[SourceName, int], tuple[str, ...]] = field(default_factory=dict)
     by_arrival: bool = False
 
     @property
@@ -132,6 +134,11 @@ class StorageRun:
             intervals=intervals(chosen, self._lake.lows(record), high, self._holds(found.problems, history)),
             news=tuple(event for event in fresh if event.where not in kept),
             mended=tuple(event for event in fresh if event.where in kept),
+            told={
+                (fold_name(e.schema, e.table), e.commit_ts): tuple(c.name for c in e.after.columns)
+                for e in events
+                if e.after is not None
+            },
             by_arrival=self._lake.by_arrival,
         )
 
@@ -183,6 +190,7 @@ class StorageRun:
             cursor=pending.cursor,
             by_arrival=self._lake.by_arrival,
             follows=self._lake.follows,
+            told=pending.told,
         )
 
     def _tasks(self, pending: Pending, tables: dict[str, Table], plan: Plan) -> list[DecodeTask]:

@@ -36,7 +36,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TaskFile:
-    """A file to decode. `ordinal` counts the table's files from its first; `folder_version` is its folder's TSO."""
+    """A file to decode. `ordinal` counts the table's files from its first; `folder_version` is its folder's TSO.
+
+    `told_columns` where the folder begins behind the statement that its table stops at: what its schema file lists.
+    Its rows are left, but for those from before the statement that TiCDC may have put there after a restart.
+    """
 
     path: str
     size_bytes: int
@@ -45,6 +49,7 @@ class TaskFile:
     table: str
     folder_version: int
     ordinal: int
+    told_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
