@@ -49,7 +49,7 @@ def count_fold(lineage: Lineage, changelog: Table, watermark: int, by_arrival: b
     most = sum(task.file.record_count for task in scan.plan_files())
     if most > ROWS_MAX:
         return FoldCount(None, f"the changelog has {most:,} changes to count, more than the {ROWS_MAX:,} of each run")
-    return FoldCount(_counted(scan.to_arrow_batch_reader(), len(names)) if most else 0)
+    return FoldCount(_counted(scan.to_arrow_batch_reader(), len(names), by_arrival) if most else 0)
 
 
 def _begin(lineage: Lineage, watermark: int) -> Version:
@@ -84,7 +84,7 @@ def _key_names(lineage: Lineage, changelog: Table) -> list[str]:
     return [changelog.schema().find_field(places[column.uid][0]).name for column in _key_columns(lineage)]
 
 
-def _counted(rows: object, key_columns: int) -> int:
+def _counted(rows: object, key_columns: int, by_arrival: bool) -> int:
     # Columns go by place: op, commit_ts and seq first, as selected, so that no name is ever put into the statement.
     connection = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "threads": 1})
     try:
@@ -94,7 +94,7 @@ def _counted(rows: object, key_columns: int) -> int:
         places = {name: f"c{number}" for number, (name, *_) in enumerate(columns)}
         op, ts, seq = (places.pop(name) for name in (layout.OP, layout.COMMIT_TS, layout.SEQ))
         assert len(places) == key_columns
-        newest = f"max_by({op}, struct_pack(ts := coalesce({ts}, -1), seq := {seq}))"
+        newest = f"max_by({op}, {seq})" if by_arrival else f"max_by({op}, struct_pack(ts := {ts}, seq := {seq}))"
         key = ", ".join(places.values())
         by_key = f"SELECT {newest} AS op FROM changes AS t({listed}) GROUP BY {key}"  # noqa: S608  numbered names
         found = connection.execute(f"SELECT count(*) FILTER (op <> 'D') FROM ({by_key})").fetchone()  # noqa: S608

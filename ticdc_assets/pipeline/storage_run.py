@@ -256,8 +256,9 @@ class StorageRun:
             cursor=advanced(pending.cursor, pending.scan, plan, files, held).to_json(),
             tables=tuple(self._table_records(pending, plan, tables, held, published)),
         )
-        if pending.record is not None and _says_the_same(record, pending.record):
-            return pending.record
+        newest = self._lake.control.newest()
+        if newest is not None and (newest != pending.record or _says_the_same(record, newest)):
+            return newest  # another run has recorded meanwhile, and may know more files, or there is nothing new
         self._lake.control.record(record)
         return record
 

@@ -158,7 +158,8 @@ def _mirrored(lake: Lake, table: TableRecord) -> TableRecord:
         return table
     changes = lake.catalog.load_table(tuple(table.changelog)).scan().to_arrow().to_pylist()
     newest: dict[Any, str] = {}
-    for row in sorted(changes, key=lambda row: (row[layout.COMMIT_TS] or -1, row[layout.SEQ])):
+    order = (layout.SEQ,) if lake.by_arrival else (layout.COMMIT_TS, layout.SEQ)
+    for row in sorted(changes, key=lambda row: [row[name] for name in order]):
         newest[tuple(str(row.get(name)) for name in table.key)] = row[layout.OP]
     rows = sum(op != "D" for op in newest.values())
     mirror = [part.replace("__changes", "") for part in table.changelog]

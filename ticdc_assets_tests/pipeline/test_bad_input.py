@@ -185,12 +185,27 @@ def test_a_csv_file_cut_at_any_byte_waits_or_ends_with_a_whole_change(
     assert seen == {None, *range(len(whole))}
 
 
-def rows_of(folder: Path, data: bytes, options: CsvOptions) -> tuple[Any, ...] | None:
-    """The changes of a file as a worker reads it; None where it waits."""
+def test_a_json_file_cut_at_any_byte_waits_or_ends_with_a_whole_change(tmp_path: Path):
+    sink = JsonSink(tmp_path / "bucket")
+    data = b"".join(sink.message(T, 7, {"a": str(n), "b": "日本"}) for n in range(3))
+    whole, seen = rows_of(tmp_path, data, None), set()
+
+    for length in {*range(0, len(data), 19), *(n + 1 for n, byte in enumerate(data) if byte == ord("\n"))}:
+        rows = rows_of(tmp_path, data[:length], None)
+        assert rows is None or rows == (whole or ())[: len(rows)]
+        seen.add(None if rows is None else len(rows))
+
+    assert seen == {None, 0, 1, 2, 3}
+
+
+def rows_of(folder: Path, data: bytes, options: CsvOptions | None) -> tuple[Any, ...] | None:
+    """The changes of a file as a worker reads it, of Canal-JSON without CSV options; None where it waits."""
     (folder / "file").write_bytes(data)
     slots = {T: (Slot(0, "x", Version(0, TWO_COLUMNS)),)}
     file = TaskFile("file", len(data), T, *T, 1, 0)
-    task = DecodeTask("r", 0, str(folder), FileFormat.CSV, options, options.forms("UTC"), False, (file,), slots, {})
+    form = FileFormat.CSV if options else FileFormat.CANAL_JSON
+    csv = options or CsvOptions()
+    task = DecodeTask("r", 0, str(folder), form, csv, csv.forms("UTC"), False, (file,), slots, {})
     try:
         try:
             batches = list(storage_files.raw_rows(task, file, False, []))
