@@ -128,18 +128,12 @@ def warnings_of(scan: Scan, lineage: Lineage, old: TableRecord | None) -> str:
 
 
 def advanced(cursor: Cursor, scan: Scan, plan: Plan, reports: Iterable[FileReport], held: Mapping[str, Hold]) -> Cursor:
-    """The cursor past every file that is done with: read whole, no row left for later, no table of it held."""
+    """The cursor past every file that is done with: read whole, no row left for later. Held tables stay where they are,
+    under all of their names."""
     whole = {r.path for r in reports if r.state is FileState.READ and not r.above}
-    done = [file for file in scan.data if _is_done(file, plan, whole, held)]
+    done = [f for f in scan.data if f.path in whole or plan.fates[f.path] is Fate.DONE]
     moved = cursor.advance(scan, done, _held_names(scan, plan.history, held))
     return asked_again(moved, _stops(plan))
-
-
-def _is_done(file: DataFile, plan: Plan, whole: set[str], held: Mapping[str, Hold]) -> bool:
-    fate = plan.fates[file.path]
-    if fate is Fate.READ:
-        return file.path in whole and plan.awaiting(file).isdisjoint(held)
-    return fate is Fate.DONE
 
 
 def _held_names(scan: Scan, history: History, held: Iterable[str]) -> set[SourceName]:

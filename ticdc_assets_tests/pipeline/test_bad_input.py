@@ -655,7 +655,8 @@ def test_a_statement_on_a_database_that_cannot_be_read_stops_its_tables_only(sin
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_held_under_its_new_name_keeps_its_rows_under_the_old_one(sink: Sink, tmp_path: Path):
+@pytest.mark.parametrize("broken", [gone, cut_behind("zwei", 2)], ids=["missing", "cut"])
+def test_a_table_held_under_its_new_name_keeps_its_rows_under_the_old_one(sink: Sink, tmp_path: Path, broken: Break):
     """Another table has taken the old name and goes on: its files lie among those that wait."""
     new = ("s", "v")
     sink.file(T, 1, [sink.insert(T, 110, 1, "eins")])
@@ -666,7 +667,7 @@ def test_a_table_held_under_its_new_name_keeps_its_rows_under_the_old_one(sink: 
     sink.file(T, 1, second, version=300)
     feed = sink.feed(tmp_path / "lake")
     whole = path.read_bytes()
-    path.unlink()
+    broken(path)
 
     feed.run()
 

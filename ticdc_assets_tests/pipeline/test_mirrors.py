@@ -63,3 +63,19 @@ def test_mirrors_equal_the_truth_after_one_run(workload: Workload, tmp_path: Pat
 @pytest.mark.parametrize("workload", [w for w in ONE_OF_EACH if w.root.parent.name in STEPWISE], ids=lambda w: w.name)
 def test_mirrors_equal_the_truth_at_every_snapshot_tso(workload: Workload, tmp_path: Path):
     check_stepwise(workload, tmp_path)
+
+
+WITHOUT_TSO = ("canal-json/", "storage-canal-json/", "storage-csv-no-commit-ts/", "avro", "debezium")
+LOSSY = ("handle-key-only", "delete-key", "only-updated", "late-bootstrap")  # test_message_changelogs says how
+MATRIX = [w for w in workloads() if not w.name.startswith(("avro", "debezium")) and not any(x in w.name for x in LOSSY)]
+
+
+@pytest.mark.spark
+@pytest.mark.matrix
+@pytest.mark.parametrize("workload", MATRIX, ids=lambda w: w.name)
+def test_every_variant_and_seed_equals_the_truth(workload: Workload, tmp_path: Path):
+    """At every snapshot TSO where the stream has a TSO, else at the end."""
+    if workload.name.startswith(WITHOUT_TSO):
+        check_whole_run(workload, tmp_path)
+    else:
+        check_stepwise(workload, tmp_path)
