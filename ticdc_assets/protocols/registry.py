@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ticdc_assets.protocols import canal_json, canal_json_messages, confluent_avro, debezium, open_protocol, simple
 from ticdc_assets.protocols.events import Event, RowEvent
+from ticdc_assets.protocols.message_rows import Bulk
 from ticdc_assets.schema.model import Column, TableSchema
 
 Decode = Callable[[bytes | None, bytes | None, str, Any], Iterator[Event]]
@@ -26,7 +27,8 @@ class MessageProtocol:
     `decode(key, value, where, options)` gives a message's events, `value(column, wire, zone)` the lake's value of a
     wire value. `open_claim(data, where, options)` reads a claim-check file; `infer(row)` the schema of a row's table as
     far as the row tells it; None where the protocol cannot. `has_ddl` tells whether statements or schemas are in the
-    stream. `by_arrival` where some changes have no commit_ts whatever the configuration.
+    stream. `by_arrival` where some changes have no commit_ts whatever the configuration. `bulk` is the same for whole
+    batches of messages, None where the protocol has only the reference.
     """
 
     decode: Decode
@@ -35,6 +37,7 @@ class MessageProtocol:
     infer: Infer | None = None
     has_ddl: bool = True
     by_arrival: bool = False
+    bulk: Bulk | None = None
 
 
 def _infer_open(row: RowEvent) -> TableSchema:
