@@ -1065,3 +1065,24 @@ def test_changefeeds_do_not_share_control_tables(tmp_path):
     assert "control namespace" in str(refused(tmp_path, {"changefeeds": {"shop": one, "Shop": one}}))
     shared = {**one, "target": {"control": "ticdc"}}
     assert "control namespace" in str(refused(tmp_path, {"changefeeds": {"one": shared, "two": shared}}))
+
+
+def test_what_a_storage_uri_tells_of_its_store_reaches_whoever_opens_it_and_nobody_who_prints_it(tmp_path: Path):
+    config = loaded(
+        tmp_path,
+        """
+changefeeds:
+  shop:
+    sink_uri: "s3://bucket/prefix?protocol=csv&endpoint=http://127.0.0.1:9&access-key=AKIA&secret-access-key=hu%2Fsh"
+    source:
+      storage: "s3://other/place?access-key=AKIA"
+      options: {secret-access-key: "hu/sh", region: eu}
+""",
+    )
+
+    source = config.changefeed("shop").source
+
+    assert isinstance(source, StorageSource)
+    assert source.storage.uri == "s3://other/place?access-key=AKIA&secret-access-key=hu%2Fsh&region=eu"
+    assert "hu/sh" not in repr(config)
+    assert "hu%2Fsh" not in repr(config)

@@ -149,7 +149,7 @@ def _told_by_folder(changefeed: Changefeed) -> tuple[KnownTable, ...]:
     if not isinstance(source, StorageSource) or "://" in source.storage.location:
         return ()
     try:
-        root = open_root(source.storage.location)
+        root = open_root(source.storage.uri)
         layout = layout_of(changefeed)
         history = fold(_events(root, layout), known_of(changefeed))
     except (SourceError, NotYetError):

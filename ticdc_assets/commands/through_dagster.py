@@ -84,10 +84,12 @@ def run_changefeed(
 
 
 def is_needed(lake: Lake, pending: Pending | PendingMessages) -> bool:
-    """Whether a run would change anything."""
-    if not pending.is_empty:
-        return True
-    return pending.record is not None and bool(pending_work(lake, pending.history, pending.record))
+    """Whether a run would change anything: also where one was interrupted before its mirrors or its record."""
+    record = pending.record
+    if not pending.is_empty or record is None:
+        return not pending.is_empty
+    unfinished = not record.complete and not blocked_tables(record.tables)
+    return unfinished or bool(pending_work(lake, pending.history, record))
 
 
 def _execute(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from ticdc_assets.config.secrets import Settings, query_of, redacted
 from ticdc_assets.errors import ConfigError
@@ -67,6 +67,11 @@ class Storage:
 
     location: str
     options: Settings = field(default_factory=Settings)
+
+    @property
+    def uri(self) -> str:
+        """All that opening it takes in one URI, credentials included: to be opened, never shown."""
+        return f"{self.location}?{urlencode(dict(self.options))}" if self.options else self.location
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class Lake:
         """Where the sink's tree is, with what opening it needs; never printed."""
         source = self.changefeed.source
         assert isinstance(source, StorageSource)
-        return source.storage.location
+        return source.storage.uri
 
     @property
     def cores(self) -> int:

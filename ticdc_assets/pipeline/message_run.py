@@ -193,7 +193,7 @@ class MessageRun:
             protocol=self._protocol,
             options=options_of(changefeed),
             zone=changefeed.time_zone,
-            claim_check=changefeed.claim_check.location if changefeed.claim_check else None,
+            claim_check=changefeed.claim_check.uri if changefeed.claim_check else None,
             by_arrival=self._lake.by_arrival,
             names_versions=self._protocol in ("simple", "avro"),
             offsets=pending.cursor.offsets,

@@ -32,7 +32,7 @@ class MessageTask:
     protocol: str
     options: Any
     zone: str
-    claim_check: str | None
+    claim_check: str | None = field(repr=False)
     by_arrival: bool
     names_versions: bool
     offsets: dict[Partition, int]

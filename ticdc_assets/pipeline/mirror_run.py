@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 MERGES_AT_ONCE: Final = 4  # small merges wait for the driver; Spark shares the cores between them
+MIRROR_FAULT: Final = "its mirror: "
+"""How the note of a table begins whose changelog is well and whose mirror is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def run_mirrors(
                     report.merged.append(work.lineage.id)
                 else:
                     report.errors[work.lineage.id] = error
-    report.record = _record(lake, run_id, history, record, report)
+    report.record = _record(lake, run_id, history, record, report, only is None)
     return report
 
 
@@ -202,14 +204,13 @@ def _segment(
 
 
 def _record(
-    lake: Lake, run_id: str, history: History, record: WatermarkRecord, report: MirrorReport
+    lake: Lake, run_id: str, history: History, record: WatermarkRecord, report: MirrorReport, asked_for_all: bool
 ) -> WatermarkRecord:
-    """Write what is now true of every table; `complete` where no table is held and no mirror failed."""
+    """Write what is now true of every table; `complete` where no table is held and no mirror is behind."""
     places = lake.places(history)
     lineages = history.by_id()
     tables = tuple(_table_record(lake, lineages, places, table, report.errors) for table in record.tables)
-    blocked = (str(TableState.WAITING), str(TableState.STOPPED))
-    complete = not any(table.state in blocked for table in tables)
+    complete = not blocked_tables(tables) and (asked_for_all or not pending_work(lake, history, record))
     fresh = replace(record, recorded_at=now(), run_id=run_id, complete=complete, tables=tables)
     if (fresh.tables, fresh.complete) != (record.tables, record.complete):
         lake.control.record(fresh)
@@ -231,14 +232,23 @@ def _table_record(
     error = errors.get(table.lineage) or _key_came_back(lineages[table.lineage], table.watermark)
     if lost_key(lineages[table.lineage], table.watermark) is not None:
         mirror, snapshot = None, None  # what it shows is older than the table's changelog
+    state, note = (str(TableState.STOPPED), MIRROR_FAULT + error) if error else _without_fault(table, lineages)
     return replace(
         table,
         mirror=list(places[table.lineage].mirror) if mirror is not None else None,
         mirror_snapshot_id=snapshot.snapshot_id if snapshot else None,
         rows=live_rows(mirror) if mirror is not None else None,
-        state=str(TableState.STOPPED) if error else table.state,
-        note=error or table.note,
+        state=state,
+        note=note,
     )
+
+
+def _without_fault(table: TableRecord, lineages: Mapping[str, Lineage]) -> tuple[str, str]:
+    """State and note of a table whose mirror is well, whatever an earlier run said of it."""
+    if not table.note.startswith(MIRROR_FAULT):
+        return table.state, table.note
+    dropped = lineages[table.lineage].dropped_ts is not None
+    return str(TableState.DROPPED if dropped else TableState.LIVE), ""
 
 
 def _key_came_back(lineage: Lineage, watermark: int) -> str | None:

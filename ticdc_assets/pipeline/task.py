@@ -62,7 +62,7 @@ class DecodeTask:
 
     run_id: str
     number: int
-    root_uri: str
+    root_uri: str = field(repr=False)
     format: FileFormat
     csv: CsvOptions
     forms: TextForms
