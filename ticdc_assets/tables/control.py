@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pydantic import TypeAdapter
 from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
-from pyiceberg.expressions import EqualTo, In
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThanOrEqual
 from pyiceberg.table import Table
 
 from ticdc_assets.errors import StaleRunError
@@ -71,6 +72,9 @@ class QuarantinedRecord:
     raw: bytes
 
 
+FILES_MAX: Final = 64
+"""Each run adds a file or two to a control table; a look reads them all."""
+
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _NAMES: Final = pa.list_(pa.field("element", pa.string()))
 _TABLE_FIELDS: Final = [
@@ -112,24 +116,29 @@ class Control:
 
     def newest(self, complete: bool | None = None) -> WatermarkRecord | None:
         """The record with the largest TSO, the last written among equals; of one kind where `complete` is given."""
-        rows = self._watermarks(EqualTo("complete", complete) if complete is not None else None)
-        return max(rows, key=lambda r: (r.tso, r.recorded_at), default=None)
+        return self._last(EqualTo("complete", complete) if complete is not None else AlwaysTrue())
 
     def at(self, tso: int) -> WatermarkRecord | None:
         """The complete record with the largest TSO up to `tso`."""
-        rows = [r for r in self._watermarks(EqualTo("complete", True)) if r.tso <= tso]
-        return max(rows, key=lambda r: (r.tso, r.recorded_at), default=None)
+        return self._last(And(EqualTo("complete", True), LessThanOrEqual("tso", tso)))
 
-    def _watermarks(self, where: Any = None) -> list[WatermarkRecord]:
+    def _last(self, where: BooleanExpression) -> WatermarkRecord | None:
+        """First which record, by its small columns, then that one alone: a record lists every table."""
         table = load_or_none(self._catalog, (*self.namespace, "watermarks"))
         if table is None:
-            return []
-        scan = table.scan(row_filter=where) if where is not None else table.scan()
-        return [_watermark(row) for row in scan.to_arrow().to_pylist()]
+            return None
+        heads = table.scan(row_filter=where, selected_fields=("tso", "recorded_at", "run_id")).to_arrow().to_pylist()
+        head = max(heads, key=lambda row: (row["tso"], row["recorded_at"]), default=None)
+        if head is None:
+            return None
+        one = And(where, EqualTo("tso", head["tso"]), EqualTo("run_id", head["run_id"]))
+        rows = table.scan(row_filter=one).to_arrow().to_pylist()
+        return _watermark(next(row for row in rows if row["recorded_at"] == head["recorded_at"]))
 
     def record(self, record: WatermarkRecord) -> None:
         row = {**_shallow(record), "tables": [asdict(t) for t in record.tables]}
         self._append("watermarks", _WATERMARKS, [row])
+        self._compact("watermarks")
 
     # -- schemas --------------------------------------------------------------------------------------------------
 
@@ -184,6 +193,13 @@ class Control:
         if rows:
             data = pa.Table.from_pylist(rows, schema=schema)
             _committed(self._ensure(name, schema), lambda fresh: fresh.append(data))
+
+    def _compact(self, name: str) -> None:
+        """Rewrite a table of many small files as one; another writer that comes between has its way."""
+        table = self._catalog.load_table((*self.namespace, name))
+        if sum(1 for _ in table.scan().plan_files()) > FILES_MAX:
+            with suppress(CommitFailedException):
+                table.overwrite(table.scan().to_arrow())
 
     def _ensure(self, name: str, schema: pa.Schema) -> Table:
         identifier = (*self.namespace, name)
