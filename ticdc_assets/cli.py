@@ -69,6 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     snapshot.add_argument("--at", type=_tso, required=True, metavar="TSO", help="the newest record up to this TSO")
     snapshot.add_argument("--json", action="store_true", help="a JSON object")
     snapshot.set_defaults(command=_snapshot)
+    inspect = commands.add_parser("inspect", help="what is in a capture or a storage folder, before any config")
+    inspect.add_argument(
+        "place", metavar="FILE_OR_FOLDER", help="messages.jsonl, a .bin file, a folder, a bucket's URI"
+    )
+    inspect.add_argument("--all", action="store_true", help="read everything (default: a bounded part)")
+    inspect.add_argument("--json", action="store_true", help="a JSON object")
+    inspect.set_defaults(command=_inspect)
     discover = _with_config(commands.add_parser("discover", help="look which tables the source has"))
     discover.set_defaults(command=_discover)
     return parser
@@ -126,6 +133,12 @@ def _snapshot(arguments: argparse.Namespace) -> int:
         todo = "Name one with --changefeed: TSOs of different changefeeds are recorded apart."
         raise ConfigError(str(config.path), "one changefeed", f"{listed}", todo)
     return snapshot(config, chosen[0], arguments.at, arguments.json)
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    from ticdc_assets.commands.inspect import inspect
+
+    return inspect(arguments.place, arguments.all, arguments.json)
 
 
 def _discover(arguments: argparse.Namespace) -> int:

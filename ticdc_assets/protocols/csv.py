@@ -102,6 +102,14 @@ def read(data: bytes, options: CsvOptions, fields: int, where: str) -> Iterator[
         at, line = end, line + 1
 
 
+def first_fields(data: bytes, options: CsvOptions) -> list[tuple[bytes, bool]] | None:
+    """The first record's fields as they stand, each with whether it was quoted; None where no whole record is."""
+    try:
+        return _record(data, header_bytes(data), options)[0]
+    except (_CutError, _MalformedError):
+        return None
+
+
 def record_bytes(data: bytes, options: CsvOptions, lines: Collection[int]) -> dict[int, bytes]:
     """The bytes of the records of these ordinals, as they stand in the file and as `read` counts them."""
     found: dict[int, bytes] = {}

@@ -1,0 +1,219 @@
+"""`ticdc-assets inspect`: what is in a capture or a bucket, before anything is configured. No JVM, no row's values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Table
+
+from ticdc_assets.commands.moments import moment, when
+from ticdc_assets.commands.terminal import Terminal
+from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_source
+from ticdc_assets.sources.inspection.settings import config_lines
+
+if TYPE_CHECKING:
+    from ticdc_assets.sources.inspection.report import PartitionSeen, TableSeen
+
+LISTED_MAX: Final = 60
+"""Tables or partitions that a terminal shows; --json has all."""
+
+_PROTOCOLS: Final = {
+    "open-protocol": "Open Protocol",
+    "simple": "Simple",
+    "canal-json": "Canal-JSON",
+    "avro": "Avro",
+    "debezium": "Debezium",
+    "csv": "CSV",
+}
+
+
+def inspect(place: str, everything: bool, as_json: bool) -> int:
+    """The exit code: 1 where something is wrong with the stream."""
+    terminal = Terminal()
+    bounds = Bounds(None, None) if everything else Bounds()
+    with terminal.working(f"looking into {place}"):
+        found = inspect_source(place, bounds, terminal.say if terminal.err.is_terminal else _quiet)
+    if as_json:
+        terminal.json(as_object(found))
+    else:
+        _print(terminal, found)
+    return 1 if found.problems else 0
+
+
+def _quiet(_: str) -> None:
+    """Off a terminal, progress would only be lines in a log."""
+
+
+def as_object(found: Inspection) -> dict[str, Any]:
+    """Everything that was found, for programs."""
+    return {
+        "place": found.place,
+        "kind": found.kind,
+        "protocol": found.protocol,
+        "options": found.options,
+        "files": found.files,
+        "files_read": found.files_read,
+        "messages": found.messages,
+        "whole": found.whole,
+        "rows": _counts(found.counts),
+        "statements": found.statements,
+        "schemas": found.schemas,
+        "watermarks": found.watermarks,
+        "watermark": found.watermark,
+        "tables": [_table(table) for table in _tables(found)],
+        "partitions": [_partition(partition) for _, partition in sorted(found.partitions.items())],
+        "problems": [
+            {"where": p.where, "expected": p.expected, "found": p.found, "todo": p.todo, "count": p.count}
+            for p in found.problems.values()
+        ],
+        "notes": found.notes,
+        "config": config_lines(found),
+    }
+
+
+def _counts(counts: Any) -> dict[str, int]:
+    return {
+        "insert": counts.inserts,
+        "update": counts.updates,
+        "delete": counts.deletes,
+        "insert_or_update": counts.upserts,
+    }
+
+
+def _table(table: TableSeen) -> dict[str, Any]:
+    return {
+        "schema": table.schema,
+        "table": table.table,
+        **_counts(table.counts),
+        "statements": table.statements,
+        "schemas": table.schemas,
+        "first_ts": table.first_ts,
+        "last_ts": table.last_ts,
+    }
+
+
+def _partition(seen: PartitionSeen) -> dict[str, Any]:
+    return {
+        "topic": seen.topic,
+        "partition": seen.partition,
+        "messages": seen.messages,
+        "first_offset": seen.first_offset,
+        "last_offset": seen.last_offset,
+        "missing": seen.missing,
+        "repeats": seen.repeats,
+        "watermark": seen.watermark,
+    }
+
+
+def _tables(found: Inspection) -> list[TableSeen]:
+    return [table for _, table in sorted(found.tables.items())]
+
+
+# -- on a terminal -----------------------------------------------------------------------------------------------------
+
+
+def _print(terminal: Terminal, found: Inspection) -> None:
+    for number, line in enumerate(headlines(found)):
+        terminal.out.print(line, style="bold" if not number else None, markup=False, highlight=False, soft_wrap=True)
+    if found.tables:
+        terminal.tell("")
+        terminal.out.print(_table_of_tables(found))
+    if found.partitions:
+        terminal.tell("")
+        terminal.out.print(_table_of_partitions(found))
+    if found.notes:
+        terminal.tell("\nGood to know:")
+        for sentence in found.notes:
+            terminal.tell(f"- {sentence}")
+    verdict, style = ("Wrong with it:", "bold red") if found.problems else ("Nothing is wrong with it.", "bold green")
+    terminal.tell("")
+    terminal.out.print(verdict, style=style, highlight=False)
+    for problem in found.problems.values():
+        terminal.tell(f"- {problem.sentence}")
+    terminal.tell("\nIn changefeeds.yaml (what TiCDC was given wins where it says otherwise):\n")
+    terminal.tell(config_lines(found).rstrip())
+
+
+def headlines(found: Inspection) -> Iterator[str]:
+    """What it is, how much, and how far."""
+    yield f"{found.place}: {_name(found)}."
+    seen = [f"{name} {_shown(value)}" for name, value in found.options.items()]
+    if seen:
+        yield f"options:  {', '.join(seen)}"
+    yield f"rows:     {_sum(found)}"
+    yield f"schemas:  {found.statements:,} statements" + (f", {found.schemas:,} schemas" if found.schemas else "")
+    yield f"complete: {_complete(found)}"
+
+
+def _name(found: Inspection) -> str:
+    name = _PROTOCOLS[found.protocol]
+    if found.kind == "storage":
+        return f"a storage sink's folder, {name}, {found.files:,} data files"
+    topics = len({topic for topic, _ in found.partitions})
+    return f"{name}, {found.messages:,} messages of {topics:,} topics and {len(found.partitions):,} partitions"
+
+
+def _sum(found: Inspection) -> str:
+    counts = found.counts
+    kinds = {
+        "inserts": counts.inserts,
+        "updates": counts.updates,
+        "deletes": counts.deletes,
+        "inserts or updates (the stream does not tell which)": counts.upserts,
+    }
+    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+    partly = "" if found.whole else ", counted in part"
+    return f"{counts.rows:,}{f' ({told})' if told else ''} of {len(found.tables):,} tables{partly}"
+
+
+def _complete(found: Inspection) -> str:
+    if found.watermark is not None:
+        return f"up to {moment(found.watermark)}"
+    if found.kind == "storage":
+        return "unknown, the checkpoint is missing"
+    return "the stream has no watermarks; progress is by arrival" if not found.watermarks else "not known yet"
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+
+
+def _table_of_tables(found: Inspection) -> Table:
+    upserts = bool(found.counts.upserts)
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("table", overflow="fold")
+    for name in ("rows", "inserts", "updates", "deletes", *(("either",) if upserts else ()), "statements"):
+        shown.add_column(name, justify="right")
+    shown.add_column("first (UTC)")
+    shown.add_column("last (UTC)")
+    tables = _tables(found)
+    for table in tables[:LISTED_MAX]:
+        counts = table.counts
+        numbers = [counts.rows, counts.inserts, counts.updates, counts.deletes, *([counts.upserts] if upserts else [])]
+        name = ".".join(part for part in (table.schema, table.table) if part)
+        cells = [f"{n:,}" for n in (*numbers, table.statements)]
+        shown.add_row(_plain(name), *cells, when(table.first_ts or 0), when(table.last_ts or 0))
+    if len(tables) > LISTED_MAX:
+        shown.add_row(f"... {len(tables) - LISTED_MAX:,} more; --json lists all")
+    return shown
+
+
+def _table_of_partitions(found: Inspection) -> Table:
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("topic", overflow="fold")
+    for name in ("partition", "messages", "offsets", "missing"):
+        shown.add_column(name, justify="right")
+    shown.add_column("complete up to (UTC)")
+    partitions = [partition for _, partition in sorted(found.partitions.items())]
+    for seen in partitions[:LISTED_MAX]:
+        offsets = f"{seen.first_offset} - {seen.last_offset}"
+        numbers = (str(seen.partition), f"{seen.messages:,}", offsets, f"{seen.missing:,}")
+        shown.add_row(_plain(seen.topic), *numbers, when(seen.watermark or 0))
+    if len(partitions) > LISTED_MAX:
+        shown.add_row(f"... {len(partitions) - LISTED_MAX:,} more; --json lists all")
+    return shown
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", "\\[")  # rich would read it as markup

@@ -1,0 +1,218 @@
+"""Which protocol wrote a message: told from its bytes alone, without any configuration.
+
+In go the key and value of one message, of whatever origin; out comes its `Form`, or None where no protocol of TiCDC
+writes such a message. One message may deceive (a compressed body has no mark of its own, a delete is only a key), so
+a stream's form is what most of a sample of its messages say: `Votes`. Nothing here raises on any bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols import simple_avro
+from ticdc_assets.protocols.frame import Compression, decompress, frames, json_object
+
+BODY_BYTES_MAX: Final = 32 << 20
+"""What is decompressed to have a look; a larger message is one of few, and the others tell."""
+
+EXTENSION: Final = "enable-tidb-extension"
+CONTENT_COMPATIBLE: Final = "content-compatible"
+SCHEMA_BLOCK: Final = "debezium-schema"
+
+_OPEN_VERSION: Final = (1).to_bytes(8, "big")
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+_FRAME_BYTES: Final = 5
+_SCHEMA_ID_MAX: Final = (1 << 31) - 1
+_AVRO_DDL, _AVRO_WATERMARK, _AVRO_DELETE = 1, 2, 3
+_SIMPLE_ROWS: Final = ("INSERT", "UPDATE", "DELETE")
+_SIMPLE_SCHEMAS: Final = ("BOOTSTRAP", "CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY")
+_SIMPLE_TYPES: Final = frozenset({*_SIMPLE_ROWS, *_SIMPLE_SCHEMAS, "WATERMARK"})
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a message is. `compression` is None where it does not tell, `marks` name options that it shows."""
+
+    protocol: str
+    encoding: str = "json"
+    compression: Compression | None = None
+    marks: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Votes:
+    """What a sample of a stream's messages says; `marks` are those of the winning protocol's messages."""
+
+    messages: int = 0
+    _forms: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _compressions: Counter[tuple[str, Compression]] = field(default_factory=Counter)
+    _marks: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        """Count one message."""
+        self.messages += 1
+        form = form_of(key, value)
+        if form is None:
+            return
+        self._forms[form.protocol, form.encoding] += 1
+        if form.compression is not None:
+            self._compressions[form.protocol, form.compression] += 1
+        self._marks.update((form.protocol, mark) for mark in form.marks)
+
+    def winner(self) -> Form | None:
+        """The form that most messages have; None where not one has any."""
+        if not self._forms:
+            return None
+        (protocol, encoding), _ = self._forms.most_common(1)[0]
+        compressions = [c for (p, c), _ in self._compressions.most_common() if p == protocol]
+        marks = frozenset(mark for p, mark in self._marks if p == protocol)
+        return Form(protocol, encoding, compressions[0] if compressions else None, marks)
+
+    def others(self) -> dict[str, int]:
+        """How many messages look like another protocol than the winner's."""
+        winner = self.winner()
+        return {} if winner is None else {p: n for (p, _), n in self._forms.items() if p != winner.protocol}
+
+
+def form_of(key: bytes | None, value: bytes | None) -> Form | None:
+    """The form of one message."""
+    if key is not None and key[:8] == _OPEN_VERSION:
+        return _open(key, value or b"")
+    if _is_confluent(key, value):
+        return Form("avro", "avro")
+    if not value:
+        return None
+    found = next(_bodies(value), None)
+    if found is not None:
+        return found
+    return Form("avro", "avro") if _is_internal_avro(value) else None
+
+
+# -- one protocol after the other --------------------------------------------------------------------------------------
+
+
+def _open(key: bytes, value: bytes) -> Form | None:
+    try:
+        heads = [json_object(body, "") for body in frames(key[8:], "")]
+        bodies = [body for body in frames(value, "") if body]
+    except DecodeError:
+        return None
+    if not heads or any("ts" not in head or "t" not in head for head in heads):
+        return None
+    return Form("open-protocol", "json", _compression(bodies[0]) if bodies else None)
+
+
+def _compression(body: bytes) -> Compression | None:
+    """How a body that must be a JSON object is compressed; None where it is none."""
+    return next((c for c, plain in _decompressed(body) if _parsed(plain) is not None), None)
+
+
+def _is_confluent(key: bytes | None, value: bytes | None) -> bool:
+    if key:
+        return _is_framed(key) and (not value or _is_framed(value) or value[0] == _AVRO_DELETE)
+    return bool(value) and value is not None and _is_framed(value)
+
+
+def _is_framed(data: bytes) -> bool:
+    return len(data) >= _FRAME_BYTES and data[0] == 0 and 0 < int.from_bytes(data[1:5], "big") <= _SCHEMA_ID_MAX
+
+
+def _is_internal_avro(value: bytes) -> bool:
+    """TiCDC's test-only statements and watermarks beside Avro rows."""
+    if value[0] == _AVRO_DDL:
+        told = _parsed(value[1:])
+        return told is not None and "query" in told
+    return len(value) == 9 and value[0] == _AVRO_WATERMARK
+
+
+def _bodies(value: bytes) -> Iterator[Form]:
+    """The forms that a value can be read as: plain first, since only lz4 has a mark of its own."""
+    for compression, plain in _decompressed(value):
+        if simple_avro.looks_like(plain) and _is_simple_avro(plain):
+            yield Form("simple", "avro", compression)
+        told = _parsed(plain)
+        named = _json_form(told) if told is not None else None
+        if named is not None:
+            yield Form(named[0], "json", compression, named[1])
+
+
+def _decompressed(body: bytes) -> Iterator[tuple[Compression, bytes]]:
+    yield Compression.NONE, body
+    for compression in (Compression.LZ4, Compression.SNAPPY):
+        if (compression is Compression.LZ4) != body.startswith(_LZ4_MAGIC):
+            continue
+        try:
+            yield compression, decompress(body, compression, "", BODY_BYTES_MAX)
+        except DecodeError:
+            continue
+
+
+def _is_simple_avro(body: bytes) -> bool:
+    try:
+        simple_avro.message(body, "")
+    except DecodeError:
+        return False
+    return True
+
+
+def _parsed(body: bytes) -> dict[str, Any] | None:
+    if not body.startswith((b"{", b" ", b"\n", b"\t", b"\r")):
+        return None
+    try:
+        return json_object(body, "")
+    except DecodeError:
+        return None
+
+
+def _json_form(told: Mapping[str, Any]) -> tuple[str, frozenset[str]] | None:
+    payload = told.get("payload", told)
+    if isinstance(payload, dict) and isinstance(payload.get("source"), dict):
+        marks = [EXTENSION] if payload.get("op") == "m" else []
+        return "debezium", frozenset([*marks, *([SCHEMA_BLOCK] if "schema" in told else [])])
+    if "isDdl" in told and isinstance(told.get("type"), str):
+        return "canal-json", frozenset(_canal_marks(told))
+    if told.get("version") == 1 and isinstance(kind := told.get("type"), str) and kind in _SIMPLE_TYPES:
+        return "simple", frozenset()
+    return None
+
+
+def _canal_marks(told: Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(told.get("_tidb"), dict):
+        yield EXTENSION
+    types = told.get("mysqlType")
+    if isinstance(types, dict) and any(isinstance(text, str) and "(" in text for text in types.values()):
+        yield CONTENT_COMPATIBLE
+
+
+# -- the Avro protocol's modes -----------------------------------------------------------------------------------------
+
+
+def avro_modes(schema: str) -> dict[str, str]:
+    """What a registered value schema shows of TiCDC's two handling modes; nothing where it has no such column."""
+    try:
+        record = orjson.loads(schema)
+    except orjson.JSONDecodeError:
+        return {}
+    found: dict[str, str] = {}
+    for written, type_ in _avro_types(record):
+        if written == "DECIMAL":
+            found["avro-decimal-handling-mode"] = "string" if type_ == "string" else "precise"
+        if written == "BIGINT UNSIGNED":
+            found["avro-bigint-unsigned-handling-mode"] = "string" if type_ == "string" else "long"
+    return found
+
+
+def _avro_types(record: Any) -> Iterator[tuple[str, Any]]:
+    fields = record.get("fields") if isinstance(record, dict) else None
+    for each in fields if isinstance(fields, list) else ():
+        told = each.get("type") if isinstance(each, dict) else None
+        for branch in told if isinstance(told, list) else [told]:
+            parameters = branch.get("connect.parameters") if isinstance(branch, dict) else None
+            if isinstance(branch, dict) and isinstance(parameters, dict):
+                yield parameters.get("tidb_type"), branch.get("type")

@@ -1,0 +1,41 @@
+"""What is in a capture or a bucket: told from its bytes, without a configuration, and without a row's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from ticdc_assets.errors import SourceError
+from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.sources.inspection.messages import inspect_messages
+from ticdc_assets.sources.inspection.report import Bounds, Inspection
+from ticdc_assets.sources.inspection.storage import inspect_storage, is_storage
+
+__all__ = ["Bounds", "Inspection", "inspect_source"]
+
+_CAPTURES: Final = "messages.jsonl, <topic>-<partition>.bin"
+
+
+def inspect_source(place: str, bounds: Bounds, say: Callable[[str], None] = lambda _: None) -> Inspection:
+    """Look into a file, a folder or a bucket's URI. SourceError where nothing in it comes from TiCDC."""
+    if "://" in place:
+        return _stored(place, bounds, say)
+    path = Path(place).expanduser()
+    if not path.exists():
+        raise SourceError(place, "a file or folder", "nothing of that name", "Check the path.")
+    if path.is_file():
+        return inspect_messages(path, [path], bounds, say)
+    files = sorted(f for f in path.iterdir() if f.is_file() and (f.suffix == ".bin" or f.name == "messages.jsonl"))
+    if files:
+        return inspect_messages(path, files, bounds, say)
+    return _stored(str(path.resolve()), bounds, say)
+
+
+def _stored(place: str, bounds: Bounds, say: Callable[[str], None]) -> Inspection:
+    root = open_root(place)
+    if not is_storage(root):
+        expected = f"{_CAPTURES}, or a storage sink's `metadata` and schema files"
+        todo = "Name the capture itself, or the folder that the changefeed's sink URI names."
+        raise SourceError(root.name, expected, "none of them", todo)
+    return inspect_storage(root, place, bounds, say)

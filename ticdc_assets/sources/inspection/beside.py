@@ -1,0 +1,57 @@
+"""What lies beside a capture: the schemas of the Avro protocol's registry, and the files of large messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.confluent_avro import registry_from_json
+from ticdc_assets.protocols.frame import json_object
+from ticdc_assets.sources.inspection.report import Inspection
+
+REGISTRY: Final = "registry.json"
+REGISTRY_BYTES_MAX: Final = 256 << 20
+CLAIM_BYTES_MAX: Final = 64 << 20
+
+
+def registry_beside(found: Inspection, folder: Path) -> dict[int, str]:
+    """The registry's schemas by id; a problem where there is no such file, or one that cannot be read."""
+    path = folder / REGISTRY
+    todo = "Export the schema registry there: a JSON list of {id, subject, version, schema}."
+    if not path.is_file():
+        found.problem(str(path), "the registered schemas of the Avro protocol", "no such file", todo)
+        return {}
+    if path.stat().st_size > REGISTRY_BYTES_MAX:
+        found.problem(str(path), f"at most {REGISTRY_BYTES_MAX} bytes", "more", todo)
+        return {}
+    try:
+        return registry_from_json(path.read_bytes())
+    except DecodeError as error:
+        found.problem(str(path), error.expected, error.found, todo)
+        return {}
+
+
+class ClaimFolder:
+    """The claim-check folder; `raw` tells whether its files are bare values, None before one was seen."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.raw: bool | None = None
+
+    def check(self, found: Inspection, name: str, where: str) -> None:
+        """Whether a file that a message names is there."""
+        file = self.path / name
+        if not file.is_file():
+            todo = f"Copy the changefeed's claim-check storage to {self.path}, or name it as `claim_check`."
+            found.problem(where, "the file of a large message", "no such file beside the capture", todo)
+        elif self.raw is None and file.stat().st_size <= CLAIM_BYTES_MAX:
+            self.raw = _is_raw(file.read_bytes())
+
+
+def _is_raw(data: bytes) -> bool | None:
+    try:
+        told = json_object(data, "")
+    except DecodeError:
+        return True  # a bare value that is compressed or Avro
+    return not (isinstance(told.get("value"), str) and set(told) <= {"key", "value"})

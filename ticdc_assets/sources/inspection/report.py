@@ -1,0 +1,164 @@
+"""What an inspection found: counts, names, times and faults; never a row's values.
+
+Everything that is kept by name is bounded, so that a stream of any length and kind is looked through in flat memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.protocols.events import Op, RowEvent
+
+NAMES_MAX: Final = 10_000
+"""Tables or partitions that are told apart; rows of further ones are counted together."""
+
+PROBLEMS_MAX: Final = 100
+"""Different problems that are listed."""
+
+OTHERS: Final = "(other tables)"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is read; None reads everything. `messages` counts those of all files, `bytes_` what data files hold."""
+
+    messages: int | None = 200_000
+    bytes_: int | None = 64 << 20
+
+
+@dataclass(slots=True)
+class Counts:
+    """Rows by what happened to them; `upserts` where the stream does not tell an INSERT from an UPDATE."""
+
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    upserts: int = 0
+
+    @property
+    def rows(self) -> int:
+        return self.inserts + self.updates + self.deletes + self.upserts
+
+    def add(self, op: Op, upsert: bool = False) -> None:
+        """Count one row."""
+        if op is Op.DELETE:
+            self.deletes += 1
+        elif upsert:
+            self.upserts += 1
+        elif op is Op.INSERT:
+            self.inserts += 1
+        else:
+            self.updates += 1
+
+
+@dataclass(slots=True)
+class TableSeen:
+    """One source table, under the name that its events bore."""
+
+    schema: str
+    table: str
+    counts: Counts = field(default_factory=Counts)
+    statements: int = 0
+    schemas: int = 0
+    first_ts: int | None = None
+    last_ts: int | None = None
+
+    def row(self, event: RowEvent) -> None:
+        """Count one row change."""
+        self.counts.add(event.op, event.upsert)
+        self.at(event.commit_ts if event.commit_ts is not None else (event.commit_ms or 0) << 18)
+
+    def at(self, ts: int | None) -> None:
+        """Widen the span of time."""
+        if ts:
+            self.first_ts = ts if self.first_ts is None else min(self.first_ts, ts)
+            self.last_ts = ts if self.last_ts is None else max(self.last_ts, ts)
+
+
+@dataclass(slots=True)
+class PartitionSeen:
+    """One partition of a topic: which offsets, and up to which TSO it says it is complete."""
+
+    topic: str
+    partition: int
+    messages: int = 0
+    first_offset: int = 0
+    last_offset: int = -1
+    missing: int = 0
+    repeats: int = 0
+    watermark: int | None = None
+    watermark_went_back: int = 0
+
+
+@dataclass(slots=True)
+class ProblemSeen:
+    """A fault, the first place where it is, and how often it is found."""
+
+    where: str
+    expected: str
+    found: str
+    todo: str
+    count: int = 1
+
+    @property
+    def sentence(self) -> str:
+        often = f" ({self.count:,} times; this is the first)" if self.count > 1 else ""
+        return f"{self.where}: expected {self.expected}, found {self.found}{often}. {self.todo}"
+
+
+@dataclass(slots=True)
+class Inspection:
+    """Everything that is known. `options` are TiCDC's names of what the bytes show of the changefeed's configuration,
+    `sink_uri` and `config` what of it a config needs, `settings` this project's own keys."""
+
+    place: str
+    kind: str
+    protocol: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    sink_uri: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    files: int = 0
+    files_read: int = 0
+    messages: int = 0
+    whole: bool = True
+    watermark: int | None = None
+    watermarks: int = 0
+    statements: int = 0
+    schemas: int = 0
+    tables: dict[tuple[str, str], TableSeen] = field(default_factory=dict)
+    partitions: dict[tuple[str, int], PartitionSeen] = field(default_factory=dict)
+    problems: dict[tuple[str, str], ProblemSeen] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> Counts:
+        """The rows of all tables."""
+        seen = [table.counts for table in self.tables.values()]
+        return Counts(*(sum(getattr(c, n) for c in seen) for n in ("inserts", "updates", "deletes", "upserts")))
+
+    def table(self, schema: str, table: str) -> TableSeen:
+        """The table of that name, from now on at least."""
+        name = (schema, table)
+        if name not in self.tables and len(self.tables) >= NAMES_MAX:
+            name = ("", OTHERS)
+        return self.tables.setdefault(name, TableSeen(*name))
+
+    def problem(self, where: str, expected: str, found: str, todo: str, count: int = 1) -> None:
+        """Keep a fault; the same fault elsewhere is only counted."""
+        known = self.problems.get((expected, found))
+        if known is not None:
+            known.count += count
+        elif len(self.problems) < PROBLEMS_MAX:
+            self.problems[expected, found] = ProblemSeen(where, expected, found, todo, count)
+
+    def fault(self, error: TicdcAssetsError) -> None:
+        """Keep an error as a problem."""
+        self.problem(error.where, error.expected, error.found, error.todo)
+
+    def note(self, sentence: str) -> None:
+        """Keep something that is worth knowing and no fault."""
+        if len(self.notes) < PROBLEMS_MAX and sentence not in self.notes:
+            self.notes.append(sentence)

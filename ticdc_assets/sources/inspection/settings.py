@@ -1,0 +1,128 @@
+"""The lines of a config that an inspected stream needs, under TiCDC's own names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from ticdc_assets.protocols.detection import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK, Form, avro_modes
+from ticdc_assets.protocols.frame import Compression
+from ticdc_assets.sources.inspection.traits import Traits, options_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ticdc_assets.sources.inspection.beside import ClaimFolder
+    from ticdc_assets.sources.inspection.report import Inspection
+
+ZONE_UNTOLD: Final = "The zone of TIMESTAMPs is not in the stream: set `time_zone` if TiCDC's is not UTC."
+_NAME: Final = re.compile(r"[^A-Za-z0-9_]+")
+
+
+def message_settings(
+    found: Inspection, form: Form, traits: Traits, claims: ClaimFolder, registry: Mapping[int, str], beside: Path
+) -> None:
+    """Fill in the options, the sink URI and the config of a capture."""
+    seen = {**_form_options(form, found), **options_seen(traits, form.protocol)}
+    if form.protocol == "avro":
+        seen |= _avro_options(traits, registry)
+    if seen.get(CONTENT_COMPATIBLE):
+        seen.pop("only-output-updated-columns", None)  # it is what content-compatible does
+    if claims.raw:
+        seen["claim-check-raw-value"] = True
+    found.options = seen
+    topic = next(iter(found.partitions), ("topic", 0))[0]
+    query = [f"protocol={form.protocol}"]
+    query += [f"{name}={_text(seen[name])}" for name in _IN_QUERY if name in seen]
+    found.sink_uri = f"kafka://broker:9092/{topic}?{'&'.join(query)}"
+    found.config = _config(seen)
+    found.settings = {"source": {"capture": str(_absolute(found.place))}}
+    if form.protocol == "avro":
+        found.settings["schema_registry"] = {"file": str(_absolute(str(beside / "registry.json")))}
+    if traits.claims:
+        found.settings["claim_check"] = str(_absolute(str(claims.path)))
+    if form.protocol == "simple":
+        found.settings |= {"time_zone": zone for zone, _ in traits.zones.most_common(1)}
+    elif form.protocol != "debezium":
+        found.note(ZONE_UNTOLD)
+
+
+_IN_QUERY: Final = (
+    EXTENSION,
+    CONTENT_COMPATIBLE,
+    "only-output-updated-columns",
+    "avro-decimal-handling-mode",
+    "avro-bigint-unsigned-handling-mode",
+    "avro-enable-watermark",
+    "debezium-disable-schema",
+    "encoding-format",
+)
+
+
+def _form_options(form: Form, found: Inspection) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+    if EXTENSION in form.marks or (form.protocol == "debezium" and found.watermarks):
+        seen[EXTENSION] = True
+    if CONTENT_COMPATIBLE in form.marks:
+        seen[CONTENT_COMPATIBLE] = True
+    if form.protocol == "debezium" and SCHEMA_BLOCK not in form.marks:
+        seen["debezium-disable-schema"] = True
+    if form.protocol == "simple" and form.encoding == "avro":
+        seen["encoding-format"] = "avro"
+    if form.compression not in (None, Compression.NONE):
+        seen["large-message-handle-compression"] = str(form.compression)
+    if form.protocol == "avro" and found.watermarks:
+        seen["avro-enable-watermark"] = True
+    return seen
+
+
+def _avro_options(traits: Traits, registry: Mapping[int, str]) -> dict[str, Any]:
+    seen: dict[str, Any] = {EXTENSION: True} if traits.with_commit_ts else {}
+    for schema in registry.values():
+        seen |= {name: mode for name, mode in avro_modes(schema).items() if mode == "string"}
+    return seen
+
+
+def _config(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told in the changefeed's config file, not in its URI."""
+    sink: dict[str, Any] = {}
+    large = {
+        name: seen[name]
+        for name in ("large-message-handle-option", "large-message-handle-compression", "claim-check-raw-value")
+        if name in seen
+    }
+    if large:
+        sink["kafka-config"] = {"large-message-handle": {"large-message-handle-option": "none", **large}}
+    if "open.output-old-value" in seen:
+        sink["open"] = {"output-old-value": seen["open.output-old-value"]}
+    config: dict[str, Any] = {"sink": sink} if sink else {}
+    if "integrity-check-level" in seen:
+        config["integrity"] = {"integrity-check-level": seen["integrity-check-level"]}
+    return config
+
+
+def changefeed_name(place: str) -> str:
+    """A name for the changefeed, from its place."""
+    parts = [p for p in re.split(r"[\\/]+", place.rstrip("/")) if p and p not in ("messages.jsonl", "data")]
+    return _NAME.sub("_", parts[-1].partition(".")[0]).strip("_") or "changefeed" if parts else "changefeed"
+
+
+def config_lines(found: Inspection) -> str:
+    """The changefeed as YAML, to be pasted into `changefeeds.yaml`."""
+    feed: dict[str, Any] = {"sink_uri": found.sink_uri}
+    if found.config:
+        feed["config"] = found.config
+    feed |= found.settings
+    name = changefeed_name(found.place)
+    return yaml.safe_dump({"changefeeds": {name: feed}}, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _absolute(place: str) -> Path:
+    return Path(place).expanduser().absolute()
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

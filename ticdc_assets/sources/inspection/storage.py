@@ -1,0 +1,257 @@
+"""A storage sink's bucket: its layout, its schema files, what its index files promise, and its rows by sample.
+
+The scan is the one that a run makes, from an empty cursor: so what would hold a table there is told here. Rows are
+counted file by file, the first of every table first, until the bound is reached; one file is held at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from ticdc_assets.errors import NotYetError, SourceError, TicdcAssetsError
+from ticdc_assets.protocols import canal_json, csv
+from ticdc_assets.protocols.csv import CsvOptions, CsvRecord
+from ticdc_assets.protocols.csv_detection import CsvVotes
+from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete
+from ticdc_assets.protocols.storage_schema import SchemaFile
+from ticdc_assets.schema.arrow_types import is_binary
+from ticdc_assets.sources.filesystem import Root
+from ticdc_assets.sources.inspection.layout import LayoutSeen, see_layout
+from ticdc_assets.sources.inspection.report import Bounds, Inspection
+from ticdc_assets.sources.inspection.settings import ZONE_UNTOLD
+from ticdc_assets.sources.storage import read_checkpoint, scan
+from ticdc_assets.sources.storage_cursor import Cursor
+from ticdc_assets.sources.storage_folders import find_folders
+from ticdc_assets.sources.storage_paths import METADATA, DataFile, Layout
+
+FILE_BYTES_MAX: Final = 128 << 20
+"""One data file in memory: twice TiCDC's default file-size."""
+
+SNIFFED_FILES: Final = 200
+"""Files that vote on the CSV options."""
+
+SNIFFED_BYTES: Final = 1 << 20
+
+_EVERYTHING: Final = (1 << 63) - 1
+_TODO_CUT: Final = "TiCDC is still writing it, or it was copied too early: copy it again."
+
+
+def is_storage(root: Root) -> bool:
+    """Whether a storage sink wrote here: `metadata`, or a folder with schema files or rows."""
+    if root.sizes([METADATA])[METADATA] is not None:
+        return True
+    return bool(find_folders(root, Layout(), {}).folders)
+
+
+def inspect_storage(root: Root, place: str, bounds: Bounds, say: Callable[[str], None]) -> Inspection:
+    """What a bucket holds."""
+    found = Inspection(place, "storage")
+    _checkpoint(root, found)
+    say("looking at folders")
+    seen = see_layout(root)
+    layout = seen.layout()
+    found.protocol = "csv" if layout.extension == "csv" else "canal-json"
+    bucket = scan(root, layout, Cursor.empty(), checkpoint_ts=_EVERYTHING)
+    by_version = _schema_files(found, bucket.schema_files)
+    for problem in bucket.problems:
+        _held(found, problem.sentence, problem.where)
+    for note in bucket.notes:
+        found.note(note)
+    files = sorted(bucket.data, key=lambda file: (file.number, file.path))
+    found.files = len(files)
+    rows = _Rows(root, found, bounds, by_version)
+    if layout.extension == "csv":
+        rows.csv(files, say)
+    else:
+        rows.canal_json(files, say)
+    _settings(found, seen, layout, rows)
+    return found
+
+
+def _checkpoint(root: Root, found: Inspection) -> None:
+    try:
+        found.watermark = read_checkpoint(root)
+    except (NotYetError, SourceError) as error:
+        found.fault(error)
+        return
+    if found.watermark is None:
+        todo = "TiCDC writes it at the top of the bucket with its first checkpoint; without it nothing is read."
+        found.problem(root.where(METADATA), "the checkpoint's file", "none", todo)
+    else:
+        found.watermarks = 1
+
+
+def _schema_files(found: Inspection, files: tuple[SchemaFile, ...]) -> dict[tuple[str, str, int], SchemaFile]:
+    for file in files:
+        found.statements += bool(file.query)
+        found.schemas += not file.query
+        if file.table:
+            table = found.table(file.schema, file.table)
+            table.statements += bool(file.query)
+            table.schemas += not file.query
+            table.at(file.version)
+    return {(file.schema, file.table, file.version): file for file in files}
+
+
+def _held(found: Inspection, sentence: str, where: str) -> None:
+    """A problem of the scan, whose sentence has the four parts already."""
+    told = sentence.removeprefix(f"{where}: expected ")
+    expected, _, rest = told.partition(", found ")
+    what, _, todo = rest.partition(". ")
+    found.problem(where, expected, what, todo)
+
+
+class _Rows:
+    """Counts the rows of files, as far as the bound reaches."""
+
+    def __init__(
+        self, root: Root, found: Inspection, bounds: Bounds, schemas: Mapping[tuple[str, str, int], SchemaFile]
+    ) -> None:
+        self._root = root
+        self._found = found
+        self._left = bounds.bytes_
+        self._schemas = schemas
+        self._votes = CsvVotes()
+        self.options: CsvOptions | None = None
+        self.extension = False
+
+    def csv(self, files: list[DataFile], say: Callable[[str], None]) -> None:
+        """Tell the options first, then count."""
+        for file in files[:SNIFFED_FILES]:
+            data = self._bytes(file, SNIFFED_BYTES)
+            if data:
+                self._votes.add(data, file.schema, file.table, len(self._columns(file)))
+        self.options = self._votes.options()
+        if self.options is None:
+            if files:
+                where, todo = self._root.where(files[0].path), "Check the changefeed's csv options and protocol."
+                self._found.problem(where, "CSV records as TiCDC writes them", "others", todo)
+            return
+        for file, data in self._within(files, say):
+            self._csv_file(file, data, self.options)
+        self.options = self._votes.options()
+        if not self._votes.binary_is_told:
+            self._found.note("Bytes are written as base64 or as hex (binary-encoding-method): the values fit both.")
+
+    def _csv_file(self, file: DataFile, data: bytes, options: CsvOptions) -> None:
+        fields = csv.first_fields(data, options)
+        columns = self._columns(file)
+        width = len(fields or ()) - options.leading_fields(options.output_handle_key)
+        aligned = width == len(columns)
+        binary = [n for n, column in enumerate(columns) if is_binary(column.type)] if aligned else []
+        old: CsvRecord | None = None
+        for record in csv.read(data, options, width, self._root.where(file.path)):
+            if isinstance(record, CsvRecord):
+                self._votes.binary(record.fields[n] for n in binary)
+                old = self._csv_record(file, record, old)
+            else:
+                self._odd(file, record)
+
+    def _csv_record(self, file: DataFile, record: CsvRecord, old: CsvRecord | None) -> CsvRecord | None:
+        """Count a record; the deletion half of an update counts with its insertion."""
+        table = self._found.table(file.schema, file.table)
+        if old is not None and csv.are_halves(old, record):
+            table.counts.deletes -= 1
+            table.counts.add(Op.UPDATE)
+        else:
+            table.counts.add(Op(record.op))
+        table.at(record.commit_ts)
+        return record if record.op == "D" and record.is_update else None
+
+    def canal_json(self, files: list[DataFile], say: Callable[[str], None]) -> None:
+        """Count the rows of Canal-JSON files."""
+        for file, data in self._within(files, say):
+            for told in canal_json.read_file(data, self._root.where(file.path)):
+                if isinstance(told, BadRecord | Incomplete):
+                    self._odd(file, told)
+                else:
+                    row: RowEvent = told[1]
+                    self.extension |= row.commit_ts is not None
+                    self._found.table(file.schema, file.table).row(row)
+
+    def _odd(self, file: DataFile, record: BadRecord | Incomplete) -> None:
+        if isinstance(record, BadRecord):
+            self._found.fault(record.error)
+        else:
+            where = f"{self._root.where(file.path)}, record {record.line}"
+            self._found.problem(where, "a whole record", "the end of the file inside it", _TODO_CUT)
+
+    def _within(self, files: list[DataFile], say: Callable[[str], None]) -> Iterator[tuple[DataFile, bytes]]:
+        for number, file in enumerate(files):
+            if self._left is not None and self._left < file.size and self._found.files_read:
+                self._found.whole = False
+                self._found.note(f"Rows were counted in {number:,} of {len(files):,} files; --all counts all.")
+                return
+            data = self._bytes(file, FILE_BYTES_MAX, whole=True)
+            if data is None:
+                continue
+            if self._left is not None:
+                self._left -= len(data)
+            self._found.files_read += 1
+            say(f"{self._found.files_read:,} of {len(files):,} files")
+            yield file, data
+
+    def _bytes(self, file: DataFile, limit: int, whole: bool = False) -> bytes | None:
+        try:
+            if whole or file.size <= limit:
+                return self._root.read_bytes(file.path, FILE_BYTES_MAX)
+            local = self._root.local_path(file.path)
+            if local is None:
+                return self._root.read_bytes(file.path, FILE_BYTES_MAX)
+            with local.open("rb") as stream:
+                return stream.read(limit)
+        except TicdcAssetsError as error:
+            self._found.fault(error)
+            return None
+
+    def _columns(self, file: DataFile) -> tuple[Any, ...]:
+        schema = self._schemas.get((file.schema, file.table, file.version))
+        return schema.columns if schema else ()
+
+
+def _settings(found: Inspection, seen: LayoutSeen, layout: Layout, rows: _Rows) -> None:
+    extension = found.protocol == "canal-json" and rows.extension
+    if extension:
+        found.options["enable-tidb-extension"] = True
+    found.options["date-separator"] = layout.date_separator if seen.is_known else "not told yet"
+    found.options["file-index-digit"] = layout.index_digits
+    if seen.partitions:
+        found.options["enable-partition-separator"] = True
+    if layout.table_id_as_path:
+        found.options["use-table-id-as-path"] = True
+    if layout.across_nodes:
+        found.options["enable-table-across-nodes"] = True
+    sink: dict[str, Any] = {"date-separator": layout.date_separator}
+    found.config = {"sink": sink}
+    if layout.index_digits != Layout().index_digits:
+        sink["file-index-digit"] = layout.index_digits
+    if layout.table_id_as_path:
+        sink["cloud-storage-config"] = {"use-table-id-as-path": True}
+    if layout.across_nodes:
+        found.config["scheduler"] = {"enable-table-across-nodes": True}
+    if rows.options is not None:
+        sink["csv"] = _csv_config(rows.options)
+        found.options |= {f"csv.{name}": value for name, value in sink["csv"].items()}
+    query = f"protocol={found.protocol}" + ("&enable-tidb-extension=true" if extension else "")
+    base = found.place if "://" in found.place else f"file://{found.place}"
+    found.sink_uri = f"{base.partition('?')[0]}?{query}"
+    found.note(ZONE_UNTOLD)
+    found.settings = {"source": {"storage": found.place.partition("?")[0]}}
+
+
+def _csv_config(options: CsvOptions) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "delimiter": options.delimiter,
+        "quote": options.quote,
+        "null": options.null,
+        "include-commit-ts": options.include_commit_ts,
+        "binary-encoding-method": options.binary_encoding_method,
+    }
+    extra = {
+        "output-old-value": options.output_old_value,
+        "output-handle-key": options.output_handle_key,
+        "output-field-header": options.output_field_header,
+    }
+    return config | {name: True for name, holds in extra.items() if holds}

@@ -1,0 +1,141 @@
+"""What the events of a stream show of the changefeed's options, and what is missing to read all its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ticdc_assets.protocols.checksum import ChecksummedRow
+from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
+from ticdc_assets.sources.inspection.report import NAMES_MAX, Inspection
+
+KEYS_MAX: Final = 100_000
+"""Row keys that are remembered, as hashes, to see whether one is inserted twice."""
+
+_Version = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class Traits:
+    """Gathers facts row by row, in bounded memory."""
+
+    rows: int = 0
+    old_values: int = 0
+    partial_old_values: int = 0
+    with_commit_ts: int = 0
+    checksums: int = 0
+    claims: int = 0
+    cut: int = 0
+    first_cut: str = ""
+    zones: Counter[str] = field(default_factory=Counter)
+    told: set[_Version] = field(default_factory=set)
+    asked: dict[_Version, tuple[str, int]] = field(default_factory=dict)
+    named: set[tuple[str, str]] = field(default_factory=set)
+    _alive: dict[int, int | None] = field(default_factory=dict)
+    inserted_twice: int = 0
+
+    def row(self, event: RowEvent, where: str) -> None:
+        """Take in one row change."""
+        self.rows += 1
+        self.old_values += event.before is not None
+        self.partial_old_values += event.before_is_partial
+        self.with_commit_ts += event.commit_ts is not None
+        self.checksums += isinstance(event, ChecksummedRow)
+        self.claims += event.claim is not None
+        if event.handle_only and event.claim is None and event.op is not Op.DELETE:
+            self.cut += 1
+            self.first_cut = self.first_cut or where
+        if event.schema_version is not None:
+            self._version((event.schema, event.table, event.schema_version), where)
+        self._zone(event)
+        if not self.old_values:
+            self._lives(event)
+
+    def schema(self, event: DdlEvent) -> None:
+        """Take in a statement or a schema."""
+        if event.version is not None and len(self.told) < KEYS_MAX:
+            self.told.add((event.schema, event.table, event.version))
+        if event.before is not None and event.before_version is not None and len(self.told) < KEYS_MAX:
+            self.told.add((event.before.schema, event.before.name, event.before_version))
+        if event.table and len(self.named) < NAMES_MAX:
+            self.named.add((event.schema.lower(), event.table.lower()))
+        self._alive.clear()  # a truncated or made-anew table may have its old keys again
+
+    def _version(self, version: _Version, where: str) -> None:
+        first, count = self.asked.get(version, (where, 0))
+        if version in self.asked or len(self.asked) < NAMES_MAX:
+            self.asked[version] = (first, count + 1)
+
+    def _zone(self, event: RowEvent) -> None:
+        for wire in event.wire.values():
+            if isinstance(wire, dict) and isinstance(zone := wire.get("location"), str):
+                self.zones[zone] += 1
+                return
+
+    def _lives(self, event: RowEvent) -> None:
+        """A key that is inserted while it is there: then inserts and updates look alike."""
+        if not event.key:
+            return
+        identity = hash((event.schema, event.table, *(repr(event.wire.get(name)) for name in event.key)))
+        if event.op is Op.DELETE:
+            self._alive.pop(identity, None)
+            return
+        before = self._alive.get(identity)
+        self.inserted_twice += before is not None and before != event.commit_ts
+        if identity in self._alive or len(self._alive) < KEYS_MAX:
+            self._alive[identity] = event.commit_ts
+
+    # -- in words -----------------------------------------------------------------------------------------------------
+
+    def tell(self, found: Inspection, protocol: str) -> None:
+        """Put what needs somebody, and what is good to know, into the report."""
+        if self.cut:
+            expected, cut = "whole rows", f"{self.cut:,} rows of which only the handle key was sent"
+            todo = "Set large-message-handle-option to claim-check, and send those tables again."
+            found.problem(self.first_cut, expected, cut, todo)
+        if protocol == "simple":
+            self._missing_versions(found)
+        elif protocol != "avro":
+            self._untold_tables(found, protocol)
+        if protocol == "open-protocol" and self.no_old_values:
+            for table in found.tables.values():
+                table.counts.upserts += table.counts.inserts
+                table.counts.inserts = 0
+
+    @property
+    def no_old_values(self) -> bool:
+        """Whether the stream has no old values, as far as it shows."""
+        return not self.old_values and self.inserted_twice > 0
+
+    def _missing_versions(self, found: Inspection) -> None:
+        for (schema, table, version), (where, count) in self.asked.items():
+            if (schema, table, version) not in self.told:
+                expected = f"the schema of {schema}.{table}, version {version}"
+                missing = f"none for {count:,} rows of it"
+                todo = "It comes with a BOOTSTRAP or DDL message: capture on, or give the table in `schema_files`."
+                found.problem(where, expected, missing, todo)
+
+    def _untold_tables(self, found: Inspection, protocol: str) -> None:
+        names = [(t.schema, t.table) for t in found.tables.values() if t.counts.rows]
+        untold = sorted(f"{s}.{t}" for s, t in names if (s.lower(), t.lower()) not in self.named)
+        if untold:
+            listed = ", ".join(untold[:5]) + (" ..." if len(untold) > 5 else "")
+            guess = "" if protocol == "debezium" else "; without, their types are guessed from rows"
+            found.note(f"No statement makes {listed}: give their CREATE TABLE in `schema_files`{guess}.")
+
+
+def options_seen(traits: Traits, protocol: str) -> dict[str, Any]:
+    """The options under TiCDC's names that rows show."""
+    seen: dict[str, Any] = {}
+    if traits.partial_old_values:
+        seen["only-output-updated-columns"] = True
+    if protocol == "open-protocol" and traits.no_old_values:
+        seen["open.output-old-value"] = False
+    if traits.checksums:
+        seen["integrity-check-level"] = "correctness"
+    if traits.claims:
+        seen["large-message-handle-option"] = "claim-check"
+    elif traits.cut:
+        seen["large-message-handle-option"] = "handle-key-only"
+    return seen
