@@ -368,12 +368,12 @@ def _decimal(schema: dict[str, Any]) -> Read:
         raw, at = _read_bytes(data, at)
         if not 0 < len(raw) <= DECIMAL_BYTES_MAX:
             raise MalformedError(f"a decimal of 1 to {DECIMAL_BYTES_MAX} bytes", f"{len(raw)}")
-        return _decimal_text(int.from_bytes(raw, "big", signed=True), scale), at
+        return decimal_text(int.from_bytes(raw, "big", signed=True), scale), at
 
     return read
 
 
-def _decimal_text(unscaled: int, scale: int) -> str:
+def decimal_text(unscaled: int, scale: int) -> str:
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     sign = "-" if unscaled < 0 else ""
     return f"{sign}{digits[: len(digits) - scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"

@@ -36,9 +36,9 @@ from ticdc_assets.schema.model import Column, TableSchema
 SchemaLookup = Callable[[int], str]
 """The schema registered under an id; LookupError where there is none."""
 
-_HEAD_BYTES: Final = 5
+HEAD_BYTES: Final = 5
 _ROW, _DDL, _WATERMARK, _DELETE = 0, 1, 2, 3
-_OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.DELETE}
+OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.DELETE}
 """Newer encoders give a delete that carries values "d", those before them nothing."""
 _TODO: Final = "Check that the topic is written by TiCDC with protocol=avro; the message stays quarantined."
 _TODO_SCHEMA: Final = "Check that the schema registry is the one that TiCDC registers at."
@@ -173,9 +173,9 @@ def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: Options
 
 def _op(told: dict[str, Any], where: str) -> Op:
     written = told.get(fields.OP, "c")
-    if written not in _OPS:
+    if written not in OPS:
         raise _bad(where, f"c, u or d in {fields.OP}", "another")
-    return _OPS[written]
+    return OPS[written]
 
 
 def _positive(told: dict[str, Any], name: str, where: str) -> int | None:
@@ -196,12 +196,12 @@ def _checksum(told: dict[str, Any], where: str) -> Checksum:
 def _record(data: bytes, where: str, options: Options) -> tuple[Writer, dict[str, Any]]:
     schema_id = _framed_id(data, where)
     found = writer(_lookup(schema_id, where, options), f"schema {schema_id}")
-    record: dict[str, Any] = read_whole(found.reader, data, where, start=_HEAD_BYTES)
+    record: dict[str, Any] = read_whole(found.reader, data, where, start=HEAD_BYTES)
     return found, record
 
 
 def _framed_id(data: bytes, where: str) -> int:
-    if len(data) < _HEAD_BYTES or data[0] != _ROW:
+    if len(data) < HEAD_BYTES or data[0] != _ROW:
         raise _bad(where, "a zero byte and a 4-byte schema id", "another start")
     schema_id: int = struct.unpack_from(">I", data, 1)[0]
     return schema_id

@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ticdc_assets.protocols import canal_json, canal_json_messages, confluent_avro, debezium, open_protocol, simple
+from ticdc_assets.protocols import (
+    canal_json,
+    canal_json_messages,
+    confluent_avro,
+    confluent_avro_bulk,
+    debezium,
+    open_protocol,
+    simple,
+)
 from ticdc_assets.protocols.events import Event, RowEvent
 from ticdc_assets.protocols.message_rows import Bulk
 from ticdc_assets.schema.model import Column, TableSchema
@@ -54,6 +62,8 @@ REGISTRY: Final[dict[str, MessageProtocol]] = {
     "canal-json": MessageProtocol(
         canal_json_messages.decode, canal_json.value, canal_json_messages.open_claim, _infer_canal
     ),
-    "avro": MessageProtocol(confluent_avro.decode, confluent_avro.value, has_ddl=False, by_arrival=True),
+    "avro": MessageProtocol(
+        confluent_avro.decode, confluent_avro.value, has_ddl=False, by_arrival=True, bulk=confluent_avro_bulk.BULK
+    ),
     "debezium": MessageProtocol(debezium.decode, debezium.value),
 }

@@ -1,0 +1,316 @@
+"""The bulk forms of the two Avro encodings tell what the reference tells, and take nearly all that is plain."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+import duckdb
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols import confluent_avro, confluent_avro_bulk
+from ticdc_assets.protocols.checksum import ChecksummedRow
+from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.protocols.message_rows import BulkRows, Messages
+from ticdc_assets.schema.model import Column
+from ticdc_assets.sources.capture import messages
+from ticdc_assets_tests.fixtures import Workload, workloads
+
+Pair = tuple[bytes | None, bytes | None]
+every_avro = pytest.mark.parametrize("workload", workloads("avro"), ids=lambda w: w.name)
+
+
+# --- what the two forms tell, in one shape ---------------------------------------------------------------------------
+
+
+def plain(wire: Any) -> Any:
+    """A wire value by which equal ones are equal and others are not: -0.0 is not 0.0, and NaN is NaN."""
+    if isinstance(wire, Decimal):
+        return f"{wire:f}"
+    return repr(wire) if isinstance(wire, float) else wire
+
+
+def image(wire: Any) -> Any:
+    return None if wire is None else {name: plain(found) for name, found in wire.items()}
+
+
+def told_by_reference(event: Any) -> tuple[Any, ...]:
+    before = event.before
+    if event.before_is_partial:
+        before = {**event.wire, **before}
+    return (
+        *(event.schema, event.table, str(event.op), event.commit_ts, event.commit_ms, event.schema_version),
+        *(event.table_id, event.partition_id, event.upsert, image(event.wire), image(before)),
+    )
+
+
+def told_by_bulk(rows: BulkRows, count: int) -> list[tuple[Any, ...] | None]:
+    told: list[tuple[Any, ...] | None] = [None] * count
+    for table in rows.tables:
+        raw = table.rows
+        now = [array.to_pylist() for array in raw.wire]
+        before = [array.to_pylist() for array in raw.before or ()]
+        has_before = raw.has_before.to_pylist() if raw.has_before is not None else [False] * len(raw)
+        ids = table.table_id.to_pylist() if table.table_id is not None else [None] * len(raw)
+        assert table.position.to_pylist() == [0] * len(raw)
+        lines = raw.line.to_pylist()
+        assert lines == sorted(lines)
+        for row, line in enumerate(lines):
+            assert told[line] is None
+            assert not rows.left[line]
+            told[line] = (
+                *(table.schema, table.table, raw.op[row].as_py(), raw.commit_ts[row].as_py()),
+                *(raw.commit_ms[row].as_py(), table.schema_version, ids[row], None, table.upsert),
+                image(dict(zip(raw.columns, [values[row] for values in now], strict=True))),
+                image(dict(zip(raw.columns, [values[row] for values in before], strict=True)))
+                if has_before[row]
+                else None,
+            )
+    return told
+
+
+def reference(module: Any, pairs: Sequence[Pair], options: Any) -> list[Any]:
+    told = []
+    for key, value in pairs:
+        try:
+            (event,) = module.decode(key, value, "here", options)
+        except DecodeError as error:
+            told.append(error)
+        else:
+            told.append(event)
+    return told
+
+
+def agree(bulk: Any, module: Any, pairs: Sequence[Pair], options: Any) -> tuple[BulkRows, list[Any]]:
+    """What both forms tell, once it is seen to be the same for every message that the bulk form takes."""
+    batch = Messages.from_pairs(pairs)
+    with duckdb.connect() as connection:
+        rows = bulk.rows(batch, options, connection)
+    events = reference(module, pairs, options)
+    told = told_by_bulk(rows, len(pairs))
+    for event, found, left in zip(events, told, rows.left, strict=True):
+        assert left == (found is None)
+        if found is not None:
+            assert isinstance(event, RowEvent)
+            assert not isinstance(event, ChecksummedRow)
+            assert event.claim is None
+            assert not event.handle_only or event.op == "D"
+            assert told_by_reference(event) == found
+    heads_agree(bulk, batch, options, events)
+    return rows, events
+
+
+def heads_agree(bulk: Any, batch: Messages, options: Any, events: list[Any]) -> None:
+    heads = bulk.heads(batch, options)
+    assert heads.message.to_pylist() == np.flatnonzero(~heads.left).tolist()
+    for row, place in enumerate(heads.message.to_pylist()):
+        event = events[place]
+        assert isinstance(event, RowEvent)
+        found = (
+            *(*heads.names[heads.name[row].as_py()], heads.op[row].as_py(), heads.commit_ts[row].as_py()),
+            *(heads.commit_ms[row].as_py(), heads.schema_version[row].as_py(), heads.position[row].as_py()),
+        )
+        assert told_by_reference(event)[:6] == found[:6]
+        assert found[6] == 0
+
+
+def values_agree(column_of: Any, value: Any, column: Column, array: pa.Array, zone: str) -> None:
+    """The bulk form's typed values are the reference's, or both refuse."""
+    wires = [f"{w:f}" if isinstance(w, Decimal) else w for w in array.to_pylist()]
+    try:
+        expected = [value(column, wire, zone) for wire in wires]
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            column_of(column, array, zone)
+        return
+    found = column_of(column, array, zone)
+    again = pa.array(expected, found.type).to_pylist()
+    assert [plain(one) for one in again] == [plain(one) for one in found.to_pylist()]
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+def damaged(draw: Any, raw: bytes | None) -> bytes | None:
+    """A key or value that is cut, longer, with a byte changed, or gone."""
+    kind = draw(st.sampled_from(["cut", "flip", "set", "more", "gone", "none", "as it is"]))
+    at = draw(st.integers(0, max(0, len(raw or b"") - 1)))
+    if kind == "none" or not raw:
+        return None
+    changed = {
+        "cut": raw[:at],
+        "flip": raw[:at] + bytes([raw[at] ^ (1 << draw(st.integers(0, 7)))]) + raw[at + 1 :],
+        "set": raw[:at] + draw(st.binary(min_size=1, max_size=12)) + raw[at + 1 :],
+        "more": raw + draw(st.binary(min_size=1, max_size=3)),
+        "gone": b"",
+    }
+    return changed.get(kind, raw)
+
+
+@st.composite
+def spoiled(draw: Any, sound: Sequence[Pair]) -> list[Pair]:
+    """Some messages of a stream, repeated and out of order, a few of them damaged."""
+    some = [sound[i] for i in draw(st.lists(st.integers(0, len(sound) - 1), min_size=1, max_size=24))]
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(some) - 1))
+        key, value = some[at]
+        if draw(st.booleans()):
+            some[at] = (key, damaged(draw, value))
+        else:
+            some[at] = (damaged(draw, key), value)
+    return some
+
+
+slow = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+# --- the Avro protocol -----------------------------------------------------------------------------------------------
+
+
+@cache
+def avro_options(workload: Workload) -> confluent_avro.Options:
+    registry = confluent_avro.registry_from_json((workload.root / "registry.json").read_bytes())
+    return confluent_avro.Options(registry.__getitem__)
+
+
+@cache
+def pairs_of(workload: Workload) -> list[Pair]:
+    return [(message.key, message.value) for message in messages(workload.root / "messages.jsonl")]
+
+
+def avro_columns(workload: Workload) -> dict[tuple[str, str, int | None], dict[str, Column]]:
+    """The columns by name of every table and schema id; with None, all that it ever had."""
+    found: dict[tuple[str, str, int | None], dict[str, Column]] = {}
+    for key, value in pairs_of(workload):
+        event = confluent_avro.schema_event(key, value, "here", avro_options(workload))
+        if isinstance(event, DdlEvent) and event.after is not None:
+            for version in (event.version, None):
+                by_name = found.setdefault((event.schema, event.table, version), {})
+                by_name.update({column.name: column for column in event.after.columns})
+    return found
+
+
+@every_avro
+def test_every_avro_row_is_told_as_the_reference_tells_it(workload):
+    rows, events = agree(confluent_avro_bulk, confluent_avro, pairs_of(workload), avro_options(workload))
+    plain_rows = [isinstance(event, RowEvent) and not isinstance(event, ChecksummedRow) for event in events]
+
+    assert rows.left.tolist() == [not is_plain for is_plain in plain_rows]
+
+
+@every_avro
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
+def test_every_avro_value_is_typed_as_the_reference_types_it(workload, zone):
+    rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs_of(workload), avro_options(workload))
+    columns = avro_columns(workload)
+    for table in rows.tables:
+        by_name = columns[table.schema, table.table, table.schema_version]
+        for name, array in zip(table.rows.columns, table.rows.wire, strict=True):
+            values_agree(confluent_avro_bulk.column, confluent_avro.value, by_name[name], array, zone)
+
+
+@slow
+@given(workload=st.sampled_from(workloads("avro", "seed1")), data=st.data())
+def test_damaged_avro_messages_disturb_no_others(workload, data):
+    agree(confluent_avro_bulk, confluent_avro, data.draw(spoiled(pairs_of(workload))), avro_options(workload))
+
+
+def of_type(tidb_type: str, avro: str, **more: Any) -> dict[str, Any]:
+    return {"type": avro, "connect.parameters": {"tidb_type": tidb_type}, **more}
+
+
+def decimal_of(precision: int, scale: int) -> dict[str, Any]:
+    return of_type("DECIMAL", "bytes", logicalType="decimal", precision=precision, scale=scale)
+
+
+def bit_of(length: int) -> dict[str, Any]:
+    return {"type": "bytes", "connect.parameters": {"tidb_type": "BIT", "length": str(length)}}
+
+
+LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
+TEXTS = st.one_of(
+    st.text(max_size=200),
+    st.sampled_from(["2024-02-30", "2024-02-29", "0000-00-00 00:00:00", "2024-01-01 10:00:00.5", "-838:59:59", "{}"]),
+)
+DECIMAL_BYTES = st.integers(1, 30).flatmap(lambda size: st.binary(min_size=size, max_size=size))
+FIELD_TYPES: list[tuple[Any, st.SearchStrategy[Any]]] = [
+    (of_type("INT", "int"), st.integers(-(1 << 31), (1 << 31) - 1)),
+    (of_type("INT UNSIGNED", "int"), st.integers(-5, 1 << 25)),
+    (of_type("INT UNSIGNED", "long"), LONGS),
+    (of_type("BIGINT", "long"), LONGS),
+    (of_type("BIGINT UNSIGNED", "long"), LONGS),
+    (of_type("YEAR", "int"), st.integers(0, 2200)),
+    (of_type("FLOAT", "float"), st.floats(width=32)),
+    (of_type("DOUBLE", "double"), st.floats()),
+    (of_type("FLOAT", "double"), st.floats()),
+    (of_type("TEXT", "string"), TEXTS),
+    (of_type("ENUM", "string"), TEXTS),
+    (of_type("DATE", "string"), TEXTS),
+    (of_type("TIMESTAMP", "string"), TEXTS),
+    (of_type("BIGINT UNSIGNED", "string"), LONGS.map(str)),
+    (of_type("BLOB", "bytes"), st.binary(max_size=80)),
+    (bit_of(1), st.binary(max_size=2)),
+    (bit_of(64), st.binary(max_size=9)),
+    (decimal_of(12, 4), DECIMAL_BYTES),
+    (decimal_of(38, 0), DECIMAL_BYTES),
+    (decimal_of(38, 38), DECIMAL_BYTES),
+    (decimal_of(65, 30), DECIMAL_BYTES),
+    (of_type("INT", "boolean"), st.booleans()),
+]
+
+
+@st.composite
+def streams_of_one_schema(draw: Any) -> tuple[str, list[Pair]]:
+    """A schema of any columns, nullable in either order, and messages with any values."""
+    fields, makers = [], []
+    for number in range(draw(st.integers(1, 5))):
+        base, values = draw(st.sampled_from(FIELD_TYPES))
+        form = draw(st.sampled_from(["plain", "null first", "null last"]))
+        fields.append(
+            {"name": f"c{number}", "type": {"plain": base, "null first": ["null", base]}.get(form, [base, "null"])}
+        )
+        makers.append(values if form == "plain" else st.none() | values)
+    if draw(st.booleans()):
+        fields += [{"name": "_tidb_op", "type": "string"}, {"name": "_tidb_commit_ts", "type": "long"}]
+        fields += [{"name": "_tidb_commit_physical_time", "type": "long"}]
+        makers += [st.sampled_from(["c", "u", "c", "u", "d", "", "x"]), st.integers(-1, 3), st.integers(-1, 1 << 62)]
+    schema = {"type": "record", "name": "t", "namespace": "default.shop", "fields": fields}
+    raw = {**schema, "fields": [{**one, "type": without_logic(one["type"])} for one in fields]}
+    parsed = fastavro.parse_schema(raw)
+    pairs: list[Pair] = []
+    for _ in range(draw(st.integers(1, 12))):
+        out = BytesIO()
+        fastavro.schemaless_writer(out, parsed, {f["name"]: draw(m) for f, m in zip(fields, makers, strict=True)})
+        pairs.append((None, struct.pack(">bI", 0, 7) + out.getvalue()))
+    return json.dumps(schema), pairs
+
+
+def without_logic(of: Any) -> Any:
+    """The type without logical types, for values that are bytes already."""
+    if isinstance(of, list):
+        return [without_logic(branch) for branch in of]
+    return {k: v for k, v in of.items() if k != "logicalType"} if isinstance(of, dict) else of
+
+
+@slow
+@given(stream=streams_of_one_schema(), data=st.data())
+def test_any_avro_values_are_told_and_typed_as_the_reference_does(stream, data):
+    schema, pairs = stream
+    options = confluent_avro.Options({7: schema}.__getitem__, ("shop", "t"))
+    rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, options)
+    columns = {c.name: c for c in confluent_avro.schema_event(*pairs[0], "here", options).after.columns}
+    for table in rows.tables:
+        for name, array in zip(table.rows.columns, table.rows.wire, strict=True):
+            values_agree(confluent_avro_bulk.column, confluent_avro.value, columns[name], array, "Asia/Shanghai")
+    agree(confluent_avro_bulk, confluent_avro, data.draw(spoiled(pairs)), options)
