@@ -208,7 +208,7 @@ def avro_modes(schema: str) -> dict[str, str]:
     return found
 
 
-def _avro_types(record: Any) -> Iterator[tuple[str, Any]]:
+def _avro_types(record: Any) -> Iterator[tuple[Any, Any]]:
     fields = record.get("fields") if isinstance(record, dict) else None
     for each in fields if isinstance(fields, list) else ():
         told = each.get("type") if isinstance(each, dict) else None

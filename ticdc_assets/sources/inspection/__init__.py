@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Final
 
 from ticdc_assets.errors import SourceError
-from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.inspection.messages import inspect_messages
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
 from ticdc_assets.sources.inspection.storage import inspect_storage, is_storage
+from ticdc_assets.sources.storage_paths import METADATA
 
 __all__ = ["Bounds", "Inspection", "inspect_source"]
+
+_LOOKED_BELOW: Final = 100
+"""Folders of which `metadata` is asked for; a bucket above its sinks' roots has few."""
 
 _CAPTURES: Final = "messages.jsonl, <topic>-<partition>.bin"
 
@@ -34,8 +38,20 @@ def inspect_source(place: str, bounds: Bounds, say: Callable[[str], None] = lamb
 
 def _stored(place: str, bounds: Bounds, say: Callable[[str], None]) -> Inspection:
     root = open_root(place)
+    inner = _roots_below(root)
+    if inner:
+        found, todo = f"it one level below, in {', '.join(inner[:3])}", f"Name {root.where(inner[0])} instead."
+        raise SourceError(root.name, "the root of a storage sink, with its `metadata`", found, todo)
     if not is_storage(root):
         expected = f"{_CAPTURES}, or a storage sink's `metadata` and schema files"
         todo = "Name the capture itself, or the folder that the changefeed's sink URI names."
         raise SourceError(root.name, expected, "none of them", todo)
     return inspect_storage(root, place, bounds, say)
+
+
+def _roots_below(root: Root) -> list[str]:
+    """The folders right below that are roots themselves, where this one is none."""
+    if root.sizes([METADATA])[METADATA] is not None:
+        return []
+    names = [f"{entry.name}/{METADATA}" for entry in root.list_dir("") if entry.is_dir][:_LOOKED_BELOW]
+    return [path.partition("/")[0] for path, size in root.sizes(names).items() if size is not None]

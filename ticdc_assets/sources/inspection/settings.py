@@ -45,7 +45,7 @@ def message_settings(
     if traits.claims:
         found.settings["claim_check"] = str(_absolute(str(claims.path)))
     if form.protocol == "simple":
-        found.settings |= {"time_zone": zone for zone, _ in traits.zones.most_common(1)}
+        found.settings |= dict(zip(("time_zone",), (zone for zone, _ in traits.zones.most_common(1)), strict=False))
     elif form.protocol != "debezium":
         found.note(ZONE_UNTOLD)
 

@@ -91,7 +91,7 @@ def _schema_files(found: Inspection, files: tuple[SchemaFile, ...]) -> dict[tupl
             table = found.table(file.schema, file.table)
             table.statements += bool(file.query)
             table.schemas += not file.query
-            table.at(file.version)
+            table.at(file.version if file.query else None)
     return {(file.schema, file.table, file.version): file for file in files}
 
 
