@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import orjson
 
-from ticdc_assets.errors import DecodeError
+from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols import avro_schema as fields
 from ticdc_assets.protocols import native_values
 from ticdc_assets.protocols.avro_reader import read_whole
@@ -38,6 +38,9 @@ SchemaLookup = Callable[[int], str]
 
 HEAD_BYTES: Final = 5
 _ROW, _DDL, _WATERMARK, _DELETE = 0, 1, 2, 3
+_TS_MAX: Final = (1 << 63) - 1
+_MS_MAX: Final = _TS_MAX >> 18
+"""The milliseconds that a TSO can hold."""
 OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.DELETE}
 """Newer encoders give a delete that carries values "d", those before them nothing."""
 _TODO: Final = "Check that the topic is written by TiCDC with protocol=avro; the message stays quarantined."
@@ -84,12 +87,17 @@ def schema_event(key: bytes | None, value: bytes | None, where: str, options: Op
     """The schema of the row a message carries, as a bootstrap whose `version` is the value's schema id.
 
     None for messages without a row's values. The same for every message with the same pair of `schema_ids`.
+    DecodeError where the two are no row and its key.
     """
     key_id, value_id = schema_ids(key, value, where)
     if value_id is None:
         return None
     key_text = None if key_id is None else _lookup(key_id, where, options)
-    told = table_schema(_lookup(value_id, where, options), key_text, f"schema {value_id}", options.table)
+    value_text = _lookup(value_id, where, options)
+    try:
+        told = table_schema(value_text, key_text, f"schema {value_id}", options.table)
+    except SchemaError as error:
+        raise DecodeError(where, error.expected, error.found, error.todo) from None
     return DdlEvent(0, told.schema, told.name, "", told, version=value_id, where=where)
 
 
@@ -150,6 +158,8 @@ def _keyless_delete(value: bytes | None, where: str, options: Options) -> RowEve
 
 def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: Options) -> RowEvent:
     row_writer, record = _record(value, where, options)
+    if key is not None and not set(key) <= set(row_writer.columns):
+        raise _bad(where, "a key made of the row's columns", "other fields")
     told = {name: record[name] for name in row_writer.extension}
     columns = {name: record[name] for name in row_writer.columns}
     before = told.get(fields.BEFORE)
@@ -162,7 +172,7 @@ def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: Options
         commit_ts=_positive(told, fields.COMMIT_TS, where),
         wire=(before or columns) if op is Op.DELETE else columns,
         before=before if op is Op.UPDATE else None,
-        commit_ms=_positive(told, fields.COMMIT_MS, where),
+        commit_ms=_positive(told, fields.COMMIT_MS, where, _MS_MAX),
         schema_version=_framed_id(value, where),
         key=key,
         handle_only=op is Op.DELETE and not before and columns.keys() == set(key or ()),
@@ -178,10 +188,10 @@ def _op(told: dict[str, Any], where: str) -> Op:
     return OPS[written]
 
 
-def _positive(told: dict[str, Any], name: str, where: str) -> int | None:
+def _positive(told: dict[str, Any], name: str, where: str, most: int = _TS_MAX) -> int | None:
     found: int = told.get(name, 0)
-    if found < 0:
-        raise _bad(where, f"a time in {name}", "a negative number")
+    if not 0 <= found <= most:
+        raise _bad(where, f"a time in {name}", "another number")
     return found or None
 
 
@@ -217,7 +227,7 @@ def _lookup(schema_id: int, where: str, options: Options) -> str:
 def _tso(value: bytes, where: str) -> int:
     if len(value) == 9:
         ts = int.from_bytes(value[1:], "big")
-        if 0 < ts < 1 << 63:
+        if 0 < ts <= _TS_MAX:
             return ts
     raise _bad(where, "one byte and a timestamp of 8", f"{len(value)} bytes")
 
@@ -226,9 +236,11 @@ def _ddl(value: bytes, where: str) -> DdlEvent:
     told = json_object(value[1:], where)
     query, schema, table = (told.get(name) for name in ("query", "schema", "table"))
     commit_ts = told.get("commitTs")
-    if isinstance(query, str) and isinstance(schema, str) and isinstance(table, str) and type(commit_ts) is int:
-        return DdlEvent(commit_ts, schema, table, query, where=where)
-    raise _bad(where, "a DDL with query, schema, table and commitTs", "another object")
+    if not (isinstance(query, str) and isinstance(schema, str) and isinstance(table, str)):
+        raise _bad(where, "a DDL with query, schema, table and commitTs", "another object")
+    if type(commit_ts) is not int or not 0 < commit_ts <= _TS_MAX:
+        raise _bad(where, "a timestamp in commitTs", "none")
+    return DdlEvent(commit_ts, schema, table, query, where=where)
 
 
 def _bad(where: str, expected: str, found: str) -> DecodeError:

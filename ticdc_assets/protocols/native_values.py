@@ -9,6 +9,7 @@ DecodeError that names the column and no value.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ _SERVER_ZONES: Final = ("", "Local")
 """What Go calls the zone of the machine: the changefeed's zone has to say which one that is."""
 _WALL_TIME: Final = MySqlType(Kind.DATETIME)
 _BIT_BYTES_MAX: Final = 8
+_WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 _TODO: Final = "Check the table's schema and the changefeed's protocol and options; the message stays quarantined."
 
 
@@ -80,7 +82,7 @@ def plain(column: Column, wire: Any, zone: str, labels: bool = False, fold: int 
     if isinstance(text, bytes):
         raise _odd(column, wire)
     if kind is Kind.TIMESTAMP:
-        return _utc_text(text, zone_of(column, wire, zone), fold)
+        return _utc_text(column, text, zone_of(column, wire, zone), fold)
     if kind in _LABELLED:
         return _number_of(column, text) if labels else _number(column, text)
     return text
@@ -103,20 +105,23 @@ def _unwrapped(column: Column, wire: dict[str, Any]) -> str | bytes:
     raise _odd(column, wire)
 
 
-def _utc_text(text: str, zone: str, fold: int) -> str:
+def _utc_text(column: Column, text: str, zone: str, fold: int) -> str:
     wall = text_values.value(_WALL_TIME, text, TextForms("raw", "label"))
     # A zero date has no place in any zone: TiDB leaves it as it is.
     if wall is None or zone == "UTC":
         return text
     _, dot, fraction = text.partition(".")
-    utc = wall.replace(tzinfo=time_zone(zone), fold=fold, microsecond=0).astimezone(UTC)
+    try:
+        utc = wall.replace(tzinfo=time_zone(zone), fold=fold, microsecond=0).astimezone(UTC)
+    except OverflowError:
+        raise _odd(column, text) from None
     return str(utc.replace(tzinfo=None).isoformat(" ")) + dot + fraction
 
 
 def _number(column: Column, text: str) -> int:
-    if text.isascii() and text.lstrip("-").isdigit() and len(text) <= 20:
-        return int(text)
-    raise _odd(column, text)
+    if _WHOLE.fullmatch(text) is None:
+        raise _odd(column, text)
+    return int(text)
 
 
 def _number_of(column: Column, label: str) -> int:

@@ -153,8 +153,11 @@ def _decimal(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Ar
     raw = joined_bytes(texts)
     if b"+" in raw or b"e" in raw or b"E" in raw:  # Arrow reads +1 and 1e2
         raise _NotFastError
-    if _length_max(texts) > DECIMAL_DIGITS_MAX:  # Arrow does not notice that 39 digits are too many
+    longest = _length_max(texts)
+    if longest > DECIMAL_DIGITS_MAX:  # Arrow does not notice that 39 digits are too many
         raise _NotFastError
+    if longest + target.scale > DECIMAL_DIGITS_MAX:  # nor that they become so many at the column's scale
+        _refuse_unless_all_match(texts, rf"-?[0-9]{{0,{target.precision - target.scale}}}(?:\.[0-9]*)?")
     return texts.cast(target)
 
 

@@ -80,11 +80,11 @@ def time_zone(name: str) -> tzinfo:
     if name.upper() == "UTC":
         return UTC
     offset = _OFFSET.fullmatch(name)
-    if offset is not None:
+    try:
+        if offset is None:
+            return ZoneInfo(name)
         shift = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
         return timezone(-shift if offset[1] == "-" else shift)
-    try:
-        return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         todo = "Give the zone that TiCDC runs in, as an IANA name or +hh:mm."
         raise ConfigError("time_zone", "a known time zone", f"{name!r}", todo) from error

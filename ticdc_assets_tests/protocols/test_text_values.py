@@ -98,6 +98,7 @@ REFUSED: list[tuple[str, str, TextForms]] = [
     ("float", "3.5e38", LABELS),
     *(("decimal(5,2)", text, LABELS) for text in ("1.234", "1000", "+1", "1e2", "", "-", ".", " 1", "NaN", "1.2.3")),
     ("decimal(38,0)", "9" * 39, LABELS),
+    ("decimal(38,30)", "18446744073709551616", LABELS),
     ("decimal(65,30)", "x", LABELS),
     *(("varbinary(9)", text, LABELS) for text in ("QQ", "QQ=", "Q===", "====", "QUJD=", "Q Q=", "QQ==QQ==", "é")),
     *(("blob", text, TextForms(binary="hex", enum="label")) for text in ("0", "0g", "00 11", "é0")),

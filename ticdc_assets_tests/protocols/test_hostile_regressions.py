@@ -1,0 +1,106 @@
+"""What hostile bytes once brought down, each with the sentence that holds now."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from ticdc_assets.errors import ConfigError, DecodeError
+from ticdc_assets.protocols import confluent_avro, simple, text_columns
+from ticdc_assets.protocols.checksum import Checksum, with_checksum
+from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.text_values import TextForms, time_zone
+from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zone", ["+99:99", "-24:00", "24:00", "+00:99x"])
+def test_an_offset_of_a_day_or_more_is_no_time_zone(zone):
+    with pytest.raises(ConfigError, match="known time zone"):
+        time_zone(zone)
+
+
+def test_a_timestamp_in_a_zone_that_no_clock_has_is_refused():
+    column = Column("at", MySqlType(Kind.TIMESTAMP))
+
+    with pytest.raises(DecodeError, match="column `at`"):
+        simple.value(column, {"location": "+99:99", "value": "2024-01-01 00:00:00"}, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("type_", "wire"),
+    [
+        (MySqlType(Kind.TIMESTAMP), "0001-01-01 00:00:00"),  # year 0 in UTC
+        (MySqlType(Kind.ENUM, elements=("a",)), "--5"),
+        (MySqlType(Kind.SET, elements=("a",)), "-"),
+    ],
+)
+def test_a_checksum_over_a_value_without_meaning_is_refused(type_, wire):
+    row = with_checksum(RowEvent("s", "t", Op.INSERT, 1, {"c": wire}), Checksum(1, 0))
+
+    with pytest.raises(DecodeError, match="column `c`"):
+        simple.verify(row, TableSchema("s", "t", (Column("c", type_),)), "Asia/Shanghai")
+
+
+@pytest.mark.parametrize("text", ["18446744073709551616", "-18446744073709551616", "0000000018446744073709551616.5"])
+def test_a_decimal_that_overflows_at_its_columns_scale_is_refused_in_bulk(text):
+    texts = pa.array(["1.5", text], pa.string())
+
+    with pytest.raises(DecodeError, match="value 1 of a column"):
+        text_columns.column(MySqlType(Kind.DECIMAL, 38, 30), texts, TextForms("base64", "label"))
+
+
+# -- the Avro protocol ------------------------------------------------------------------------------------------------
+
+
+def field(name: str, type_: str = "INT", avro: str = "int") -> dict:
+    return {"name": name, "type": {"type": avro, "connect.parameters": {"tidb_type": type_}}}
+
+
+def record(*fields: dict) -> str:
+    return json.dumps({"type": "record", "name": "t", "namespace": "default.shop", "fields": list(fields)})
+
+
+SCHEMAS = {
+    1: record(field("id")),
+    2: record(field("id"), {"name": "_tidb_commit_physical_time", "type": "long"}),
+    3: record(field("other")),
+    4: record(field("id", "NO SUCH TYPE")),
+}
+AVRO = confluent_avro.Options(SCHEMAS.__getitem__)
+
+
+def message(schema_id: int, body: bytes) -> bytes:
+    return b"\0" + struct.pack(">I", schema_id) + body
+
+
+@pytest.mark.parametrize("step", [confluent_avro.decode, confluent_avro.schema_event])
+def test_a_key_that_is_no_part_of_its_row_is_refused_by_every_reader(step):
+    """One reader that refuses and one that does not would keep a message in quarantine and write its row as well."""
+    with pytest.raises(DecodeError, match="a key made of the row's columns"):
+        step(message(3, b"\x02"), message(1, b"\x02"), "here", AVRO)
+
+
+def test_a_registered_schema_of_no_known_type_is_the_messages_fault():
+    with pytest.raises(DecodeError, match="here: expected a tidb_type"):
+        confluent_avro.schema_event(None, message(4, b"\x02"), "here", AVRO)
+
+
+def test_a_commit_time_beyond_every_tso_is_refused():
+    longest = b"\xfe" + b"\xff" * 8 + b"\x01"  # 2**63 - 1
+
+    with pytest.raises(DecodeError, match="_tidb_commit_physical_time"):
+        confluent_avro.decode(None, message(2, b"\x02" + longest), "here", AVRO)
+
+
+@pytest.mark.parametrize("commit_ts", [-1, 0, 1 << 63, (1 << 64) - 1, 1e19, True, None])
+def test_a_statement_at_no_time_is_refused(commit_ts):
+    told = {"query": "DROP TABLE t", "schema": "s", "table": "t", "commitTs": commit_ts}
+
+    with pytest.raises(DecodeError, match="commitTs"):
+        confluent_avro.decode(None, b"\x01" + orjson.dumps(told), "here", AVRO)
