@@ -28,7 +28,7 @@ _WORD_BYTES: Final = 8
 _VARINT_BYTES_MAX: Final = 10
 _CONTINUES: Final = np.uint64(0x8080808080808080)
 _ONE: Final = np.uint64(1)
-_LOW_BYTES: Final = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
+LOW_BYTES: Final = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 """Masks that keep the first n bytes of a word that was read little-endian."""
 
 
@@ -73,8 +73,8 @@ class Slab:
         high = self.words[end - 16].byteswap()
         negative = self.data[end - length] >= 0x80
         sign = np.where(negative, np.uint64((1 << 64) - 1), np.uint64(0))
-        in_low = _LOW_BYTES[np.clip(length, 0, 8)]
-        in_high = _LOW_BYTES[np.clip(length - 8, 0, 8)]
+        in_low = LOW_BYTES[np.clip(length, 0, 8)]
+        in_high = LOW_BYTES[np.clip(length - 8, 0, 8)]
         return ((high & in_high) | (sign & ~in_high)).view(np.int64), (low & in_low) | (sign & ~in_low)
 
 
@@ -161,7 +161,7 @@ def varints(slab: Slab, at: Ints) -> tuple[Words, Ints]:
     word = slab.words[at]
     stops = ~word & _CONTINUES
     size = (np.bitwise_count((stops & -stops) - _ONE) >> 3).astype(np.int64) + 1
-    value = _groups(word & _LOW_BYTES[np.minimum(size, 8)])
+    value = _groups(word & LOW_BYTES[np.minimum(size, 8)])
     long = np.flatnonzero(stops == 0)
     if len(long):
         value[long], size[long] = _long_varints(slab, at[long], value[long])

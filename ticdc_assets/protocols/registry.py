@@ -17,6 +17,7 @@ from ticdc_assets.protocols import (
     debezium,
     open_protocol,
     simple,
+    simple_avro_bulk,
 )
 from ticdc_assets.protocols.events import Event, RowEvent
 from ticdc_assets.protocols.message_rows import Bulk
@@ -58,7 +59,7 @@ def _infer_canal(row: RowEvent) -> TableSchema:
 
 REGISTRY: Final[dict[str, MessageProtocol]] = {
     "open-protocol": MessageProtocol(open_protocol.decode, open_protocol.value, open_protocol.open_claim, _infer_open),
-    "simple": MessageProtocol(simple.decode, simple.value, simple.open_claim),
+    "simple": MessageProtocol(simple.decode, simple.value, simple.open_claim, bulk=simple_avro_bulk.BULK),
     "canal-json": MessageProtocol(
         canal_json_messages.decode, canal_json.value, canal_json_messages.open_claim, _infer_canal
     ),

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
+from importlib.resources import files
 from io import BytesIO
 from typing import Any
 
@@ -18,12 +19,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ticdc_assets import protocols
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols import confluent_avro, confluent_avro_bulk
+from ticdc_assets.protocols import confluent_avro, confluent_avro_bulk, simple, simple_avro, simple_avro_bulk
 from ticdc_assets.protocols.checksum import ChecksummedRow
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.protocols.frame import Compression
 from ticdc_assets.protocols.message_rows import BulkRows, Messages
-from ticdc_assets.schema.model import Column
+from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import Workload, workloads
 
@@ -314,3 +317,139 @@ def test_any_avro_values_are_told_and_typed_as_the_reference_does(stream, data):
         for name, array in zip(table.rows.columns, table.rows.wire, strict=True):
             values_agree(confluent_avro_bulk.column, confluent_avro.value, columns[name], array, "Asia/Shanghai")
     agree(confluent_avro_bulk, confluent_avro, data.draw(spoiled(pairs)), options)
+
+
+# --- Simple in Avro --------------------------------------------------------------------------------------------------
+
+PLAIN = simple.Options()
+every_simple = pytest.mark.parametrize("workload", workloads("simple-avro"), ids=lambda w: w.name)
+
+
+def is_plain(event: Any) -> bool:
+    if not isinstance(event, RowEvent) or isinstance(event, ChecksummedRow):
+        return False
+    return event.claim is None and not event.handle_only
+
+
+@every_simple
+def test_every_simple_row_is_told_as_the_reference_tells_it(workload):
+    rows, events = agree(simple_avro_bulk, simple, pairs_of(workload), PLAIN)
+
+    assert rows.left.tolist() == [not is_plain(event) for event in events]
+
+
+@every_simple
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
+def test_every_simple_value_is_typed_as_the_reference_types_it(workload, zone):
+    rows, events = agree(simple_avro_bulk, simple, pairs_of(workload), PLAIN)
+    shapes = {}
+    for event in events:
+        if isinstance(event, DdlEvent):
+            for shape, version in ((event.after, event.version), (event.before, event.before_version)):
+                if shape is not None:
+                    shapes[shape.schema, shape.name, version] = {column.name: column for column in shape.columns}
+    for table in rows.tables:
+        columns = shapes[table.schema, table.table, table.schema_version]
+        for arrays in (table.rows.wire, table.rows.before or ()):
+            for name, array in zip(table.rows.columns, arrays, strict=False):
+                values_agree(simple_avro_bulk.column, simple.value, columns[name], array, zone)
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_simple_rows_are_read_from_compressed_messages_too(compression):
+    codec = {Compression.LZ4: "lz4", Compression.SNAPPY: "snappy"}.get(compression)
+    pairs = pairs_of(workloads("simple-avro", "seed1")[0])
+    packed = [(key, value if codec is None else pa.compress(value, codec, asbytes=True)) for key, value in pairs]
+    rows, _ = agree(simple_avro_bulk, simple, packed, simple.Options(compression=compression))
+
+    assert not rows.left.all()
+
+
+@slow
+@given(workload=st.sampled_from(workloads("simple-avro", "seed1")), data=st.data())
+def test_damaged_simple_messages_disturb_no_others(workload, data):
+    agree(simple_avro_bulk, simple, data.draw(spoiled(pairs_of(workload))), PLAIN)
+
+
+AVSC = fastavro.parse_schema(json.loads(files(protocols).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
+SPACE = "com.pingcap.simple.avro"
+
+
+def simple_message(payload: dict[str, Any]) -> bytes:
+    out = BytesIO()
+    fastavro.schemaless_writer(out, AVSC, (f"{SPACE}.Message", {"type": "DML", "payload": (f"{SPACE}.DML", payload)}))
+    return out.getvalue()
+
+
+CELLS = [
+    LONGS,
+    TEXTS,
+    st.binary(max_size=12),
+    st.floats().map(lambda number: ("double", number)),
+    st.floats(width=32).map(lambda number: ("float", number)),
+    LONGS.map(lambda number: (f"{SPACE}.UnsignedBigint", {"value": number})),
+    st.tuples(st.sampled_from(["UTC", "Asia/Shanghai", "", "Local", "Nowhere"]), TEXTS).map(
+        lambda parts: (f"{SPACE}.Timestamp", {"location": parts[0], "value": parts[1]})
+    ),
+]
+"""A value of every branch of the union."""
+COLUMN_NAMES = ["a", "ab", "abcdefgh", "abcdefghi", "a" * 40 + "1", "a" * 40 + "2", "ü" * 64, " ", "id", "A"]
+ANY_COLUMN = [
+    Column("c", of_column)
+    for of_column in (
+        *(MySqlType(Kind.INT), MySqlType(Kind.INT, unsigned=True), MySqlType(Kind.BIGINT, unsigned=True)),
+        *(MySqlType(Kind.BIT, 64), MySqlType(Kind.BIT, 3), MySqlType(Kind.YEAR), MySqlType(Kind.FLOAT)),
+        *(MySqlType(Kind.DOUBLE), MySqlType(Kind.DECIMAL, 10, 2), MySqlType(Kind.VARCHAR, 9), MySqlType(Kind.BLOB)),
+        *(MySqlType(Kind.ENUM, elements=("x", "y")), MySqlType(Kind.SET, elements=("x", "y")), MySqlType(Kind.SET)),
+        *(MySqlType(Kind.TIMESTAMP, 6), MySqlType(Kind.DATETIME, 6), MySqlType(Kind.DATE), MySqlType(Kind.JSON)),
+        MySqlType(Kind.VARCHAR, 9, charset="binary"),
+    )
+]
+
+
+@st.composite
+def simple_streams(draw: Any) -> list[Pair]:
+    """Rows of a table with some columns, mostly of one branch each, in any order, with and without old values."""
+    names = draw(st.lists(st.sampled_from(COLUMN_NAMES), min_size=1, max_size=6, unique=True))
+    kinds = {name: draw(st.integers(0, 6)) for name in names}
+    pairs: list[Pair] = []
+    for _ in range(draw(st.integers(1, 12))):
+        op = draw(st.sampled_from(["INSERT", "UPDATE", "DELETE"]))
+        new, old = draw(images(names, kinds, whole=True)), draw(images(names, kinds, whole=False))
+        payload = {
+            "version": draw(st.sampled_from([1, 1, 1, 1, 2])),
+            "database": draw(st.sampled_from(["shop", "shop", "Läden", ""])),
+            "table": "t",
+            "tableID": draw(LONGS),
+            "type": op,
+            "commitTs": draw(st.integers(-1, 1 << 62)),
+            "buildTs": 1,
+            "schemaVersion": draw(st.sampled_from([0, 5, 5, 5, 6])),
+            "claimCheckLocation": draw(st.sampled_from([None] * 5 + ["", "file:///x"])),
+            "handleKeyOnly": draw(st.sampled_from([None, False, False, False, True])),
+            "checksum": None,
+            "data": None if op == "DELETE" else new,
+            "old": {"INSERT": None, "DELETE": new}.get(op, draw(st.sampled_from([old, new, None]))),
+        }
+        pairs.append((None, simple_message(payload)))
+    return pairs
+
+
+@st.composite
+def images(draw: Any, names: list[str], kinds: dict[str, int], whole: bool) -> dict[str, Any]:
+    sent = draw(st.permutations(names))
+    if not whole or draw(st.integers(0, 9)) == 0:
+        sent = sent[: draw(st.integers(0, len(sent)))]
+    odd = draw(st.integers(0, 9)) == 0
+    return {name: draw(st.none() | (st.one_of(CELLS) if odd else CELLS[kinds[name]])) for name in sent}
+
+
+@slow
+@given(pairs=simple_streams(), data=st.data())
+def test_any_simple_values_are_told_and_typed_as_the_reference_does(pairs, data):
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+    for table in rows.tables:
+        for array in (*table.rows.wire, *(table.rows.before or ())):
+            column = data.draw(st.sampled_from(ANY_COLUMN))
+            values_agree(simple_avro_bulk.column, simple.value, column, array, "Asia/Shanghai")
+    agree(simple_avro_bulk, simple, data.draw(spoiled(pairs)), PLAIN)
