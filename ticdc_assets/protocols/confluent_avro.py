@@ -38,8 +38,8 @@ SchemaLookup = Callable[[int], str]
 
 HEAD_BYTES: Final = 5
 _ROW, _DDL, _WATERMARK, _DELETE = 0, 1, 2, 3
-_TS_MAX: Final = (1 << 63) - 1
-_MS_MAX: Final = _TS_MAX >> 18
+TS_MAX: Final = (1 << 63) - 1
+MS_MAX: Final = TS_MAX >> 18
 """The milliseconds that a TSO can hold."""
 OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.DELETE}
 """Newer encoders give a delete that carries values "d", those before them nothing."""
@@ -172,7 +172,7 @@ def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: Options
         commit_ts=_positive(told, fields.COMMIT_TS, where),
         wire=(before or columns) if op is Op.DELETE else columns,
         before=before if op is Op.UPDATE else None,
-        commit_ms=_positive(told, fields.COMMIT_MS, where, _MS_MAX),
+        commit_ms=_positive(told, fields.COMMIT_MS, where, MS_MAX),
         schema_version=_framed_id(value, where),
         key=key,
         handle_only=op is Op.DELETE and not before and columns.keys() == set(key or ()),
@@ -188,7 +188,7 @@ def _op(told: dict[str, Any], where: str) -> Op:
     return OPS[written]
 
 
-def _positive(told: dict[str, Any], name: str, where: str, most: int = _TS_MAX) -> int | None:
+def _positive(told: dict[str, Any], name: str, where: str, most: int = TS_MAX) -> int | None:
     found: int = told.get(name, 0)
     if not 0 <= found <= most:
         raise _bad(where, f"a time in {name}", "another number")
@@ -227,7 +227,7 @@ def _lookup(schema_id: int, where: str, options: Options) -> str:
 def _tso(value: bytes, where: str) -> int:
     if len(value) == 9:
         ts = int.from_bytes(value[1:], "big")
-        if 0 < ts <= _TS_MAX:
+        if 0 < ts <= TS_MAX:
             return ts
     raise _bad(where, "one byte and a timestamp of 8", f"{len(value)} bytes")
 
@@ -238,7 +238,7 @@ def _ddl(value: bytes, where: str) -> DdlEvent:
     commit_ts = told.get("commitTs")
     if not (isinstance(query, str) and isinstance(schema, str) and isinstance(table, str)):
         raise _bad(where, "a DDL with query, schema, table and commitTs", "another object")
-    if type(commit_ts) is not int or not 0 < commit_ts <= _TS_MAX:
+    if type(commit_ts) is not int or not 0 < commit_ts <= TS_MAX:
         raise _bad(where, "a timestamp in commitTs", "none")
     return DdlEvent(commit_ts, schema, table, query, where=where)
 

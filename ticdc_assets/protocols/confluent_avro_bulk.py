@@ -23,7 +23,7 @@ from ticdc_assets.protocols import native_columns
 from ticdc_assets.protocols.avro_lanes import SLAB_BYTES_MAX, Ints, Lanes, Mask, Slab, groups
 from ticdc_assets.protocols.avro_schema import Writer, writer
 from ticdc_assets.protocols.avro_vectors import Read, Vector, reader
-from ticdc_assets.protocols.confluent_avro import HEAD_BYTES, OPS, Options
+from ticdc_assets.protocols.confluent_avro import HEAD_BYTES, MS_MAX, OPS, TS_MAX, Options
 from ticdc_assets.protocols.message_rows import Bulk, BulkRows, Heads, Messages, TableRows
 from ticdc_assets.protocols.raw_rows import RawRows
 from ticdc_assets.schema.model import Column
@@ -114,7 +114,7 @@ def _parts(messages: Messages, options: Options) -> Iterator[tuple[_Part, bool]]
     for number, lanes in values.by_id(values.is_framed & key_is_sound):
         plan = known[number]
         if plan is not None:
-            yield _part(plan, number, lanes, values.slab), False
+            yield _part(plan, number, lanes[_fits(keys.ids[lanes], known, plan)], values.slab), False
     for part in key_parts:
         wanted = np.flatnonzero((values.is_absent & key_is_sound)[part.messages])
         if len(wanted):
@@ -122,8 +122,22 @@ def _parts(messages: Messages, options: Options) -> Iterator[tuple[_Part, bool]]
             yield _part(part.plan, part.schema_id, part.messages[wanted], keys.slab), True
 
 
+def _fits(key_ids: Ints, known: dict[int, _Plan | None], plan: _Plan) -> Mask:
+    """Where the key is made of the row's columns, or absent."""
+    columns = set(plan.writer.columns)
+    fitting = [_NONE]
+    for number in np.unique(key_ids).tolist():
+        key = known.get(number)
+        if key is not None and {name for name, _ in key.reads} <= columns:
+            fitting.append(number)
+    return np.isin(key_ids, fitting)
+
+
 class _Framed:
-    """The keys or the values of a batch: which are absent, which begin with a schema id, and which id that is."""
+    """The keys or the values of a batch: which are absent, which begin with a schema id, and which id that is.
+
+    `ids` has -1 for those that do not.
+    """
 
     def __init__(self, array: pa.Array) -> None:
         self.slab = Slab(array.fill_null(b""))
@@ -131,15 +145,17 @@ class _Framed:
         self.is_absent: Mask = length == 0
         head = self.slab.words[self.slab.starts].byteswap()
         self.is_framed: Mask = (length >= HEAD_BYTES) & (head >> np.uint64(56) == 0)
-        self._ids = (head >> np.uint64(24)).astype(np.int64)
+        self.ids: Ints = np.where(self.is_framed, (head >> np.uint64(24)).astype(np.int64), _NONE)
 
     def different(self) -> list[int]:
-        found: list[int] = np.unique(self._ids[self.is_framed]).tolist()
+        """The ids there are."""
+        found: list[int] = np.unique(self.ids[self.is_framed]).tolist()
         return found
 
     def by_id(self, wanted: Mask) -> Iterator[tuple[int, Ints]]:
+        """The wanted ones of each id."""
         places = np.flatnonzero(wanted)
-        for number, some in groups(self._ids[places]):
+        for number, some in groups(self.ids[places]):
             yield number, places[some]
 
 
@@ -194,8 +210,9 @@ def _told(part: _Part, deletes: bool) -> _Told:
         op = _ops(part.vectors[fields.OP].build(place).array)
     times = [_time(part, name, place) for name in (fields.COMMIT_TS, fields.COMMIT_MS)]
     sound = pc.is_valid(op)
-    for time in times:
-        sound = pc.and_(sound, pc.fill_null(pc.greater(time, 0), True))
+    for time, most in zip(times, (TS_MAX, MS_MAX), strict=True):
+        within = pc.and_(pc.greater(time, 0), pc.less_equal(time, most))
+        sound = pc.and_(sound, pc.fill_null(within, True))
     kept = np.flatnonzero(sound.to_numpy(zero_copy_only=False))
     op, commit_ts, commit_ms = (array.take(pa.array(kept)) for array in (op, *times))
     return _Told(place[kept], part.messages[place[kept]], op, commit_ts, commit_ms)

@@ -68,9 +68,14 @@ def _fast(of: Column, array: pa.Array, zone: str, labels: bool) -> pa.Array:
         return _reals(of, array)
     if pa.types.is_binary(kind):
         return _from_bytes(of, array)
-    if pa.types.is_decimal(kind) and of.type.kind is Kind.DECIMAL and pa.types.is_decimal(arrow_type(of.type)):
-        return array.cast(arrow_type(of.type))
+    target = arrow_type(of.type)
+    if pa.types.is_decimal(kind) and of.type.kind is Kind.DECIMAL and _scale(kind) == _scale(target):
+        return array.cast(target)
     raise _NotFastError
+
+
+def _scale(of: pa.DataType) -> int | None:
+    return of.scale if pa.types.is_decimal(of) else None
 
 
 def _from_integers(of: Column, array: pa.Array, labels: bool) -> pa.Array:
