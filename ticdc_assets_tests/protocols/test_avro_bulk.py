@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from ticdc_assets import protocols
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import confluent_avro, confluent_avro_bulk, simple, simple_avro, simple_avro_bulk
+from ticdc_assets.protocols.avro_schema import table_schema
 from ticdc_assets.protocols.checksum import ChecksummedRow
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
 from ticdc_assets.protocols.frame import Compression
@@ -178,6 +179,28 @@ def spoiled(draw: Any, sound: Sequence[Pair]) -> list[Pair]:
 slow = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+# --- columns ---------------------------------------------------------------------------------------------------------
+
+ANY_COLUMN = [
+    Column("c", of_column)
+    for of_column in (
+        *(MySqlType(Kind.INT), MySqlType(Kind.INT, unsigned=True), MySqlType(Kind.BIGINT, unsigned=True)),
+        *(MySqlType(Kind.BIT, 64), MySqlType(Kind.BIT, 3), MySqlType(Kind.YEAR), MySqlType(Kind.FLOAT)),
+        *(
+            MySqlType(Kind.DOUBLE),
+            MySqlType(Kind.DECIMAL, 10, 2),
+            MySqlType(Kind.DECIMAL, 38, 4),
+            MySqlType(Kind.DECIMAL, 65, 30),
+            MySqlType(Kind.VARCHAR, 9),
+            MySqlType(Kind.BLOB),
+        ),
+        *(MySqlType(Kind.ENUM, elements=("x", "y")), MySqlType(Kind.SET, elements=("x", "y")), MySqlType(Kind.SET)),
+        *(MySqlType(Kind.TIMESTAMP, 6), MySqlType(Kind.DATETIME, 6), MySqlType(Kind.DATE), MySqlType(Kind.JSON)),
+        MySqlType(Kind.VARCHAR, 9, charset="binary"),
+    )
+]
+
+
 # --- the Avro protocol -----------------------------------------------------------------------------------------------
 
 
@@ -274,29 +297,37 @@ FIELD_TYPES: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 
 @st.composite
-def streams_of_one_schema(draw: Any) -> tuple[str, list[Pair]]:
-    """A schema of any columns, nullable in either order, and messages with any values."""
+def streams_of_one_schema(draw: Any) -> tuple[dict[int, str], list[Pair]]:
+    """A schema of any columns, nullable in either order, one of some key, and messages with any values."""
     fields, makers = [], []
     for number in range(draw(st.integers(1, 5))):
         base, values = draw(st.sampled_from(FIELD_TYPES))
         form = draw(st.sampled_from(["plain", "null first", "null last"]))
-        fields.append(
-            {"name": f"c{number}", "type": {"plain": base, "null first": ["null", base]}.get(form, [base, "null"])}
-        )
+        of_form = {"plain": base, "null first": ["null", base], "null last": [base, "null"]}
+        fields.append({"name": f"c{number}", "type": of_form[form]})
         makers.append(values if form == "plain" else st.none() | values)
+    key = ([{"name": draw(st.sampled_from(["c0", "c0", "c0", "k"])), "type": of_type("BIGINT", "long")}], [LONGS])
     if draw(st.booleans()):
         fields += [{"name": "_tidb_op", "type": "string"}, {"name": "_tidb_commit_ts", "type": "long"}]
         fields += [{"name": "_tidb_commit_physical_time", "type": "long"}]
-        makers += [st.sampled_from(["c", "u", "c", "u", "d", "", "x"]), st.integers(-1, 3), st.integers(-1, 1 << 62)]
-    schema = {"type": "record", "name": "t", "namespace": "default.shop", "fields": fields}
-    raw = {**schema, "fields": [{**one, "type": without_logic(one["type"])} for one in fields]}
-    parsed = fastavro.parse_schema(raw)
+        makers += [st.sampled_from(["c", "u", "c", "u", "d", "", "x"]), st.integers(-1, 3), st.integers(-1, 1 << 50)]
     pairs: list[Pair] = []
     for _ in range(draw(st.integers(1, 12))):
-        out = BytesIO()
-        fastavro.schemaless_writer(out, parsed, {f["name"]: draw(m) for f, m in zip(fields, makers, strict=True)})
-        pairs.append((None, struct.pack(">bI", 0, 7) + out.getvalue()))
-    return json.dumps(schema), pairs
+        of_key = framed(8, *key, draw) if draw(st.booleans()) else None
+        pairs.append((of_key, framed(7, fields, makers, draw) if draw(st.integers(0, 4)) else None))
+    return {7: record(fields), 8: record(key[0])}, pairs
+
+
+def record(fields: list[dict[str, Any]]) -> str:
+    return json.dumps({"type": "record", "name": "t", "namespace": "default.shop", "fields": fields})
+
+
+def framed(number: int, fields: list[dict[str, Any]], makers: list[Any], draw: Any) -> bytes:
+    raw = [{**one, "type": without_logic(one["type"])} for one in fields]
+    schema = fastavro.parse_schema({"type": "record", "name": "t", "fields": raw})
+    out = BytesIO()
+    fastavro.schemaless_writer(out, schema, {f["name"]: draw(m) for f, m in zip(fields, makers, strict=True)})
+    return struct.pack(">bI", 0, number) + out.getvalue()
 
 
 def without_logic(of: Any) -> Any:
@@ -309,13 +340,15 @@ def without_logic(of: Any) -> Any:
 @slow
 @given(stream=streams_of_one_schema(), data=st.data())
 def test_any_avro_values_are_told_and_typed_as_the_reference_does(stream, data):
-    schema, pairs = stream
-    options = confluent_avro.Options({7: schema}.__getitem__, ("shop", "t"))
+    schemas, pairs = stream
+    options = confluent_avro.Options(schemas.__getitem__, data.draw(st.sampled_from([None, ("a", "b")])))
     rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, options)
-    columns = {c.name: c for c in confluent_avro.schema_event(*pairs[0], "here", options).after.columns}
+    columns = {c.name: c for c in table_schema(schemas[7], None).columns}
     for table in rows.tables:
         for name, array in zip(table.rows.columns, table.rows.wire, strict=True):
-            values_agree(confluent_avro_bulk.column, confluent_avro.value, columns[name], array, "Asia/Shanghai")
+            for column in (columns.get(name), data.draw(st.sampled_from(ANY_COLUMN))):
+                if column is not None:
+                    values_agree(confluent_avro_bulk.column, confluent_avro.value, column, array, "Asia/Shanghai")
     agree(confluent_avro_bulk, confluent_avro, data.draw(spoiled(pairs)), options)
 
 
@@ -394,17 +427,6 @@ CELLS = [
 ]
 """A value of every branch of the union."""
 COLUMN_NAMES = ["a", "ab", "abcdefgh", "abcdefghi", "a" * 40 + "1", "a" * 40 + "2", "ü" * 64, " ", "id", "A"]
-ANY_COLUMN = [
-    Column("c", of_column)
-    for of_column in (
-        *(MySqlType(Kind.INT), MySqlType(Kind.INT, unsigned=True), MySqlType(Kind.BIGINT, unsigned=True)),
-        *(MySqlType(Kind.BIT, 64), MySqlType(Kind.BIT, 3), MySqlType(Kind.YEAR), MySqlType(Kind.FLOAT)),
-        *(MySqlType(Kind.DOUBLE), MySqlType(Kind.DECIMAL, 10, 2), MySqlType(Kind.VARCHAR, 9), MySqlType(Kind.BLOB)),
-        *(MySqlType(Kind.ENUM, elements=("x", "y")), MySqlType(Kind.SET, elements=("x", "y")), MySqlType(Kind.SET)),
-        *(MySqlType(Kind.TIMESTAMP, 6), MySqlType(Kind.DATETIME, 6), MySqlType(Kind.DATE), MySqlType(Kind.JSON)),
-        MySqlType(Kind.VARCHAR, 9, charset="binary"),
-    )
-]
 
 
 @st.composite
