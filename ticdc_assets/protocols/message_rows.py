@@ -93,7 +93,7 @@ class TableRows:
     `rows.columns` are the columns sent, under the names as written, and no others; `rows.wire` and `rows.before`
     hold them as the wire does, for the protocol's bulk `column`: text, or whatever Arrow type it understands.
     `rows.before` holds whole old rows, what was not sent taken from the new row. `table_id` and `partition_id`
-    (int64) are there where the protocol tells them, as in RowEvent; `upsert` where INSERT and UPDATE look alike.
+    (int64) are there where the protocol tells them, as in RowEvent; with `upsert` an I may be an UPDATE as well.
     A batch may hold several TableRows of one table, whose rows may interleave.
     """
 

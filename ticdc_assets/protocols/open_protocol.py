@@ -197,9 +197,9 @@ def _name(head: dict[str, Any], name: str, where: str, required: bool = False) -
 
 def _whole(head: dict[str, Any], name: str, where: str) -> int | None:
     found = head.get(name)
-    if found is None or type(found) is int:
+    if found is None or (type(found) is int and -_MAX_TS <= found < _MAX_TS):
         return found
-    raise _bad(where, f"`{name}` as a whole number", f"a {type(found).__name__}")
+    raise _bad(where, f"`{name}` as a whole number of 64 bits", f"a {type(found).__name__}")
 
 
 def _handle_only(head: dict[str, Any], where: str) -> bool:
@@ -229,21 +229,21 @@ def value(column: Column, wire: Any, zone: str) -> Any:
         raise DecodeError(f"column `{column.name}`", error.expected, error.found, error.todo) from error
 
 
-_NUMBERS: Final = frozenset(
+NUMBERS: Final = frozenset(
     {Kind.TINYINT, Kind.SMALLINT, Kind.MEDIUMINT, Kind.INT, Kind.BIGINT, Kind.BIT, Kind.YEAR}
     | {Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET}
 )
-_QUOTED: Final = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY})
-_TEXTS: Final = frozenset({Kind.TINYTEXT, Kind.TEXT, Kind.MEDIUMTEXT, Kind.LONGTEXT})
+QUOTED: Final = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY})
+TEXTS: Final = frozenset({Kind.TINYTEXT, Kind.TEXT, Kind.MEDIUMTEXT, Kind.LONGTEXT})
 
 
 def _value(column_type: MySqlType, wire: Any, forms: TextForms) -> Any:
     kind, binary = column_type.kind, is_binary(column_type)
-    if type(wire) not in ((int, float) if kind in _NUMBERS else (str,)):
+    if type(wire) not in ((int, float) if kind in NUMBERS else (str,)):
         raise _bad("a column value", f"a JSON value of type {kind}", f"a {type(wire).__name__}")
-    if binary and kind in _QUOTED:
+    if binary and kind in QUOTED:
         return unquote(wire, "a column value")
-    if kind in _TEXTS and not binary:
+    if kind in TEXTS and not binary:
         return _base64_text(wire)
     return text_values.value(column_type, wire if isinstance(wire, str) else repr(wire), forms)
 

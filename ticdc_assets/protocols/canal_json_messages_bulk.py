@@ -1,0 +1,121 @@
+"""Canal-JSON on Kafka, a whole batch of messages at a time: the bulk form of `canal_json_messages`.
+
+It takes the rows that are in TiCDC's own form, one a message, whole. Each message is matched as a whole against that
+form (RE2: one pass, no backtracking); what the match proves makes the rest exact.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.protocols import text_columns
+from ticdc_assets.protocols.canal_json import INT64_MAX, OPS, forms
+from ticdc_assets.protocols.canal_json_messages import Options
+from ticdc_assets.protocols.json_grammar import COUNT, TEXT, TEXTS, members, up_to
+from ticdc_assets.protocols.json_strings import QUOTE, Strings, cut, joined, strings
+from ticdc_assets.protocols.message_bodies import bodies
+from ticdc_assets.protocols.message_heads import heads_of, integers, table_names
+from ticdc_assets.protocols.message_images import NULL, TEXT_VALUE, Images, RowImages, images_of, table_rows
+from ticdc_assets.protocols.message_rows import Bulk, BulkRows, Heads, Messages
+from ticdc_assets.schema.model import Column
+
+_CODE: Final = r"(?:0|-?[1-9][0-9]{0,8})"
+_MS: Final = f"(?:0|{up_to(INT64_MAX >> 18)})"
+_IMAGE: Final = members(f"(?:{TEXT}|null)")
+_EXTENSION: Final = rf',"_tidb":\{{"commitTs":{COUNT}(?:,"rowkey":{TEXT})?\}}'
+_FORM: Final = ",".join(
+    (
+        rf'\A\{{"id":{COUNT}',
+        f'"database":{TEXT}',
+        f'"table":{TEXT}',
+        f'"pkNames":(?:null|{TEXTS})',
+        '"isDdl":false',
+        f'"type":"(?:{"|".join(OPS)})"',
+        f'"es":{_MS}',
+        f'"ts":{COUNT}',
+        f'"sql":{TEXT}',
+        f'"sqlType":{members(_CODE)}',
+        f'"mysqlType":{members(TEXT)}',
+        rf'"old":(?:null|\[(?:{_IMAGE}|\{{\}})\])',
+        rf'"data":\[{_IMAGE}\](?:{_EXTENSION})?\}}\z',
+    )
+)
+_HEAD: Final = (
+    rf'\A\{{"id":[0-9]+,"database":(?P<schema>{TEXT}),"table":(?P<table>{TEXT}),"pkNames":(?:null|{TEXTS}),'
+    r'"isDdl":false,"type":"(?P<op>[IUD])[A-Z]+","es":(?P<es>[0-9]+)'
+)
+_TAIL: Final = rf',"_tidb":\{{"commitTs":(?P<ts>[0-9]+)(?:,"rowkey":{TEXT})?\}}\}}\z'
+_BRACE, _BRACKET, _COMMA, _COLON, _N, _O, _ZERO, _NINE = b"}[,:no09"
+
+
+def heads(messages: Messages, options: Options) -> Heads:
+    """The heads of the rows that are in TiCDC's own form."""
+    return _read(messages, options)[0]
+
+
+def rows(messages: Messages, options: Options, connection: duckdb.DuckDBPyConnection) -> BulkRows:
+    """The rows that are in TiCDC's own form."""
+    told, texts = _read(messages, options)
+    sections = _sections(texts)
+    found = strings(sections)
+    is_update = pc.equal(told.op, "U").to_numpy(zero_copy_only=False)
+    images, has_old = _images(found, len(texts))
+    new = np.arange(len(texts)) * 2 + 1
+    return table_rows(RowImages(told, new, np.where(is_update & has_old, new - 1, -1)), images)
+
+
+def column(column: Column, array: pa.Array, zone: str) -> pa.Array:
+    """The values of a column of text."""
+    return text_columns.column(column.type, array, forms(zone))
+
+
+def _read(messages: Messages, options: Options) -> tuple[Heads, pa.Array]:
+    """The heads, and the texts of their messages."""
+    texts, message = bodies(messages.values, options.compression)
+    matched = pc.match_substring_regex(texts, _FORM).to_numpy(zero_copy_only=False)
+    if not matched.all():
+        texts, message = texts.filter(pa.array(matched)), message[matched]
+    head, tail = (pc.extract_regex(texts, pattern) for pattern in (_HEAD, _TAIL))
+    names, name = table_names(head.field("schema"), head.field("table"))
+    return heads_of(
+        messages=len(messages),
+        names=names,
+        message=message,
+        name=name,
+        op=head.field("op"),
+        commit_ts=integers(pc.struct_field(tail, "ts")),
+        commit_ms=integers(head.field("es")),
+    ), texts
+
+
+def _sections(texts: pa.Array) -> pa.Array:
+    """Of each message what begins with `"old":`; only that name, among those after a brace, starts with an o."""
+    data, offsets = joined(texts)
+    is_it = (data[:-3] == _BRACE) & (data[1:-2] == _COMMA) & (data[2:-1] == QUOTE) & (data[3:] == _O)
+    starts = np.flatnonzero(is_it) + 2
+    assert len(starts) == len(texts)
+    return cut(texts, starts - offsets[:-1], np.diff(offsets))
+
+
+def _images(found: Strings, texts: int) -> tuple[Images, np.ndarray]:
+    """Image 2n is what is in the n-th message's `old`, image 2n + 1 in its `data`; and which have an `old`."""
+    is_name = found.data[found.closes + 1] == _COLON
+    after = found.data[found.closes + np.where(is_name, 2, 0)]
+    is_first = np.diff(found.text, prepend=-1) > 0
+    is_data = is_name & (after == _BRACKET) & ~is_first
+    # What follows a number is the row key of the extension.
+    follows_number = np.concatenate(([False], (is_name & (after >= _ZERO) & (after <= _NINE))[:-1]))
+    is_column = is_name & ((after == QUOTE) | (after == _N)) & ~is_first & ~follows_number
+    name = np.flatnonzero(is_column)
+    is_new = np.cumsum(is_data)[name] > found.text[name]
+    kind = np.where(after[name] == QUOTE, TEXT_VALUE, NULL)
+    images = images_of(found, 2 * texts, 2 * found.text[name] + is_new, name, kind, name + 1)
+    return images, after[is_first] == _BRACKET
+
+
+BULK: Final = Bulk(heads, rows, column)

@@ -1,0 +1,116 @@
+"""The strings of many JSON texts at once: where each begins and ends, and what it says.
+
+The texts are known to be well-formed (see `json_grammar`): then a quote is a string's end or start if no backslash
+escapes it, and they take turns. So all strings are found by whole-array comparisons, and none of them is copied
+before it is known to be wanted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+QUOTE: Final = ord('"')
+_BACKSLASH: Final = ord("\\")
+
+
+@dataclass(frozen=True, slots=True)
+class Strings:
+    """The strings of texts, names and values alike, in order: `data[opens[n]]` and `data[closes[n]]` are quotes.
+
+    The n-th one says `pool[place[n]]`; `text` is the ordinal of the text it is in.
+    """
+
+    data: Bytes
+    opens: Ints
+    closes: Ints
+    text: Ints
+    pool: pa.Array
+    place: Ints
+
+
+def strings(texts: pa.Array) -> Strings:
+    """The strings of well-formed JSON texts, a binary array without nulls."""
+    data, offsets = joined(texts)
+    if not len(data):
+        nothing = np.zeros(0, np.int64)
+        return Strings(data, nothing, nothing, nothing, pa.array([], pa.string()), nothing)
+    slashes = _escaping(data)
+    quotes = _unescaped_quotes(data, slashes)
+    assert len(quotes) % 2 == 0
+    opens, closes = quotes[0::2], quotes[1::2]
+    ends = np.searchsorted(opens, offsets)
+    text = np.repeat(np.arange(len(texts)), np.diff(ends))
+    place = np.arange(len(opens)) * 2
+    pool = slices(data, opens + 1, closes)
+    if len(slashes):
+        escaped = np.unique(np.searchsorted(opens, slashes) - 1)
+        place[escaped] = len(pool) + np.arange(len(escaped))
+        pool = pa.concat_arrays([pool, _unescaped(data, opens[escaped], closes[escaped])])
+    return Strings(data, opens, closes, text, pool, place)
+
+
+def joined(texts: pa.Array) -> tuple[Bytes, Ints]:
+    """The bytes of all texts, one after the other, and where each begins; one entry more for the end."""
+    if not len(texts):
+        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+    _, offsets_buffer, data = texts.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    if data is None:
+        return np.zeros(0, np.uint8), offsets - offsets[0]
+    return np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def slices(data: Bytes, starts: Ints, ends: Ints) -> pa.Array:
+    """An array over `data` whose entry 2n is `data[starts[n]:ends[n]]`, without a copy; the others lie between."""
+    offsets = np.empty(2 * len(starts), np.int32)
+    offsets[0::2], offsets[1::2] = starts, ends
+    count = max(0, len(offsets) - 1)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def cut(texts: pa.Array, starts: Ints, ends: Ints) -> pa.Array:
+    """Of each text the bytes from `starts` to `ends`, counted from its own start."""
+    data, offsets = joined(texts)
+    base = offsets[:-1]
+    return slices(data, base + starts, base + ends).take(pa.array(np.arange(len(texts)) * 2))
+
+
+def _escaping(data: Bytes) -> Ints:
+    """The backslashes that escape the next character: the first, third, .. of each run."""
+    slashes = np.flatnonzero(data == _BACKSLASH)
+    if not len(slashes):
+        return slashes
+    is_first = np.empty(len(slashes), np.bool_)
+    is_first[0] = True
+    np.not_equal(slashes[1:], slashes[:-1] + 1, out=is_first[1:])
+    first = np.maximum.accumulate(np.where(is_first, slashes, 0))
+    found: Ints = slashes[(slashes - first) % 2 == 0]
+    return found
+
+
+def _unescaped_quotes(data: Bytes, slashes: Ints) -> Ints:
+    quotes = np.flatnonzero(data == QUOTE)
+    if not len(slashes):
+        return quotes
+    after_slash = quotes[data[quotes - 1] == _BACKSLASH]
+    escaped = after_slash[np.isin(after_slash - 1, slashes, assume_unique=True)]
+    kept = np.ones(len(quotes), np.bool_)
+    kept[np.searchsorted(quotes, escaped)] = False
+    found: Ints = quotes[kept]
+    return found
+
+
+def _unescaped(data: Bytes, opens: Ints, closes: Ints) -> pa.Array:
+    quoted = slices(data, opens, closes + 1).take(pa.array(np.arange(len(opens)) * 2))
+    whole = pa.ListArray.from_arrays(pa.array([0, len(quoted)], pa.int32()), quoted)
+    return pa.array(orjson.loads(f"[{pc.binary_join(whole, ',')[0].as_py()}]"), pa.string())

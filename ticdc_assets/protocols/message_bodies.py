@@ -1,0 +1,67 @@
+"""The bodies of a batch that a bulk decoder may look at: present, of bounded size, decompressed, UTF-8.
+
+Whatever a body lacks of that, it is only said not to be fit: the reference decoder says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.frame import Compression, decompress
+from ticdc_assets.protocols.json_strings import Ints
+from ticdc_assets.protocols.message_rows import Mask
+
+BODY_BYTES_MAX: Final = 32 << 20
+"""Larger messages are rare, and gain nothing from company."""
+BATCH_BYTES_MAX: Final = 512 << 20
+"""What a batch may hold once decompressed; what comes after that is left. Offsets into it fit 31 bits."""
+
+
+def bodies(values: pa.Array, compression: Compression) -> tuple[pa.Array, Ints]:
+    """The plain bodies that are fit, and the ordinals of the values they are of."""
+    fit = _sized(values)
+    if compression is not Compression.NONE:
+        values, fit = _decompressed(values, fit, compression)
+    fit &= _is_utf8(values)
+    chosen = np.flatnonzero(fit)
+    return (values if len(chosen) == len(values) else values.take(pa.array(chosen))), chosen
+
+
+def _sized(values: pa.Array) -> Mask:
+    sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.asarray((sizes > 0) & (sizes <= BODY_BYTES_MAX) & (np.cumsum(sizes) <= BATCH_BYTES_MAX))
+
+
+def _decompressed(values: pa.Array, fit: Mask, compression: Compression) -> tuple[pa.Array, Mask]:
+    """The values decompressed, null where that fails or becomes too much."""
+    plain: list[bytes | None] = [None] * len(values)
+    room = BATCH_BYTES_MAX
+    for number in np.flatnonzero(fit):
+        try:
+            body = decompress(values[number].as_py(), compression, "", min(room, BODY_BYTES_MAX))
+        except DecodeError:
+            continue
+        room -= len(body)
+        plain[number] = body
+    array = pa.array(plain, pa.binary())
+    return array, np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _is_utf8(values: pa.Array) -> Mask:
+    try:
+        values.view(pa.string()).validate(full=True)
+    except pa.ArrowInvalid:
+        return np.array([_decodes(value.as_py()) for value in values], np.bool_)
+    return np.ones(len(values), np.bool_)
+
+
+def _decodes(value: bytes | None) -> bool:
+    try:
+        return value is not None and value.decode() is not None
+    except UnicodeDecodeError:
+        return False

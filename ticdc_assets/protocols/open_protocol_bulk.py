@@ -1,0 +1,150 @@
+"""The Open Protocol, a whole batch of messages at a time: the bulk form of `open_protocol`.
+
+It takes the messages of which every event is a whole row in TiCDC's own form: one that is odd leaves its message to
+the reference. As in `canal_json_messages_bulk` each key and value is first matched as a whole against that form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.protocols.frame import MAX_BODY_BYTES
+from ticdc_assets.protocols.frame_bulk import Frames, split
+from ticdc_assets.protocols.json_grammar import INT64, NAME, NUMBER, POSITIVE, TEXT, members
+from ticdc_assets.protocols.json_strings import QUOTE, Ints, Strings, slices, strings
+from ticdc_assets.protocols.message_bodies import bodies
+from ticdc_assets.protocols.message_heads import heads_of, integers, table_names
+from ticdc_assets.protocols.message_images import (
+    NULL,
+    NUMBER_VALUE,
+    TEXT_VALUE,
+    Images,
+    RowImages,
+    images_of,
+    table_rows,
+)
+from ticdc_assets.protocols.message_rows import Bulk, BulkRows, Heads, Mask, Messages
+from ticdc_assets.protocols.open_protocol import Options
+from ticdc_assets.protocols.open_protocol_columns import column
+
+_CODE: Final = "(?:0|[1-9][0-9]{0,8})"
+_VALUE: Final = rf'\{{"t":{_CODE},(?:"h":(?:true|false),)?"f":{_CODE},"v":(?:{TEXT}|null|{NUMBER})\}}'
+_IMAGE: Final = members(_VALUE)
+_BODY: Final = rf'\A\{{(?:"u":{_IMAGE}(?:,"p":{_IMAGE})?|"d":{_IMAGE})\}}\z'
+_KEY: Final = (
+    rf'\A\{{"ts":{POSITIVE},"scm":{NAME},"tbl":{NAME}(?:,"rid":{INT64})?(?:,"ptn":{INT64})?,"t":1'
+    r'(?:,"ohk":false)?(?:,"ccl":"")?\}\z'
+)
+_KEY_PARTS: Final = (
+    rf'\A\{{"ts":(?P<ts>[0-9]+),"scm":(?P<schema>{TEXT}),"tbl":(?P<table>{TEXT})(?:,"rid":-?[0-9]+)?'
+    r'(?:,"ptn":(?P<partition>-?[0-9]+))?,"t":1'
+)
+_OLD: Final = b'}},"p":{'
+"""Between new and old values and nowhere else: only the end of an image has two braces."""
+_OPENING, _CLOSING, _COMMA, _COLON, _N, _V = b"{},:nv"
+_VERSION: Final = (1).to_bytes(8, "big")
+
+
+def heads(messages: Messages, options: Options) -> Heads:
+    """The heads of the whole rows."""
+    return _read(messages, options).heads
+
+
+def rows(messages: Messages, options: Options, connection: duckdb.DuckDBPyConnection) -> BulkRows:
+    """The whole rows."""
+    told = _read(messages, options)
+    images, counts = _images(strings(told.texts), len(told.texts))
+    new = np.cumsum(counts) - counts
+    old = np.where(counts == 2, new + 1, -1)
+    return table_rows(
+        RowImages(told.heads, new, old, partition_id=told.partition_id, upsert=not options.output_old_value),
+        images,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The events of the messages that are taken."""
+
+    heads: Heads
+    partition_id: pa.Array
+    texts: pa.Array
+
+
+def _read(messages: Messages, options: Options) -> _Read:
+    keys, values, paired = _frames(messages)
+    texts, event = bodies(values.bodies, options.compression)
+    good = np.zeros(len(values.message), np.bool_)
+    good[event] = pc.match_substring_regex(texts, _BODY).to_numpy(zero_copy_only=False)
+    good &= pc.match_substring_regex(keys.bodies, _KEY).to_numpy(zero_copy_only=False)
+    taken = paired & (np.bincount(values.message[~good], minlength=len(messages)) == 0)
+    taken &= _within_bounds(texts, values.message[event], len(messages))
+    chosen = taken[values.message]
+    texts = texts.filter(pa.array(chosen[event]))
+    part = pc.extract_regex(keys.bodies.filter(pa.array(chosen)), _KEY_PARTS)
+    names, name = table_names(part.field("schema"), part.field("table"))
+    told = heads_of(
+        messages=len(messages),
+        names=names,
+        message=values.message[chosen],
+        name=name,
+        op=_ops(texts),
+        commit_ts=integers(part.field("ts")),
+        position=values.ordinal[chosen],
+    )
+    return _Read(told, integers(part.field("partition")), texts)
+
+
+def _frames(messages: Messages) -> tuple[Frames, Frames, Mask]:
+    """The keys and values of the events of the messages that have as many of the one as of the other."""
+    keys, key_counts = split(messages.keys, _VERSION)
+    values, value_counts = split(messages.values, b"")
+    paired: Mask = (key_counts > 0) & (key_counts == value_counts)
+    return keys.of(paired), values.of(paired), paired
+
+
+def _within_bounds(texts: pa.Array, message: Ints, messages: int) -> Mask:
+    sizes = pc.binary_length(texts).to_numpy()
+    return np.asarray(np.bincount(message, weights=sizes, minlength=messages) <= MAX_BODY_BYTES)
+
+
+def _ops(texts: pa.Array) -> pa.Array:
+    is_delete = pc.starts_with(texts, b'{"d"')
+    has_old = pc.match_substring(texts, _OLD)
+    return pc.if_else(is_delete, b"D", pc.if_else(has_old, b"U", b"I"))
+
+
+def _images(found: Strings, texts: int) -> tuple[Images, Ints]:
+    """The images of all events in their order, and how many each has."""
+    data = found.data
+    token = np.flatnonzero(data[found.closes + 1] == _COLON)
+    opens, after = found.opens[token], data[found.closes[token] + 2]
+    is_object = after == _OPENING
+    ends_image = (data[opens - 1] == _COMMA) & (data[opens - 2] == _CLOSING) & (data[opens - 3] == _CLOSING)
+    is_image = is_object & (ends_image | (np.diff(found.text[token], prepend=-1) > 0))
+    is_column = is_object & ~is_image
+    is_value = ~is_object & (data[opens + 1] == _V)
+    value, begins = token[is_value], after[is_value]
+    kind = np.where(begins == QUOTE, TEXT_VALUE, np.where(begins == _N, NULL, NUMBER_VALUE))
+    numbers, number = _numbers(data, found.closes[value] + 2, kind == NUMBER_VALUE)
+    image = (np.cumsum(is_image) - 1)[is_column]
+    count = int(is_image.sum())
+    images = images_of(found, count, image, token[is_column], kind, value + 1, numbers, number)
+    return images, np.bincount(found.text[token[is_image]], minlength=texts)
+
+
+def _numbers(data: np.ndarray, starts: Ints, is_number: Mask) -> tuple[pa.Array, Ints]:
+    """The digits of the values that are numbers; each ends with its column's brace."""
+    braces = np.flatnonzero(data == _CLOSING)
+    starts = starts[is_number]
+    ends = braces[np.searchsorted(braces, starts)]
+    return slices(data, starts, ends), (np.cumsum(is_number) - 1) * 2
+
+
+BULK: Final = Bulk(heads, rows, column)
