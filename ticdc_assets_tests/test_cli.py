@@ -17,11 +17,9 @@ from ticdc_assets import spark
 from ticdc_assets.assets import mirrors
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.cli import main
-from ticdc_assets.commands import demo as demo_module
 from ticdc_assets.errors import MachineError
 from ticdc_assets_tests.assets.feeds import Feed, run_mirrors_without_java, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
-from ticdc_assets_tests.fixtures import CORPUS, FIXTURES, read_jsonl
 
 ROOT = Path(__file__).parents[1]
 
@@ -316,53 +314,3 @@ def test_a_tso_that_is_none_is_refused_on_the_command_line(tmp_path: Path, capfd
 
     assert exited.value.code == 2
     assert "digits only" in capfd.readouterr().err
-
-
-# -- demo --------------------------------------------------------------------------------------------------------------
-
-
-def test_demo_leaves_a_folder_alone_that_it_did_not_make(tmp_path: Path, capfd: Any):
-    (tmp_path / "mine.txt").write_text("mine")
-
-    assert main(["demo", "--dir", str(tmp_path)]) == 2
-
-    assert "--dir" in capfd.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_demo_clears_what_an_earlier_demo_left_and_nothing_else(tmp_path: Path):
-    folder = tmp_path / "demo"
-    demo_module.prepare(folder)
-    (folder / "lake").mkdir()
-    (folder / "lake" / "old").write_text("old")
-    (folder / "mine.txt").write_text("mine")
-
-    demo_module.prepare(folder)
-
-    assert not (folder / "lake").exists()
-    assert (folder / "mine.txt").read_text() == "mine"
-    assert (folder / "csv" / "metadata").is_file()
-
-
-@pytest.mark.spark
-def test_demo_ends_with_equal_tables_that_hold_the_truth(tmp_path: Path):
-    folder = tmp_path / "demo"
-
-    done = subprocess.run(
-        [sys.executable, "-m", "ticdc_assets.cli", "demo", "--dir", str(folder)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-
-    truth = read_jsonl((FIXTURES or CORPUS / "fixtures") / "logs" / "seed1-events" / "truth.jsonl")
-    wanted = {f"{t['schema']}.{t['table']}": len(t["rows"]) for t in truth if t["final"]}
-    lines = [line.split() for line in done.stdout.splitlines()]
-    found = {line[0]: (int(line[2]), int(line[3]), line[4]) for line in lines if line and line[0] in wanted}
-    assert done.returncode == 0, done.stderr
-    assert found == {table: (rows, rows, "yes") for table, rows in wanted.items()}
-    assert "Both changefeeds agree: 9 tables, every row equal." in done.stdout
-    assert f"TICDC_ASSETS_CONFIG={folder / 'changefeeds.yaml'} dagster dev" in done.stdout
-    assert "WARN" not in done.stderr

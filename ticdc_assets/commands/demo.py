@@ -1,53 +1,48 @@
-"""`ticdc-assets demo`: the packaged sample changefeeds into a fresh lake of their own, and whether they agree."""
+"""`ticdc-assets demo`: the packaged sample in every protocol into a fresh lake of its own, and whether all agree."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from rich.table import Table
 
 from ticdc_assets.assets.known_tables import MARKER, STATE_FOLDER
-from ticdc_assets.commands.listing import table_rows
 from ticdc_assets.commands.moments import when
 from ticdc_assets.commands.run import run_all, summary
+from ticdc_assets.commands.sample_check import Line, checked
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.spark import require_java
-from ticdc_assets.tables.catalog import load_or_none
-
-if TYPE_CHECKING:
-    from ticdc_assets.commands.through_dagster import Ran
-    from ticdc_assets.config import Changefeed, Config
 
 SAMPLE: Final = Path(__file__).parents[1] / "sample"
 HOME: Final = "dagster_home"
-_OURS: Final = ("lake", HOME, STATE_FOLDER, "csv", "canal_json", "changefeeds.yaml", "README.md")
+_OLDER: Final = ("csv",)
+"""What demos of earlier versions put there."""
 
 
 def demo(folder: Path, environ: Mapping[str, str]) -> int:
-    """The exit code: 0 where every table came out, equal from both changefeeds. Raises MachineError without Java."""
+    """The exit code: 0 where every table came out, the same in every protocol. Raises MachineError without Java."""
     require_java(environ)
     terminal = Terminal()
     folder = folder.expanduser().absolute()
     prepare(folder)
     environ = {**environ, "DAGSTER_HOME": str(folder / HOME)}
     config = load(folder / "changefeeds.yaml", environ)
-    terminal.note(f"A fresh lake in {folder / 'lake'}; both changefeeds carry the same workload.")
+    terminal.note(f"A fresh lake in {folder / 'lake'}; {len(config.changefeeds)} changefeeds, one for each protocol.")
     results = run_all(terminal, config, config.changefeeds, None, environ, folder / STATE_FOLDER / "run.log")
-    lines = compared(config)
-    terminal.out.print(_as_table(config.changefeeds, lines, _changes(results)))
+    lines = checked(config, folder)
+    terminal.out.print(_as_table(lines))
     for ran in results:
         terminal.tell(summary(ran))
-    faults = [*(sentence for ran in results for sentence in ran.faults), *(d for line in lines for d in line.faults)]
+    faults = [*(sentence for ran in results for sentence in ran.faults), *(fault for x in lines for fault in x.faults)]
     for sentence in faults:
         terminal.note(sentence)
-    terminal.tell(_agreement(lines, faults))
+    for sentence in _agreement(lines, faults):
+        terminal.tell(sentence)
     terminal.tell("\nLook at the assets, their checks and charts:\n  " + _dagster_dev(folder))
     terminal.tell(f"List the tables:\n  ticdc-assets tables --config {folder / 'changefeeds.yaml'}")
     return 1 if faults else 0
@@ -58,7 +53,7 @@ def prepare(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         todo = "Name a new folder with --dir."
         raise ConfigError(str(folder), "a new folder, or one that an earlier demo made", "other files in it", todo)
-    for name in _OURS:
+    for name in ("lake", HOME, STATE_FOLDER, *_OLDER, *(path.name for path in SAMPLE.iterdir())):
         _remove(folder / name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKER).write_text("Made by `ticdc-assets demo`, which clears it when it runs again.\n")
@@ -75,80 +70,44 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-# -- do they agree -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One source table in all changefeeds: its rows in each, and whether they hold the same."""
-
-    table: str
-    rows: Mapping[str, int | None]
-    states: tuple[str, ...]
-    watermark: int
-    same: bool
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        if self.same:
-            return ()
-        return (f"{self.table}: expected equal rows from all changefeeds, found different ones. Run the demo again.",)
-
-
-def compared(config: Config) -> list[Line]:
-    """Every table that any changefeed has, compared row by row."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    lakes = {changefeed.name: Lake(config, changefeed) for changefeed in config.changefeeds}
-    for name, lake in lakes.items():
-        for row in table_rows(lake):
-            found.setdefault(f"{row['schema']}.{row['table']}", {})[name] = row
-    return [_line(table, by_feed, lakes) for table, by_feed in sorted(found.items())]
-
-
-def _line(table: str, by_feed: Mapping[str, dict[str, Any]], lakes: Mapping[str, Lake]) -> Line:
-    contents = [_content(lakes[name], by_feed[name]["mirror"]) if name in by_feed else None for name in lakes]
-    return Line(
-        table=table,
-        rows={name: by_feed[name]["rows"] if name in by_feed else None for name in lakes},
-        states=tuple(dict.fromkeys(row["state"] for row in by_feed.values())),
-        watermark=min(row["watermark"] for row in by_feed.values()),
-        same=contents[0] is not None and all(content == contents[0] for content in contents),
-    )
-
-
-def _content(lake: Lake, mirror: Sequence[str] | None) -> list[str] | None:
-    """A mirror's rows in an order of their own; the sample is small."""
-    table = load_or_none(lake.catalog, tuple(mirror)) if mirror else None
-    return None if table is None else sorted(repr(sorted(row.items())) for row in table.scan().to_arrow().to_pylist())
-
-
 # -- in words ----------------------------------------------------------------------------------------------------------
 
 
-def _changes(results: Sequence[Ran]) -> dict[str, int]:
-    return {table: sum(counts.values()) for ran in results for table, counts in ran.changes.items()}
-
-
-def _as_table(changefeeds: Sequence[Changefeed], lines: Sequence[Line], changes: Mapping[str, int]) -> Table:
+def _as_table(lines: Sequence[Line]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("table", overflow="fold")
-    for name in ("changes read", *(f"rows, {changefeed.name}" for changefeed in changefeeds)):
+    for name in ("changes read", "mirror rows"):
         table.add_column(name, justify="right")
-    for name in ("same rows", "state", "complete up to (UTC)"):
-        table.add_column(name)
+    for name in ("state", "complete up to (UTC)", "as it must be", "in"):
+        table.add_column(name, overflow="fold")
     for line in lines:
-        rows = ["" if count is None else str(count) for count in line.rows.values()]
-        read = str(changes.get(line.table, 0))
         table.add_row(
-            line.table, read, *rows, "yes" if line.same else "NO", ", ".join(line.states), when(line.watermark)
+            line.table,
+            f"{line.changes:,}",
+            f"{line.rows:,}",
+            ", ".join(line.states),
+            when(line.watermark),
+            "yes" if line.agrees else "NO",
+            ", ".join(line.changefeeds),
         )
     return table
 
 
-def _agreement(lines: Sequence[Line], faults: Sequence[str]) -> str:
+def _agreement(lines: Sequence[Line], faults: Sequence[str]) -> list[str]:
+    """What was compared with what, since the sample's workloads differ."""
     if faults:
-        return "The changefeeds do not agree, or not everything came out."
-    return f"Both changefeeds agree: {len(lines)} tables, every row equal."
+        return ["The protocols do not agree, or not everything came out."]
+    shared = [line for line in lines if len(line.changefeeds) > 1]
+    single = [line for line in lines if len(line.changefeeds) == 1]
+    feeds = list(dict.fromkeys(name for line in shared for name in line.changefeeds))
+    told = [
+        f"All agree: {', '.join(feeds)} carry one workload, and every change and every row of its {len(shared)} tables "
+        "is equal in all of them, and equal to the source's."
+    ]
+    alone = " and ".join(dict.fromkeys(name for line in single for name in line.changefeeds))
+    if alone:
+        told.append(f"{alone} carry workloads of their own: every row is equal to the source's.")
+    return told
 
 
 def _dagster_dev(folder: Path) -> str:

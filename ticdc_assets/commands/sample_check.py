@@ -1,0 +1,128 @@
+"""What must come out of the packaged sample, and whether it did: table by table, over all changefeeds of a workload.
+
+Changefeeds of one workload must have equal changelogs (operation, commit_ts and values) and equal mirrors. Every
+mirror must also hold the rows that the workload left in its source tables, which `expected.json` tells as digests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ticdc_assets.changes import layout
+from ticdc_assets.commands.agreement import differing, digest, texts
+from ticdc_assets.commands.listing import table_rows
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.tables.catalog import load_or_none
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Config
+
+EXPECTED: Final = "expected.json"
+_TODO: Final = "Run the demo again; if it says so again, please report it."
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One changefeed's rendering of a table: its changes and its rows, as texts that compare."""
+
+    changes: Counter[str]
+    rows: Counter[str]
+    digest: str
+    state: str
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One source table over the changefeeds of its workload, and in which of them it is not what it must be."""
+
+    table: str
+    changefeeds: tuple[str, ...]
+    changes: int
+    rows: int
+    states: tuple[str, ...]
+    watermark: int
+    faults: tuple[str, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all is as it must be."""
+        return not self.faults
+
+
+def checked(config: Config, sample: Path) -> list[Line]:
+    """Every table of every workload, in the order of the sample."""
+    lakes = {changefeed.name: Lake(config, changefeed) for changefeed in config.changefeeds}
+    told = {name: {f"{row['schema']}.{row['table']}": row for row in table_rows(lake)} for name, lake in lakes.items()}
+    lines = []
+    for workload in json.loads((sample / EXPECTED).read_text()):
+        feeds: list[str] = workload["changefeeds"]
+        wanted: dict[str, dict[str, Any]] = workload["tables"]
+        tables = dict.fromkeys([*wanted, *sorted(table for name in feeds for table in told[name])])
+        for table in tables:
+            found = {name: _outcome(lakes[name], told[name].get(table)) for name in feeds}
+            lines.append(line(table, found, wanted.get(table)))
+    return lines
+
+
+def _outcome(lake: Lake, row: Mapping[str, Any] | None) -> Outcome | None:
+    if row is None:
+        return None
+    changes, rows = (_content(lake, row[kind]) for kind in ("changelog", "mirror"))
+    return Outcome(
+        changes=texts(changes, (layout.OP, layout.COMMIT_TS)),
+        rows=texts(rows),
+        digest=digest(rows),
+        state=row["state"],
+        watermark=row["watermark"],
+    )
+
+
+def _content(lake: Lake, identifier: Sequence[str] | None) -> list[dict[str, Any]]:
+    """All rows of a table; the sample is small."""
+    table = load_or_none(lake.catalog, tuple(identifier)) if identifier else None
+    return [] if table is None else table.scan().to_arrow().to_pylist()
+
+
+def line(table: str, found: Mapping[str, Outcome | None], wanted: Mapping[str, Any] | None) -> Line:
+    """What one table came to; `wanted` holds its rows' number and digest, None for a table that should not be."""
+    outcomes = {name: outcome for name, outcome in found.items() if outcome is not None}
+    first = next(iter(outcomes.values()), None)
+    return Line(
+        table=table,
+        changefeeds=tuple(found),
+        changes=first.changes.total() if first else 0,
+        rows=first.rows.total() if first else 0,
+        states=tuple(dict.fromkeys(outcome.state for outcome in outcomes.values())),
+        watermark=min((outcome.watermark for outcome in outcomes.values()), default=0),
+        faults=tuple(_faults(table, found, wanted)),
+    )
+
+
+def _faults(table: str, found: Mapping[str, Outcome | None], wanted: Mapping[str, Any] | None) -> Iterator[str]:
+    reference = next((name for name, outcome in found.items() if outcome is not None), None)
+    for name, outcome in found.items():
+        if outcome is None or wanted is None:
+            yield _fault(table, name, "a table" if wanted else "no such table", "none" if wanted else "one")
+            continue
+        first = found[reference] if reference else None
+        assert first is not None
+        changes = differing(outcome.changes, first.changes)
+        if changes:
+            yield _fault(table, name, f"the {first.changes.total():,} changes of {reference}", f"{changes:,} others")
+        if outcome.digest != wanted["sha256"]:
+            yield _fault(table, name, f"the {wanted['rows']:,} rows of its source", _rows(outcome, wanted))
+
+
+def _rows(outcome: Outcome, wanted: Mapping[str, Any]) -> str:
+    count = outcome.rows.total()
+    return f"{count:,} rows" if count != wanted["rows"] else f"{count:,} rows with other values"
+
+
+def _fault(table: str, changefeed: str, expected: str, found: str) -> str:
+    return f"{table}, {changefeed}: expected {expected}, found {found}. {_TODO}"

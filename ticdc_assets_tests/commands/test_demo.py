@@ -1,0 +1,201 @@
+"""`ticdc-assets demo`: the packaged sample in every protocol, and what it says when one is not like the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ticdc_assets.cli import main
+from ticdc_assets.commands import demo as demo_module
+from ticdc_assets.commands.agreement import differing, digest, texts
+from ticdc_assets.commands.sample_check import Outcome, checked, line
+from ticdc_assets.config import load
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.runs import run_of
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.sources.inspection import Bounds, inspect_source
+from ticdc_assets.spark import LocalWorkers
+from ticdc_assets_tests.fixtures import FIXTURES, needs_fixtures
+from ticdc_assets_tests.make_sample import make
+
+ROOT = Path(__file__).parents[2]
+SAMPLE_BYTES_MAX = 1_000_000
+
+
+# -- the sample --------------------------------------------------------------------------------------------------------
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    names = ("README.md", "changefeeds.yaml")
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in names)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+@needs_fixtures
+def test_the_sample_is_what_its_script_makes(tmp_path: Path):
+    assert FIXTURES is not None
+    make(FIXTURES, tmp_path)
+
+    assert files_of(demo_module.SAMPLE) == files_of(tmp_path)
+
+
+def test_the_sample_is_small_and_has_every_protocol():
+    feeds = load(demo_module.SAMPLE / "changefeeds.yaml", {}).changefeeds
+    protocols = {(str(feed.sink.protocol), feed.sink.is_storage) for feed in feeds}
+
+    assert sum(len(data) for data in files_of(demo_module.SAMPLE).values()) < SAMPLE_BYTES_MAX
+    assert protocols == {*((name, False) for name in REGISTRY), ("csv", True), ("canal-json", True)}
+    assert {feed.sink.encoding_format for feed in feeds if feed.sink.protocol == "simple"} == {"json", "avro"}
+
+
+@pytest.mark.parametrize("feed", load(demo_module.SAMPLE / "changefeeds.yaml", {}).changefeeds, ids=lambda f: f.name)
+def test_every_changefeed_of_the_sample_holds_inserts_updates_and_deletes(feed: Any):
+    place = feed.source.storage.location if feed.sink.is_storage else feed.source.path
+    counts = inspect_source(str(place), Bounds()).counts
+
+    assert min(counts.inserts, counts.updates, counts.deletes) > 0
+
+
+# -- agreement ---------------------------------------------------------------------------------------------------------
+
+
+def test_rows_agree_whatever_the_order_of_rows_and_columns():
+    one = [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
+    other = [{"b": "x", "a": 2, "_ticdc_commit_ts": 5}, {"b": None, "a": 1, "_ticdc_commit_ts": 6}]
+
+    assert texts(one) == texts(other)
+    assert digest(one) == digest(other)
+
+
+def test_equal_rows_count():
+    assert digest([{"a": 1}]) != digest([{"a": 1}, {"a": 1}])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(1, 2), (1, "1"), (None, "None"), (Decimal("1.0"), Decimal("1.00")), (b"a", "a"), (0.0, -0.0), (1, 1.0)],
+)
+def test_values_differ_by_their_type_too(one: Any, other: Any):
+    assert digest([{"a": one}]) != digest([{"a": other}])
+
+
+def test_moments_are_equal_in_any_zone_but_not_without_one():
+    at = datetime(2025, 8, 1, 8, tzinfo=timezone(timedelta(hours=8)))
+
+    assert digest([{"a": at}]) == digest([{"a": datetime(2025, 8, 1, tzinfo=UTC)}])
+    assert digest([{"a": at}]) != digest([{"a": datetime(2025, 8, 1)}])
+
+
+def test_the_difference_counts_what_is_missing_and_what_is_too_much():
+    assert differing(Counter("aab"), Counter("abc")) == 2
+
+
+# -- the check ---------------------------------------------------------------------------------------------------------
+
+
+def outcome(changes: str = "abc", rows: str = "ab", sha: str = "right") -> Outcome:
+    return Outcome(Counter(changes), Counter(rows), sha, "live", 7)
+
+
+WANTED = {"rows": 2, "sha256": "right"}
+
+
+def test_a_table_that_is_the_same_everywhere_agrees():
+    found = line("s.t", {"open": outcome(), "csv": outcome()}, WANTED)
+
+    assert found.agrees
+    assert (found.changes, found.rows, found.watermark, found.states) == (3, 2, 7, ("live",))
+
+
+@pytest.mark.parametrize(
+    ("odd", "sentence"),
+    [
+        (outcome(changes="abd"), "s.t, csv: expected the 3 changes of open, found 2 others."),
+        (outcome(rows="abc", sha="x"), "s.t, csv: expected the 2 rows of its source, found 3 rows."),
+        (outcome(sha="x"), "s.t, csv: expected the 2 rows of its source, found 2 rows with other values."),
+        (None, "s.t, csv: expected a table, found none."),
+    ],
+)
+def test_a_table_that_is_not_is_told_with_its_changefeed_and_a_count(odd: Outcome | None, sentence: str):
+    found = line("s.t", {"open": outcome(), "csv": odd}, WANTED)
+
+    assert [fault.partition(" Run the demo")[0] for fault in found.faults] == [sentence]
+    assert not found.agrees
+
+
+def test_a_table_that_should_not_be_is_told():
+    assert "expected no such table, found one" in line("s.t", {"open": outcome()}, None).faults[0]
+
+
+def test_six_changefeeds_of_the_sample_have_equal_changelogs(tmp_path: Path):
+    demo_module.prepare(tmp_path / "demo")
+    config = load(tmp_path / "demo" / "changefeeds.yaml", {})
+    for changefeed in config.changefeeds:
+        run = run_of(Lake(config, changefeed), None)
+        run.publish_changelogs(run.look(), LocalWorkers())
+
+    lines = checked(config, tmp_path / "demo")
+
+    shared = {one.table: one.changes for one in lines if len(one.changefeeds) == 6}
+    assert shared == {"shop.codes_r2": 48, "shop.parted": 34, "shop.users": 51}
+    assert [fault for one in lines for fault in one.faults if " changes of " in fault] == []
+    assert [fault for one in lines for fault in one.faults if "rows of its source" in fault]  # no mirror is made yet
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_demo_leaves_a_folder_alone_that_it_did_not_make(tmp_path: Path, capfd: Any):
+    (tmp_path / "mine.txt").write_text("mine")
+
+    assert main(["demo", "--dir", str(tmp_path)]) == 2
+
+    assert "--dir" in capfd.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_demo_clears_what_an_earlier_demo_left_and_nothing_else(tmp_path: Path):
+    folder = tmp_path / "demo"
+    demo_module.prepare(folder)
+    (folder / "lake").mkdir()
+    (folder / "lake" / "old").write_text("old")
+    (folder / "mine.txt").write_text("mine")
+
+    demo_module.prepare(folder)
+
+    assert not (folder / "lake").exists()
+    assert (folder / "mine.txt").read_text() == "mine"
+    assert (folder / "storage_csv" / "metadata").is_file()
+
+
+@pytest.mark.spark
+def test_demo_ends_with_every_protocol_equal_to_the_others_and_to_the_source(tmp_path: Path):
+    folder = tmp_path / "demo"
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ticdc_assets.cli", "demo", "--dir", str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+    expected = json.loads((demo_module.SAMPLE / "expected.json").read_text())
+    wanted = Counter((name, str(told["rows"])) for workload in expected for name, told in workload["tables"].items())
+    lines = [text.split() for text in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr
+    assert Counter((cells[0], cells[2]) for cells in lines if cells and cells[0] in {n for n, _ in wanted}) == wanted
+    assert "All agree: open, simple_json, simple_avro, canal_json, storage_csv, storage_canal_json carry" in done.stdout
+    assert "avro and debezium carry workloads of their own: every row is equal to the source's." in done.stdout
+    assert f"TICDC_ASSETS_CONFIG={folder / 'changefeeds.yaml'} dagster dev" in done.stdout
+    assert "WARN" not in done.stderr
