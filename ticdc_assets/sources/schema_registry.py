@@ -1,0 +1,221 @@
+"""A Confluent schema registry over HTTP: schemas by id, asked for once.
+
+`RegistryClient` asks for one schema: GET /schemas/ids/<id> at the configured host and nowhere else, since a redirect is
+refused; within a deadline however slowly the answer comes, of a bounded size, tried again where the registry may only
+be busy. No answer of it is quoted in an error. `RegistrySchemas` is the lookup that decoders use: what the lake kept
+first, the client after that. Pickled, it is the schemas it has by then: workers ask nobody.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from ticdc_assets.errors import SourceError
+
+if TYPE_CHECKING:
+    from ticdc_assets.config.model import RegistryAuth
+
+DEADLINE_S: Final = 30.0
+"""One question with its answer, whatever the registry does."""
+
+TRIES: Final = 4
+PAUSE_S: Final = 0.5
+"""Before the second try; each further one waits twice as long."""
+
+ANSWER_BYTES_MAX: Final = 16 << 20
+"""A schema of 4096 columns with long lists of labels stays far below."""
+
+UNKNOWN_IDS_MAX: Final = 1_000
+"""Ids that the registry does not know: more are no schemas, but messages of another protocol."""
+
+_SCHEMA_NOT_FOUND: Final = 40403
+_BUSY: Final = frozenset({429, 500, 502, 503, 504})
+_DENIED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
+_TODO: Final = "Check `schema_registry` in the config; if the address is right, run again when the registry answers."
+
+
+class UnknownSchemaError(LookupError):
+    """Raised where the registry answers that it has no schema of that id."""
+
+
+class _BusyError(Exception):
+    """Raised where another try may help; the argument says what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a question may take and how often it is asked."""
+
+    deadline_s: float = DEADLINE_S
+    tries: int = TRIES
+    pause_s: float = PAUSE_S
+
+
+class RegistryClient:
+    """Asks one registry; holds no connection between questions."""
+
+    def __init__(self, url: str, auth: RegistryAuth | None = None, patience: Patience | None = None) -> None:
+        parts = urlsplit(url)
+        self.url = url
+        self._secure = parts.scheme == "https"
+        self._host, self._port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
+        self._headers = {"Accept": _ACCEPT, "Connection": "close", **_authorization(auth)}
+        self._patience = patience or Patience()
+
+    def schema(self, schema_id: int) -> str:
+        """The schema of that id. UnknownSchemaError where there is none, SourceError where nothing can be known."""
+        where = f"{self.url}/schemas/ids/{schema_id}"
+        found = ""
+        for attempt in range(self._patience.tries):
+            if attempt:
+                time.sleep(self._patience.pause_s * 2 ** (attempt - 1))
+            try:
+                return _schema(*self._ask(f"{self._path}/schemas/ids/{schema_id}", where), where)
+            except _BusyError as busy:
+                found = str(busy)
+        raise SourceError(where, "an answer of the schema registry", f"{found}, {self._patience.tries} times", _TODO)
+
+    def _ask(self, path: str, where: str) -> tuple[int, bytes]:
+        """Status and body."""
+        connection = self._connection()
+        try:
+            connection.connect()
+            with _cut_after(connection.sock, self._patience.deadline_s):
+                connection.request("GET", path, headers=self._headers)
+                response = connection.getresponse()
+                return response.status, _body(response, where)
+        except TimeoutError:
+            raise _BusyError("no answer in time") from None
+        except ssl.SSLCertVerificationError:
+            todo = "Make the registry's authority known with SSL_CERT_FILE, or check the address."
+            raise SourceError(where, "a certificate that can be verified", "another", todo) from None
+        except (OSError, HTTPException) as error:
+            raise _BusyError(f"a connection that failed ({type(error).__name__})") from None
+        finally:
+            connection.close()
+
+    def _connection(self) -> HTTPConnection:
+        timeout_s = self._patience.deadline_s
+        if self._secure:
+            context = ssl.create_default_context()
+            return HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)
+        return HTTPConnection(self._host, self._port, timeout=timeout_s)
+
+
+class RegistrySchemas:
+    """Schemas by id: those that are `known`, and with a client those it can get; what it got is in `fetched`."""
+
+    def __init__(self, known: Mapping[int, str], client: RegistryClient | None = None) -> None:
+        self._known = dict(known)
+        self._client = client
+        self._unknown: set[int] = set()
+        self.fetched: dict[int, str] = {}
+
+    @property
+    def url(self) -> str:
+        """The registry's address."""
+        return self._client.url if self._client else ""
+
+    def __call__(self, schema_id: int) -> str:
+        if schema_id in self._known:
+            return self._known[schema_id]
+        if self._client is None or schema_id in self._unknown:
+            raise UnknownSchemaError(schema_id)
+        try:
+            schema = self._client.schema(schema_id)
+        except UnknownSchemaError:
+            self._note_unknown(schema_id)
+            raise
+        self._known[schema_id] = self.fetched[schema_id] = schema
+        return schema
+
+    def _note_unknown(self, schema_id: int) -> None:
+        self._unknown.add(schema_id)
+        if len(self._unknown) > UNKNOWN_IDS_MAX:
+            expected, found = "the registry that TiCDC registers its schemas at", f"{len(self._unknown):,} unknown ids"
+            raise SourceError(self.url, expected, found, "Check `schema_registry`, and the changefeed's protocol.")
+
+    def __reduce__(self) -> tuple[type[RegistrySchemas], tuple[dict[int, str]]]:
+        return RegistrySchemas, (self._known,)
+
+
+def _authorization(auth: RegistryAuth | None) -> dict[str, str]:
+    if auth is None:
+        return {}
+    if auth.token is not None:
+        return {"Authorization": f"Bearer {auth.token.reveal()}"}
+    password = auth.password.reveal() if auth.password else ""
+    return {"Authorization": "Basic " + b64encode(f"{auth.user or ''}:{password}".encode()).decode()}
+
+
+@contextmanager
+def _cut_after(connected: socket.socket, seconds: float) -> Iterator[None]:
+    """Ends the connection at the deadline: time-outs of a socket are only for each of its reads."""
+    over = threading.Event()
+
+    def cut() -> None:
+        over.set()
+        with suppress(OSError):
+            connected.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, HTTPException, _BusyError):
+        if over.is_set():
+            raise TimeoutError from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def _body(response: HTTPResponse, where: str) -> bytes:
+    if 300 <= response.status < 400:  # whose body says nothing either
+        todo = "Name the address that answers itself: credentials are sent nowhere else."
+        raise SourceError(where, "an answer of the host that is configured", f"a redirect ({response.status})", todo)
+    body = response.read(ANSWER_BYTES_MAX + 1)
+    if len(body) > ANSWER_BYTES_MAX:
+        raise SourceError(where, f"an answer of at most {ANSWER_BYTES_MAX} bytes", "a larger one", _TODO)
+    if response.length:
+        raise _BusyError("an answer that was cut")
+    return body
+
+
+def _schema(status: int, body: bytes, where: str) -> str:
+    told = _object(body)
+    if status == HTTPStatus.OK:
+        schema, kind = told.get("schema"), told.get("schemaType", "AVRO")
+        if not isinstance(schema, str) or kind != "AVRO":
+            found = "a schema of another kind" if isinstance(schema, str) else "another answer"
+            raise SourceError(where, "an Avro schema from a schema registry", found, _TODO)
+        return schema
+    if status == HTTPStatus.NOT_FOUND and told.get("error_code") == _SCHEMA_NOT_FOUND:
+        raise UnknownSchemaError
+    if status in _BUSY:
+        raise _BusyError(f"HTTP {status}")
+    todo = "Check `schema_registry.auth` and what that user may read." if status in _DENIED else _TODO
+    raise SourceError(where, "a schema registry that answers", f"HTTP {status}", todo)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        told = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return told if isinstance(told, dict) else {}

@@ -1,0 +1,265 @@
+"""A schema registry over HTTP: asked within bounds, at its own host only, and never quoted; kept for replays."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from ticdc_assets.config.model import RegistryAuth
+from ticdc_assets.config.secrets import Secret
+from ticdc_assets.errors import SourceError
+from ticdc_assets.sources import schema_registry
+from ticdc_assets.sources.schema_registry import Patience, RegistryClient, RegistrySchemas, UnknownSchemaError
+
+QUICK = Patience(deadline_s=0.4, tries=2, pause_s=0.01)
+SECRET = "s3cret-body"
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Registry:
+    """A small real registry on the loopback interface; `asked` has the paths and headers of all questions."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        left = list(answers)
+        asked = self.asked
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append((self.path, dict(self.headers.items())))
+                (left.pop(0) if len(left) > 1 else left[0])(self)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    @contextmanager
+    def running(self) -> Iterator[Registry]:
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+    def client(self, **settings: Any) -> RegistryClient:
+        return RegistryClient(self.url, **{"patience": QUICK, **settings})
+
+
+def answer(status: int, body: Any, **headers: str) -> Answer:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    def write(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        for name, value in {"Content-Length": str(len(data)), **headers}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    return write
+
+
+def dripping(handler: BaseHTTPRequestHandler) -> None:
+    """Every read is quick, the whole takes minutes."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100000")
+    handler.end_headers()
+    try:
+        for _ in range(100):
+            handler.wfile.write(b" ")
+            time.sleep(0.05)
+    except OSError:
+        pass
+
+
+def silent(handler: BaseHTTPRequestHandler) -> None:
+    time.sleep(1)
+
+
+SCHEMA = answer(200, {"schema": '"string"'})
+NOT_FOUND = answer(404, {"error_code": 40403, "message": SECRET})
+
+
+def error_of(*answers: Answer, **settings: Any) -> SourceError:
+    with Registry(*answers).running() as registry, pytest.raises(SourceError) as raised:
+        registry.client(**settings).schema(7)
+    assert SECRET not in str(raised.value)
+    assert registry.url in raised.value.where
+    return raised.value
+
+
+# -- one question ------------------------------------------------------------------------------------------------------
+
+
+def test_a_schema_is_asked_for_by_its_id():
+    with Registry(SCHEMA).running() as registry:
+        assert registry.client().schema(7) == '"string"'
+
+    assert [path for path, _ in registry.asked] == ["/schemas/ids/7"]
+
+
+def test_a_path_of_the_address_is_kept():
+    with Registry(SCHEMA).running() as registry:
+        assert RegistryClient(f"{registry.url}/apis/ccompat/v7/", patience=QUICK).schema(7) == '"string"'
+
+    assert registry.asked[0][0] == "/apis/ccompat/v7/schemas/ids/7"
+
+
+def test_user_and_password_are_sent_as_basic_authentication():
+    auth = RegistryAuth("ann", Secret("p:ä"))
+    with Registry(SCHEMA).running() as registry:
+        registry.client(auth=auth).schema(7)
+
+    assert registry.asked[0][1]["Authorization"] == "Basic " + b64encode("ann:p:ä".encode()).decode()
+
+
+def test_a_token_is_sent_as_bearer():
+    with Registry(SCHEMA).running() as registry:
+        registry.client(auth=RegistryAuth(token=Secret("abc"))).schema(7)
+
+    assert registry.asked[0][1]["Authorization"] == "Bearer abc"
+
+
+def test_an_id_that_the_registry_does_not_know_is_told_from_a_fault():
+    with Registry(NOT_FOUND).running() as registry, pytest.raises(UnknownSchemaError):
+        registry.client().schema(7)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_denied_says_where_to_look_and_quotes_nothing(status: int):
+    error = error_of(answer(status, {"message": SECRET}), auth=RegistryAuth("ann", Secret(SECRET)))
+
+    assert error.found == f"HTTP {status}"
+    assert "schema_registry.auth" in error.todo
+
+
+def test_a_404_of_something_else_is_no_registry():
+    assert error_of(answer(404, SECRET.encode())).found == "HTTP 404"
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_registry_is_asked_again(status: int):
+    with Registry(answer(status, {"message": SECRET}), SCHEMA).running() as registry:
+        assert registry.client().schema(7) == '"string"'
+
+    assert len(registry.asked) == 2
+
+
+def test_a_registry_that_stays_broken_is_given_up():
+    assert error_of(answer(500, {"message": SECRET})).found == "HTTP 500, 2 times"
+
+
+@pytest.mark.parametrize("slow", [silent, dripping])
+def test_an_answer_that_does_not_end_is_given_up_in_time(slow: Answer):
+    began = time.monotonic()
+
+    assert error_of(slow).found == "no answer in time, 2 times"
+
+    assert time.monotonic() - began < 4
+
+
+def test_nobody_at_the_address_is_told():
+    with Registry(SCHEMA).running() as registry:
+        pass
+
+    with pytest.raises(SourceError) as raised:
+        registry.client().schema(7)
+    assert raised.value.found == "a connection that failed (ConnectionRefusedError), 2 times"
+
+
+def test_a_redirect_is_refused_and_the_other_host_is_not_asked():
+    with Registry(SCHEMA).running() as other:
+        error = error_of(answer(302, b"", Location=f"{other.url}/schemas/ids/7"), auth=RegistryAuth("a", Secret("b")))
+
+    assert error.found == "a redirect (302)"
+    assert other.asked == []
+
+
+def test_a_huge_answer_is_refused_before_it_is_held(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schema_registry, "ANSWER_BYTES_MAX", 1_000)
+
+    assert error_of(answer(200, b" " * 1_001)).found == "a larger one"
+    with Registry(answer(200, b'{"schema":"1"}' + b" " * 986)).running() as registry:
+        assert registry.client().schema(7) == "1"
+
+
+def test_an_answer_that_is_cut_is_asked_for_again():
+    cut = answer(200, b'{"schema": "', **{"Content-Length": "500"})
+
+    with Registry(cut, SCHEMA).running() as registry:
+        assert registry.client().schema(7) == '"string"'
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"schema": 7}', b"\xff", {"no": SECRET}])
+def test_an_answer_that_is_no_schema_is_told(body: Any):
+    assert error_of(answer(200, body)).found == "another answer"
+
+
+def test_a_schema_of_another_kind_is_told():
+    assert error_of(answer(200, {"schema": SECRET, "schemaType": "JSON"})).found == "a schema of another kind"
+
+
+# -- many questions ----------------------------------------------------------------------------------------------------
+
+
+def test_each_id_is_asked_for_once_also_where_it_is_unknown():
+    with Registry(SCHEMA, NOT_FOUND).running() as registry:
+        schemas = RegistrySchemas({}, registry.client())
+        for _ in range(3):
+            assert schemas(7) == '"string"'
+            with pytest.raises(LookupError):
+                schemas(8)
+
+    assert [path for path, _ in registry.asked] == ["/schemas/ids/7", "/schemas/ids/8"]
+    assert schemas.fetched == {7: '"string"'}
+
+
+def test_known_schemas_need_no_registry():
+    schemas = RegistrySchemas({7: "kept"}, RegistryClient("http://127.0.0.1:9", patience=QUICK))
+
+    assert schemas(7) == "kept"
+    assert schemas.fetched == {}
+
+
+def test_pickled_it_is_the_schemas_it_has_and_asks_nobody():
+    auth = RegistryAuth("ann", Secret(SECRET))
+    with Registry(SCHEMA).running() as registry:
+        schemas = RegistrySchemas({1: "kept"}, registry.client(auth=auth))
+        schemas(7)
+        data = pickle.dumps(schemas)
+        sent = pickle.loads(data)
+
+        assert (sent(1), sent(7)) == ("kept", '"string"')
+        with pytest.raises(LookupError):
+            sent(8)
+        assert len(registry.asked) == 1
+    assert SECRET.encode() not in data
+
+
+def test_unknown_ids_without_end_stop_the_run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schema_registry, "UNKNOWN_IDS_MAX", 3)
+    with Registry(NOT_FOUND).running() as registry:
+        schemas = RegistrySchemas({}, registry.client())
+        for schema_id in range(3):
+            with pytest.raises(LookupError):
+                schemas(schema_id)
+        with pytest.raises(SourceError, match="4 unknown ids"):
+            schemas(3)
