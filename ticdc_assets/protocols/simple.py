@@ -185,9 +185,9 @@ def _ts(told: Mapping[str, Any], name: str, where: str) -> int:
 
 def _id(told: Mapping[str, Any], name: str, where: str) -> int | None:
     found = told.get(name)
-    if found is None or type(found) is int:
+    if found is None or (type(found) is int and -_TS_MAX <= found < _TS_MAX):
         return found
-    raise _bad(where, f"`{name}` as a whole number", f"a {type(found).__name__}")
+    raise _bad(where, f"`{name}` as a whole number of 64 bits", f"a {type(found).__name__}")
 
 
 def _flag(told: Mapping[str, Any], name: str, where: str) -> bool:

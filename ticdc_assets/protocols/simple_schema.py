@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema
+from ticdc_assets.schema.mysql_types import is_possible
 
 PRIMARY: Final = "PRIMARY"
 
@@ -87,7 +88,7 @@ def _type(told: dict[str, Any], where: str) -> MySqlType:
     unsigned = told.get("unsigned") is True
     shown, digits = _length(kind, length, scale, unsigned)
     charset = told.get("charset")
-    return MySqlType(
+    type_ = MySqlType(
         kind,
         shown,
         digits,
@@ -95,6 +96,9 @@ def _type(told: dict[str, Any], where: str) -> MySqlType:
         _elements(told.get("elements"), kind, where),
         charset if kind in _WITH_CHARSET and isinstance(charset, str) and charset else None,
     )
+    if not is_possible(type_):
+        raise _wrong(f"a length and decimal that {kind} can have", length, where)
+    return type_
 
 
 def _kind(name: str, where: str) -> Kind:

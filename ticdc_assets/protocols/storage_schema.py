@@ -19,6 +19,7 @@ from typing import Any, Final
 from ticdc_assets.errors import NotYetError, SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema
+from ticdc_assets.schema.mysql_types import is_possible
 
 SCHEMA_PATH: Final = re.compile(r"(?:^|/)meta/schema_([1-9][0-9]{0,19})_([0-9]{10})\.json\Z")
 OLD_SCHEMA_PATH: Final = re.compile(r"\A(.+)/([1-9][0-9]{0,19})/schema\.json\Z")
@@ -217,7 +218,7 @@ def _type(raw: Mapping[str, Any], where: str) -> MySqlType:
         precision = _optional_integer(raw, "ColumnLength", where)
     length, scale = _size(kind, precision, _optional_integer(raw, "ColumnScale", where))
     elements = raw.get("ColumnElems")
-    return MySqlType(
+    type_ = MySqlType(
         kind=kind,
         length=length,
         scale=scale,
@@ -226,6 +227,9 @@ def _type(raw: Mapping[str, Any], where: str) -> MySqlType:
         elements=tuple(_text(e, where, "ColumnElems") for e in elements) if isinstance(elements, list) else None,
         charset="binary" if kind in _BINARIES else None,
     )
+    if not is_possible(type_):
+        raise _broken(where, f"a size that {kind} can have", "another")
+    return type_
 
 
 def _size(kind: Kind, precision: int | None, scale: int | None) -> tuple[int | None, int | None]:

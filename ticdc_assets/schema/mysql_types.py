@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ticdc_assets.schema.arrow_types import BIT_WIDTH_MAX, DECIMAL_DIGITS_DEFAULT
 from ticdc_assets.schema.ddl_tokens import Cursor, TokenKind, cursor_over
 from ticdc_assets.schema.model import Kind, MySqlType
 
@@ -97,6 +98,24 @@ def bare(of: MySqlType) -> MySqlType:
     return replace(of, length=None) if shown_only else of
 
 
+def is_possible(of: MySqlType) -> bool:
+    """Whether a column can have that length and scale: values and defaults cost as much as they say."""
+    length, scale = of.length or 0, of.scale or 0
+    if of.kind is Kind.DECIMAL:
+        return 0 <= scale <= min(of.length or DECIMAL_DIGITS_DEFAULT, _SCALE_MAX) and 0 <= length <= _DIGITS_MAX
+    return 0 <= length <= _LENGTHS_MAX.get(of.kind, _LENGTH_MAX) and 0 <= scale <= _SCALE_MAX
+
+
+_DIGITS_MAX: Final = 65
+_SCALE_MAX: Final = 30
+_LENGTH_MAX: Final = 0xFFFF_FFFF
+_LENGTHS_MAX: Final = {
+    **dict.fromkeys((Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY), 0xFFFF),
+    **dict.fromkeys((Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), 6),
+    Kind.BIT: BIT_WIDTH_MAX,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenType:
     """A type as a column definition has it, with its collation and the attributes that SERIAL stands for."""
@@ -111,7 +130,10 @@ def read_type(cursor: Cursor) -> WrittenType:
     if cursor.accept("SERIAL"):
         return WrittenType(MySqlType(Kind.BIGINT, unsigned=True), serial=True)
     of = _read_kind(cursor)
-    return _read_attributes(cursor, _read_size(cursor, of))
+    written = _read_attributes(cursor, _read_size(cursor, of))
+    if not is_possible(written.type):
+        raise cursor.fault(f"a size that {of.kind} can have")
+    return written
 
 
 def _read_kind(cursor: Cursor) -> MySqlType:
@@ -157,7 +179,8 @@ def _read_label(cursor: Cursor) -> str:
         cursor.take()
     token = cursor.peek()
     if token.kind is TokenKind.HEX:
-        return bytes.fromhex(cursor.take().text).decode("utf-8", "replace")
+        digits = cursor.take().text
+        return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0")).decode("utf-8", "replace")
     # MySQL strips trailing spaces of labels when the table is made.
     return cursor.string().rstrip(" ")
 

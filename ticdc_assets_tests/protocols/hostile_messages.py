@@ -199,6 +199,8 @@ def lake_types(table: TableSchema) -> None:
 
 def _row(stream: Stream, row: RowEvent, known: Known) -> None:
     _assert_int64(row.commit_ts)
+    for number in (row.schema_version, row.table_id, row.partition_id, row.row_id):
+        assert number is None or -(1 << 63) <= number < 1 << 63
     # Milliseconds become microseconds, and a TSO.
     assert row.commit_ms is None or 0 <= row.commit_ms << 18 < 1 << 63
     assert row.claim is None or not {"/", "\\"} & set(row.claim)

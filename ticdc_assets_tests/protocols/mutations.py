@@ -15,7 +15,7 @@ from typing import Any
 Packed = tuple[bytes | None, bytes | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Seed:
     """A sound input as its bodies, and how they become a message's key and value.
 

@@ -9,12 +9,16 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.errors import ConfigError, DecodeError
-from ticdc_assets.protocols import confluent_avro, simple, text_columns
+from ticdc_assets.errors import ConfigError, DecodeError, SchemaError
+from ticdc_assets.protocols import confluent_avro, open_protocol, simple, text_columns
 from ticdc_assets.protocols.checksum import Checksum, with_checksum
 from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.simple_schema import table_schema
+from ticdc_assets.protocols.storage_schema import parse_schema_file
 from ticdc_assets.protocols.text_values import TextForms, time_zone
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
+from ticdc_assets.schema.mysql_types import parse_type
+from ticdc_assets_tests.protocols.test_frame import framed
 
 # -- values -----------------------------------------------------------------------------------------------------------
 
@@ -53,6 +57,52 @@ def test_a_decimal_that_overflows_at_its_columns_scale_is_refused_in_bulk(text):
 
     with pytest.raises(DecodeError, match="value 1 of a column"):
         text_columns.column(MySqlType(Kind.DECIMAL, 38, 30), texts, TextForms("base64", "label"))
+
+
+@pytest.mark.parametrize("name", ["ptn", "rid", "t"])
+def test_a_number_beyond_64_signed_bits_is_refused_in_an_open_protocol_head(name):
+    head = {"ts": 1, "scm": "s", "tbl": "t", "t": 1} | {name: (1 << 64) - 1}
+    key = (1).to_bytes(8, "big") + framed(orjson.dumps(head))
+
+    with pytest.raises(DecodeError, match=f"`{name}` as a whole number"):
+        open_protocol.decode(key, framed(b'{"u":{"a":{"t":3,"v":1}}}'), "here", open_protocol.Options())
+
+
+def test_a_number_beyond_64_signed_bits_is_refused_in_a_simple_message():
+    told = {"version": 1, "type": "INSERT", "database": "s", "table": "t", "commitTs": 1, "schemaVersion": 1}
+
+    with pytest.raises(DecodeError, match="`tableID` as a whole number"):
+        simple.decode(
+            None, orjson.dumps(told | {"data": {"a": "1"}, "tableID": (1 << 64) - 1}), "here", simple.Options()
+        )
+
+
+# -- schemas ----------------------------------------------------------------------------------------------------------
+
+IMPOSSIBLE = [("BIT", 65, None), ("BINARY", 1 << 40, None), ("CHAR", 1 << 40, None), ("DECIMAL", 38, 39)]
+IMPOSSIBLE += [("DECIMAL", 66, 0), ("DECIMAL", 40, 31), ("DECIMAL", 1 << 62, 0), ("VARCHAR", 1 << 40, None)]
+
+
+@pytest.mark.parametrize(("kind", "length", "scale"), IMPOSSIBLE)
+def test_a_size_that_no_column_has_is_refused_wherever_a_schema_comes_from(kind, length, scale):
+    """A BIT of so many bits is a number of so many digits, a default of BINARY is filled up to its length."""
+    size = f"({length})" if scale is None else f"({length},{scale})"
+    kind_and_rest = {"mysqlType": kind, "length": length, "decimal": scale or 0}
+    column = {"name": "c", "nullable": True, "dataType": kind_and_rest}
+    told = {"ColumnName": "c", "ColumnType": kind, "ColumnPrecision": str(length), "ColumnScale": str(scale or 0)}
+    document = {"Schema": "s", "Table": "t", "TableVersion": 1, "TableColumns": [told], "TableColumnsTotal": 1}
+
+    with pytest.raises(SchemaError, match="can have"):
+        parse_type(kind + size)
+    with pytest.raises(DecodeError, match="can have"):
+        table_schema({"schema": "s", "table": "t", "columns": [column]}, "here")
+    with pytest.raises(SchemaError, match="can have"):
+        parse_schema_file(orjson.dumps(document), "s/t/1/schema.json")
+
+
+@pytest.mark.parametrize(("text", "label"), [("x'1'", "\x01"), ("0x061", "\x00a"), ("x''", "")])
+def test_a_label_in_hex_may_have_an_odd_number_of_digits(text, label):
+    assert (label,) == parse_type(f"ENUM({text})").elements
 
 
 # -- the Avro protocol ------------------------------------------------------------------------------------------------

@@ -1,0 +1,95 @@
+"""Damaged statements: each is understood or refused with a SchemaError, and the lake can hold what they lead to."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema import ddl
+from ticdc_assets.schema.history import fold
+from ticdc_assets_tests.fixtures import CORPUS, read_jsonl
+from ticdc_assets_tests.protocols.hostile import INPUTS, NUMBER, bombard
+from ticdc_assets_tests.protocols.hostile_messages import lake_types
+from ticdc_assets_tests.protocols.mutations import Mutant, Mutator, Seed, alone
+
+SQL_TOKENS = re.compile(rb"`(?:[^`]|``)*`|'(?:[^']|'')*'|[A-Za-z_0-9.]+|[^\sA-Za-z_0-9]")
+CHARS_MAX = 400
+HOSTILE_SQL = [
+    *b"` ' \" ; -- # /* */ /*! /*T! ( ) , . = @ \\ \\' \\\\ NULL NOT DEFAULT PRIMARY KEY UNIQUE AS VIRTUAL".split(),
+    *b"TABLE COLUMN FIRST AFTER `id` TO LIKE SELECT PARTITION VALUES THAN MAXVALUE ENUM SET IF EXISTS".split(),
+    *b"DECIMAL(99,99) DECIMAL(0) DECIMAL(38,39) BIT(0) BIT(65) CHAR(99999999999) TIME(9) FLOAT(54) YEAR(3)".split(),
+    *b"VECTOR(0) DATETIME(7) DECIMAL(65,30) VARCHAR BLOB(18446744073709551615) INT(999) ENUM() SET('a','a')".split(),
+    *b"18446744073709551616 -1 1e400 0x 0xZZ x'1' b'2' CURRENT_TIMESTAMP(99) _utf8mb4'x' N'x'".split(),
+    *(b"(" * 500, b")" * 500, b"(" * 500 + b")" * 500, b"/*!" * 500, b"`" + b"a" * 500 + b"`", b"''" * 500),
+    *("``", "`a``b`", "`\0`", "`\u202e`", "'\ud7ff'", "`ſ`", "İ", "ａ", "\xa0", "\u2028"),
+]
+
+
+def seeds() -> list[Seed]:
+    texts: dict[str, tuple[str, str]] = {}
+    for log in sorted((CORPUS / "fixtures/logs").iterdir()):
+        for event in read_jsonl(log / "events.jsonl"):
+            if event["kind"] == "ddl" and len(event["query"]) <= CHARS_MAX:
+                texts[event["query"]] = (event["schema"], event["table"])
+    assert len(texts) > 50
+    return [Seed((text.encode(),), alone, name) for text, name in texts.items()]
+
+
+TOKENS = [token.encode() if isinstance(token, str) else token for token in HOSTILE_SQL]
+
+
+def text_of(mutant: Mutant) -> str:
+    # The decoders take UTF-8 alone, so no other text reaches a statement.
+    return (mutant.value or b"").decode(errors="replace")
+
+
+def parsed(mutant: Mutant) -> bool:
+    try:
+        return bool(ddl.parse(text_of(mutant), "shop"))
+    except SchemaError:
+        return False
+
+
+BEFORE = (
+    "CREATE TABLE `{}` (`id` INT NOT NULL,`v` DECIMAL(12,2) DEFAULT 1.5,`s` VARCHAR(20),`e` ENUM('a','b'),"
+    "PRIMARY KEY(`id`)) PARTITION BY RANGE (`id`) (PARTITION `p0` VALUES LESS THAN (10))"
+)
+
+
+def folded(mutant: Mutant) -> bool:
+    """After a table's creation; nothing leaves the fold, and a table that goes on can be held."""
+    schema, table = mutant.seed.context
+    events = [
+        DdlEvent(1, schema, table or "t", BEFORE.format((table or "t").replace("`", "``"))),
+        DdlEvent(2, schema, table, text_of(mutant)),
+    ]
+    lineages = fold(events).lineages
+    for lineage in lineages:
+        for version in lineage.versions:
+            lake_types(version.table)
+    return any(lineage.versions[-1].from_ts == 2 for lineage in lineages if lineage.versions)
+
+
+def test_a_damaged_statement_is_understood_or_refused():
+    outcome = bombard(parsed, Mutator(seeds(), NUMBER, TOKENS, SQL_TOKENS), INPUTS // 5)
+
+    assert outcome.taken > outcome.inputs // 10
+
+
+def test_a_damaged_statement_leaves_tables_that_the_lake_can_hold():
+    outcome = bombard(folded, Mutator(seeds(), NUMBER, TOKENS, SQL_TOKENS), INPUTS // 20)
+
+    assert outcome.taken > outcome.inputs // 50
+
+
+@pytest.mark.parametrize("opening", ["(", "/*!", "/*T![x]", "CASE ", "NOT ", "- ", "`a`.", "'a' ", "ENUM('"])
+def test_a_long_statement_takes_linear_time(opening):
+    """A hundred thousand of anything is read or refused at once."""
+    text = f"ALTER TABLE `t` ADD COLUMN `c` INT DEFAULT {opening * 100_000}"
+
+    outcome = bombard(parsed, Mutator([Seed((text.encode(),), alone)], NUMBER, [b""], SQL_TOKENS), 2)
+
+    assert outcome.inputs == 2
