@@ -10,7 +10,7 @@ form of small numbers and single blocks are taken where a method says so; a fail
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ Mask = npt.NDArray[np.bool_]
 
 SLAB_BYTES_MAX: Final = (1 << 31) - 64
 """What Arrow's offsets of 32 bits can count, with the room at both ends."""
+GROUPS_MAX: Final = 256
+"""Tables or schemas of one batch that are worth it: each costs as much as some twenty messages of the reference."""
 _ROOM_BYTES: Final = 16
 """At both ends, so that eight or sixteen bytes can be read up to and from every position."""
 _WORD_BYTES: Final = 8
@@ -191,11 +193,18 @@ def zigzag(raw: Words) -> Ints:
     return ((raw >> _ONE) ^ -(raw & _ONE)).view(np.int64)
 
 
-def groups(keys: npt.NDArray[Any]) -> Iterable[tuple[Any, Ints]]:
+def groups(keys: Ints) -> Iterable[tuple[int, Ints]]:
     """Each different key with the ascending places where it stands."""
     if not len(keys):
         return
     order = np.argsort(keys, kind="stable")
     found, first = np.unique(keys[order], return_index=True)
-    for key, places in zip(found, np.split(order, first[1:]), strict=True):
-        yield key.item(), places
+    yield from zip(found.tolist(), np.split(order, first[1:]), strict=True)
+
+
+def in_large_groups(keys: Ints) -> Mask:
+    """Which keys are among the GROUPS_MAX most frequent ones."""
+    found, place, count = np.unique(keys, return_inverse=True, return_counts=True)
+    is_large = np.ones(len(found), np.bool_)
+    is_large[np.argsort(-count, kind="stable")[GROUPS_MAX:]] = False
+    return is_large[place]

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import avro_schema as fields
 from ticdc_assets.protocols import native_columns
-from ticdc_assets.protocols.avro_lanes import SLAB_BYTES_MAX, Ints, Lanes, Mask, Slab, groups
+from ticdc_assets.protocols.avro_lanes import SLAB_BYTES_MAX, Ints, Lanes, Mask, Slab, groups, in_large_groups
 from ticdc_assets.protocols.avro_schema import Writer, writer
 from ticdc_assets.protocols.avro_vectors import Read, Vector, reader
 from ticdc_assets.protocols.confluent_avro import HEAD_BYTES, MS_MAX, OPS, TS_MAX, Options
@@ -146,6 +146,7 @@ class _Framed:
         head = self.slab.words[self.slab.starts].byteswap()
         self.is_framed: Mask = (length >= HEAD_BYTES) & (head >> np.uint64(56) == 0)
         self.ids: Ints = np.where(self.is_framed, (head >> np.uint64(24)).astype(np.int64), _NONE)
+        self.is_framed &= in_large_groups(self.ids)
 
     def different(self) -> list[int]:
         """The ids there are."""

@@ -13,19 +13,19 @@ from typing import Final
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols import native_columns, simple_avro, simple_avro_images
-from ticdc_assets.protocols.avro_lanes import SLAB_BYTES_MAX, Ints, Lanes, Mask, Slab, groups
+from ticdc_assets.protocols import native_columns, simple_avro
+from ticdc_assets.protocols.avro_lanes import SLAB_BYTES_MAX, Ints, Lanes, Mask, Slab, groups, in_large_groups
 from ticdc_assets.protocols.avro_reader import compiled, read_whole
+from ticdc_assets.protocols.avro_vectors import Spoiled
 from ticdc_assets.protocols.frame import MAX_BODY_BYTES, Compression, decompress
 from ticdc_assets.protocols.message_rows import Bulk, BulkRows, Heads, Messages, TableRows, take
 from ticdc_assets.protocols.raw_rows import RawRows
 from ticdc_assets.protocols.simple import Options
-from ticdc_assets.protocols.simple_avro_images import NOT_SENT, NULL, STRING, TIMESTAMP, Cells, Names
+from ticdc_assets.protocols.simple_avro_images import NOT_SENT, NULL, STRING, TIMESTAMP, Cells, Grid, Names, read_images
 from ticdc_assets.schema.model import Column
 
 _HEAD: Final = 0x060616
@@ -36,6 +36,7 @@ _NAMES: Final = compiled(
     {"type": "record", "name": "names", "fields": [{"name": n, "type": "string"} for n in ("database", "table")]}, ""
 )
 _INSERT, _UPDATE, _DELETE = range(3)
+_NONE: Final = -1
 _OPS: Final = pa.array(["I", "U", "D"], pa.string())
 _DECOMPRESSED_BYTES_MAX: Final = 512 << 20
 """What a batch may become once decompressed; messages beyond it are left."""
@@ -45,31 +46,32 @@ _SETS_MAX: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """What the messages say before their images, one entry for each lane."""
+    """What the messages say before their images, one entry for each lane. `group` is an index into `tables`."""
 
     op: Ints
     table_id: Ints
     commit_ts: Ints
-    version: Ints
-    name: npt.NDArray[np.int64]
-    names: tuple[tuple[str, str], ...]
+    group: Ints
+    tables: tuple[tuple[str, str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Rows of one table, version and set of columns: their messages and images, and the branch of each column."""
+    """Rows of one table, version and set of columns, and the branch of each column's values.
 
-    name: tuple[str, str]
-    version: int
+    `messages`, `op`, `table_id`, `commit_ts` and `wire` have an entry for each row, `before` for those of `old`.
+    """
+
+    table: tuple[str, str, int]
     messages: Ints
     op: Ints
     table_id: Ints
     commit_ts: Ints
     columns: tuple[str, ...]
-    wire: Cells
-    has_before: Mask
-    before: Cells
     branches: tuple[int, ...]
+    wire: Grid
+    old: Ints
+    before: Grid
     slab: Slab
 
 
@@ -92,7 +94,7 @@ def heads(messages: Messages, options: Options) -> Heads:
     found = []
     for part in _parts(messages, options):
         whole = _sound(part)
-        name = names.setdefault(part.name, len(names))
+        name = names.setdefault(part.table[:2], len(names))
         found.append((part, whole, name))
         left[part.messages[whole]] = False
     return _heads(tuple(names), found, left)
@@ -121,10 +123,17 @@ def _parts(messages: Messages, options: Options) -> Iterator[_Part]:
         return
     lanes = Lanes(slab, slab.starts[wanted] + _HEAD_BYTES, slab.ends[wanted])
     fields = _fields(lanes)
-    for name in range(len(fields.names)):
-        of_name = np.flatnonzero(lanes.ok & (fields.name == name))
-        for version, some in groups(fields.version[of_name]):
-            yield from _version_parts(lanes, fields, wanted, of_name[some], fields.names[name], version)
+    undecided = np.flatnonzero(lanes.ok)
+    undecided = undecided[in_large_groups(fields.group[undecided])]
+    for _ in range(_SETS_MAX):
+        sets, undecided = _next_sets(slab, wanted, fields, undecided)
+        if not sets:
+            return
+        taken = []
+        for part, places in _parts_of_sets(lanes, fields, wanted, undecided, sets):
+            taken.append(places)
+            yield part
+        undecided = np.setdiff1d(undecided, _joined(taken), assume_unique=True)
 
 
 def _bodies(values: pa.Array, compression: Compression) -> pa.Array:
@@ -148,7 +157,7 @@ def _fields(lanes: Lanes) -> _Fields:
     named_from = lanes.at
     for _ in range(2):
         lanes.fail(lanes.blob()[1] == 0)
-    name, names = _tables(lanes, named_from)
+    named_to = lanes.at
     table_id = lanes.long()
     op = lanes.small()
     lanes.fail(op > _DELETE)
@@ -159,23 +168,27 @@ def _fields(lanes: Lanes) -> _Fields:
     lanes.fail(is_said > 1)
     lanes.fail((lanes.slab.data[lanes.skip(1, is_said == 1)] != 0) & (is_said == 1))
     lanes.fail(lanes.small() != 0)  # checksum
-    return _Fields(op, table_id, commit_ts, version, name, names)
+    group, tables = _tables(lanes, named_from, named_to, version)
+    return _Fields(op, table_id, commit_ts, group, tables)
 
 
-def _tables(lanes: Lanes, named_from: Ints) -> tuple[Ints, tuple[tuple[str, str], ...]]:
-    """Which database and table each lane names; lanes whose names are no text fail."""
-    coded = lanes.slab.pieces(named_from, lanes.at - named_from).dictionary_encode()
-    number: Ints = coded.indices.to_numpy().astype(np.int64)
-    names: list[tuple[str, str]] = []
-    for place, raw in enumerate(coded.dictionary.to_pylist()):
-        name = _name(raw)
-        names.append(name or ("", ""))
-        if name is None:
-            lanes.fail(number == place)
-    return number, tuple(names)
+def _tables(
+    lanes: Lanes, named_from: Ints, named_to: Ints, version: Ints
+) -> tuple[Ints, tuple[tuple[str, str, int], ...]]:
+    """Which table and version each lane is of; lanes whose names are no text fail."""
+    coded = lanes.slab.pieces(named_from, np.where(lanes.ok, named_to - named_from, 0)).dictionary_encode()
+    name: Ints = coded.indices.to_numpy().astype(np.int64)
+    names = [_names(raw) for raw in coded.dictionary.to_pylist()]
+    lanes.fail(np.array([one is None for one in names], np.bool_)[name])
+    different, number = np.unique(version, return_inverse=True)
+    pairs, group = np.unique(name * len(different) + number, return_inverse=True)
+    tables = tuple(
+        (*(names[pair // len(different)] or ("", "")), int(different[pair % len(different)])) for pair in pairs.tolist()
+    )
+    return group.astype(np.int64), tables
 
 
-def _name(raw: bytes) -> tuple[str, str] | None:
+def _names(raw: bytes) -> tuple[str, str] | None:
     try:
         told = read_whole(_NAMES, raw, "")
     except DecodeError:
@@ -183,87 +196,120 @@ def _name(raw: bytes) -> tuple[str, str] | None:
     return told["database"], told["table"]
 
 
-def _version_parts(
-    lanes: Lanes, fields: _Fields, messages: Ints, undecided: Ints, name: tuple[str, str], version: int
-) -> Iterator[_Part]:
-    """The rows of a table version by their sets of columns: the first undecided row tells the next set."""
-    for _ in range(_SETS_MAX):
-        names, undecided = _first_set(lanes.slab, messages, undecided)
-        if names is None:
-            return
-        some = lanes.select(undecided)
-        op = fields.op[undecided]
-        wire, has_before, before = _images(some, op, names)
-        taken, branches = _alike(some, wire, has_before, before)
-        places = undecided[taken]
-        yield _Part(
-            name,
-            version,
-            messages[places],
-            op[taken],
-            fields.table_id[places],
-            fields.commit_ts[places],
-            names.names,
-            wire.select(taken),
-            has_before[taken],
-            before.select(taken),
-            branches,
-            lanes.slab,
-        )
-        undecided = np.setdiff1d(undecided, places, assume_unique=True)
+_Sets = dict[int, tuple[str, ...]]
+"""The columns to look for in the rows of a group."""
 
 
-def _first_set(slab: Slab, messages: Ints, undecided: Ints) -> tuple[Names | None, Ints]:
-    """The columns of the first row that the reference can read, and the rows from there on."""
-    for number, message in enumerate(messages[undecided[:_SETS_MAX]]):
-        body = slab.data[slab.starts[message] : slab.ends[message]].tobytes()
-        try:
-            told = simple_avro.message(body, "")
-        except DecodeError:
-            continue
-        image = told["old"] if told["type"] == "DELETE" else told["data"]
-        if image:
-            return Names(list(image)), undecided[number:]
-    return None, undecided
+def _next_sets(slab: Slab, messages: Ints, fields: _Fields, undecided: Ints) -> tuple[_Sets, Ints]:
+    """The columns of each group's first row that the reference can read, and the rows from there on."""
+    sets: _Sets = {}
+    rest = []
+    for group, places in groups(fields.group[undecided]):
+        of_group = undecided[places]
+        for number, message in enumerate(messages[of_group[:_SETS_MAX]]):
+            columns = _columns(slab.data[slab.starts[message] : slab.ends[message]].tobytes())
+            if columns:
+                sets[group] = columns
+                rest.append(of_group[number:])
+                break
+    return sets, np.sort(_joined(rest))
 
 
-def _images(lanes: Lanes, op: Ints, names: Names) -> tuple[Cells, Mask, Cells]:
-    """The images of all lanes: the row's values, and for updates that have them the old ones."""
-    wire, before = (Cells.empty(len(names), lanes) for _ in range(2))
-    has_new = lanes.small()
-    lanes.fail(has_new != (op != _DELETE))
-    new = np.flatnonzero(lanes.ok & (has_new == 1))
-    _read_into(wire, new, lanes, new, names)
-    has_old = lanes.small()
-    lanes.fail((has_old > 1) | ((op == _INSERT) & (has_old == 1)) | ((op == _DELETE) & (has_old == 0)))
-    has_before = lanes.ok & (op == _UPDATE) & (has_old == 1)
-    old = np.flatnonzero(lanes.ok & (has_old == 1))
-    is_update = op[old] == _UPDATE
-    cells = Cells.empty(len(names), lanes.select(old))
-    _read_into(cells, np.arange(len(old)), lanes, old, names)
-    before.put(old[is_update], cells.select(np.flatnonzero(is_update)))
-    wire.put(old[~is_update], cells.select(np.flatnonzero(~is_update)))
+def _columns(body: bytes) -> tuple[str, ...]:
+    try:
+        told = simple_avro.message(body, "")
+    except DecodeError:
+        return ()
+    return tuple((told["old"] if told["type"] == "DELETE" else told["data"]) or ())
+
+
+def _parts_of_sets(
+    every: Lanes, fields: _Fields, messages: Ints, undecided: Ints, sets: _Sets
+) -> Iterator[tuple[_Part, Ints]]:
+    """The undecided rows that have just the columns of their group's set, and their places."""
+    number = np.zeros(len(fields.tables), np.int64)
+    number[list(sets)] = np.arange(len(sets))
+    widths = np.array([len(columns) for columns in sets.values()])
+    lanes, places = _standing_at_images(every, fields, undecided, widths[number[fields.group[undecided]]])
+    op, of_set = fields.op[places], number[fields.group[places]]
+    columns = widths[of_set]
+    names = Names(list(sets.values()))
+    wire, base = _cells(columns)
+    read_images(lanes, names, of_set, columns, wire, base)
+    old = _has_old(lanes, op)
+    before, old_base = _cells(columns[old])
+    some = lanes.select(old)
+    read_images(some, names, of_set[old], columns[old], before, old_base)
+    lanes.put(old, some)
     lanes.fail_unfinished()
-    return wire, has_before, before
+    base_of_old = np.full(len(places), _NONE)
+    base_of_old[old] = old_base
+    good = np.flatnonzero(lanes.ok)
+    for group, some_good in groups(fields.group[places[good]]):
+        rows = good[some_good]
+        start = lanes.slab.starts[messages[places[rows]]]
+        now = wire.grid(base[rows], len(sets[group]), start)
+        then_rows = np.flatnonzero(base_of_old[rows] != _NONE)
+        then = before.grid(base_of_old[rows[then_rows]], len(sets[group]), start[then_rows])
+        chosen, branches = _alike(now, then, then_rows)
+        if not chosen.all():
+            kept = chosen[then_rows]
+            now, then = now.select(np.flatnonzero(chosen)), then.select(np.flatnonzero(kept))
+            then_rows, rows = (np.cumsum(chosen) - 1)[then_rows[kept]], rows[chosen]
+        lane = places[rows]
+        told = (fields.op[lane], fields.table_id[lane], fields.commit_ts[lane])
+        part = _Part(
+            fields.tables[group], messages[lane], *told, sets[group], branches, now, then_rows, then, lanes.slab
+        )
+        yield part, lane
 
 
-def _read_into(cells: Cells, places: Ints, lanes: Lanes, some: Ints, names: Names) -> None:
-    if len(some):
-        chosen = lanes.select(some)
-        cells.put(places, simple_avro_images.read_images(chosen, names))
-        lanes.put(some, chosen)
+def _standing_at_images(every: Lanes, fields: _Fields, undecided: Ints, columns: Ints) -> tuple[Lanes, Ints]:
+    """Those of the lanes whose row has so many columns, in front of its image, and their places.
+
+    This comes before anything is allocated for images: one wide row must not widen many small ones.
+    """
+    lanes = every.select(undecided)
+    op = fields.op[undecided]
+    lanes.fail(lanes.small() != (op != _DELETE))
+    deletes = np.flatnonzero(op == _DELETE)
+    some = lanes.select(deletes)
+    some.fail(some.small() != 1)
+    lanes.put(deletes, some)
+    count = lanes.select(np.arange(len(lanes))).long()
+    fitting = np.flatnonzero(lanes.ok & (count == columns))
+    return lanes.select(fitting), undecided[fitting]
 
 
-def _alike(lanes: Lanes, wire: Cells, has_before: Mask, before: Cells) -> tuple[Ints, tuple[int, ...]]:
-    """The lanes that sent every column, each in its usual branch or null, and those branches."""
-    good = lanes.ok & (wire.branch != NOT_SENT).all(axis=0)
-    branches = []
-    for now, then in zip(wire.branch, before.branch, strict=True):
-        counts = np.bincount(now[good] + 1, minlength=9)[2:] + np.bincount(then[good & has_before] + 1, minlength=9)[2:]
-        usual = int(counts.argmax()) + 1 if counts.any() else STRING
-        branches.append(usual)
-        good &= ((now == usual) | (now <= NULL)) & ((then == usual) | (then <= NULL))
-    return np.flatnonzero(good), tuple(branches)
+def _cells(columns: Ints) -> tuple[Cells, Ints]:
+    """Places for images of so many columns, and where those of each begin."""
+    ends = np.cumsum(columns)
+    return Cells.empty(int(ends[-1]) if len(ends) else 0), ends - columns
+
+
+def _has_old(lanes: Lanes, op: Ints) -> Ints:
+    """The updates that have old values, now standing in front of them."""
+    others = np.flatnonzero(op != _DELETE)
+    some = lanes.select(others)
+    has_old = some.small()
+    some.fail((has_old > 1) | ((op[others] == _INSERT) & (has_old == 1)))
+    lanes.put(others, some)
+    updates: Ints = others[some.ok & (has_old == 1)]
+    return updates
+
+
+def _alike(now: Grid, then: Grid, then_rows: Ints) -> tuple[Mask, tuple[int, ...]]:
+    """The rows whose values are each of the column's usual branch or null, and those branches."""
+    chosen = np.ones(now.branch.shape[1], np.bool_)
+    usual = []
+    for new, old in zip(now.branch, then.branch, strict=True):
+        counts = np.bincount(new + 1, minlength=9) + np.bincount(old + 1, minlength=9)
+        branch = int(counts[2:].argmax()) + 1 if counts[2:].any() else STRING
+        usual.append(branch)
+        if counts[2:].sum() > counts[branch + 1]:
+            chosen &= (new == branch) | (new <= NULL)
+            chosen[then_rows] &= (old == branch) | (old <= NULL)
+    return chosen, tuple(usual)
 
 
 # -- from rows to columns ---------------------------------------------------------------------------------------------
@@ -272,39 +318,36 @@ def _alike(lanes: Lanes, wire: Cells, has_before: Mask, before: Cells) -> tuple[
 def _sound(part: _Part) -> Ints:
     """The rows of a part whose texts are all UTF-8."""
     sound = np.ones(len(part.messages), np.bool_)
-    old = np.flatnonzero(part.has_before)
-    before = part.before.select(old)
     for number, branch in enumerate(part.branches):
         if branch in (STRING, TIMESTAMP):
-            spoiled = part.wire.array(number, branch, part.slab).rows
-            spoiled_before = before.array(number, branch, part.slab).rows
-            if spoiled is not None:
-                sound &= ~spoiled
-            if spoiled_before is not None:
-                sound[old[spoiled_before]] = False
+            _spoil(
+                sound, part, part.wire.array(number, branch, part.slab), part.before.array(number, branch, part.slab)
+            )
     return np.flatnonzero(sound)
 
 
+def _spoil(sound: Mask, part: _Part, now: Spoiled, then: Spoiled) -> None:
+    if now.rows is not None:
+        sound &= ~now.rows
+    if then.rows is not None:
+        sound[part.old[then.rows]] = False
+
+
 def _table(part: _Part) -> TableRows:
-    sound = np.ones(len(part.messages), np.bool_)
-    old = np.flatnonzero(part.has_before)
-    before_cells = part.before.select(old)
-    place = np.cumsum(part.has_before) - 1
-    place_of_old = pa.array(place, mask=~part.has_before)
+    count = len(part.messages)
+    sound = np.ones(count, np.bool_)
+    place = np.full(count, _NONE)
+    place[part.old] = np.arange(len(part.old))
+    place_of_old = pa.array(place, mask=place == _NONE)
     wire, before = [], []
     for number, branch in enumerate(part.branches):
-        now = part.wire.array(number, branch, part.slab)
-        then = before_cells.array(number, branch, part.slab)
-        if now.rows is not None:
-            sound &= ~now.rows
-        if then.rows is not None:
-            sound[old[then.rows]] = False
+        now, then = (grid.array(number, branch, part.slab) for grid in (part.wire, part.before))
+        _spoil(sound, part, now, then)
         wire.append(now.array)
-        if len(old):
-            sent = before_cells.branch[number] != NOT_SENT
-            whole = then.array if sent.all() else _filled(then.array, sent, now.array.take(pa.array(old)))
+        if len(part.old):
+            sent = part.before.branch[number] != NOT_SENT
+            whole = then.array if sent.all() else _filled(then.array, sent, now.array.take(pa.array(part.old)))
             before.append(whole.take(place_of_old))
-    count = len(part.messages)
     raw = RawRows(
         op=_OPS.take(pa.array(part.op)),
         commit_ts=pa.array(part.commit_ts),
@@ -312,18 +355,13 @@ def _table(part: _Part) -> TableRows:
         line=pa.array(part.messages),
         columns=part.columns,
         wire=tuple(wire),
-        before=tuple(before) if len(old) else None,
-        has_before=pa.array(part.has_before) if len(old) else None,
+        before=tuple(before) if len(part.old) else None,
+        has_before=pa.array(place != _NONE) if len(part.old) else None,
     )
-    table = TableRows(
-        schema=part.name[0],
-        table=part.name[1],
-        schema_version=part.version,
-        rows=raw,
-        position=pa.array(np.zeros(count, np.int64)),
-        table_id=pa.array(part.table_id),
-    )
-    return table if sound.all() else take(table, pa.array(np.flatnonzero(sound)))
+    schema, table, version = part.table
+    position = pa.array(np.zeros(count, np.int64))
+    rows_of_table = TableRows(schema, table, version, raw, position, pa.array(part.table_id))
+    return rows_of_table if sound.all() else take(rows_of_table, pa.array(np.flatnonzero(sound)))
 
 
 def _filled(then: pa.Array, sent: Mask, now: pa.Array) -> pa.Array:
@@ -337,7 +375,7 @@ def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[_Part, Ints, in
     op, commit_ts = (_joined([part.op[w] for part, w, _ in found]), _joined([p.commit_ts[w] for p, w, _ in found]))
     name, version = (
         np.repeat(np.array(each, np.int64), [len(whole) for _, whole, _ in found])
-        for each in ([name for _, _, name in found], [part.version for part, _, _ in found])
+        for each in ([name for _, _, name in found], [part.table[2] for part, _, _ in found])
     )
     return Heads(
         names=names,

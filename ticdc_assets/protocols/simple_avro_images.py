@@ -1,8 +1,9 @@
 """The row images of Simple Avro messages, many at once: maps of column names to values, in any order of the names.
 
-A map is walked entry by entry in all lanes together. What is found is kept as numbers, by column: which branch of the
-value's union it is, where its bytes begin, and its number or length; nothing is copied until `Cells.array` builds a
-column. Taken are maps of one block that hold columns of a known set, each once; other lanes fail.
+A map is walked entry by entry in all lanes together, whatever their tables. What is found is kept as numbers, by
+column: which branch of the value's union it is, where its bytes begin, and its number or length; nothing is copied
+until `Grid.array` builds a column. Taken are maps of one block that hold columns of a known set, each once; other
+lanes fail.
 """
 
 from __future__ import annotations
@@ -28,73 +29,89 @@ _HAS_BYTES: Final = np.array([False, False, False, False, True, True, True, Fals
 _FIXED_BYTES: Final = np.array([0, 0, 4, 8, 0, 0, 0, 0])
 _WORD_BYTES: Final = 8
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
+_FOLD: Final = np.uint64(32)
 
 
 class Names:
-    """The columns of a set, to be found by their names' bytes."""
+    """The columns of several sets, to be found by set and name."""
 
-    __slots__ = ("_lengths", "_order", "_sums", "_words", "names")
+    __slots__ = ("_columns", "_lengths", "_sets", "_sums", "_words")
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        raws = [name.encode() for name in names]
-        count = max(1, -(-max(map(len, raws), default=0) // _WORD_BYTES))
+    def __init__(self, sets: Sequence[Sequence[str]]) -> None:
+        raws = [name.encode() for names in sets for name in names]
+        count = -(-max(map(len, raws)) // _WORD_BYTES) or 1
         padded = b"".join(raw.ljust(count * _WORD_BYTES, b"\0") for raw in raws)
         words = np.frombuffer(padded, np.dtype("<u8")).reshape(len(raws), count).astype(np.uint64)
         lengths = np.array([len(raw) for raw in raws], np.int64)
-        sums = _sums(words.T, lengths)
-        self._order = np.argsort(sums, kind="stable")
-        self._sums, self._words, self._lengths = sums[self._order], words[self._order].T.copy(), lengths[self._order]
+        of_set = np.repeat(np.arange(len(sets)), [len(names) for names in sets])
+        columns = np.concatenate([np.arange(len(names)) for names in sets])
+        sums = _sums(list(words.T), lengths, of_set)
+        order = np.argsort(sums, kind="stable")
+        self._sums, self._words, self._lengths = sums[order], words[order].T.copy(), lengths[order]
+        self._sets, self._columns = of_set[order], columns[order]
 
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def find(self, slab: Slab, start: Ints, length: Ints) -> tuple[Ints, Mask]:
-        """Which column each stretch of bytes names, and whether it names one at all."""
-        last = len(slab.words) - 1
-        words = []
-        for number in range(len(self._words)):
-            at = start if number == 0 else np.minimum(start + number * _WORD_BYTES, last)
-            words.append(slab.words[at] & LOW_BYTES[np.clip(length - number * _WORD_BYTES, 0, _WORD_BYTES)])
-        place = np.minimum(np.searchsorted(self._sums, _sums(words, length)), len(self) - 1)
-        known = self._lengths[place] == length
+    def find(self, slab: Slab, start: Ints, length: Ints, of_set: Ints) -> tuple[Ints, Mask]:
+        """Which column of its set each stretch of bytes names, and whether it names one at all."""
+        words = [slab.words[start] & LOW_BYTES[np.minimum(length, _WORD_BYTES)]]
+        words += [_word(slab, start, length, number * _WORD_BYTES) for number in range(1, len(self._words))]
+        place = np.minimum(np.searchsorted(self._sums, _sums(words, length, of_set)), len(self._sums) - 1)
+        known = (self._lengths[place] == length) & (self._sets[place] == of_set)
         for own, found in zip(self._words, words, strict=True):
             known &= own[place] == found
-        return self._order[place], known
+        return self._columns[place], known
 
 
-def _sums(words: Sequence[Words] | Words, length: Ints) -> Words:
-    total = length.astype(np.uint64)
+def _word(slab: Slab, start: Ints, length: Ints, offset: int) -> Words:
+    """Eight bytes from an offset on, where stretches are so long."""
+    found = np.zeros(len(start), np.uint64)
+    long = np.flatnonzero(length > offset)
+    found[long] = slab.words[start[long] + offset] & LOW_BYTES[np.minimum(length[long] - offset, _WORD_BYTES)]
+    return found
+
+
+def _sums(words: list[Words], length: Ints, of_set: Ints) -> Words:
+    total = (length + (of_set << 32)).astype(np.uint64)
     for word in words:
         total = (total ^ word) * _SPREAD
-        total ^= total >> np.uint64(32)
+        total ^= total >> _FOLD
     return total
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The values of images by column and lane: the union's branch, the number or length, and where its bytes begin."""
+    """The values of many images, one after the other: each has a place for every column of its set.
+
+    Of each value the union's branch, its number or length, and where its bytes begin.
+    """
 
     branch: npt.NDArray[np.int8]
     number: Ints
     start: Ints
 
     @staticmethod
-    def empty(columns: int, lanes: Lanes) -> Cells:
-        """No value yet. Every place is inside its lane, so that columns lie in the order of the slab."""
-        shape = (columns, len(lanes))
-        start = np.repeat(lanes.at[np.newaxis, :], columns, axis=0)
-        return Cells(np.full(shape, NOT_SENT, np.int8), np.zeros(shape, np.int64), start)
+    def empty(count: int) -> Cells:
+        """Places without values."""
+        return Cells(np.full(count, NOT_SENT, np.int8), np.zeros(count, np.int64), np.zeros(count, np.int64))
 
-    def select(self, lanes: Ints) -> Cells:
-        """The images of these lanes."""
-        return Cells(self.branch[:, lanes], self.number[:, lanes], self.start[:, lanes])
+    def grid(self, base: Ints, columns: int, at: Ints) -> Grid:
+        """Images of one set, whose places begin at `base`; where a value was not sent it has no bytes, at `at`."""
+        places = base + np.arange(columns)[:, np.newaxis]
+        branch = self.branch[places]
+        start = np.where(branch == NOT_SENT, at, self.start[places])
+        return Grid(branch, self.number[places], start)
 
-    def put(self, lanes: Ints, others: Cells) -> None:
-        """Replace the images of these lanes."""
-        self.branch[:, lanes] = others.branch
-        self.number[:, lanes] = others.number
-        self.start[:, lanes] = others.start
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The values of images of one set, by column and image."""
+
+    branch: npt.NDArray[np.int8]
+    number: Ints
+    start: Ints
+
+    def select(self, images: Ints) -> Grid:
+        """Some of the images."""
+        return Grid(self.branch[:, images], self.number[:, images], self.start[:, images])
 
     def array(self, column: int, branch: int, slab: Slab) -> Spoiled:
         """One column as wire values; null where it is null, absent, or of another branch."""
@@ -102,30 +119,26 @@ class Cells:
         return _ARRAYS[branch](slab, self.number[column], self.start[column], is_other)
 
 
-def read_images(lanes: Lanes, names: Names) -> Cells:
-    """Step over one map in every lane."""
-    cells = Cells.empty(len(names), lanes)
+def read_images(lanes: Lanes, names: Names, of_set: Ints, columns: Ints, cells: Cells, base: Ints) -> None:
+    """Step over one map in every lane, whose columns are of a set of so many, into the cells from `base` on."""
     count = lanes.long()
-    lanes.fail((count < 1) | (count > len(names)))
-    for step in range(len(names)):
+    lanes.fail((count < 1) | (count > columns))
+    for step in range(int(columns.max(initial=0))):
         going = lanes.ok & (count > step)
         if going.all():
-            _entry(lanes, names, cells, np.arange(len(lanes)))
+            _entry(lanes, names, of_set, cells, base)
             continue
         places = np.flatnonzero(going)
         if not len(places):
             break
         some = lanes.select(places)
-        _entry(some, names, cells, places)
+        _entry(some, names, of_set[places], cells, base[places])
         lanes.put(places, some)
     lanes.fail(lanes.small() != 0)
-    # As many columns as entries, or one came twice.
-    lanes.fail((cells.branch != NOT_SENT).sum(axis=0) != count)
-    return cells
 
 
-def _entry(lanes: Lanes, names: Names, cells: Cells, places: Ints) -> None:
-    column, known = names.find(lanes.slab, *lanes.blob())
+def _entry(lanes: Lanes, names: Names, of_set: Ints, cells: Cells, base: Ints) -> None:
+    column, known = names.find(lanes.slab, *lanes.blob(), of_set)
     lanes.fail(~known)
     branch = lanes.small()
     lanes.fail(branch > UNSIGNED)
@@ -143,10 +156,11 @@ def _entry(lanes: Lanes, names: Names, cells: Cells, places: Ints) -> None:
         some = lanes.select(stamps)
         some.blob()
         lanes.put(stamps, some)
-    flat = column * cells.branch.shape[1] + places
-    cells.branch.ravel()[flat] = branch
-    cells.number.ravel()[flat] = number
-    cells.start.ravel()[flat] = np.where(has_number & (branch != TIMESTAMP), start + size, start)
+    place = base + np.where(known, column, 0)
+    lanes.fail(cells.branch[place] != NOT_SENT)  # a column that came before
+    cells.branch[place] = branch
+    cells.number[place] = number
+    cells.start[place] = np.where(has_number & (branch != TIMESTAMP), start + size, start)
 
 
 def _longs(_slab: Slab, number: Ints, _start: Ints, is_other: Mask) -> Spoiled:
