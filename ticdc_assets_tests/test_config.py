@@ -1050,13 +1050,23 @@ def test_choices_are_taken(tmp_path):
 
 
 def test_ddl_comes_from_a_changefeed_that_has_it(tmp_path):
-    avro = {"sink_uri": "kafka://h/t?protocol=avro", "schema_registry": {"file": "r.json"}, "ddl_from": "ddl"}
+    uri = "kafka://h/t?protocol=avro&enable-tidb-extension=true"
+    avro = {"sink_uri": uri, "schema_registry": {"file": "r.json"}, "ddl_from": "ddl"}
     config = loaded(tmp_path, {"changefeeds": {"rows": avro, "ddl": {"sink_uri": "s3://b/p?protocol=canal-json"}}})
 
     assert config.changefeed("rows").ddl_from == "ddl"
     assert "carries DDL" in str(refused(tmp_path, {"changefeeds": {"rows": avro, "ddl": {**avro, "ddl_from": "rows"}}}))
     typo = {"changefeeds": {"rows": {**avro, "ddl_from": "ddll"}, "ddl": {"sink_uri": "s3://b/p?protocol=canal-json"}}}
     assert "Did you mean ddl?" in str(refused(tmp_path, typo))
+
+
+def test_ddl_is_taken_only_where_rows_can_be_put_in_order_with_it(tmp_path):
+    ddl = {"sink_uri": "s3://b/p?protocol=canal-json"}
+    plain = {"sink_uri": "kafka://h/t?protocol=avro", "schema_registry": {"file": "r.json"}, "ddl_from": "ddl"}
+    told = {"sink_uri": "kafka://h/t?protocol=simple", "ddl_from": "ddl"}
+
+    assert "enable-tidb-extension=true" in str(refused(tmp_path, {"changefeeds": {"rows": plain, "ddl": ddl}}))
+    assert "tells its own statements" in str(refused(tmp_path, {"changefeeds": {"rows": told, "ddl": ddl}}))
 
 
 def test_changefeeds_do_not_share_control_tables(tmp_path):

@@ -139,3 +139,9 @@ def _check_ddl_from(feeds: Section, changefeed: Changefeed, by_name: Mapping[str
         feeds.problem(place, "the name of another changefeed", shown(wanted), todo)
     elif wanted in by_name and by_name[wanted].sink.protocol is Protocol.AVRO:
         feeds.problem(place, "a changefeed that carries DDL", "one of the Avro protocol", "Name another.")
+    elif changefeed.sink.protocol is not Protocol.AVRO:
+        found, todo = f"one of {changefeed.sink.protocol}", "Remove it: the stream tells its own statements."
+        feeds.problem(place, "a changefeed of the Avro protocol to give it to", found, todo)
+    elif not changefeed.sink.has_commit_ts:
+        todo = "Statements and rows cannot be put in one order: give cdc enable-tidb-extension=true."
+        feeds.problem(place, "rows with a commit_ts", "an Avro changefeed without the TiDB extension", todo)

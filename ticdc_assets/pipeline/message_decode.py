@@ -6,8 +6,8 @@ sorted by commit_ts and place, and written as one part; so rows that partitions 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -21,10 +21,11 @@ from ticdc_assets.changes.identity import first_of_each
 from ticdc_assets.changes.typed import TypedChanges, split_key_moves
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.pipeline.message_look import bad_line
-from ticdc_assets.pipeline.message_task import MessageTask
+from ticdc_assets.pipeline.message_task import Dating, MessageTask
 from ticdc_assets.pipeline.parts import PartWriter
 from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, TaskReport
 from ticdc_assets.protocols import confluent_avro, simple
+from ticdc_assets.protocols.avro_names import sanitised
 from ticdc_assets.protocols.checksum import ChecksummedRow
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
@@ -33,12 +34,14 @@ from ticdc_assets.schema.history import Slot, SourceName, fold_name
 from ticdc_assets.schema.model import Column
 from ticdc_assets.sources.capture import Message, messages
 from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.tso import LOGICAL_BITS
 
 
 @dataclass(slots=True)
 class _Rows:
     """Rows of one lineage, version and delivery, with their places."""
 
+    name: SourceName
     slot: Slot
     epoch: int
     ordinals: list[int] = field(default_factory=list)
@@ -89,26 +92,32 @@ class MessageDecoder:
     # -- one row ------------------------------------------------------------------------------------------------------
 
     def _row(self, event: RowEvent, message: Message, ordinal: int) -> None:
-        name = fold_name(event.schema, event.table)
+        name = self._name(event, message)
         said = self._names.setdefault(name, _Name())
         said.rows += 1
-        slot = self._slot(name, event, said)
+        slot = self._slot(name, event, ordinal, said)
         if slot is None or slot.lineage_id not in self._task.targets:
             return
         target = self._task.targets[slot.lineage_id]
-        if not self._task.by_arrival:
+        if ordinal in self._task.repeated:
+            said.repeats += 1
+        elif self._task.by_arrival:
+            if ordinal > target.low:
+                self._take(name, slot, event, message, ordinal, said)
+        else:
             assert event.commit_ts is not None
             if event.commit_ts > target.high:
                 said.above += 1
-                return
-            if event.commit_ts <= target.low:
+            elif event.commit_ts <= target.low:
                 said.repeats += 1
-                return
-        elif ordinal <= target.low:
-            return
-        self._take(slot, event, message, ordinal, said)
+            else:
+                self._take(name, slot, event, message, ordinal, said)
 
-    def _take(self, slot: Slot, event: RowEvent, message: Message, ordinal: int, said: _Name) -> None:
+    def _name(self, event: RowEvent, message: Message) -> SourceName:
+        true = self._task.names.get((message.topic, event.schema, event.table), (event.schema, event.table))
+        return fold_name(*(true or (event.schema, event.table)))
+
+    def _take(self, name: SourceName, slot: Slot, event: RowEvent, message: Message, ordinal: int, said: _Name) -> None:
         assert slot.version is not None
         assert slot.lineage_id is not None
         try:
@@ -125,41 +134,33 @@ class MessageDecoder:
             )
             return
         epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), ordinal)
-        rows = self._rows.setdefault((slot.lineage_id, slot.version.from_ts, epoch), _Rows(slot, epoch))
+        rows = self._rows.setdefault((slot.lineage_id, slot.version.from_ts, epoch), _Rows(name, slot, epoch))
         rows.ordinals.append(ordinal)
         rows.events.append(whole)
         rows.messages.append(message)
 
-    def _slot(self, name: SourceName, event: RowEvent, said: _Name) -> Slot | None:
-        slots = self._task.timelines.get(name, ())
-        after = self._after(name, event)
-        if after is None or not slots:
-            said.state = FileState.WAITING
-            said.problem = _no_schema(event)
-            return None
-        if event.schema_version is not None and self._task.by_arrival:
-            number = bisect_right([slot.after_ts for slot in slots], after) - 1
-        else:
-            number = bisect_right([slot.after_ts for slot in slots], after - 1) - 1
-        if number < 0 or slots[number].lineage_id is None:
-            said.state = FileState.WAITING
-            said.problem = _no_schema(event)
-            return None
-        return slots[number]
+    # -- which version of its table a row has -------------------------------------------------------------------------
 
-    def _after(self, name: SourceName, event: RowEvent) -> int | None:
-        """The TSO by which a row finds its schema; None where its version has not come yet."""
-        if event.schema_version is not None:
-            known = self._task.versions.get((name, event.schema_version))
-            if known is None and name not in self._task.told:
-                return None
-            if known is not None and self._task.by_arrival:
-                return known
-        if event.commit_ts is not None and self._task.protocol != "avro":
-            return event.commit_ts
-        if event.commit_ms is not None and self._task.protocol != "avro":
-            return (event.commit_ms + 1) << 18
-        return 1 << 62
+    def _slot(self, name: SourceName, event: RowEvent, ordinal: int, said: _Name) -> Slot | None:
+        slots = self._task.timelines.get(name, ())
+        slot = self._dated(name, slots, event, ordinal) if slots else None
+        if slot is None or slot.lineage_id is None:
+            said.state, said.problem = FileState.WAITING, _no_schema(event)
+            return None
+        return slot
+
+    def _dated(self, name: SourceName, slots: Sequence[Slot], event: RowEvent, ordinal: int) -> Slot | None:
+        """The slot that the row falls in; rows have a slot whose `after_ts` is below their own."""
+        if self._task.dating is Dating.PLACE:
+            known = self._task.versions.get((name, event.schema_version or 0), ordinal)
+            return _last_below(slots, known + 1) or slots[0]
+        if self._task.protocol == "simple" and (name, event.schema_version) not in self._task.versions:
+            return _last_below(slots, event.commit_ts or 0) if name in self._task.told else None
+        if event.commit_ts is not None:
+            return _last_below(slots, event.commit_ts)
+        if self._task.dating is Dating.COMMIT_MS:
+            return _of_millisecond(slots, event)
+        return _of_delete(slots, self._task.placed.get(ordinal, 0))
 
     def _whole(self, event: RowEvent, message: Message) -> RowEvent | None:
         """The row with all its columns: large ones come from the claim-check folder; deletes need only the key."""
@@ -236,7 +237,7 @@ class MessageDecoder:
                 now = self._values(columns, event.wire)
                 before = self._values(columns, _full_before(event)) if event.before is not None else None
             except TicdcAssetsError as error:
-                said = self._names[fold_name(event.schema, event.table)]
+                said = self._names[rows.name]
                 self._bad(said, message, DecodeError(message.where, error.expected, error.found, error.todo))
                 continue
             kept.append((ordinal, event, now, before))
@@ -244,7 +245,8 @@ class MessageDecoder:
 
     def _values(self, columns: tuple[Column, ...], wire: Any) -> list[Any]:
         lowered = {name.lower(): value for name, value in wire.items()}
-        return [self._protocol.value(c, lowered.get(c.name.lower()), self._task.zone) for c in columns]
+        spelt = sanitised if self._task.protocol == "avro" else str
+        return [self._protocol.value(c, lowered.get(spelt(c.name).lower()), self._task.zone) for c in columns]
 
     def _reports(self) -> Iterator[FileReport]:
         for name, said in self._names.items():
@@ -294,6 +296,32 @@ def _once(connection: duckdb.DuckDBPyConnection, changes: TypedChanges, key: tup
     wanted = {name.lower() for name in key}
     keys = [a for c, a in zip(changes.columns, changes.now, strict=True) if c.name.lower() in wanted]
     return pa.array(np.flatnonzero(first_of_each(connection, [changes.commit_ts, changes.op, *keys])))
+
+
+def _last_below(slots: Sequence[Slot], ts: int) -> Slot | None:
+    number = bisect_left([slot.after_ts for slot in slots], ts) - 1
+    return slots[number] if number >= 0 else None
+
+
+def _of_delete(slots: Sequence[Slot], placed: int) -> Slot | None:
+    """The newest that has a table, else the first there will be."""
+    before = [slot for slot in slots if slot.after_ts < placed and slot.lineage_id is not None]
+    return before[-1] if before else next((slot for slot in slots if slot.lineage_id is not None), None)
+
+
+def _of_millisecond(slots: Sequence[Slot], event: RowEvent) -> Slot | None:
+    """Where a statement was committed in the row's millisecond, the row is from before it, as servers still wrote then
+    (no server writes rows of a new version so soon), unless it has the columns of after it."""
+    assert event.commit_ms is not None
+    first = _last_below(slots, event.commit_ms << LOGICAL_BITS)
+    within = [s for s in slots if s.after_ts >> LOGICAL_BITS == event.commit_ms]
+    return next((slot for slot in (first, *within) if slot is not None and _fits(slot, event)), first)
+
+
+def _fits(slot: Slot, event: RowEvent) -> bool:
+    if slot.version is None:
+        return False
+    return {c.name.lower() for c in slot.version.table.stored_columns} == {name.lower() for name in event.wire}
 
 
 def _no_schema(event: RowEvent) -> str:

@@ -11,21 +11,24 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.config import CaptureSource
+from ticdc_assets.pipeline.avro_look import true_names
 from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
+from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_file, intervals
 from ticdc_assets.pipeline.message_decode import decode_messages
-from ticdc_assets.pipeline.message_look import StreamLook, look_through, without_known_bootstraps
-from ticdc_assets.pipeline.message_options import options_of
-from ticdc_assets.pipeline.message_task import MessageTask, Partition, SchemaVersion
+from ticdc_assets.pipeline.message_look import StreamForm, StreamLook, look_through, without_known_bootstraps
+from ticdc_assets.pipeline.message_options import keep_schemas, options_of
+from ticdc_assets.pipeline.message_task import Dating, MessageTask, Partition, SchemaVersion, Told
 from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.storage_record import table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
+from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import History, SourceName, fold, fold_name
 from ticdc_assets.schema.model import TableSchema
@@ -71,13 +74,29 @@ class PendingMessages:
     statements: tuple[DdlEvent, ...]
     history: History
     intervals: dict[str, Interval]
+    names: dict[Told, Name | None]
+    log: DdlLog | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether a run would change nothing."""
         known = self.record.tso if self.record else 0
         new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.look.ends.items())
+        if self.log is not None and (self.statements or self._waits_unrecorded()):
+            return False
         return self.high <= known and not (new and self.record is None) and not self.look.new_messages
+
+    def _waits_unrecorded(self) -> bool:
+        tables = self.record.tables if self.record else ()
+        recorded = {fold_name(t.schema, t.table) for t in tables if t.state == str(TableState.WAITING)}
+        return not {fold_name(*name) for name in self.waiting} <= recorded
+
+    @property
+    def waiting(self) -> list[Name]:
+        """The tables with rows above what `log` tells."""
+        spelt = self.look.avro.names if self.look.avro else {}
+        told = {fold_name(*name): self.names.get(told) or name for told, name in spelt.items()}
+        return [told.get(name, written) for name, written in self.look.waiting.items()]
 
 
 class MessageRun:
@@ -88,6 +107,7 @@ class MessageRun:
         self._changefeed = lake.changefeed
         self._until = until
         self._protocol = str(lake.changefeed.sink.protocol)
+        self._options = options_of(lake.changefeed, lake.control)
         source = lake.changefeed.source
         assert isinstance(source, CaptureSource)
         self._capture = source.path
@@ -98,15 +118,20 @@ class MessageRun:
         """Read all messages once, for watermarks and statements."""
         record = self._lake.control.newest()
         cursor = StreamCursor.from_json(record.cursor if record else "")
-        options = options_of(self._changefeed)
-        found = look_through(messages(self._capture), self._protocol, options, cursor.offsets, cursor.watermarks)
-        events = self._events(found)
+        log = ddl_log(self._lake.config, self._changefeed)
+        found = look_through(messages(self._capture), self._form(record, log), cursor.offsets, cursor.watermarks)
+        told = without_known_bootstraps(
+            [*self._lake.control.ddl_events(), *found.statements, *(log.events if log else ())]
+        )
+        names = self._names(found, fold(told, self._lake.known))
+        events = self._with_guesses(told, found, names)
         high = self._high(found, record, events)
         kept = {_identity(event) for event in self._lake.control.ddl_events()}
         reached = [e for e in events if self._lake.by_arrival or e.commit_ts <= high]
         statements = [event for event in reached if _identity(event) not in kept]
         history = self._lake.history(statements)
         chosen = [lineage for lineage in history.lineages if self._lake.follows(*lineage.name)]
+        found_intervals = intervals(chosen, self._lake.lows(record), high, {})
         return PendingMessages(
             run_id=uuid.uuid4().hex,
             high=high,
@@ -115,36 +140,73 @@ class MessageRun:
             look=found,
             statements=tuple(statements),
             history=history,
-            intervals=intervals(chosen, self._lake.lows(record), high, {}),
+            intervals={i: _settled(interval, log) for i, interval in found_intervals.items()},
+            names=names,
+            log=log,
         )
 
+    def _form(self, record: WatermarkRecord | None, log: DdlLog | None) -> StreamForm:
+        return StreamForm(
+            self._protocol,
+            self._options,
+            self._dating,
+            topics=tuple(rule.topic for rule in self._changefeed.sink.dispatchers),
+            has_commit_ts=self._changefeed.sink.has_commit_ts,
+            until=log.tso if log is not None else None,
+            newest=record.tso if record is not None and self._dating is Dating.COMMIT_TS else 0,
+        )
+
+    @property
+    def _dating(self) -> Dating:
+        sink = self._changefeed.sink
+        tells_statements = self._protocol != "avro" or self._changefeed.ddl_from is not None or sink.has_watermark
+        if not tells_statements:
+            return Dating.PLACE
+        return Dating.COMMIT_TS if sink.has_commit_ts else Dating.COMMIT_MS
+
+    def _names(self, look: StreamLook, history: History) -> dict[Told, Name | None]:
+        """The true names of the tables of an Avro stream."""
+        if look.avro is None:
+            return {}
+        known = {(t.schema, t.table) for lineage in history.lineages for t in lineage.tenures}
+        return true_names(look.avro.names, sorted(known) if self._dating is not Dating.PLACE else ())
+
     def _high(self, look: StreamLook, record: WatermarkRecord | None, events: Sequence[DdlEvent]) -> int:
-        """The TSO to bring all tables to; without watermarks a count of messages, which only grows."""
+        """The TSO to bring all tables to: without watermarks the newest there is, without any a count of messages."""
         known = record.tso if record else 0
         if self._lake.by_arrival:
-            return max(known, look.messages)
+            return max(known, look.messages if self._dating is Dating.PLACE else look.newest)
         lineages = fold(events, self._lake.known).lineages
         live = {fold_name(*lineage.name) for lineage in lineages if lineage.dropped_ts is None}
         watermark = look.watermark(live.__contains__) or 0
         return max(known, min(watermark, self._until or watermark))
 
-    def _events(self, look: StreamLook) -> list[DdlEvent]:
+    def _with_guesses(self, told: list[DdlEvent], look: StreamLook, names: dict[Told, Name | None]) -> list[DdlEvent]:
         """Every statement and schema told so far, and what the user or rows tell of tables that no statement makes."""
-        told = without_known_bootstraps([*self._lake.control.ddl_events(), *look.statements])
         history = fold(told, self._lake.known)
+        spelt = look.avro.names if look.avro else {}
+        true = {fold_name(*spelt[key]): name for key, name in names.items()}
         for schema, table, ts in sorted(look.first_rows.values(), key=lambda row: row[2]):
-            guess = self._guess(look, fold_name(schema, table))
-            if guess is not None and history.as_of(schema, table, ts) is None:
-                told.append(guess)
+            name = true.get(fold_name(schema, table), (schema, table))
+            if name is None or history.as_of(*name, ts) is not None or (not ts and _is_borne(history, name)):
+                continue
+            guess = self._guess(look, fold_name(schema, table), name)
+            if guess is not None:
+                told = [*told, guess]
                 history = fold(told, self._lake.known)
         return told
 
-    def _guess(self, look: StreamLook, name: SourceName) -> DdlEvent | None:
-        """The user's schema of a table, else what its first row tells."""
-        known = self._lake.known.tables.get(name)
+    def _guess(self, look: StreamLook, told: SourceName, name: Name) -> DdlEvent | None:
+        """The user's schema of a table, else what its first row tells, else what its deletes tell: the key."""
+        known = self._lake.known.tables.get(fold_name(*name))
         if known is not None:
             return DdlEvent(0, known.schema, known.name, "", after=known, where="schema_files")
-        return look.inferred.get(name)
+        event = look.inferred.get(told)
+        if event is None and look.avro is not None and told in look.avro.keys:
+            event = DdlEvent(0, *name, "", after=look.avro.keys[told], where="deletes")
+        if event is None or event.after is None:
+            return event
+        return replace(event, schema=name[0], table=name[1], after=replace(event.after, schema=name[0], name=name[1]))
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -153,6 +215,7 @@ class MessageRun:
     ) -> ChangelogReport:
         """Decode all pending messages and append to every changelog; leaves a record with the cursor."""
         lake = self._lake
+        keep_schemas(self._options, lake.control)
         lake.control.keep_ddl_events(pending.statements)
         lake.settle_changelogs(pending.history, pending.record)
         tables = ensure_changelogs(lake, pending.history, pending.intervals)
@@ -191,11 +254,11 @@ class MessageRun:
             first=first,
             last=last,
             protocol=self._protocol,
-            options=options_of(changefeed),
+            options=self._options,
             zone=changefeed.time_zone,
             claim_check=changefeed.claim_check.uri if changefeed.claim_check else None,
             by_arrival=self._lake.by_arrival,
-            names_versions=self._protocol in ("simple", "avro"),
+            dating=self._dating,
             offsets=pending.cursor.offsets,
             timelines=pending.history.timelines(),
             versions=self._versions(pending),
@@ -203,6 +266,9 @@ class MessageRun:
             told=frozenset(self._lake.known.tables),
             epochs={partition: tuple(at) for partition, at in pending.look.epochs.items()},
             targets=targets,
+            names=pending.names,
+            placed=_within(pending.look.avro.placed, first, last) if pending.look.avro else {},
+            repeated=pending.look.avro.repeated() if pending.look.avro else frozenset(),
             io_properties=self._lake.io_properties,
             quarantine=changefeed.on_bad_message == "quarantine",
             zero_dates_allowed=changefeed.zero_dates == "null",
@@ -223,6 +289,8 @@ class MessageRun:
         """The schemas as the stream lists them, where rows come with checksums."""
         if self._changefeed.sink.integrity.check_level == "none":
             return {}
+        if pending.look.avro is not None:
+            return pending.look.avro.checked
         events = (*self._lake.control.ddl_events(), *pending.look.statements)
         return {
             (fold_name(e.schema, e.table), e.version): e.after
@@ -260,7 +328,7 @@ class MessageRun:
         )
         unknown = {n.name: n.problem for n in names if n.state is not FileState.READ}
         records = [self._table_record(pending, i, tables, held, published) for i in pending.intervals.values()]
-        records += _unknown_tables(pending, unknown)
+        records = _with_waiting(pending, records) + _unknown_tables(pending, unknown)
         record = WatermarkRecord(
             now(), pending.run_id, pending.high, False, self._advanced(pending, held, unknown).to_json(), tuple(records)
         )
@@ -307,13 +375,42 @@ def _identity(event: DdlEvent) -> tuple[int, str, str, str, int | None]:
     return (event.commit_ts, event.schema, event.table, event.query, event.version)
 
 
+def _settled(interval: Interval, log: DdlLog | None) -> Interval:
+    """The interval, up to the last statement that leaves nothing of what may still come from before it."""
+    if log is None or interval.hold is not None:
+        return interval
+    return replace(interval, high=max(interval.high, log.settles(interval.lineage)))
+
+
+def _within(placed: dict[int, int], first: int, last: int) -> dict[int, int]:
+    return {ordinal: ts for ordinal, ts in placed.items() if first <= ordinal < last}
+
+
+def _is_borne(history: History, name: Name) -> bool:
+    return any(fold_name(t.schema, t.table) == fold_name(*name) for g in history.lineages for t in g.tenures)
+
+
+def _with_waiting(pending: PendingMessages, records: list[TableRecord]) -> list[TableRecord]:
+    """The records, those of tables with rows above what the DDL log tells as waiting for it."""
+    if pending.log is None or not pending.look.waiting:
+        return records
+    why = {fold_name(*name): f"{name[0]}.{name[1]}: {pending.log.wait}" for name in pending.waiting}
+    spelt = {fold_name(*name): name for name in pending.waiting}
+    told = []
+    for record in records:
+        name = fold_name(record.schema, record.table)
+        waits = name in why and record.state == str(TableState.LIVE)
+        told.append(replace(record, state=str(TableState.WAITING), note=why.pop(name)) if waits else record)
+    new = [_unknown_table(*spelt[name], note) for name, note in why.items()]
+    return told + [record for record in new if record.lineage not in {r.lineage for r in told}]
+
+
 def _unknown_tables(pending: PendingMessages, problems: dict[Any, str]) -> list[TableRecord]:
     """Tables that so far are only names in rows: they wait for a schema."""
     borne = {fold_name(t.schema, t.table) for lineage in pending.history.lineages for t in lineage.tenures}
-    return [
-        TableRecord(
-            f"{name[0]}.{name[1]}@unknown", name[0], name[1], "waiting", problem, [], 0, None, None, None, None, None
-        )
-        for name, problem in problems.items()
-        if name not in borne
-    ]
+    return [_unknown_table(name[0], name[1], problem) for name, problem in problems.items() if name not in borne]
+
+
+def _unknown_table(schema: str, table: str, problem: str) -> TableRecord:
+    lineage = f"{schema}.{table}@unknown"
+    return TableRecord(lineage, schema, table, "waiting", problem, [], 0, None, None, None, None, None)

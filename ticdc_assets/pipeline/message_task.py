@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from ticdc_assets.pipeline.task import Target
+from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.schema.history import Slot, SourceName
 from ticdc_assets.schema.model import TableSchema
 
 SchemaVersion = tuple[SourceName, int]
 Partition = tuple[str, int]
+Told = tuple[str, str, str]
+"""A topic, and the database and table that its messages name."""
+
+
+class Dating(StrEnum):
+    """What says which version of its table a row has: its commit_ts, its commit time in milliseconds, or its place in
+    the stream (the versions then hold from the message that first has them)."""
+
+    COMMIT_TS = "commit_ts"
+    COMMIT_MS = "commit_ms"
+    PLACE = "place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +34,9 @@ class MessageTask:
     `offsets` are the first offsets of each partition that are not consumed yet. `versions` maps a schema version that
     rows name to the TSO after which it holds; `checked` has the schemas that row checksums are computed over; `told`
     the tables whose schema the user gave: their rows need no version. `epochs` gives, per partition, the ordinals at
-    which its watermark went back: a new delivery begins there.
+    which its watermark went back: a new delivery begins there. `names` has the true names of tables where messages
+    cannot spell them, None where they are not known; `until` the offsets from which messages wait for a later run;
+    `placed` the commit_ts that deletes without one stand at, by ordinal; `repeated` the changes that were sent again.
     """
 
     run_id: str
@@ -34,7 +49,7 @@ class MessageTask:
     zone: str
     claim_check: str | None = field(repr=False)
     by_arrival: bool
-    names_versions: bool
+    dating: Dating
     offsets: dict[Partition, int]
     timelines: dict[SourceName, tuple[Slot, ...]]
     versions: dict[SchemaVersion, int]
@@ -42,6 +57,10 @@ class MessageTask:
     told: frozenset[SourceName]
     epochs: dict[Partition, tuple[int, ...]]
     targets: dict[str, Target]
+    names: dict[Told, Name | None] = field(default_factory=dict)
+    until: dict[Partition, int] = field(default_factory=dict)
+    placed: dict[int, int] = field(default_factory=dict)
+    repeated: frozenset[int] = frozenset()
     io_properties: dict[str, str] = field(default_factory=dict)
     quarantine: bool = True
     zero_dates_allowed: bool = True
