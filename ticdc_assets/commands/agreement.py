@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 OURS: Final = "_ticdc_"
@@ -39,4 +40,6 @@ def _text(cell: Any) -> str:
         return f"{moment.isoformat(' ', 'microseconds')}{'Z' if cell.tzinfo else ''}"
     if isinstance(cell, list | tuple):
         return "[" + ", ".join(_text(item) for item in cell) + "]"
+    if isinstance(cell, Decimal) and cell.as_tuple().exponent == 0:
+        return repr(int(cell))  # unsigned BIGINT comes as one or the other
     return repr(cell)

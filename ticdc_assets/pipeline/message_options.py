@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ticdc_assets.errors import ConfigError, DecodeError
 from ticdc_assets.protocols import canal_json_messages, confluent_avro, debezium, open_protocol, simple
 from ticdc_assets.protocols.frame import Compression
+from ticdc_assets.sources.schema_registry import RegistryClient, RegistrySchemas
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed
+    from ticdc_assets.tables.control import Control
 
 
 class RegistryFile:
@@ -33,8 +35,11 @@ class RegistryFile:
         return RegistryFile, (self._path,)
 
 
-def options_of(changefeed: Changefeed) -> Any:
-    """The options of the changefeed's decoder. Raises ConfigError where something is missing."""
+def options_of(changefeed: Changefeed, control: Control | None = None) -> Any:
+    """The options of the changefeed's decoder. Raises ConfigError where something is missing.
+
+    With a registry by `url`, schemas that `control` kept are not asked for again (see `keep_schemas`).
+    """
     sink = changefeed.sink
     compression = Compression(str(sink.large_message.compression))
     raw = sink.large_message.claim_check_raw_value
@@ -48,16 +53,27 @@ def options_of(changefeed: Changefeed) -> Any:
         case "debezium":
             return debezium.Options(compression)
         case _:
-            return confluent_avro.Options(_schemas(changefeed))
+            return confluent_avro.Options(_schemas(changefeed, control))
 
 
-def _schemas(changefeed: Changefeed) -> confluent_avro.SchemaLookup:
+def keep_schemas(options: Any, control: Control) -> None:
+    """Keep what was got from a schema registry meanwhile, before anything is published that was read with it."""
+    schemas = getattr(options, "schemas", None)
+    if isinstance(schemas, RegistrySchemas) and schemas.fetched:
+        control.keep_registered(schemas.url, schemas.fetched)
+        schemas.fetched = {}
+
+
+def _schemas(changefeed: Changefeed, control: Control | None) -> confluent_avro.SchemaLookup:
     registry = changefeed.schema_registry
+    if registry is not None and registry.url is not None:
+        kept = control.registered(registry.url) if control else {}
+        return RegistrySchemas(kept, RegistryClient(registry.url, registry.auth))
     if registry is None or registry.file is None:
         raise ConfigError(
             f"changefeeds.{changefeed.name}.schema_registry",
-            "a `file` with the schemas by id",
+            "the registry's `url`, or a `file` with the schemas by id",
             "none",
-            "Export the registry as registry.json, a list of {id, subject, version, schema}.",
+            "Write its address, or export it as registry.json, a list of {id, subject, version, schema}.",
         )
     return RegistryFile(registry.file)

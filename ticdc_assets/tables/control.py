@@ -1,4 +1,4 @@
-"""The control tables of a changefeed: `watermarks`, `tables`, `schemas`, `quarantine`.
+"""The control tables of a changefeed: `watermarks`, `tables`, `schemas`, `registry`, `quarantine`.
 
 `watermarks` is the record: a row with `complete` names the TSO at which all mirrors and changelogs can be read
 together, and their snapshots; a row without it is only the source cursor after the changelogs were published.
@@ -8,7 +8,7 @@ All are read and written through pyiceberg, so that a look at them needs no JVM.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -92,6 +92,9 @@ _SCHEMAS: Final = pa.schema([
     pa.field("commit_ts", pa.int64()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
     pa.field("query", pa.string()), pa.field("event", pa.string()), pa.field("where", pa.string()),
 ])  # fmt: skip
+_REGISTRY: Final = pa.schema([
+    pa.field("url", pa.string()), pa.field("id", pa.int64()), pa.field("schema", pa.string()),
+])  # fmt: skip
 _QUARANTINE: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("schema", pa.string()),
     pa.field("table", pa.string()), pa.field("path", pa.string()), pa.field("line", pa.int64()),
@@ -160,6 +163,18 @@ class Control:
             mended = In("where", {event.where for event in events})
             table = self._ensure("schemas", _SCHEMAS)
             _committed(table, lambda fresh: fresh.overwrite(data, overwrite_filter=mended))
+
+    # -- registry -------------------------------------------------------------------------------------------------
+
+    def registered(self, url: str) -> dict[int, str]:
+        """The schemas by id that were ever got from a schema registry."""
+        table = load_or_none(self._catalog, (*self.namespace, "registry"))
+        rows = [] if table is None else table.scan(row_filter=EqualTo("url", url)).to_arrow().to_pylist()
+        return {row["id"]: row["schema"] for row in rows}
+
+    def keep_registered(self, url: str, schemas: Mapping[int, str]) -> None:
+        """Keep schemas, so that a replay needs no registry."""
+        self._append("registry", _REGISTRY, [{"url": url, "id": i, "schema": text} for i, text in schemas.items()])
 
     # -- quarantine -----------------------------------------------------------------------------------------------
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -18,63 +14,10 @@ from ticdc_assets.config.model import RegistryAuth
 from ticdc_assets.config.secrets import Secret
 from ticdc_assets.errors import SourceError
 from ticdc_assets.sources import schema_registry
-from ticdc_assets.sources.schema_registry import Patience, RegistryClient, RegistrySchemas, UnknownSchemaError
+from ticdc_assets.sources.schema_registry import RegistryClient, RegistrySchemas, UnknownSchemaError
+from ticdc_assets_tests.sources.registry_server import QUICK, Answer, Registry, answer
 
-QUICK = Patience(deadline_s=0.4, tries=2, pause_s=0.01)
 SECRET = "s3cret-body"
-
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
-
-class Registry:
-    """A small real registry on the loopback interface; `asked` has the paths and headers of all questions."""
-
-    def __init__(self, *answers: Answer) -> None:
-        self.asked: list[tuple[str, dict[str, str]]] = []
-        left = list(answers)
-        asked = self.asked
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append((self.path, dict(self.headers.items())))
-                (left.pop(0) if len(left) > 1 else left[0])(self)
-
-            def log_message(self, *arguments: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-
-    @contextmanager
-    def running(self) -> Iterator[Registry]:
-        self._thread.start()
-        try:
-            yield self
-        finally:
-            self.stop()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5)
-
-    def client(self, **settings: Any) -> RegistryClient:
-        return RegistryClient(self.url, **{"patience": QUICK, **settings})
-
-
-def answer(status: int, body: Any, **headers: str) -> Answer:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-
-    def write(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(status)
-        for name, value in {"Content-Length": str(len(data)), **headers}.items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(data)
-
-    return write
 
 
 def dripping(handler: BaseHTTPRequestHandler) -> None:
