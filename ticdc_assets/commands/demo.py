@@ -23,6 +23,16 @@ HOME: Final = "dagster_home"
 _OLDER: Final = ("csv",)
 """What demos of earlier versions put there."""
 
+_DAGSTER_YAML: Final = """\
+telemetry:
+  enabled: false
+nux:
+  enabled: false
+compute_logs:  # what steps print goes to .ticdc_assets/run.log
+  module: dagster._core.storage.noop_compute_log_manager
+  class: NoOpComputeLogManager
+"""
+
 
 def demo(folder: Path, environ: Mapping[str, str]) -> int:
     """The exit code: 0 where every table came out, the same in every protocol. Raises MachineError without Java."""
@@ -60,7 +70,7 @@ def prepare(folder: Path) -> None:
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
     home = folder / HOME
     home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\nnux:\n  enabled: false\n")
+    (home / "dagster.yaml").write_text(_DAGSTER_YAML)
 
 
 def _remove(path: Path) -> None:
@@ -78,7 +88,7 @@ def _as_table(lines: Sequence[Line]) -> Table:
     table.add_column("table", overflow="fold")
     for name in ("changes read", "mirror rows"):
         table.add_column(name, justify="right")
-    for name in ("state", "complete up to (UTC)", "as it must be", "in"):
+    for name in ("state", "complete up to (UTC)", "as it must be", "carried by"):
         table.add_column(name, overflow="fold")
     for line in lines:
         table.add_row(
@@ -88,7 +98,7 @@ def _as_table(lines: Sequence[Line]) -> Table:
             ", ".join(line.states),
             when(line.watermark),
             "yes" if line.agrees else "NO",
-            ", ".join(line.changefeeds),
+            line.changefeeds[0] if len(line.changefeeds) == 1 else f"{len(line.changefeeds)} changefeeds",
         )
     return table
 
