@@ -44,16 +44,17 @@ def strings(texts: pa.Array) -> Strings:
     if not len(data):
         nothing = np.zeros(0, np.int64)
         return Strings(data, nothing, nothing, nothing, pa.array([], pa.string()), nothing)
-    slashes = _escaping(data)
-    quotes = _unescaped_quotes(data, slashes)
+    quotes = _unescaped_quotes(data)
     assert len(quotes) % 2 == 0
     opens, closes = quotes[0::2], quotes[1::2]
-    ends = np.searchsorted(opens, offsets)
-    text = np.repeat(np.arange(len(texts)), np.diff(ends))
+    text = np.repeat(np.arange(len(texts)), np.diff(np.searchsorted(opens, offsets)))
     place = np.arange(len(opens)) * 2
     pool = slices(data, opens + 1, closes)
+    slashes = np.flatnonzero(data == _BACKSLASH)
     if len(slashes):
-        escaped = np.unique(np.searchsorted(opens, slashes) - 1)
+        has_escape = np.zeros(len(opens), np.bool_)
+        has_escape[np.searchsorted(opens, slashes) - 1] = True
+        escaped = np.flatnonzero(has_escape)
         place[escaped] = len(pool) + np.arange(len(escaped))
         pool = pa.concat_arrays([pool, _unescaped(data, opens[escaped], closes[escaped])])
     return Strings(data, opens, closes, text, pool, place)
@@ -85,7 +86,17 @@ def cut(texts: pa.Array, starts: Ints, ends: Ints) -> pa.Array:
     return slices(data, base + starts, base + ends).take(pa.array(np.arange(len(texts)) * 2))
 
 
-def _escaping(data: Bytes) -> Ints:
+def _unescaped_quotes(data: Bytes) -> Ints:
+    quotes = np.flatnonzero(data == QUOTE)
+    escaped = data[quotes - 1] == _BACKSLASH
+    unsure = np.flatnonzero(escaped & (data[quotes - 2] == _BACKSLASH))
+    if len(unsure):
+        escaped[unsure] = np.isin(quotes[unsure] - 1, escaping(data), assume_unique=True)
+    found: Ints = quotes[~escaped]
+    return found
+
+
+def escaping(data: Bytes) -> Ints:
     """The backslashes that escape the next character: the first, third, .. of each run."""
     slashes = np.flatnonzero(data == _BACKSLASH)
     if not len(slashes):
@@ -98,19 +109,8 @@ def _escaping(data: Bytes) -> Ints:
     return found
 
 
-def _unescaped_quotes(data: Bytes, slashes: Ints) -> Ints:
-    quotes = np.flatnonzero(data == QUOTE)
-    if not len(slashes):
-        return quotes
-    after_slash = quotes[data[quotes - 1] == _BACKSLASH]
-    escaped = after_slash[np.isin(after_slash - 1, slashes, assume_unique=True)]
-    kept = np.ones(len(quotes), np.bool_)
-    kept[np.searchsorted(quotes, escaped)] = False
-    found: Ints = quotes[kept]
-    return found
-
-
 def _unescaped(data: Bytes, opens: Ints, closes: Ints) -> pa.Array:
     quoted = slices(data, opens, closes + 1).take(pa.array(np.arange(len(opens)) * 2))
     whole = pa.ListArray.from_arrays(pa.array([0, len(quoted)], pa.int32()), quoted)
-    return pa.array(orjson.loads(f"[{pc.binary_join(whole, ',')[0].as_py()}]"), pa.string())
+    listed = pc.binary_join(whole, ",").view(pa.binary())[0].as_py()
+    return pa.array(orjson.loads(b"[" + listed + b"]"), pa.string())

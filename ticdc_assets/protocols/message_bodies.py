@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.frame import Compression, decompress
-from ticdc_assets.protocols.json_strings import Ints
+from ticdc_assets.protocols.json_strings import Ints, joined
 from ticdc_assets.protocols.message_rows import Mask
 
 BODY_BYTES_MAX: Final = 32 << 20
@@ -27,9 +27,18 @@ def bodies(values: pa.Array, compression: Compression) -> tuple[pa.Array, Ints]:
     fit = _sized(values)
     if compression is not Compression.NONE:
         values, fit = _decompressed(values, fit, compression)
-    fit &= _is_utf8(values)
+    fit &= _begins_with_brace(values)
     chosen = np.flatnonzero(fit)
-    return (values if len(chosen) == len(values) else values.take(pa.array(chosen))), chosen
+    texts = values if len(chosen) == len(values) else values.take(pa.array(chosen))
+    readable = _is_utf8(texts)
+    return (texts, chosen) if readable.all() else (texts.filter(pa.array(readable)), chosen[readable])
+
+
+def _begins_with_brace(values: pa.Array) -> Mask:
+    data, offsets = joined(values)
+    if not len(data):
+        return np.zeros(len(values), np.bool_)
+    return np.asarray(data[np.minimum(offsets[:-1], len(data) - 1)] == ord("{"))
 
 
 def _sized(values: pa.Array) -> Mask:
@@ -56,12 +65,13 @@ def _is_utf8(values: pa.Array) -> Mask:
     try:
         values.view(pa.string()).validate(full=True)
     except pa.ArrowInvalid:
-        return np.array([_decodes(value.as_py()) for value in values], np.bool_)
+        return np.array([_decodes(value) for value in values.to_pylist()], np.bool_)
     return np.ones(len(values), np.bool_)
 
 
-def _decodes(value: bytes | None) -> bool:
+def _decodes(value: bytes) -> bool:
     try:
-        return value is not None and value.decode() is not None
+        value.decode()
     except UnicodeDecodeError:
         return False
+    return True

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import codecs
-import re
 from typing import Any, Final
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import open_protocol, text_columns
-from ticdc_assets.protocols.go_strings import unquote
+from ticdc_assets.protocols.go_strings_bulk import unquoted
 from ticdc_assets.protocols.message_images import NUMBER_TYPE
 from ticdc_assets.protocols.open_protocol import NUMBERS, QUOTED, TEXTS
 from ticdc_assets.protocols.text_values import TextForms
@@ -20,7 +17,10 @@ from ticdc_assets.schema.arrow_types import arrow_type, is_binary
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 
 _BLOB: Final = MySqlType(Kind.BLOB)
-_PLAIN_ESCAPES: Final = re.compile(rb"(?:[^\\]|\\(?:[abfnrtv\\\"']|x[0-9a-fA-F]{2}|[0-3][0-7]{2}))*", re.DOTALL)
+
+
+class _NotFastError(Exception):
+    """Raised where no fast form vouches for its result."""
 
 
 def column(column: Column, array: pa.Array, zone: str) -> pa.Array:
@@ -33,30 +33,20 @@ def column(column: Column, array: pa.Array, zone: str) -> pa.Array:
     texts = array.flatten()[0] if is_number else array
     try:
         return _fast(column.type, texts, TextForms("base64", "number", zone))
-    except (DecodeError, pa.ArrowInvalid):
+    except (DecodeError, _NotFastError, pa.ArrowInvalid):
         return _one_by_one(column, array, zone)
 
 
 def _fast(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
     binary = is_binary(column_type)
     if binary and column_type.kind in QUOTED:
-        return _unquoted(texts)
+        found = unquoted(texts)
+        if found is None:
+            raise _NotFastError
+        return found
     if column_type.kind in TEXTS and not binary:
         return text_columns.column(_BLOB, texts, forms).cast(pa.string())
     return text_columns.column(column_type, texts, forms)
-
-
-def _unquoted(texts: pa.Array) -> pa.Array:
-    escaped = pc.fill_null(pc.match_substring(texts, "\\"), False)
-    raw = texts.cast(pa.binary())
-    some = [_bytes(text) for text in raw.filter(escaped).to_pylist()]
-    return pc.replace_with_mask(raw, escaped, pa.array(some, pa.binary())) if some else raw
-
-
-def _bytes(quoted: bytes) -> bytes:
-    if _PLAIN_ESCAPES.fullmatch(quoted):
-        return codecs.escape_decode(quoted)[0]
-    return unquote(quoted.decode(), "a column value")
 
 
 def _one_by_one(column: Column, array: pa.Array, zone: str) -> pa.Array:

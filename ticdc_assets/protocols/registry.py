@@ -12,15 +12,19 @@ from typing import Any, Final
 from ticdc_assets.protocols import (
     canal_json,
     canal_json_messages,
+    canal_json_messages_bulk,
     confluent_avro,
     confluent_avro_bulk,
     debezium,
+    native_columns,
     open_protocol,
+    open_protocol_bulk,
     simple,
     simple_avro_bulk,
+    simple_bulk,
 )
 from ticdc_assets.protocols.events import Event, RowEvent
-from ticdc_assets.protocols.message_rows import Bulk
+from ticdc_assets.protocols.message_rows import Bulk, in_turn
 from ticdc_assets.schema.model import Column, TableSchema
 
 Decode = Callable[[bytes | None, bytes | None, str, Any], Iterator[Event]]
@@ -58,10 +62,25 @@ def _infer_canal(row: RowEvent) -> TableSchema:
 
 
 REGISTRY: Final[dict[str, MessageProtocol]] = {
-    "open-protocol": MessageProtocol(open_protocol.decode, open_protocol.value, open_protocol.open_claim, _infer_open),
-    "simple": MessageProtocol(simple.decode, simple.value, simple.open_claim, bulk=simple_avro_bulk.BULK),
+    "open-protocol": MessageProtocol(
+        open_protocol.decode,
+        open_protocol.value,
+        open_protocol.open_claim,
+        _infer_open,
+        bulk=open_protocol_bulk.BULK,
+    ),
+    "simple": MessageProtocol(
+        simple.decode,
+        simple.value,
+        simple.open_claim,
+        bulk=in_turn(simple_bulk.BULK, simple_avro_bulk.BULK, native_columns.column),
+    ),
     "canal-json": MessageProtocol(
-        canal_json_messages.decode, canal_json.value, canal_json_messages.open_claim, _infer_canal
+        canal_json_messages.decode,
+        canal_json.value,
+        canal_json_messages.open_claim,
+        _infer_canal,
+        bulk=canal_json_messages_bulk.BULK,
     ),
     "avro": MessageProtocol(
         confluent_avro.decode, confluent_avro.value, has_ddl=False, by_arrival=True, bulk=confluent_avro_bulk.BULK

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols import native_values, text_columns
+from ticdc_assets.protocols import native_columns
 from ticdc_assets.protocols.json_grammar import COUNT, INT64, NAME, POSITIVE, TEXT, members
 from ticdc_assets.protocols.json_strings import QUOTE, Ints, Strings, strings
 from ticdc_assets.protocols.message_bodies import bodies
@@ -22,7 +21,6 @@ from ticdc_assets.protocols.message_heads import heads_of, integers, table_names
 from ticdc_assets.protocols.message_images import (
     NULL,
     TEXT_VALUE,
-    TIME_TYPE,
     TIME_VALUE,
     Images,
     RowImages,
@@ -31,9 +29,6 @@ from ticdc_assets.protocols.message_images import (
 )
 from ticdc_assets.protocols.message_rows import Bulk, BulkRows, Heads, Messages
 from ticdc_assets.protocols.simple import Options
-from ticdc_assets.protocols.text_values import TextForms
-from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.model import Column, Kind
 
 _TIME: Final = rf'\{{"location":{TEXT},"value":{TEXT}\}}'
 _IMAGE: Final = members(f"(?:{TEXT}|null|{_TIME})")
@@ -119,32 +114,4 @@ def _depths(data: np.ndarray, opens: Ints, after: np.ndarray, text: Ints) -> Int
     return found
 
 
-def column(column: Column, array: pa.Array, zone: str) -> pa.Array:
-    """The values of a column of text, or of times that name their zone."""
-    if array.null_count == len(array):
-        return pa.nulls(len(array), arrow_type(column.type))
-    if array.type != TIME_TYPE:
-        return text_columns.column(column.type, array, TextForms("base64", "number", zone))
-    if column.type.kind is not Kind.TIMESTAMP:
-        raise DecodeError(
-            f"column `{column.name}`", f"a value of a {column.type.kind} column", "a time with its zone", _TODO
-        )
-    return _times(column, array, zone)
-
-
-_TODO: Final = "Check that the table's schema is the one the row was written with; the message stays quarantined."
-
-
-def _times(column: Column, array: pa.Array, zone: str) -> pa.Array:
-    locations, walls = array.flatten()
-    coded = locations.dictionary_encode()
-    parts = []
-    for number, location in enumerate(coded.dictionary.to_pylist()):
-        own = native_values.zone_of(column, {"location": location, "value": ""}, zone)
-        # Times of other zones are no concern of this pass.
-        here = pc.if_else(pc.equal(coded.indices, number), walls, pa.scalar(None, pa.string()))
-        parts.append(text_columns.column(column.type, here, TextForms("base64", "number", own)))
-    return parts[0] if len(parts) == 1 else pc.coalesce(*parts)
-
-
-BULK: Final = Bulk(heads, rows, column)
+BULK: Final = Bulk(heads, rows, native_columns.column)
