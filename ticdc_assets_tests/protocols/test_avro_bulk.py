@@ -146,9 +146,18 @@ def values_agree(column_of: Any, value: Any, column: Column, array: pa.Array, zo
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 
+ODD_NUMBERS = [
+    b"\x80\x00",  # 0, but longer than need be
+    b"\x82\x80\x80\x00",  # 1, likewise
+    *(b"\xff" * size + end for size in (4, 8, 9, 10) for end in (b"\x00", b"\x01", b"\x02", b"\x7f")),
+    *(b"\xfe" + b"\xff" * size + end for size in (3, 7, 8, 9) for end in (b"\x00", b"\x01", b"\x02", b"\x7f")),
+]
+"""Numbers in more bytes than usual: around what 32 and 64 bits hold, and above."""
+
+
 def damaged(draw: Any, raw: bytes | None) -> bytes | None:
     """A key or value that is cut, longer, with a byte changed, or gone."""
-    kind = draw(st.sampled_from(["cut", "flip", "set", "more", "gone", "none", "as it is"]))
+    kind = draw(st.sampled_from(["cut", "flip", "set", "odd", "more", "gone", "none", "as it is"]))
     at = draw(st.integers(0, max(0, len(raw or b"") - 1)))
     if kind == "none" or not raw:
         return None
@@ -156,6 +165,7 @@ def damaged(draw: Any, raw: bytes | None) -> bytes | None:
         "cut": raw[:at],
         "flip": raw[:at] + bytes([raw[at] ^ (1 << draw(st.integers(0, 7)))]) + raw[at + 1 :],
         "set": raw[:at] + draw(st.binary(min_size=1, max_size=12)) + raw[at + 1 :],
+        "odd": raw[:at] + draw(st.sampled_from(ODD_NUMBERS)) + raw[at + 1 :],
         "more": raw + draw(st.binary(min_size=1, max_size=3)),
         "gone": b"",
     }
