@@ -29,13 +29,13 @@ def open_catalog(config: CatalogConfig) -> Catalog:
     properties["warehouse"] = config.warehouse_uri
     try:
         return load_catalog(config.name, **{k: v for k, v in properties.items() if v is not None})
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  every library has kinds of its own
         raise SourceError(
             f"catalog {config.name}",
             "a catalog that can be opened",
             type(error).__name__,
             "Look at `catalog:` in the config: type, uri and warehouse.",
-        ) from error
+        ) from None  # what libraries say of an address holds its password
 
 
 def _make_folders(config: CatalogConfig) -> None:

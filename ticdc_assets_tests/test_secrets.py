@@ -1,0 +1,293 @@
+"""Credentials planted in every place that takes one, and a value in a row: none comes out where people look.
+
+Looked at are standard output and error, logs of every library, errors with all their causes, what prints a config, what
+Dagster keeps of runs, the metadata of assets, and every byte of the lake.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from pprint import pformat
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from ticdc_assets.assets.graph import definitions_of
+from ticdc_assets.cli import main
+from ticdc_assets.config import Config, load
+from ticdc_assets.errors import ConfigError, SourceError
+from ticdc_assets_tests.assets.feeds import Feed, all_that_was_told, without_java
+
+__all__ = ["without_java"]
+
+CANARY = "kanarienvogel"
+"""Begins every planted secret; nothing else has it."""
+ROW_CANARY = "nachtigall"
+"""A value of a row: it belongs into tables, and nowhere else."""
+
+
+def planted(number: int, tail: str = "") -> str:
+    return f"{CANARY}-{number:02}{tail}"
+
+
+SECRETS: dict[str, Any] = {
+    "sink_uri": f"s3://AKIA:{planted(1)}@bucket/prefix?protocol=csv&secret-access-key={planted(2)}"
+    f"&session-token={planted(3, '%2F%2B')}",
+    "config": {
+        "sink": {
+            "date-separator": "none",
+            "csv": {"include-commit-ts": True},
+            "kafka-config": {"sasl-password": planted(4), "sasl-gssapi-pasword": planted(5)},
+        }
+    },
+    "claim_check": f"s3://claims/x?access-key=AKIA&secret-access-key={planted(6)}",
+    "schema_registry": {
+        "url": f"https://u:{planted(7)}@registry.invalid/x",
+        "auth": {"user": "u", "password": planted(8)},
+    },
+}
+CATALOG = {"properties": {"s3.secret-access-key": planted(9), "adls.sas-token": {"env": "SAS"}, "s3.region": "eu"}}
+SPARK = {"conf": {"spark.hadoop.fs.s3a.secret.key": planted(10), "spark.ssl.keyPassword": {"env": "KEY"}}}
+ENVIRON = {"SAS": planted(11), "KEY": planted(12, "/+=")}
+
+
+class SealedFeed(Feed):
+    """A feed whose config names variables of the environment."""
+
+    @property
+    def config(self) -> Config:
+        return load(self.path, ENVIRON)
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """An instance that keeps its runs and events below the folder."""
+    home = tmp_path / "dagster"
+    home.mkdir()
+    with dg.DagsterInstance.local_temp(str(home), {"telemetry": {"enabled": False}}) as made:
+        yield made
+
+
+@pytest.fixture
+def feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    """A changefeed with all secrets and one table."""
+    for name, secret in ENVIRON.items():
+        monkeypatch.setenv(name, secret)
+    made = SealedFeed(tmp_path, **SECRETS)
+    told = yaml.safe_load(made.path.read_text())
+    made.path.write_text(yaml.safe_dump({**told, "catalog": CATALOG, "spark": SPARK}))
+    made.table("shop", "users").rows("shop", "users", ("I", 1, ROW_CANARY, 2), ("I", 2, "b", 3)).checkpoint(5)
+    return made
+
+
+@pytest.fixture
+def logs(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.DEBUG):
+        yield caplog
+
+
+@pytest.fixture
+def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ticdc_assets.assets.resources.RETRIES_MAX", 0)
+
+
+def assert_discreet(*told: object) -> None:
+    for text in told:
+        assert CANARY not in str(text)
+        assert ROW_CANARY not in str(text)
+
+
+def with_causes(error: BaseException | None) -> Iterator[str]:
+    """All that anybody could print of an error."""
+    while error is not None:
+        yield f"{error} {error!r} {error.args!r}"
+        yield "".join(traceback.format_exception(error))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def files_with(canary: str, folder: Path, *besides: Path) -> list[Path]:
+    found = (path for path in folder.rglob("*") if path.is_file() and path not in besides)
+    return [path for path in found if canary.encode() in path.read_bytes()]
+
+
+# -- what prints a config ---------------------------------------------------------------------------------------------
+
+
+def test_twelve_secrets_are_planted(feed: Feed):
+    written = feed.path.read_text() + json.dumps(ENVIRON)
+
+    assert all(planted(number) in written for number in range(1, 13))
+
+
+def test_a_config_and_what_is_made_of_it_print_no_secret(feed: Feed):
+    config = feed.config
+    shop = config.changefeed("shop")
+
+    assert_discreet(shop.warnings)
+    for thing in (config, config.catalog, config.spark, shop, shop.sink, shop.source, feed.lake):
+        assert_discreet(repr(thing), str(thing), pformat(thing), [thing])
+    assert config.catalog.properties["adls.sas-token"] == ENVIRON["SAS"]  # it is there, and not shown
+    assert config.spark.conf["spark.ssl.keyPassword"] == ENVIRON["KEY"]
+
+
+BREAKS = {
+    "a key that nobody knows": lambda told, feed: feed.update(sink_url=feed["sink_uri"]),
+    "a list for a URI": lambda told, feed: feed.update(sink_uri=[feed["sink_uri"]]),
+    "a mapping for a URI": lambda told, feed: feed.update(claim_check={"url": feed["claim_check"]}),
+    "an unescaped slash": lambda told, feed: feed.update(sink_uri=f"kafka://u:a/{planted(1)}@h:9092/t"),
+    "a registry of no scheme": lambda told, feed: feed["schema_registry"].update(url=f"ftp://u:{planted(7)}@r"),
+    "a list of properties": lambda told, feed: told["catalog"].update(properties=[planted(9)]),
+    "a nested property": lambda told, feed: told["catalog"]["properties"].update(token={"value": planted(9)}),
+    "two names of one variable": lambda told, feed: told["spark"]["conf"].update(x={"env": "SAS", "or": planted(10)}),
+    "a remote that is none": lambda told, feed: told["spark"].update(remote=f"http://u:{planted(10)}@h"),
+    "a variable that is not set": lambda told, feed: told["spark"]["conf"].update(x={"env": "NOT_SET"}),
+}
+
+
+@pytest.mark.parametrize("what", BREAKS)
+def test_what_is_wrong_in_a_config_is_told_without_its_secrets(feed: Feed, what: str, capfd: Any):
+    told = yaml.safe_load(feed.path.read_text())
+    BREAKS[what](told, told["changefeeds"]["shop"])
+    feed.path.write_text(yaml.safe_dump(told))
+
+    with pytest.raises(ConfigError) as caught:
+        _ = feed.config
+
+    assert_discreet(*with_causes(caught.value))
+    assert main(["tables", "--config", str(feed.path)]) == 2
+    assert_discreet(*capfd.readouterr())
+
+
+@pytest.mark.parametrize("damage", ["}", "\t- x", ": :", '"', "\0", "&x *y", "<<: 1"])
+def test_text_that_is_no_yaml_is_told_without_its_secrets(feed: Feed, damage: str):
+    feed.path.write_text(feed.path.read_text().replace(planted(9), f"{planted(9)}{damage}\n{damage}"))
+
+    with pytest.raises(ConfigError) as caught:
+        _ = feed.config
+
+    assert_discreet(*with_causes(caught.value))
+
+
+# -- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_good_run_leaves_no_secret_in_logs_events_or_the_lake(
+    feed: Feed, tmp_path: Path, instance: dg.DagsterInstance, logs: pytest.LogCaptureFixture, capfd: Any
+):
+    result = feed.run(instance)
+
+    assert result.success
+    assert_discreet(all_that_was_told(result), logs.text, *capfd.readouterr())
+    assert files_with(CANARY, tmp_path, feed.path) == []
+    in_tables = files_with(ROW_CANARY, tmp_path, *feed.bucket.base.rglob("*"))
+    assert in_tables
+    assert all(path.suffix == ".parquet" for path in in_tables)
+
+    FAILURES["a record that no schema fits"](feed.checkpoint(9))
+    FAILURES["a statement that nobody knows"](feed)
+    assert_discreet(all_that_was_told(feed.run(instance)))
+    assert files_with(ROW_CANARY, tmp_path / "dagster") == files_with(CANARY, tmp_path / "dagster") == []
+
+
+@pytest.mark.usefixtures("without_java")
+@pytest.mark.parametrize(
+    "command", [["run"], ["tables"], ["tables", "--json"], ["discover"], ["snapshot", "--at", "1"]]
+)
+def test_no_command_prints_a_secret(feed: Feed, command: list[str], capfd: Any, logs: pytest.LogCaptureFixture):
+    main([*command, "--config", str(feed.path)])
+
+    assert_discreet(logs.text, *capfd.readouterr())
+    log = feed.folder / ".ticdc_assets" / "run.log"
+    assert_discreet(log.read_text() if log.exists() else "")
+
+
+def test_definitions_hold_no_secret_in_their_metadata(feed: Feed, logs: pytest.LogCaptureFixture, capfd: Any):
+    definitions = definitions_of(feed.config)
+    graph = definitions.resolve_asset_graph()
+    told = [f"{node.metadata} {node.tags} {node.description}" for node in map(graph.get, graph.get_all_asset_keys())]
+    jobs = [job.name for job in definitions.resolve_all_job_defs()]
+
+    assert told
+    assert "shop_job" in jobs
+    assert_discreet(*told, *map(repr, told), repr(definitions), logs.text, *capfd.readouterr())
+
+
+FAILURES = {
+    "a record that no schema fits": lambda feed: feed.rows("shop", "users", ("X", 3, ROW_CANARY, 4)),
+    "a statement that nobody knows": lambda feed: feed.statement(
+        "shop", "users", f"ALTER TABLE `users` FROBNICATE '{ROW_CANARY}'", 4, type_=5
+    ),
+    "a file that is gone": lambda feed: next(feed.bucket.base.rglob("CDC*.csv")).unlink(),
+    "a file that is cut": lambda feed: (path := next(feed.bucket.base.rglob("CDC*.csv"))).write_bytes(
+        path.read_bytes()[:-15]
+    ),
+    "metadata that is no JSON": lambda feed: feed.bucket.write("metadata", f'{{"checkpoint-ts": {ROW_CANARY}'.encode()),
+    "a bucket that is gone": lambda feed: feed.bucket.base.rename(feed.folder / "elsewhere"),
+}
+
+
+@pytest.mark.usefixtures("without_java", "no_retries")
+@pytest.mark.parametrize("what", FAILURES)
+def test_a_run_that_goes_wrong_tells_no_secret_and_no_row(
+    feed: Feed, tmp_path: Path, what: str, logs: pytest.LogCaptureFixture, capfd: Any
+):
+    FAILURES[what](feed)
+
+    result = feed.run()
+
+    assert not result.success or feed.records()["shop.users"].state != "live"
+    assert_discreet(all_that_was_told(result), logs.text, *capfd.readouterr())
+    assert files_with(CANARY, tmp_path, feed.path) == []
+
+
+CATALOGS = {
+    "a database without its driver": {"type": "sql", "uri": f"nosuchdatabase://u:{planted(9)}@127.0.0.1:9/db"},
+    "a text that is no URI": {"type": "sql", "uri": f"u:{planted(9)}@127.0.0.1"},
+    "a port that is no number": {"type": "sql", "uri": f"postgresql://u:{planted(9)}@127.0.0.1:{planted(10)}/db"},
+    "a service that is not there": {
+        "type": "rest",
+        "uri": f"http://u:{planted(9)}@127.0.0.1:9/x?token={planted(10)}",
+        "warehouse": "w",
+        "properties": {"token": planted(11), "credential": f"id:{planted(12)}"},
+    },
+}
+
+
+@pytest.mark.usefixtures("without_java", "no_retries")
+@pytest.mark.parametrize("what", CATALOGS)
+def test_a_catalog_that_cannot_be_opened_is_told_without_its_secrets(
+    feed: Feed, tmp_path: Path, what: str, logs: pytest.LogCaptureFixture, capfd: Any
+):
+    told = yaml.safe_load(feed.path.read_text())
+    feed.path.write_text(yaml.safe_dump({**told, "catalog": CATALOGS[what]}))
+
+    with pytest.raises(SourceError) as caught:
+        feed.lake.catalog.list_namespaces()
+    result = feed.run()
+
+    assert not result.success
+    assert main(["tables", "--config", str(feed.path)]) == 1
+    assert_discreet(all_that_was_told(result), *with_causes(caught.value), logs.text, *capfd.readouterr())
+    assert files_with(CANARY, tmp_path, feed.path) == []
+
+
+@pytest.mark.usefixtures("without_java", "no_retries")
+def test_a_bucket_that_cannot_be_reached_is_told_without_its_secrets(
+    feed: Feed, logs: pytest.LogCaptureFixture, capfd: Any
+):
+    told = yaml.safe_load(feed.path.read_text())
+    place = f"s3://bucket/prefix?endpoint=http://127.0.0.1:9&access-key=AKIA&secret-access-key={planted(2)}"
+    told["changefeeds"]["shop"]["source"] = {"storage": place, "options": {"session-token": planted(3)}}
+    feed.path.write_text(yaml.safe_dump(told))
+
+    result = feed.run()
+
+    assert not result.success
+    assert_discreet(all_that_was_told(result), logs.text, *capfd.readouterr())
