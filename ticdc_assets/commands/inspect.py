@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ticdc_assets.commands.moments import moment, when
 from ticdc_assets.commands.terminal import Terminal
+from ticdc_assets.config.secrets import redacted
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_source
 from ticdc_assets.sources.inspection.settings import config_lines
 
@@ -32,7 +33,7 @@ def inspect(place: str, everything: bool, as_json: bool) -> int:
     """The exit code: 1 where something is wrong with the stream."""
     terminal = Terminal()
     bounds = Bounds(None, None) if everything else Bounds()
-    with terminal.working(f"looking into {place}"):
+    with terminal.working(f"looking into {redacted(place)}"):
         found = inspect_source(place, bounds, terminal.say if terminal.err.is_terminal else _quiet)
     if as_json:
         terminal.json(as_object(found))

@@ -96,3 +96,12 @@ def test_it_starts_quickly_and_loads_no_engine():
     )
 
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_credentials_of_a_uri_are_not_shown(capfd: Any):
+    assert main(["inspect", f"file://{CSV}?access-key=AKIA&secret-access-key=hush"]) == 0
+
+    told = capfd.readouterr()
+    assert "a storage sink's folder, CSV" in told.out
+    assert "hush" not in told.out + told.err
+    assert "AKIA" not in told.out + told.err

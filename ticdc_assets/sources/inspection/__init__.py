@@ -46,7 +46,7 @@ def _stored(place: str, bounds: Bounds, say: Callable[[str], None]) -> Inspectio
         expected = f"{_CAPTURES}, or a storage sink's `metadata` and schema files"
         todo = "Name the capture itself, or the folder that the changefeed's sink URI names."
         raise SourceError(root.name, expected, "none of them", todo)
-    return inspect_storage(root, place, bounds, say)
+    return inspect_storage(root, bounds, say)
 
 
 def _roots_below(root: Root) -> list[str]:

@@ -45,9 +45,9 @@ def is_storage(root: Root) -> bool:
     return bool(find_folders(root, Layout(), {}).folders)
 
 
-def inspect_storage(root: Root, place: str, bounds: Bounds, say: Callable[[str], None]) -> Inspection:
+def inspect_storage(root: Root, bounds: Bounds, say: Callable[[str], None]) -> Inspection:
     """What a bucket holds."""
-    found = Inspection(place, "storage")
+    found = Inspection(root.name, "storage")
     _checkpoint(root, found)
     say("looking at folders")
     seen = see_layout(root)
@@ -236,9 +236,11 @@ def _settings(found: Inspection, seen: LayoutSeen, layout: Layout, rows: _Rows) 
         found.options |= {f"csv.{name}": value for name, value in sink["csv"].items()}
     query = f"protocol={found.protocol}" + ("&enable-tidb-extension=true" if extension else "")
     base = found.place if "://" in found.place else f"file://{found.place}"
-    found.sink_uri = f"{base.partition('?')[0]}?{query}"
+    found.sink_uri = f"{base}?{query}"
+    if layout.date_separator == "year":
+        found.note("Folders of four digits are taken as years; partitions of such ids look the same.")
     found.note(ZONE_UNTOLD)
-    found.settings = {"source": {"storage": found.place.partition("?")[0]}}
+    found.settings = {"source": {"storage": found.place}}
 
 
 def _csv_config(options: CsvOptions) -> dict[str, Any]:
