@@ -228,14 +228,22 @@ class Replay:
         return self.at >= len(self._writes)
 
     def write(self, count: int = 1) -> None:
-        for entry in self._writes[self.at : self.at + count]:
+        for number, entry in enumerate(self._writes[self.at : self.at + count], start=self.at):
             target = self.folder / entry["path"]
             target.parent.mkdir(parents=True, exist_ok=True)
             if "content" in entry:
                 target.write_text(entry["content"])
+            elif target.suffix == ".index":
+                target.write_text(f"{self._named_by_index(number)}\n")
             else:
                 shutil.copyfile(self._data / entry["path"], target)
         self.at += count
+
+    def _named_by_index(self, number: int) -> str:
+        """An index is written again before every data file, whose name it holds; the bucket has only its last form."""
+        folder = Path(self._writes[number]["path"]).parents[1]
+        later = (Path(entry["path"]) for entry in self._writes[number + 1 :])
+        return next(path.name for path in later if path.parent == folder)
 
     @property
     def checkpoint(self) -> int:
