@@ -186,7 +186,14 @@ def spoiled(draw: Any, sound: Sequence[Pair]) -> list[Pair]:
     return some
 
 
-slow = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def every_damage(raw: bytes) -> list[bytes]:
+    """Each cut of these bytes, and each of them changed in many ways."""
+    changes = [bytes([byte]) for byte in (0, 1, 2, 3, 0x10, 0x7E, 0x7F, 0x80, 0xFF)] + ODD_NUMBERS
+    cuts = [raw[:end] for end in range(len(raw))]
+    return cuts + [raw[:at] + change + raw[at + 1 :] for at in range(len(raw)) for change in changes]
+
+
+slow = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------
@@ -256,6 +263,22 @@ def test_every_avro_value_is_typed_as_the_reference_types_it(workload, zone):
             values_agree(confluent_avro_bulk.column, confluent_avro.value, by_name[name], array, zone)
 
 
+@pytest.mark.parametrize("op", ["I", "U", "D"])
+def test_no_damage_to_an_avro_message_is_taken_for_a_row_or_disturbs_others(op):
+    workload = next(one for one in workloads("avro-ext", "seed1"))
+    options = avro_options(workload)
+    sound = pairs_of(workload)[:200]
+    events = reference(confluent_avro, sound, options)
+    of_op = (pair for pair, event in zip(sound, events, strict=True) if event.op == op)
+    key, value = min(of_op, key=lambda pair: len(pair[1] or pair[0]))
+    damaged_ones = [(key, one) for one in every_damage(value)] if value else [(one, None) for one in every_damage(key)]
+    pairs = [pair for number, one in enumerate(damaged_ones) for pair in (sound[number % 200], one)]
+    rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, options)
+
+    assert rows.left.any()
+    assert not rows.left[::2].any()
+
+
 @slow
 @given(workload=st.sampled_from(workloads("avro", "seed1")), data=st.data())
 def test_damaged_avro_messages_disturb_no_others(workload, data):
@@ -318,6 +341,11 @@ def streams_of_one_schema(draw: Any) -> tuple[dict[int, str], list[Pair]]:
         makers.append(values if form == "plain" else st.none() | values)
     key = ([{"name": draw(st.sampled_from(["c0", "c0", "c0", "k"])), "type": of_type("BIGINT", "long")}], [LONGS])
     if draw(st.booleans()):
+        if draw(st.booleans()):
+            old = {"type": "record", "name": "old", "fields": list(fields)}
+            olds = st.fixed_dictionaries({f["name"]: maker for f, maker in zip(fields, makers, strict=True)})
+            fields.append({"name": "_ticdc_before", "type": draw(st.permutations(["null", old]))})
+            makers.append(st.none() | olds)
         fields += [{"name": "_tidb_op", "type": "string"}, {"name": "_tidb_commit_ts", "type": "long"}]
         fields += [{"name": "_tidb_commit_physical_time", "type": "long"}]
         makers += [st.sampled_from(["c", "u", "c", "u", "d", "", "x"]), st.integers(-1, 3), st.integers(-1, 1 << 50)]
@@ -343,8 +371,8 @@ def framed(number: int, fields: list[dict[str, Any]], makers: list[Any], draw: A
 def without_logic(of: Any) -> Any:
     """The type without logical types, for values that are bytes already."""
     if isinstance(of, list):
-        return [without_logic(branch) for branch in of]
-    return {k: v for k, v in of.items() if k != "logicalType"} if isinstance(of, dict) else of
+        return [without_logic(part) for part in of]
+    return {k: without_logic(v) for k, v in of.items() if k != "logicalType"} if isinstance(of, dict) else of
 
 
 @slow
@@ -406,6 +434,20 @@ def test_simple_rows_are_read_from_compressed_messages_too(compression):
     rows, _ = agree(simple_avro_bulk, simple, packed, simple.Options(compression=compression))
 
     assert not rows.left.all()
+
+
+@pytest.mark.parametrize("op", ["I", "U", "D"])
+def test_no_damage_to_a_simple_message_is_taken_for_a_row_or_disturbs_others(op):
+    workload = next(one for one in workloads("simple-avro", "seed1"))
+    sound = [p for p in pairs_of(workload) if is_plain(reference(simple, [p], PLAIN)[0])][:200]
+    events = reference(simple, sound, PLAIN)
+    _, value = min((p for p, e in zip(sound, events, strict=True) if e.op == op), key=lambda pair: len(pair[1]))
+    damaged_ones = [(None, one) for one in every_damage(value)]
+    pairs = [pair for number, one in enumerate(damaged_ones) for pair in (sound[number % len(sound)], one)]
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert rows.left.any()
+    assert not rows.left[::2].any()
 
 
 @slow
