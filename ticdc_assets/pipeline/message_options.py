@@ -67,8 +67,8 @@ def keep_schemas(options: Any, control: Control) -> None:
 def _schemas(changefeed: Changefeed, control: Control | None) -> confluent_avro.SchemaLookup:
     registry = changefeed.schema_registry
     if registry is not None and registry.url is not None:
-        kept = control.registered(registry.url) if control else {}
-        return RegistrySchemas(kept, RegistryClient(registry.url, registry.auth))
+        url = registry.url
+        return RegistrySchemas(lambda: control.registered(url) if control else {}, RegistryClient(url, registry.auth))
     if registry is None or registry.file is None:
         raise ConfigError(
             f"changefeeds.{changefeed.name}.schema_registry",

@@ -13,9 +13,10 @@ import ssl
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, Any, Final
@@ -117,10 +118,13 @@ class RegistryClient:
 
 
 class RegistrySchemas:
-    """Schemas by id: those that are `known`, and with a client those it can get; what it got is in `fetched`."""
+    """Schemas by id: those that were `kept`, and with a client those it can get; what it got is in `fetched`.
 
-    def __init__(self, known: Mapping[int, str], client: RegistryClient | None = None) -> None:
-        self._known = dict(known)
+    `kept` is called when the first schema is asked for, so that a look at nothing reads nothing.
+    """
+
+    def __init__(self, kept: Callable[[], Mapping[int, str]], client: RegistryClient | None = None) -> None:
+        self._kept = kept
         self._client = client
         self._unknown: set[int] = set()
         self.fetched: dict[int, str] = {}
@@ -143,14 +147,23 @@ class RegistrySchemas:
         self._known[schema_id] = self.fetched[schema_id] = schema
         return schema
 
+    @cached_property
+    def _known(self) -> dict[int, str]:
+        return dict(self._kept())
+
     def _note_unknown(self, schema_id: int) -> None:
         self._unknown.add(schema_id)
         if len(self._unknown) > UNKNOWN_IDS_MAX:
             expected, found = "the registry that TiCDC registers its schemas at", f"{len(self._unknown):,} unknown ids"
             raise SourceError(self.url, expected, found, "Check `schema_registry`, and the changefeed's protocol.")
 
-    def __reduce__(self) -> tuple[type[RegistrySchemas], tuple[dict[int, str]]]:
-        return RegistrySchemas, (self._known,)
+    def __reduce__(self) -> tuple[Callable[[dict[int, str]], RegistrySchemas], tuple[dict[int, str]]]:
+        return _only, (self._known,)
+
+
+def _only(schemas: dict[int, str]) -> RegistrySchemas:
+    """A lookup that has these schemas and asks nobody."""
+    return RegistrySchemas(lambda: schemas)
 
 
 def _authorization(auth: RegistryAuth | None) -> dict[str, str]:

@@ -165,7 +165,7 @@ def test_a_schema_of_another_kind_is_told():
 
 def test_each_id_is_asked_for_once_also_where_it_is_unknown():
     with Registry(SCHEMA, NOT_FOUND).running() as registry:
-        schemas = RegistrySchemas({}, registry.client())
+        schemas = RegistrySchemas(dict, registry.client())
         for _ in range(3):
             assert schemas(7) == '"string"'
             with pytest.raises(LookupError):
@@ -176,7 +176,7 @@ def test_each_id_is_asked_for_once_also_where_it_is_unknown():
 
 
 def test_known_schemas_need_no_registry():
-    schemas = RegistrySchemas({7: "kept"}, RegistryClient("http://127.0.0.1:9", patience=QUICK))
+    schemas = RegistrySchemas(lambda: {7: "kept"}, RegistryClient("http://127.0.0.1:9", patience=QUICK))
 
     assert schemas(7) == "kept"
     assert schemas.fetched == {}
@@ -185,7 +185,7 @@ def test_known_schemas_need_no_registry():
 def test_pickled_it_is_the_schemas_it_has_and_asks_nobody():
     auth = RegistryAuth("ann", Secret(SECRET))
     with Registry(SCHEMA).running() as registry:
-        schemas = RegistrySchemas({1: "kept"}, registry.client(auth=auth))
+        schemas = RegistrySchemas(lambda: {1: "kept"}, registry.client(auth=auth))
         schemas(7)
         data = pickle.dumps(schemas)
         sent = pickle.loads(data)
@@ -200,7 +200,7 @@ def test_pickled_it_is_the_schemas_it_has_and_asks_nobody():
 def test_unknown_ids_without_end_stop_the_run(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(schema_registry, "UNKNOWN_IDS_MAX", 3)
     with Registry(NOT_FOUND).running() as registry:
-        schemas = RegistrySchemas({}, registry.client())
+        schemas = RegistrySchemas(dict, registry.client())
         for schema_id in range(3):
             with pytest.raises(LookupError):
                 schemas(schema_id)
