@@ -26,6 +26,7 @@ MAX_FIELD_BYTES: Final = 256 << 20
 """The largest body that the decoders take."""
 _LENGTH: Final = struct.Struct(">i")
 _RECORD_HEAD: Final = struct.Struct(">qi")
+_BINARY_OVERHEAD_BYTES: Final = _RECORD_HEAD.size + _LENGTH.size
 _TODO: Final = "Capture the messages again; a file that is still being written must be complete before it is read."
 
 
@@ -46,34 +47,53 @@ class Message:
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
-def messages(path: Path) -> Iterator[Message]:
-    """The messages of a file, or of a folder's `messages.jsonl` and `*.bin` files by name."""
-    if path.is_dir():
-        yield from _folder(path)
-    elif path.suffix == ".bin":
-        yield from _binary(path)
-    else:
-        yield from _lines(path)
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message begins: in which file of the capture, at which byte, as which of the file's records from 0."""
+
+    file: int = 0
+    byte: int = 0
+    record: int = 0
 
 
-def _folder(path: Path) -> Iterator[Message]:
+def messages(path: Path, start: Place = Place()) -> Iterator[Message]:  # noqa: B008  Place is frozen
+    """The messages of a file, or of a folder's `messages.jsonl` and `*.bin` files by name, from `start` on."""
+    for _, message in placed_messages(path, start):
+        yield message
+
+
+def placed_messages(path: Path, start: Place = Place()) -> Iterator[tuple[Place, Message]]:  # noqa: B008  as above
+    """The same, each with its place, from which it can be read again without what is before it."""
+    for number, file in enumerate(_files(path)[start.file :], start=start.file):
+        begin = start if number == start.file else Place(number)
+        yield from _binary(file, begin) if file.suffix == ".bin" else _lines(file, begin)
+
+
+def size_bytes(path: Path) -> list[int]:
+    """The size of each file of a capture."""
+    return [file.stat().st_size for file in _files(path)]
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
     files = sorted(file for file in path.iterdir() if file.suffix == ".bin" or file.name == "messages.jsonl")
     if not files:
         raise SourceError(str(path), "messages.jsonl or <topic>-<partition>.bin", "neither", "Check the path.")
-    for file in files:
-        yield from messages(file)
+    return files
 
 
-def _lines(path: Path) -> Iterator[Message]:
+def _lines(path: Path, start: Place) -> Iterator[tuple[Place, Message]]:
     with _open(path) as file:
-        number = 0
+        file.seek(start.byte)
+        number, byte = start.record, start.byte
         while line := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            where = f"{path}:{number}"
+            where = f"{path}:{number + 1}"
             if len(line) > MAX_LINE_BYTES:
                 raise SourceError(where, f"a line of at most {MAX_LINE_BYTES} bytes", "a longer one", _TODO)
             if not line.isspace():
-                yield _message(line, where)
+                yield Place(start.file, byte, number), _message(line, where)
+            number, byte = number + 1, byte + len(line)
 
 
 def _message(line: bytes, where: str) -> Message:
@@ -120,17 +140,19 @@ def _kind(found: dict[str, Any], name: str) -> str:
     return f"a {type(found[name]).__name__} out of range or of another type" if name in found else "none"
 
 
-def _binary(path: Path) -> Iterator[Message]:
+def _binary(path: Path, start: Place) -> Iterator[tuple[Place, Message]]:
     topic, partition = _topic_and_partition(path)
     with _open(path) as file:
-        offset = 0
+        file.seek(start.byte)
+        offset, byte = start.record, start.byte
         while head := file.read(_RECORD_HEAD.size):
             where = f"{path}: record {offset}"
             ts_ms, key_length = _RECORD_HEAD.unpack(_whole(head, _RECORD_HEAD.size, where))
             key = _field(file, key_length, where)
             (value_length,) = _LENGTH.unpack(_whole(file.read(_LENGTH.size), _LENGTH.size, where))
-            yield Message(topic, partition, offset, key, _field(file, value_length, where), ts_ms)
-            offset += 1
+            value = _field(file, value_length, where)
+            yield Place(start.file, byte, offset), Message(topic, partition, offset, key, value, ts_ms)
+            offset, byte = offset + 1, byte + _BINARY_OVERHEAD_BYTES + max(0, key_length) + max(0, value_length)
 
 
 def _topic_and_partition(path: Path) -> tuple[str, int]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import SourceError
 from ticdc_assets.sources import capture
-from ticdc_assets.sources.capture import Message, messages
+from ticdc_assets.sources.capture import Message, messages, placed_messages
 from ticdc_assets_tests.fixtures import workloads
 
 GOOD = {"topic": "t", "partition": 1, "offset": 7, "key": "aw==", "value": None, "ts_ms": 1700000000000}
@@ -177,3 +177,20 @@ def test_offsets_of_every_partition_rise_by_one(workload):
         seen[where] = message.offset
 
     assert seen
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_reading_goes_on_at_any_message_of_any_file(tmp_path, binary):
+    for number in range(2):
+        if binary:
+            body = b"".join(record(n, b"k", None if n % 2 else b"v" * n) for n in range(4))
+            (tmp_path / f"t-{number}.bin").write_bytes(body)
+        else:
+            lines = [line(partition=number, offset=n) for n in range(4)]
+            (tmp_path / "messages.jsonl").write_text("\n".join([lines[0], "", *lines[1:]]))
+
+    placed = list(placed_messages(tmp_path))
+
+    assert [m for _, m in placed] == list(messages(tmp_path))
+    for number, (place, _) in enumerate(placed):
+        assert list(placed_messages(tmp_path, place)) == placed[number:]
