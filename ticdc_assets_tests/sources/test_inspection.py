@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tracemalloc
 from base64 import b64decode, b64encode
@@ -278,6 +279,24 @@ def test_claims_whose_files_are_not_there_are_told(tmp_path: Path):
 
         assert [p.expected for p in found.problems.values()] == ["the file of a large message"]
         assert next(iter(found.problems.values())).count > 1
+
+
+@pytest.mark.parametrize("name", ["x" * 5_000, "a\0b", "..", "."])
+def test_a_claim_of_an_impossible_name_is_a_problem(tmp_path: Path, name: str):
+    body = {"isDdl": False, "type": "INSERT", "database": "s", "table": "t", "es": 1, "data": [{"a": "1"}]}
+    told = json.dumps({**body, "_tidb": {"commitTs": 5, "claimCheckLocation": f"file:///claims/{name}"}}).encode()
+    line = {"topic": "t", "partition": 0, "offset": 0, "key": None, "ts_ms": 0, "value": b64encode(told).decode()}
+    (tmp_path / "messages.jsonl").write_text(json.dumps(line) + "\n")
+    (tmp_path / "claim-check").mkdir()
+
+    assert len(inspected(tmp_path).problems) == 1
+
+
+def test_what_is_neither_file_nor_folder_is_an_error(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(SourceError, match="a file or folder that can be read"):
+        inspected(tmp_path / "pipe")
 
 
 def test_rows_whose_schema_never_comes_are_told(tmp_path: Path):

@@ -30,10 +30,19 @@ def inspect_source(place: str, bounds: Bounds, say: Callable[[str], None] = lamb
         raise SourceError(place, "a file or folder", "nothing of that name", "Check the path.")
     if path.is_file():
         return inspect_messages(path, [path], bounds, say)
-    files = sorted(f for f in path.iterdir() if f.is_file() and (f.suffix == ".bin" or f.name == "messages.jsonl"))
+    files = _captures(path)
     if files:
         return inspect_messages(path, files, bounds, say)
     return _stored(str(path.resolve()), bounds, say)
+
+
+def _captures(folder: Path) -> list[Path]:
+    try:
+        found = sorted(folder.iterdir())
+    except OSError as error:
+        kind = error.strerror or type(error).__name__
+        raise SourceError(str(folder), "a file or folder that can be read", kind, "Check the path.") from None
+    return [file for file in found if file.is_file() and (file.suffix == ".bin" or file.name == "messages.jsonl")]
 
 
 def _stored(place: str, bounds: Bounds, say: Callable[[str], None]) -> Inspection:

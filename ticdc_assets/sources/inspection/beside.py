@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final
 
 from ticdc_assets.errors import DecodeError
@@ -41,12 +42,20 @@ class ClaimFolder:
 
     def check(self, found: Inspection, name: str, where: str) -> None:
         """Whether a file that a message names is there."""
-        file = self.path / name
-        if not file.is_file():
+        size = self._size(name)
+        if size is None:
             todo = f"Copy the changefeed's claim-check storage to {self.path}, or name it as `claim_check`."
             found.problem(where, "the file of a large message", "no such file beside the capture", todo)
-        elif self.raw is None and file.stat().st_size <= CLAIM_BYTES_MAX:
-            self.raw = _is_raw(file.read_bytes())
+        elif self.raw is None and size <= CLAIM_BYTES_MAX:
+            self.raw = _is_raw((self.path / name).read_bytes())
+
+    def _size(self, name: str) -> int | None:
+        """The file's size; None for one that is not there, whatever its name is."""
+        try:
+            status = (self.path / name).stat()
+        except (OSError, ValueError):
+            return None
+        return status.st_size if S_ISREG(status.st_mode) else None
 
 
 def _is_raw(data: bytes) -> bool | None:
