@@ -9,7 +9,7 @@ form of small numbers and single blocks are taken where a method says so; a fail
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -208,3 +208,8 @@ def in_large_groups(keys: Ints) -> Mask:
     is_large = np.ones(len(found), np.bool_)
     is_large[np.argsort(-count, kind="stable")[GROUPS_MAX:]] = False
     return is_large[place]
+
+
+def joined(parts: Sequence[Ints]) -> Ints:
+    """All numbers, one part after the other."""
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)

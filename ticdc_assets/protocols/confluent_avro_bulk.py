@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.protocols import avro_schema as fields
 from ticdc_assets.protocols import native_columns
-from ticdc_assets.protocols.avro_lanes import Ints, Mask
+from ticdc_assets.protocols.avro_lanes import Ints, Mask, joined
 from ticdc_assets.protocols.confluent_avro import MS_MAX, OPS, TS_MAX, Options
 from ticdc_assets.protocols.confluent_avro_parts import NONE, Before, Part, parts
 from ticdc_assets.protocols.message_rows import Bulk, BulkRows, Heads, Messages, TableRows
@@ -154,7 +154,7 @@ def _with_old(old: Before, told: _Told, columns: tuple[str, ...], now: _Arrays) 
 
 
 def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[_Told, int, int]], left: Mask) -> Heads:
-    message = _joined([told.message for told, _, _ in found])
+    message = joined([told.message for told, _, _ in found])
     order = np.argsort(message, kind="stable")
     name = np.repeat([name for _, name, _ in found], [len(told.place) for told, _, _ in found])
     version = np.repeat([version for _, _, version in found], [len(told.place) for told, _, _ in found])
@@ -169,10 +169,6 @@ def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[_Told, int, int
         schema_version=pa.array(version[order].astype(np.int64), mask=version[order] == NONE),
         left=left,
     )
-
-
-def _joined(parts: list[Ints]) -> Ints:
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def _sorted(parts: list[pa.Array], of: pa.DataType, order: Ints) -> pa.Array:

@@ -1,0 +1,269 @@
+"""Batches of Simple messages in Avro, sorted by table version and read: what `simple_avro_bulk` makes rows of.
+
+A message goes on only where it is exactly one row message in TiCDC's own form, with the columns that other rows of
+its table version have, each once, and each in the branch of the value's union in which those rows have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols import simple_avro
+from ticdc_assets.protocols.avro_lanes import SLAB_BYTES_MAX, Ints, Lanes, Mask, Slab, groups, in_large_groups, joined
+from ticdc_assets.protocols.avro_reader import compiled, read_whole
+from ticdc_assets.protocols.frame import MAX_BODY_BYTES, Compression, decompress
+from ticdc_assets.protocols.message_rows import Messages
+from ticdc_assets.protocols.simple import Options
+from ticdc_assets.protocols.simple_avro_images import NULL, STRING, Cells, Grid, Names, read_images
+
+_HEAD: Final = 0x060616
+"""How every row begins: branch 11 of the schema, type DML, branch DML of the payload."""
+_HEAD_BYTES: Final = 3
+_VERSION: Final = 1
+_NAMES: Final = compiled(
+    {"type": "record", "name": "names", "fields": [{"name": n, "type": "string"} for n in ("database", "table")]}, ""
+)
+_INSERT, _UPDATE, _DELETE = range(3)
+_NONE: Final = -1
+_DECOMPRESSED_BYTES_MAX: Final = 512 << 20
+"""What a batch may become once decompressed; messages beyond it are left."""
+_SETS_MAX: Final = 4
+"""How many sets of columns the rows of one table version may have in a batch; others are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """What the messages say before their images, one entry for each lane. `group` is an index into `tables`."""
+
+    op: Ints
+    table_id: Ints
+    commit_ts: Ints
+    group: Ints
+    tables: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of one table, version and set of columns, and the branch of each column's values.
+
+    `messages`, `op`, `table_id`, `commit_ts` and `wire` have an entry for each row, `before` for those of `old`.
+    """
+
+    table: tuple[str, str, int]
+    messages: Ints
+    op: Ints
+    table_id: Ints
+    commit_ts: Ints
+    columns: tuple[str, ...]
+    branches: tuple[int, ...]
+    wire: Grid
+    old: Ints
+    before: Grid
+    slab: Slab
+
+
+def parts(messages: Messages, options: Options) -> Iterator[Part]:
+    bodies = _bodies(messages.values, options.compression)
+    if not len(bodies) or bodies.nbytes > SLAB_BYTES_MAX:
+        return
+    slab = Slab(bodies)
+    size = slab.ends - slab.starts
+    begins = slab.words[slab.starts] & np.uint64(0xFFFFFF)
+    wanted = np.flatnonzero((begins == _HEAD) & (size > _HEAD_BYTES) & (size <= MAX_BODY_BYTES))
+    if not len(wanted):
+        return
+    lanes = Lanes(slab, slab.starts[wanted] + _HEAD_BYTES, slab.ends[wanted])
+    fields = _fields(lanes)
+    undecided = np.flatnonzero(lanes.ok)
+    undecided = undecided[in_large_groups(fields.group[undecided])]
+    for _ in range(_SETS_MAX):
+        sets, undecided = _next_sets(slab, wanted, fields, undecided)
+        if not sets:
+            return
+        taken = []
+        for part, places in _parts_of_sets(lanes, fields, wanted, undecided, sets):
+            taken.append(places)
+            yield part
+        undecided = np.setdiff1d(undecided, joined(taken), assume_unique=True)
+
+
+def _bodies(values: pa.Array, compression: Compression) -> pa.Array:
+    """The bodies of all messages; empty where there is none, or none that may be looked at."""
+    if compression is Compression.NONE:
+        return values.fill_null(b"")
+    room = _DECOMPRESSED_BYTES_MAX
+    bodies = []
+    for value in values.to_pylist():
+        try:
+            body = decompress(value, compression, "", room) if value else b""
+        except DecodeError:
+            body = b""
+        room -= len(body)
+        bodies.append(body)
+    return pa.array(bodies, pa.binary())
+
+
+def _fields(lanes: Lanes) -> _Fields:
+    lanes.fail(lanes.long() != _VERSION)
+    named_from = lanes.at
+    for _ in range(2):
+        lanes.fail(lanes.blob()[1] == 0)
+    named_to = lanes.at
+    table_id = lanes.long()
+    op = lanes.small()
+    lanes.fail(op > _DELETE)
+    commit_ts, _, version = (lanes.long() for _ in range(3))
+    lanes.fail((commit_ts <= 0) | (version <= 0))
+    lanes.fail(lanes.small() != 0)  # claimCheckLocation
+    is_said = lanes.small()  # handleKeyOnly
+    lanes.fail(is_said > 1)
+    lanes.fail((lanes.slab.data[lanes.skip(1, is_said == 1)] != 0) & (is_said == 1))
+    lanes.fail(lanes.small() != 0)  # checksum
+    group, tables = _tables(lanes, named_from, named_to, version)
+    return _Fields(op, table_id, commit_ts, group, tables)
+
+
+def _tables(
+    lanes: Lanes, named_from: Ints, named_to: Ints, version: Ints
+) -> tuple[Ints, tuple[tuple[str, str, int], ...]]:
+    """Which table and version each lane is of; lanes whose names are no text fail."""
+    coded = lanes.slab.pieces(named_from, np.where(lanes.ok, named_to - named_from, 0)).dictionary_encode()
+    name: Ints = coded.indices.to_numpy().astype(np.int64)
+    names = [_names(raw) for raw in coded.dictionary.to_pylist()]
+    lanes.fail(np.array([one is None for one in names], np.bool_)[name])
+    different, number = np.unique(version, return_inverse=True)
+    pairs, group = np.unique(name * len(different) + number, return_inverse=True)
+    tables = tuple(
+        (*(names[pair // len(different)] or ("", "")), int(different[pair % len(different)])) for pair in pairs.tolist()
+    )
+    return group.astype(np.int64), tables
+
+
+def _names(raw: bytes) -> tuple[str, str] | None:
+    try:
+        told = read_whole(_NAMES, raw, "")
+    except DecodeError:
+        return None
+    return told["database"], told["table"]
+
+
+_Sets = dict[int, tuple[str, ...]]
+"""The columns to look for in the rows of a group."""
+
+
+def _next_sets(slab: Slab, messages: Ints, fields: _Fields, undecided: Ints) -> tuple[_Sets, Ints]:
+    """The columns of each group's first row that the reference can read, and the rows from there on."""
+    sets: _Sets = {}
+    rest = []
+    for group, places in groups(fields.group[undecided]):
+        of_group = undecided[places]
+        for number, message in enumerate(messages[of_group[:_SETS_MAX]]):
+            columns = _columns(slab.data[slab.starts[message] : slab.ends[message]].tobytes())
+            if columns:
+                sets[group] = columns
+                rest.append(of_group[number:])
+                break
+    return sets, np.sort(joined(rest))
+
+
+def _columns(body: bytes) -> tuple[str, ...]:
+    try:
+        told = simple_avro.message(body, "")
+    except DecodeError:
+        return ()
+    return tuple((told["old"] if told["type"] == "DELETE" else told["data"]) or ())
+
+
+def _parts_of_sets(
+    every: Lanes, fields: _Fields, messages: Ints, undecided: Ints, sets: _Sets
+) -> Iterator[tuple[Part, Ints]]:
+    """The undecided rows that have just the columns of their group's set, and their places."""
+    number = np.zeros(len(fields.tables), np.int64)
+    number[list(sets)] = np.arange(len(sets))
+    widths = np.array([len(columns) for columns in sets.values()])
+    lanes, places = _standing_at_images(every, fields, undecided, widths[number[fields.group[undecided]]])
+    op, of_set = fields.op[places], number[fields.group[places]]
+    columns = widths[of_set]
+    names = Names(list(sets.values()))
+    wire, base = _cells(columns)
+    read_images(lanes, names, of_set, columns, wire, base)
+    old = _has_old(lanes, op)
+    before, old_base = _cells(columns[old])
+    some = lanes.select(old)
+    read_images(some, names, of_set[old], columns[old], before, old_base)
+    lanes.put(old, some)
+    lanes.fail_unfinished()
+    base_of_old = np.full(len(places), _NONE)
+    base_of_old[old] = old_base
+    good = np.flatnonzero(lanes.ok)
+    for group, some_good in groups(fields.group[places[good]]):
+        rows = good[some_good]
+        start = lanes.slab.starts[messages[places[rows]]]
+        now = wire.grid(base[rows], len(sets[group]), start)
+        then_rows = np.flatnonzero(base_of_old[rows] != _NONE)
+        then = before.grid(base_of_old[rows[then_rows]], len(sets[group]), start[then_rows])
+        chosen, branches = _alike(now, then, then_rows)
+        if not chosen.all():
+            kept = chosen[then_rows]
+            now, then = now.select(np.flatnonzero(chosen)), then.select(np.flatnonzero(kept))
+            then_rows, rows = (np.cumsum(chosen) - 1)[then_rows[kept]], rows[chosen]
+        lane = places[rows]
+        told = (fields.op[lane], fields.table_id[lane], fields.commit_ts[lane])
+        part = Part(
+            fields.tables[group], messages[lane], *told, sets[group], branches, now, then_rows, then, lanes.slab
+        )
+        yield part, lane
+
+
+def _standing_at_images(every: Lanes, fields: _Fields, undecided: Ints, columns: Ints) -> tuple[Lanes, Ints]:
+    """Those of the lanes whose row has so many columns, in front of its image, and their places.
+
+    This comes before anything is allocated for images: one wide row must not widen many small ones.
+    """
+    lanes = every.select(undecided)
+    op = fields.op[undecided]
+    lanes.fail(lanes.small() != (op != _DELETE))
+    deletes = np.flatnonzero(op == _DELETE)
+    some = lanes.select(deletes)
+    some.fail(some.small() != 1)
+    lanes.put(deletes, some)
+    count = lanes.select(np.arange(len(lanes))).long()
+    fitting = np.flatnonzero(lanes.ok & (count == columns))
+    return lanes.select(fitting), undecided[fitting]
+
+
+def _cells(columns: Ints) -> tuple[Cells, Ints]:
+    """Places for images of so many columns, and where those of each begin."""
+    ends = np.cumsum(columns)
+    return Cells.empty(int(ends[-1]) if len(ends) else 0), ends - columns
+
+
+def _has_old(lanes: Lanes, op: Ints) -> Ints:
+    """The updates that have old values, now standing in front of them."""
+    others = np.flatnonzero(op != _DELETE)
+    some = lanes.select(others)
+    has_old = some.small()
+    some.fail((has_old > 1) | ((op[others] == _INSERT) & (has_old == 1)))
+    lanes.put(others, some)
+    updates: Ints = others[some.ok & (has_old == 1)]
+    return updates
+
+
+def _alike(now: Grid, then: Grid, then_rows: Ints) -> tuple[Mask, tuple[int, ...]]:
+    """The rows whose values are each of the column's usual branch or null, and those branches."""
+    chosen = np.ones(now.branch.shape[1], np.bool_)
+    usual = []
+    for new, old in zip(now.branch, then.branch, strict=True):
+        counts = np.bincount(new + 1, minlength=9) + np.bincount(old + 1, minlength=9)
+        branch = int(counts[2:].argmax()) + 1 if counts[2:].any() else STRING
+        usual.append(branch)
+        if counts[2:].sum() > counts[branch + 1]:
+            chosen &= (new == branch) | (new <= NULL)
+            chosen[then_rows] &= (old == branch) | (old <= NULL)
+    return chosen, tuple(usual)
