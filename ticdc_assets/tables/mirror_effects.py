@@ -111,7 +111,13 @@ def _key(key: PartitionKey) -> str:
 def _bound(key: PartitionKey, text: str, zone: str) -> str:
     if key.function is None:
         return literal(typed(key.column.type, text, zone), arrow_type(key.column.type))
-    if key.function == "UNIX_TIMESTAMP" and "-" in text.lstrip("-"):
-        wall = datetime.fromisoformat(text).replace(tzinfo=time_zone(zone))
-        return str(int(wall.astimezone(UTC).timestamp()))
-    return str(int(text))
+    try:
+        if key.function == "UNIX_TIMESTAMP" and "-" in text.lstrip("-"):
+            wall = datetime.fromisoformat(text).replace(tzinfo=time_zone(zone))
+            return str(int(wall.astimezone(UTC).timestamp()))
+        return str(int(text))
+    except (ValueError, OverflowError):
+        todo = "TiCDC sends no rows for it: load this table anew."
+        raise SchemaError(
+            f"column {key.column.name}", "a partition bound that is a number or time", "another text", todo
+        ) from None
