@@ -312,7 +312,8 @@ def test_any_value_at_any_place_loads_or_is_a_config_error(tmp_path_factory, mut
     for place, odd in mutations:
         above: Any = values
         for step in place[:-1]:
-            above = above[step] if isinstance(above, (dict, list)) and step in (*range(9), *above) and above else None
+            known = above if isinstance(above, dict) else range(len(above)) if isinstance(above, list) else ()
+            above = above[step] if step in known else None
         if isinstance(above, dict) or (isinstance(above, list) and len(above) > 0 and place[-1] == 0):
             above[place[-1]] = odd
     path = tmp_path_factory.mktemp("c") / "c.yaml"
