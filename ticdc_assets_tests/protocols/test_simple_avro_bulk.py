@@ -1,0 +1,215 @@
+"""The Simple protocol in Avro in bulk tells what the reference tells, and takes all that is plain."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ticdc_assets import protocols
+from ticdc_assets.protocols import simple, simple_avro, simple_avro_bulk
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.frame import Compression
+from ticdc_assets.protocols.message_rows import BulkRows
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.protocols.bulk_agreement import (
+    ANY_COLUMN,
+    LONGS,
+    TEXTS,
+    TS,
+    Pair,
+    agree,
+    every_damage,
+    is_plain,
+    pairs_of,
+    reference,
+    slow,
+    spoiled,
+    values_agree,
+)
+
+PLAIN = simple.Options()
+every_simple = pytest.mark.parametrize("workload", workloads("simple-avro"), ids=lambda w: w.name)
+
+
+@cache
+def agreed(workload: Workload) -> tuple[BulkRows, list[Any]]:
+    return agree(simple_avro_bulk, simple, pairs_of(workload), PLAIN)
+
+
+@every_simple
+def test_every_simple_row_is_told_as_the_reference_tells_it(workload):
+    rows, events = agreed(workload)
+
+    assert [is_plain(event) for event in events] == (~rows.left).tolist()
+
+
+@pytest.mark.parametrize("pairs", [[], [(None, None)], [(None, b"")], [(None, b"\x16\x06\x06")], [(None, b"{}")]])
+def test_a_batch_without_simple_rows_is_left(pairs):
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert rows.left.all()
+
+
+@every_simple
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
+def test_every_simple_value_is_typed_as_the_reference_types_it(workload, zone):
+    rows, events = agreed(workload)
+    shapes = {}
+    for event in events:
+        if isinstance(event, DdlEvent):
+            for shape, version in ((event.after, event.version), (event.before, event.before_version)):
+                if shape is not None:
+                    shapes[shape.schema, shape.name, version] = {column.name: column for column in shape.columns}
+    for table in rows.tables:
+        columns = shapes[table.schema, table.table, table.schema_version]
+        for arrays in (table.rows.wire, table.rows.before or ()):
+            for name, array in zip(table.rows.columns, arrays, strict=False):
+                values_agree(simple_avro_bulk.column, simple.value, columns[name], array, zone)
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_simple_rows_are_read_from_compressed_messages_too(compression):
+    codec = {Compression.LZ4: "lz4", Compression.SNAPPY: "snappy"}.get(compression)
+    pairs = pairs_of(workloads("simple-avro", "seed1")[0])
+    packed = [(key, value if codec is None else pa.compress(value, codec, asbytes=True)) for key, value in pairs]
+    rows, _ = agree(simple_avro_bulk, simple, packed, simple.Options(compression=compression))
+
+    assert not rows.left.all()
+
+
+@pytest.mark.parametrize("op", ["I", "U", "D"])
+def test_no_damage_to_a_simple_message_is_taken_for_a_row_or_disturbs_others(op):
+    workload = next(one for one in workloads("simple-avro", "seed1"))
+    sound = [p for p in pairs_of(workload) if is_plain(reference(simple, [p], PLAIN)[0])][:200]
+    events = reference(simple, sound, PLAIN)
+    _, value = min((p for p, e in zip(sound, events, strict=True) if e.op == op), key=lambda pair: len(pair[1]))
+    damaged_ones = [(None, one) for one in every_damage(value)]
+    pairs = [pair for number, one in enumerate(damaged_ones) for pair in (sound[number % len(sound)], one)]
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert rows.left.any()
+    assert not rows.left[::2].any()
+
+
+@slow
+@given(workload=st.sampled_from(workloads("simple-avro", "seed1")), data=st.data())
+def test_damaged_simple_messages_disturb_no_others(workload, data):
+    agree(simple_avro_bulk, simple, data.draw(spoiled(pairs_of(workload))), PLAIN)
+
+
+AVSC = fastavro.parse_schema(json.loads(files(protocols).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
+SPACE = "com.pingcap.simple.avro"
+
+
+def simple_message(payload: dict[str, Any]) -> bytes:
+    out = BytesIO()
+    fastavro.schemaless_writer(out, AVSC, (f"{SPACE}.Message", {"type": "DML", "payload": (f"{SPACE}.DML", payload)}))
+    return out.getvalue()
+
+
+CELLS = [
+    LONGS,
+    TEXTS,
+    st.binary(max_size=12),
+    st.floats().map(lambda number: ("double", number)),
+    st.floats(width=32).map(lambda number: ("float", number)),
+    LONGS.map(lambda number: (f"{SPACE}.UnsignedBigint", {"value": number})),
+    st.tuples(st.sampled_from(["UTC", "Asia/Shanghai", "", "Local", "Nowhere"]), TEXTS).map(
+        lambda parts: (f"{SPACE}.Timestamp", {"location": parts[0], "value": parts[1]})
+    ),
+]
+"""A value of every branch of the union."""
+WHOLE_IMAGE = {
+    "a": 1 << 40,
+    "b" * 9: "Äö",
+    "c": b"\xff",
+    "d": ("double", -2.5),
+    "e": ("float", 1.5),
+    "f": (f"{SPACE}.UnsignedBigint", {"value": -1}),
+    "g": (f"{SPACE}.Timestamp", {"location": "Ü", "value": "ö"}),
+    "h": None,
+}
+WHOLE_PAYLOAD = {
+    "version": 1,
+    "database": "shöp",
+    "table": "t",
+    "tableID": 7,
+    "commitTs": TS,
+    "buildTs": 1,
+    "schemaVersion": TS - 4,
+    "claimCheckLocation": None,
+    "handleKeyOnly": False,
+    "checksum": None,
+}
+
+
+@pytest.mark.parametrize("op", ["INSERT", "UPDATE", "DELETE"])
+def test_no_damage_to_a_simple_message_of_every_branch_is_taken_for_a_row(op):
+    new = None if op == "DELETE" else WHOLE_IMAGE
+    old = {"INSERT": None, "DELETE": WHOLE_IMAGE}.get(op, dict(list(WHOLE_IMAGE.items())[1:]))
+    message = simple_message({**WHOLE_PAYLOAD, "type": op, "data": new, "old": old})
+    pairs = [(None, one) for damaged_one in every_damage(message) for one in (message, damaged_one)]
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert rows.left[1::2].any()
+    assert not rows.left[::2].any()
+
+
+COLUMN_NAMES = ["a", "ab", "abcdefgh", "abcdefghi", "a" * 40 + "1", "a" * 40 + "2", "ü" * 64, " ", "id", "A"]
+
+
+@st.composite
+def simple_streams(draw: Any) -> list[Pair]:
+    """Rows of a table with some columns, mostly of one branch each, in any order, with and without old values."""
+    names = draw(st.lists(st.sampled_from(COLUMN_NAMES), min_size=1, max_size=6, unique=True))
+    kinds = {name: draw(st.integers(0, 6)) for name in names}
+    pairs: list[Pair] = []
+    for _ in range(draw(st.integers(1, 12))):
+        op = draw(st.sampled_from(["INSERT", "UPDATE", "DELETE"]))
+        new, old = draw(images(names, kinds, whole=True)), draw(images(names, kinds, whole=False))
+        payload = {
+            "version": draw(st.sampled_from([1, 1, 1, 1, 2])),
+            "database": draw(st.sampled_from(["shop", "shop", "Läden", ""])),
+            "table": "t",
+            "tableID": draw(LONGS),
+            "type": op,
+            "commitTs": draw(st.integers(-1, 1 << 62)),
+            "buildTs": 1,
+            "schemaVersion": draw(st.sampled_from([0, 5, 5, 5, 6])),
+            "claimCheckLocation": draw(st.sampled_from([None] * 5 + ["", "file:///x"])),
+            "handleKeyOnly": draw(st.sampled_from([None, False, False, False, True])),
+            "checksum": None,
+            "data": None if op == "DELETE" else new,
+            "old": {"INSERT": None, "DELETE": new}.get(op, draw(st.sampled_from([old, new, None]))),
+        }
+        pairs.append((None, simple_message(payload)))
+    return pairs
+
+
+@st.composite
+def images(draw: Any, names: list[str], kinds: dict[str, int], whole: bool) -> dict[str, Any]:
+    sent = draw(st.permutations(names))
+    if not whole or draw(st.integers(0, 9)) == 0:
+        sent = sent[: draw(st.integers(0, len(sent)))]
+    odd = draw(st.integers(0, 9)) == 0
+    return {name: draw(st.none() | (st.one_of(CELLS) if odd else CELLS[kinds[name]])) for name in sent}
+
+
+@slow
+@given(pairs=simple_streams(), data=st.data())
+def test_any_simple_values_are_told_and_typed_as_the_reference_does(pairs, data):
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+    for table in rows.tables:
+        for array in (*table.rows.wire, *(table.rows.before or ())):
+            column = data.draw(st.sampled_from(ANY_COLUMN))
+            values_agree(simple_avro_bulk.column, simple.value, column, array, "Asia/Shanghai")
+    agree(simple_avro_bulk, simple, data.draw(spoiled(pairs)), PLAIN)
