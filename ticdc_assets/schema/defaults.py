@@ -19,6 +19,7 @@ from ticdc_assets.schema.mysql_types import BINARY_KINDS, CHARACTER_KINDS, INTEG
 _NOW: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 _TODAY: Final = ("CURRENT_DATE", "CURDATE")
 _DIGITS_MAX: Final = 400  # longer than any DOUBLE written out; keeps 1e999999999 from becoming a gigabyte
+_NUMBER_BYTES_MAX: Final = 32  # DECIMAL(65) needs 27
 _EXACT: Final = Context(prec=_DIGITS_MAX * 2, rounding=ROUND_HALF_UP)
 
 
@@ -157,7 +158,7 @@ def _printed(literal: Literal, of: MySqlType) -> str | bytes:
         return value.encode("utf-8") if isinstance(value, str) else value
     if of.kind is Kind.BIT:
         raw = value.encode("utf-8") if isinstance(value, str) and literal.is_string else value
-        return str(int.from_bytes(raw, "big")) if isinstance(raw, bytes) else _rounded(raw, 0)
+        return _number_text(raw) if isinstance(raw, bytes) else _rounded(raw, 0)
     if of.kind in CHARACTER_KINDS or of.kind is Kind.JSON:
         return value if isinstance(value, str) else value.decode("utf-8", "replace")
     text = value if isinstance(value, str) else _bytes_text(value, of)
@@ -166,8 +167,13 @@ def _printed(literal: Literal, of: MySqlType) -> str | bytes:
 
 def _bytes_text(value: bytes, of: MySqlType) -> str:
     if of.kind in INTEGER_BITS or of.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR):
-        return str(int.from_bytes(value, "big"))
+        return _number_text(value)
     return value.decode("utf-8", "replace")
+
+
+def _number_text(raw: bytes) -> str:
+    # More bytes than any number has stay digits of another kind, which no column of numbers takes.
+    return str(int.from_bytes(raw, "big")) if len(raw) <= _NUMBER_BYTES_MAX else f"0x{raw.hex()}"
 
 
 def _printed_text(text: str, is_string: bool, of: MySqlType) -> str:
@@ -199,7 +205,7 @@ def _rounded(text: str, scale: int) -> str:
 
 def _year(text: str, is_string: bool) -> str:
     digits = _rounded(text, 0)
-    if not digits.isdigit() or len(digits) > 4:
+    if not digits.isdecimal() or len(digits) > 4:
         return text
     year = int(digits)
     if year == 0:
@@ -209,7 +215,7 @@ def _year(text: str, is_string: bool) -> str:
 
 def _label(text: str, is_string: bool, labels: tuple[str, ...]) -> str:
     if not is_string:
-        place = int(text) if text.isdigit() and len(text) < 6 else 0
+        place = int(text) if text.isdecimal() and len(text) < 6 else 0
         return labels[place - 1] if 0 < place <= len(labels) else text
     return text if text in labels else _by_folded(labels).get(text.rstrip(" ").lower(), text)
 
@@ -221,7 +227,7 @@ def _by_folded(labels: tuple[str, ...]) -> dict[str, str]:
 def _labels(text: str, is_string: bool, labels: tuple[str, ...]) -> str:
     if not labels:
         return text
-    if not is_string and text.isdigit() and len(text) <= 20:
+    if not is_string and text.isdecimal() and len(text) <= 20:
         return ",".join(label for place, label in enumerate(labels) if int(text) >> place & 1)
     folded = _by_folded(labels)
     chosen = {folded.get(part.rstrip(" ").lower(), part) for part in text.split(",")}

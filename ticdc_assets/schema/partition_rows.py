@@ -175,7 +175,7 @@ def _row(table: TableSchema, keys: tuple[PartitionKey, ...], row: tuple[str | No
 
 # -- bounds -----------------------------------------------------------------------------------------------------------
 
-_WHOLE = re.compile(r"[+-]?\d+")
+_WHOLE = re.compile(r"[+-]?\d{1,65}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")
 

@@ -23,6 +23,8 @@ HOSTILE_SQL = [
     *b"DECIMAL(99,99) DECIMAL(0) DECIMAL(38,39) BIT(0) BIT(65) CHAR(99999999999) TIME(9) FLOAT(54) YEAR(3)".split(),
     *b"VECTOR(0) DATETIME(7) DECIMAL(65,30) VARCHAR BLOB(18446744073709551615) INT(999) ENUM() SET('a','a')".split(),
     *b"18446744073709551616 -1 1e400 0x 0xZZ x'1' b'2' CURRENT_TIMESTAMP(99) _utf8mb4'x' N'x'".split(),
+    *(b"9" * 5000, b"'" + b"9" * 5000 + b"'", b"-" * 500, b"1e999999999", b"'1e999999999'", b"0." + b"1" * 5000),
+    *(b"b'" + b"1" * 5000 + b"'", b"0x" + b"1" * 5000, b"(" + b"9" * 5000 + b")", b"YEAR('2024-01-01')"),
     *(b"(" * 500, b")" * 500, b"(" * 500 + b")" * 500, b"/*!" * 500, b"`" + b"a" * 500 + b"`", b"''" * 500),
     *("``", "`a``b`", "`\0`", "`\u202e`", "'\ud7ff'", "`ſ`", "İ", "ａ", "\xa0", "\u2028"),
 ]
@@ -87,9 +89,38 @@ def test_a_damaged_statement_leaves_tables_that_the_lake_can_hold():
 
 @pytest.mark.parametrize("opening", ["(", "/*!", "/*T![x]", "CASE ", "NOT ", "- ", "`a`.", "'a' ", "ENUM('"])
 def test_a_long_statement_takes_linear_time(opening):
-    """A hundred thousand of anything is read or refused at once."""
-    text = f"ALTER TABLE `t` ADD COLUMN `c` INT DEFAULT {opening * 100_000}"
+    """Twenty thousand of anything are read or refused at once."""
+    text = f"ALTER TABLE `t` ADD COLUMN `c` INT DEFAULT {opening * 20_000}"
 
     outcome = bombard(parsed, Mutator([Seed((text.encode(),), alone)], NUMBER, [b""], SQL_TOKENS), 2)
 
     assert outcome.inputs == 2
+
+
+LONG = "9" * 5000
+STRANGE = {
+    "a number in hexadecimal of thousands of digits": f"ALTER TABLE `t` ADD COLUMN `c` INT DEFAULT 0x{'1' * 5000}",
+    "a BIT of thousands of bits": f"ALTER TABLE `t` ADD COLUMN `c` BIT(8) DEFAULT b'{'1' * 40_000}'",
+    "a YEAR of a digit that is no decimal one": "ALTER TABLE `t` ADD COLUMN `c` YEAR DEFAULT '²'",
+    "a SET of a digit that is no decimal one": "ALTER TABLE `t` ADD COLUMN `c` SET('a') DEFAULT 0xC2B2",
+    "an ENUM of a digit that is no decimal one": "ALTER TABLE `t` ADD COLUMN `c` ENUM('a') DEFAULT 0xC2B2",
+    "a bound of thousands of digits": f"ALTER TABLE `t` ADD PARTITION (PARTITION `p1` VALUES LESS THAN ({LONG}))",
+    "a bound that is a text of them": f"ALTER TABLE `t` ADD PARTITION (PARTITION `p1` VALUES LESS THAN ('{LONG}'))",
+    "a partition dropped that has such a bound": (
+        f"CREATE TABLE `u` (`id` INT NOT NULL) PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN ({LONG}));"
+        "ALTER TABLE `u` DROP PARTITION `p`"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_a_strange_statement_stops_its_table_at_most(what):
+    texts = [BEFORE.format("t"), *STRANGE[what].split(";")]
+    table = "u" if "`u`" in texts[-1] else "t"
+
+    lineages = fold([DdlEvent(n, "shop", table if n else "t", text) for n, text in enumerate(texts)]).lineages
+
+    assert lineages
+    for lineage in lineages:
+        for version in lineage.versions:
+            lake_types(version.table)
