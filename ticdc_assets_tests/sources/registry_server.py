@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from ticdc_assets.sources.schema_registry import Patience, RegistryClient
 
-QUICK = Patience(deadline_s=0.4, tries=2, pause_s=0.01)
+QUICK = Patience(deadline_s=20, tries=2, pause_s=0.01)
+IMPATIENT = Patience(deadline_s=0.4, tries=2, pause_s=0.01)
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -19,7 +22,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 class Registry:
     """A small real registry on the loopback interface; `asked` has the paths and headers of all questions."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Answer, certificate: Path | None = None) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
         left = list(answers)
         asked = self.asked
@@ -34,7 +37,12 @@ class Registry:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self._server.server_port}"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            self._server.handle_error = lambda *arguments: None  # a client that refuses is what is tested
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
 
     @contextmanager

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import shutil
+import subprocess
 import time
 from base64 import b64encode
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ from ticdc_assets.config.secrets import Secret
 from ticdc_assets.errors import SourceError
 from ticdc_assets.sources import schema_registry
 from ticdc_assets.sources.schema_registry import RegistryClient, RegistrySchemas, UnknownSchemaError
-from ticdc_assets_tests.sources.registry_server import QUICK, Answer, Registry, answer
+from ticdc_assets_tests.sources.registry_server import IMPATIENT, QUICK, Answer, Registry, answer
 
 SECRET = "s3cret-body"
 
@@ -114,7 +117,7 @@ def test_a_registry_that_stays_broken_is_given_up():
 def test_an_answer_that_does_not_end_is_given_up_in_time(slow: Answer):
     began = time.monotonic()
 
-    assert error_of(slow).found == "no answer in time, 2 times"
+    assert error_of(slow, patience=IMPATIENT).found == "no answer in time, 2 times"
 
     assert time.monotonic() - began < 4
 
@@ -158,6 +161,39 @@ def test_an_answer_that_is_no_schema_is_told(body: Any):
 
 def test_a_schema_of_another_kind_is_told():
     assert error_of(answer(200, {"schema": SECRET, "schemaType": "JSON"})).found == "a schema of another kind"
+
+
+# -- over TLS ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for the loopback address, signed by itself, with its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("makes its certificate with openssl")
+    key, made = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([openssl, *request, *names, "-keyout", key, "-out", made], check=True, capture_output=True)
+    both = tmp_path / "both.pem"
+    both.write_bytes(key.read_bytes() + made.read_bytes())
+    return both
+
+
+def test_a_certificate_of_nobody_known_is_refused_before_anything_is_sent(certificate: Path):
+    with Registry(SCHEMA, certificate=certificate).running() as registry, pytest.raises(SourceError) as raised:
+        registry.client(auth=RegistryAuth("ann", Secret(SECRET))).schema(7)
+
+    assert raised.value.expected == "a certificate that can be verified"
+    assert registry.asked == []
+
+
+def test_an_authority_of_the_users_own_is_named_with_ssl_cert_file(certificate: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.parent / "certificate.pem"))
+
+    with Registry(SCHEMA, certificate=certificate).running() as registry:
+        assert registry.client().schema(7) == '"string"'
 
 
 # -- many questions ----------------------------------------------------------------------------------------------------
