@@ -18,7 +18,7 @@ from ticdc_assets.protocols.avro_schema import table_schema
 from ticdc_assets.protocols.checksum import ChecksummedRow
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
 from ticdc_assets.protocols.message_rows import BulkRows
-from ticdc_assets.schema.model import Column
+from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.bulk_agreement import (
     ANY_COLUMN,
@@ -98,7 +98,8 @@ def test_no_damage_to_an_avro_message_is_taken_for_a_row_or_disturbs_others(op):
     events = reference(confluent_avro, sound, options)
     of_op = (pair for pair, event in zip(sound, events, strict=True) if event.op == op)
     key, value = min(of_op, key=lambda pair: len(pair[1] or pair[0]))
-    damaged_ones = [(key, one) for one in every_damage(value)] if value else [(one, None) for one in every_damage(key)]
+    damaged_ones = [(one, value) for one in every_damage(key)]
+    damaged_ones += [(key, one) for one in every_damage(value or b"")]
     pairs = [pair for number, one in enumerate(damaged_ones) for pair in (sound[number % 200], one)]
     rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, options)
 
@@ -207,6 +208,7 @@ WHOLE_ROW: list[tuple[Any, Any]] = [
     (["null", of_type("BLOB", "bytes")], b"\xff\x00"),
     (bit_of(64), b"\x80\x01"),
     (["null", decimal_of(12, 4)], b"\xff\x7f\x00"),
+    (decimal_of(38, 2), (10**38 >> 1).to_bytes(16, "big")),
     (decimal_of(65, 30), b"\x7f" * 17),
     (["null", of_type("TEXT", "string")], None),
 ]
@@ -227,6 +229,25 @@ def test_no_damage_to_an_avro_message_of_every_type_is_taken_for_a_row(op):
 
     assert rows.left[1::2].any()
     assert not rows.left[::2].any()
+
+
+@pytest.mark.parametrize("precision", [38, 39])
+@pytest.mark.parametrize("scale", [0, 7, 38])
+def test_decimals_around_38_digits_are_the_references(precision, scale):
+    edges = [10**38, 10**37, 1 << 127, (1 << 126) - 1, 0]
+    numbers = [sign * (edge + more) for edge in edges for more in (-1, 0, 1) for sign in (1, -1)]
+    fields = [{"name": "d", "type": decimal_of(precision, scale)}]
+    raws = [number.to_bytes(size, "big", signed=True) for number in numbers for size in (17, 20)]
+    raws += [number.to_bytes(16, "big", signed=True) for number in numbers if -(1 << 127) <= number < 1 << 127]
+    pairs = [(None, framed(7, fields, [raw], lambda value: value)) for raw in raws]
+    rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, confluent_avro.Options({7: record(fields)}.__getitem__))
+
+    assert not rows.left.all()
+    for of in (MySqlType(Kind.DECIMAL, precision, scale), MySqlType(Kind.DECIMAL, 38, 0), MySqlType(Kind.VARCHAR, 9)):
+        for array in rows.tables[0].rows.wire:
+            for number in range(len(array)):
+                one = array.slice(number, 1)
+                values_agree(confluent_avro_bulk.column, confluent_avro.value, Column("d", of), one, "UTC")
 
 
 @slow
