@@ -200,7 +200,10 @@ def _claim(extension: dict[str, Any], where: str) -> str | None:
         return None
     if not isinstance(location, str):
         raise _error(where, "text in _tidb.claimCheckLocation", _kind(location))
-    return _PATH_SEPARATOR.split(location)[-1]
+    name = _PATH_SEPARATOR.split(location)[-1]
+    if name in ("", ".", ".."):
+        raise _error(where, "the place of a file in _tidb.claimCheckLocation", "none")
+    return name
 
 
 def _hints(message: dict[str, Any], where: str) -> dict[str, Hint]:

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.errors import ConfigError, DecodeError, SchemaError
-from ticdc_assets.protocols import confluent_avro, open_protocol, simple, text_columns
+from ticdc_assets.protocols import canal_json_messages, confluent_avro, open_protocol, simple, text_columns
 from ticdc_assets.protocols.checksum import Checksum, with_checksum
 from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple_schema import table_schema
 from ticdc_assets.protocols.storage_schema import parse_schema_file
 from ticdc_assets.protocols.text_values import TextForms, time_zone
@@ -75,6 +76,47 @@ def test_a_number_beyond_64_signed_bits_is_refused_in_a_simple_message():
         simple.decode(
             None, orjson.dumps(told | {"data": {"a": "1"}, "tableID": (1 << 64) - 1}), "here", simple.Options()
         )
+
+
+# -- claim checks -----------------------------------------------------------------------------------------------------
+
+
+def canal_claim(location: str) -> tuple[None, bytes]:
+    told = {"database": "s", "table": "t", "type": "INSERT", "isDdl": False, "data": [{"a": "1"}]}
+    return None, orjson.dumps(told | {"_tidb": {"commitTs": 1, "claimCheckLocation": location}})
+
+
+def open_claim(location: str) -> tuple[bytes, bytes]:
+    head = {"ts": 1, "scm": "s", "tbl": "t", "t": 1, "ccl": location}
+    return (1).to_bytes(8, "big") + framed(orjson.dumps(head)), framed(b'{"u":{"a":{"t":3,"v":1}}}')
+
+
+def simple_claim(location: str) -> tuple[None, bytes]:
+    told = {"version": 1, "type": "INSERT", "database": "s", "table": "t", "commitTs": 1, "schemaVersion": 1}
+    return None, orjson.dumps(told | {"data": {"a": "1"}, "claimCheckLocation": location})
+
+
+CLAIMS = {"canal-json": canal_claim, "open-protocol": open_claim, "simple": simple_claim}
+OPTIONS = {
+    "canal-json": canal_json_messages.Options(),
+    "open-protocol": open_protocol.Options(),
+    "simple": simple.Options(),
+}
+
+
+@pytest.mark.parametrize("protocol", CLAIMS)
+@pytest.mark.parametrize("location", ["..", "/", "file:///x/", "s3://b/..", "a\\..", "x/.", "\\"])
+def test_a_claim_that_names_no_file_is_refused(protocol, location):
+    with pytest.raises(DecodeError, match="the place of a file"):
+        list(REGISTRY[protocol].decode(*CLAIMS[protocol](location), "here", OPTIONS[protocol]))
+
+
+@pytest.mark.parametrize("protocol", CLAIMS)
+@pytest.mark.parametrize("location", ["../../etc/x.json", "..\\..\\x.json", "file:///ticdc/../x.json", "x.json"])
+def test_of_a_claims_place_only_the_files_name_counts(protocol, location):
+    [row] = REGISTRY[protocol].decode(*CLAIMS[protocol](location), "here", OPTIONS[protocol])
+
+    assert row.claim == "x.json"
 
 
 # -- schemas ----------------------------------------------------------------------------------------------------------
