@@ -127,7 +127,7 @@ def _print(terminal: Terminal, found: Inspection) -> None:
         terminal.tell("\nGood to know:")
         for sentence in found.notes:
             terminal.tell(f"- {sentence}")
-    verdict, style = ("Wrong with it:", "bold red") if found.problems else ("Nothing is wrong with it.", "bold green")
+    verdict, style = ("Wrong with it:", "bold red") if found.problems else ("Nothing wrong was found.", "bold green")
     terminal.tell("")
     terminal.out.print(verdict, style=style, highlight=False)
     for problem in found.problems.values():
