@@ -29,11 +29,12 @@ _PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 @dataclass
 class Outcome:
-    """What became of the mutants: how many, how many were taken for sound, and the longest time that one took."""
+    """What became of the mutants: how many, how many were taken for sound, the longest time of one, memory kept."""
 
     inputs: int = 0
     taken: int = 0
     slowest_seconds: float = 0.0
+    grown_bytes: int = 0
 
 
 class Hang(BaseException):
@@ -55,8 +56,10 @@ def bombard(target: Callable[[Mutant], bool], mutator: Mutator, count: int = INP
                 ) from error
             outcome.inputs += 1
             outcome.slowest_seconds = max(outcome.slowest_seconds, time.process_time() - began)
+    outcome.grown_bytes = resident_bytes() - before
+    print(outcome)
     assert outcome.slowest_seconds < SECONDS_MAX
-    assert resident_bytes() - before < GROWTH_BYTES_MAX
+    assert outcome.grown_bytes < GROWTH_BYTES_MAX
     return outcome
 
 
