@@ -83,14 +83,13 @@ def parts(messages: Messages, options: Options) -> Iterator[Part]:
     undecided = np.flatnonzero(lanes.ok)
     undecided = undecided[in_large_groups(fields.group[undecided])]
     for _ in range(_SETS_MAX):
-        sets, undecided = _next_sets(slab, wanted, fields, undecided)
+        sets, undecided, first = _next_sets(slab, wanted, fields, undecided)
         if not sets:
             return
-        taken = []
-        for part, places in _parts_of_sets(lanes, fields, wanted, undecided, sets):
-            taken.append(places)
-            yield part
-        undecided = np.setdiff1d(undecided, joined(taken), assume_unique=True)
+        walk = _walk(lanes, fields, undecided, sets)
+        yield from _parts_of(walk, fields, wanted, sets)
+        # A first row that was not taken with its own columns will not be with others.
+        undecided = np.setdiff1d(undecided, joined([first, walk.decided]))
 
 
 def _bodies(values: pa.Array, compression: Compression) -> pa.Array:
@@ -157,10 +156,10 @@ _Sets = dict[int, tuple[str, ...]]
 """The columns to look for in the rows of a group."""
 
 
-def _next_sets(slab: Slab, messages: Ints, fields: _Fields, undecided: Ints) -> tuple[_Sets, Ints]:
-    """The columns of each group's first row that the reference can read, and the rows from there on."""
+def _next_sets(slab: Slab, messages: Ints, fields: _Fields, undecided: Ints) -> tuple[_Sets, Ints, Ints]:
+    """The columns of each group's first row that the reference can read, the rows from there on, and those first."""
     sets: _Sets = {}
-    rest = []
+    rest, first = [], []
     for group, places in groups(fields.group[undecided]):
         of_group = undecided[places]
         for number, message in enumerate(messages[of_group[:_SETS_MAX]]):
@@ -168,8 +167,9 @@ def _next_sets(slab: Slab, messages: Ints, fields: _Fields, undecided: Ints) -> 
             if columns:
                 sets[group] = columns
                 rest.append(of_group[number:])
+                first.append(of_group[number : number + 1])
                 break
-    return sets, np.sort(joined(rest))
+    return sets, np.sort(joined(rest)), joined(first)
 
 
 def _columns(body: bytes) -> tuple[str, ...]:
@@ -180,45 +180,62 @@ def _columns(body: bytes) -> tuple[str, ...]:
     return tuple((told["old"] if told["type"] == "DELETE" else told["data"]) or ())
 
 
-def _parts_of_sets(
-    every: Lanes, fields: _Fields, messages: Ints, undecided: Ints, sets: _Sets
-) -> Iterator[tuple[Part, Ints]]:
-    """The undecided rows that have just the columns of their group's set, and their places."""
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The undecided rows that have as many columns as their group's set, walked through to their ends.
+
+    `places` are those of all lanes. `wire` holds their images from `base` on, `before` those of old values from
+    `old_base` on, which is -1 where there are none. `decided` are the rows that have just the columns of the set.
+    """
+
+    lanes: Lanes
+    places: Ints
+    decided: Ints
+    wire: Cells
+    base: Ints
+    before: Cells
+    old_base: Ints
+
+
+def _walk(every: Lanes, fields: _Fields, undecided: Ints, sets: _Sets) -> _Walk:
     number = np.zeros(len(fields.tables), np.int64)
     number[list(sets)] = np.arange(len(sets))
     widths = np.array([len(columns) for columns in sets.values()])
     lanes, places = _standing_at_images(every, fields, undecided, widths[number[fields.group[undecided]]])
-    op, of_set = fields.op[places], number[fields.group[places]]
+    of_set = number[fields.group[places]]
     columns = widths[of_set]
     names = Names(list(sets.values()))
     wire, base = _cells(columns)
     read_images(lanes, names, of_set, columns, wire, base)
-    old = _has_old(lanes, op)
-    before, old_base = _cells(columns[old])
+    decided = places[lanes.ok]
+    old = _has_old(lanes, fields.op[places])
+    before, some_base = _cells(columns[old])
     some = lanes.select(old)
-    read_images(some, names, of_set[old], columns[old], before, old_base)
+    read_images(some, names, of_set[old], columns[old], before, some_base)
     lanes.put(old, some)
     lanes.fail_unfinished()
-    base_of_old = np.full(len(places), _NONE)
-    base_of_old[old] = old_base
-    good = np.flatnonzero(lanes.ok)
-    for group, some_good in groups(fields.group[places[good]]):
-        rows = good[some_good]
-        start = lanes.slab.starts[messages[places[rows]]]
-        now = wire.grid(base[rows], len(sets[group]), start)
-        then_rows = np.flatnonzero(base_of_old[rows] != _NONE)
-        then = before.grid(base_of_old[rows[then_rows]], len(sets[group]), start[then_rows])
-        chosen, branches = _alike(now, then, then_rows)
+    old_base = np.full(len(places), _NONE)
+    old_base[old] = some_base
+    return _Walk(lanes, places, decided, wire, base, before, old_base)
+
+
+def _parts_of(walk: _Walk, fields: _Fields, messages: Ints, sets: _Sets) -> Iterator[Part]:
+    slab = walk.lanes.slab
+    good = np.flatnonzero(walk.lanes.ok)
+    for group, some in groups(fields.group[walk.places[good]]):
+        rows, columns = good[some], sets[group]
+        start = slab.starts[messages[walk.places[rows]]]
+        old = np.flatnonzero(walk.old_base[rows] != _NONE)
+        now = walk.wire.grid(walk.base[rows], len(columns), start)
+        then = walk.before.grid(walk.old_base[rows[old]], len(columns), start[old])
+        chosen, branches = _alike(now, then, old)
         if not chosen.all():
-            kept = chosen[then_rows]
+            kept = chosen[old]
             now, then = now.select(np.flatnonzero(chosen)), then.select(np.flatnonzero(kept))
-            then_rows, rows = (np.cumsum(chosen) - 1)[then_rows[kept]], rows[chosen]
-        lane = places[rows]
+            old, rows = (np.cumsum(chosen) - 1)[old[kept]], rows[chosen]
+        lane = walk.places[rows]
         told = (fields.op[lane], fields.table_id[lane], fields.commit_ts[lane])
-        part = Part(
-            fields.tables[group], messages[lane], *told, sets[group], branches, now, then_rows, then, lanes.slab
-        )
-        yield part, lane
+        yield Part(fields.tables[group], messages[lane], *told, columns, branches, now, old, then, slab)
 
 
 def _standing_at_images(every: Lanes, fields: _Fields, undecided: Ints, columns: Ints) -> tuple[Lanes, Ints]:

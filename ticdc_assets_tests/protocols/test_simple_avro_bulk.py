@@ -9,16 +9,19 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets import protocols
-from ticdc_assets.protocols import simple, simple_avro, simple_avro_bulk
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols import simple, simple_avro, simple_avro_bulk, simple_avro_images
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.protocols.frame import Compression
 from ticdc_assets.protocols.message_rows import BulkRows
+from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.bulk_agreement import (
     ANY_COLUMN,
@@ -48,6 +51,14 @@ def agreed(workload: Workload) -> tuple[BulkRows, list[Any]]:
 @every_simple
 def test_every_simple_row_is_told_as_the_reference_tells_it(workload):
     rows, events = agreed(workload)
+
+    assert [is_plain(event) for event in events] == (~rows.left).tolist()
+
+
+def test_a_stream_of_json_and_avro_is_read_in_both_forms():
+    in_json, in_avro = (pairs_of(workloads(name, "seed1")[0]) for name in ("simple-json", "simple-avro"))
+    mixed = [pair for both in zip(in_json, in_avro, strict=False) for pair in both]
+    rows, events = agree(REGISTRY["simple"].bulk, simple, mixed, PLAIN)
 
     assert [is_plain(event) for event in events] == (~rows.left).tolist()
 
@@ -162,6 +173,81 @@ def test_no_damage_to_a_simple_message_of_every_branch_is_taken_for_a_row(op):
 
     assert rows.left[1::2].any()
     assert not rows.left[::2].any()
+
+
+def test_rows_that_are_not_alike_are_kept_apart():
+    some = dict(list(WHOLE_IMAGE.items())[2:])
+    images = [WHOLE_IMAGE, some, {**some, "c": 1}, {"a": 1}, {"a": None}, {"a": "x"}, dict(reversed(some.items()))]
+    pairs = []
+    for image in images * 2:
+        for op, new, old in (("INSERT", image, None), ("UPDATE", image, {"a": 5}), ("UPDATE", image, {"h": None})):
+            pairs.append((None, simple_message({**WHOLE_PAYLOAD, "type": op, "data": new, "old": old})))
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert [8, 6, 1] == [len(table.rows.columns) for table in rows.tables]
+
+
+def test_a_version_with_very_many_sets_of_columns_is_left_in_part():
+    payloads = [{**WHOLE_PAYLOAD, "type": "INSERT", "data": {name: 1}, "old": None} for name in "uvwxyz"]
+    rows, _ = agree(simple_avro_bulk, simple, [(None, simple_message(payload)) for payload in payloads], PLAIN)
+
+    assert [False] * 4 + [True] * 2 == rows.left.tolist()
+
+
+def test_names_beyond_utf8_and_ids_below_zero_are_left_or_told_as_the_reference_does():
+    sound = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {"a": 1}, "old": None}
+    message = simple_message(sound)
+    variants = [
+        message.replace("shöp".encode(), b"sh\xff\xffp"),
+        simple_message({**sound, "tableID": -7}),
+        simple_message({**sound, "database": ""}),
+        simple_message({**sound, "table": ""}),
+        simple_message({**sound, "version": 2}),
+        simple_message({**sound, "commitTs": 0}),
+        simple_message({**sound, "schemaVersion": -1}),
+        simple_message({**sound, "handleKeyOnly": True}),
+        simple_message({**sound, "claimCheckLocation": ""}),
+        simple_message({**sound, "data": {}}),
+        simple_message({**sound, "data": None}),
+        simple_message({**sound, "old": {"a": 2}}),
+        simple_message({**sound, "type": "DELETE"}),
+        simple_message({**sound, "type": "UPDATE", "data": None, "old": {"a": 2}}),
+        simple_message({**sound, "checksum": {"version": 1, "corrupted": False, "current": 1, "previous": 0}}),
+    ]
+    pairs = [(None, one) for variant in variants for one in (message, variant)]
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert not rows.left[::2].any()
+    assert rows.left[1::2].tolist() == [number != 1 for number in range(len(variants))]
+
+
+@pytest.mark.parametrize("name", [b"d", b"x"])
+def test_a_column_that_comes_twice_or_that_others_lack_is_not_mistaken(name):
+    message = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": WHOLE_IMAGE, "old": None})
+    other = message.replace(b"\x02c", b"\x02" + name)
+    rows, events = agree(simple_avro_bulk, simple, [(None, message), (None, other), (None, message)], PLAIN)
+
+    assert other != message
+    assert rows.left.tolist() == [False, isinstance(events[1], DecodeError), False]
+
+
+def test_names_that_meet_in_one_sum_are_told_apart():
+    name, other_half = b"a column of 16 B", b"A COLUMN"
+    length, of_set = np.array([16]), np.array([0])
+    words = [np.frombuffer(half, np.dtype("<u8")).astype(np.uint64) for half in (name[:8], other_half, name[8:])]
+    after = [simple_avro_images._sums([word], length, of_set) for word in words[:2]]
+    other = other_half + (after[0] ^ after[1] ^ words[2]).tobytes()
+    sums = [
+        simple_avro_images._sums([np.frombuffer(half, np.uint64) for half in (one[:8], one[8:])], length, of_set)
+        for one in (name, other)
+    ]
+    message = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": {name.decode(): 1}, "old": None})
+    pairs = [(None, message), (None, message.replace(name, other))]
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert sums[0] == sums[1]
+    assert name != other
+    assert rows.left.tolist() == [False, True]
 
 
 COLUMN_NAMES = ["a", "ab", "abcdefgh", "abcdefghi", "a" * 40 + "1", "a" * 40 + "2", "ü" * 64, " ", "id", "A"]
