@@ -234,8 +234,15 @@ class _Fold:
             self._stop(growing, event, "the stream shows other columns than its statements lead to")
 
     def _adopt(self, growing: _Growing, event: DdlEvent) -> None:
-        """A newer shape without a statement (the Avro protocol): columns that came hold their default in older rows."""
+        """A newer shape without a statement (the Avro protocol): columns that came hold their default in older rows.
+
+        Another key is another table: no later row could ever meet one of before.
+        """
         assert event.after is not None
+        if sorted(n.lower() for n in event.after.key) != sorted(n.lower() for n in growing.shape.table.key):
+            self._drop((event.schema, event.table), event.commit_ts)
+            self._first_seen(event)
+            return
         shape = adopt(growing.shape, event.after)
         had = {column.uid for column in growing.shape.table.columns}
         fills = tuple(

@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
 from ticdc_assets.pipeline.runs import run_of
 from ticdc_assets.pipeline.storage_run import ChangelogReport
-from ticdc_assets.schema.history import History, Lineage
+from ticdc_assets.schema.history import History, Lineage, Tenure
 from ticdc_assets.spark import LocalWorkers, SparkWorkers, Workers
 from ticdc_assets.tables.control import TableRecord
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
@@ -71,13 +71,13 @@ class FeedLake:
         capture = workload.root / "messages.jsonl"
         source = storage or (capture if capture.exists() else workload.root / "data")
         self.config = config_of(workload, folder, source, **settings)
-        self.lake = Lake(self.config, self.config.changefeeds[0])
+        self.lake = Lake(self.config, self.config.changefeed("feed"))
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     def publish(self, workers: Workers | None = None, until: int | None = None) -> ChangelogReport | None:
         """One run up to the changelogs; None where nothing was pending."""
-        run = run_of(Lake(self.config, self.config.changefeeds[0]), until)
+        run = run_of(Lake(self.config, self.config.changefeed("feed")), until)
         pending = run.look()
         return None if pending.is_empty else run.publish_changelogs(pending, workers or LocalWorkers())
 
@@ -88,7 +88,9 @@ class FeedLake:
         if report is None:
             return None
         return run_mirrors(
-            Lake(self.config, self.config.changefeeds[0]), report.run_id, lambda: JvmCatalog(session, self.catalog_name)
+            Lake(self.config, self.config.changefeed("feed")),
+            report.run_id,
+            lambda: JvmCatalog(session, self.catalog_name),
         )
 
     @property
@@ -189,14 +191,17 @@ def _change(lineage: Lineage, row: dict[str, Any], names: dict[int, str]) -> Cha
     if commit_ts is None:
         schema, table = lineage.tenures[0].schema, lineage.tenures[0].table
     else:
-        tenure = next(
-            t for t in lineage.tenures if t.after_ts < commit_ts and (not t.until_ts or commit_ts <= t.until_ts)
-        )
+        # Where a stream tells no statements, tenures are by place; a wrong name shows in the comparison.
+        tenure = next((t for t in lineage.tenures if _holds(t, commit_ts)), lineage.tenures[0])
         schema, table = tenure.schema, tenure.table
     now = tuple(sorted((source, comparable(row[lake])) for source, lake in columns))
     before = row[layout.BEFORE]
     old = None if before is None else tuple(sorted((source, comparable(before[lake])) for source, lake in columns))
     return Change(schema, table, row[layout.OP], commit_ts, now, old, version.table.partitioning is not None)
+
+
+def _holds(tenure: Tenure, commit_ts: int) -> bool:
+    return tenure.after_ts < commit_ts and (not tenure.until_ts or commit_ts <= tenure.until_ts)
 
 
 def expected_changes(workload: Workload, old_values: bool) -> Counter[Change]:

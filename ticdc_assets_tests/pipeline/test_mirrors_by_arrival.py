@@ -1,0 +1,103 @@
+"""Mirrors of streams without a TSO to read at: at the end they hold the truth, as far as the stream can tell it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ticdc_assets.changes import layout
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.gaps import Image, Log, expected
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.truth import comparable
+
+PLAIN_CANAL = workloads("canal-json/")
+AVRO = [w for w in workloads("avro") if w.name.startswith(("avro/seed1", "avro-ext-restart/seed2"))]
+DEBEZIUM = workloads("debezium", "seed1")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("workload", PLAIN_CANAL, ids=lambda w: w.name)
+def test_canal_json_without_the_extension_ends_at_the_truth(workload: Workload, tmp_path: Path):
+    """Statements come with the milliseconds of their commits, and so do rows."""
+    lake = FeedLake(workload, tmp_path)
+
+    report = lake.run()
+
+    assert report is not None
+    assert report.errors == {}
+    assert lake.differences(max(entry["ts"] for entry in workload.truth)) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("workload", DEBEZIUM, ids=lambda w: w.name)
+def test_debezium_ends_with_every_row_of_the_truth(workload: Workload, tmp_path: Path):
+    """Cells that its gaps are about are compared in its changelogs (`test_message_changelogs`)."""
+    lake = FeedLake(workload, tmp_path)
+
+    report = lake.run()
+
+    assert report is not None
+    assert report.errors == {}
+    end = max(entry["ts"] for entry in workload.truth)
+    records = lake.records()
+    for entry in (entry for entry in workload.truth if entry["ts"] == end):
+        found = Counter(rows_of(lake, records[entry["schema"], entry["table"]], frozenset(entry["key"])))
+        assert sum(found.values()) == len(entry["rows"]), entry["table"]
+        assert max(found.values(), default=1) == 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("workload", AVRO, ids=lambda w: w.name)
+def test_avro_without_statements_ends_with_the_last_row_of_every_key(workload: Workload, tmp_path: Path):
+    """What DDL would have taken away is still there; every cell that was told is right."""
+    lake = FeedLake(workload, tmp_path)
+
+    report = lake.run()
+
+    assert report is not None
+    assert report.errors == {}
+    told = last_rows(workload)
+    records = lake.records()
+    assert records.keys() == told.keys()
+    for name, record in records.items():
+        wanted = told[name]
+        mirror = {row_key(dict(row), record.key): dict(row) for row in rows_of(lake, record)}
+        assert mirror.keys() == wanted.keys(), name
+        for key, row in wanted.items():
+            assert {n: c for n, c in row.items() if n in mirror[key]} == {
+                n: mirror[key][n] for n in row if n in mirror[key]
+            }
+
+
+def rows_of(lake: FeedLake, record: Any, only: frozenset[str] = frozenset()) -> list[Image]:
+    table = lake.lake.catalog.load_table(tuple(record.mirror))
+    return [
+        tuple(sorted((n, comparable(c)) for n, c in row.items() if n != layout.COMMIT_TS and (not only or n in only)))
+        for row in table.scan().to_arrow().to_pylist()
+    ]
+
+
+def row_key(row: dict[str, Any], key: list[str]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in key)
+
+
+def last_rows(workload: Workload) -> dict[tuple[str, str], dict[tuple[Any, ...], dict[str, Any]]]:
+    """By name and key, what a reader without statements last heard of a row. Another key is another table."""
+    log = Log(workload)
+    tables: dict[tuple[str, str], dict[tuple[Any, ...], dict[str, Any]]] = {}
+    keys: dict[tuple[str, str], list[str]] = {}
+    for change in sorted(expected(workload), key=lambda c: (c.commit_ts, c.op != "D")):
+        name, key = (change.schema, change.table), list(log.shape(change).key)
+        row = {re.sub(r"[^A-Za-z0-9_]", "_", n): cell for n, cell in change.new}
+        if change.op == "D":
+            tables.setdefault(name, {}).pop(row_key(row, key), None)
+            continue
+        if keys.setdefault(name, key) != key:
+            keys[name], tables[name] = key, {}
+        tables.setdefault(name, {})[row_key(row, key)] = row
+    return tables
