@@ -97,6 +97,16 @@ def test_the_zone_of_timestamps_is_told_where_the_stream_tells_it():
         assert seen(workload).settings.get("time_zone", workload.time_zone) == workload.time_zone
 
 
+@pytest.mark.parametrize("workload", ALL, ids=lambda w: w.name)
+def test_what_the_stream_cannot_tell_is_noted_and_nothing_else(workload: Workload, tmp_path: Path):
+    sink = written(workload, tmp_path).sink
+    notes = " ".join(seen(workload).notes)
+
+    assert ("no commit_ts" in notes) == (not sink.has_commit_ts and sink.protocol != "avro")
+    assert ("no watermarks" in notes) == (not sink.has_watermark and sink.protocol == "debezium")
+    assert ("no statements" in notes) == (sink.protocol == "avro" and not sink.avro_enable_watermark)
+
+
 # -- counted -----------------------------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ def message_settings(
     found.sink_uri = f"kafka://broker:9092/{topic}?{'&'.join(query)}"
     found.config = _config(seen)
     found.settings = {"source": {"capture": str(_absolute(found.place))}}
+    note_weaknesses(found)
     if form.protocol == "avro":
         found.settings["schema_registry"] = {"file": str(_absolute(str(beside / "registry.json")))}
     if traits.claims:
@@ -102,6 +103,21 @@ def _config(seen: Mapping[str, Any]) -> dict[str, Any]:
     if "integrity-check-level" in seen:
         config["integrity"] = {"integrity-check-level": seen["integrity-check-level"]}
     return config
+
+
+def note_weaknesses(found: Inspection) -> None:
+    """What the stream cannot tell as it is configured, and which option would change that."""
+    extension = found.options.get(EXTENSION)
+    if found.protocol == "canal-json" and not extension:
+        found.note(f"Rows have no commit_ts: order and progress are by arrival. {EXTENSION}=true would tell it.")
+    if found.protocol == "csv" and found.options.get("csv.include-commit-ts") is False:
+        found.note("Rows have no commit_ts: order and progress are by arrival. include-commit-ts would tell it.")
+    if found.protocol == "debezium" and not extension:
+        found.note(f"There are no watermarks: {EXTENSION}=true would send them.")
+    if found.protocol == "avro" and not found.statements:
+        found.note(
+            "The Avro protocol has no statements: name a changefeed that has them in `ddl_from`, if there is one."
+        )
 
 
 def changefeed_name(place: str) -> str:

@@ -20,7 +20,7 @@ from ticdc_assets.schema.arrow_types import is_binary
 from ticdc_assets.sources.filesystem import Root
 from ticdc_assets.sources.inspection.layout import LayoutSeen, see_layout
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
-from ticdc_assets.sources.inspection.settings import ZONE_UNTOLD
+from ticdc_assets.sources.inspection.settings import ZONE_UNTOLD, note_weaknesses
 from ticdc_assets.sources.storage import read_checkpoint, scan
 from ticdc_assets.sources.storage_cursor import Cursor
 from ticdc_assets.sources.storage_folders import find_folders
@@ -239,6 +239,7 @@ def _settings(found: Inspection, seen: LayoutSeen, layout: Layout, rows: _Rows) 
     found.sink_uri = f"{base}?{query}"
     if layout.date_separator == "year":
         found.note("Folders of four digits are taken as years; partitions of such ids look the same.")
+    note_weaknesses(found)
     found.note(ZONE_UNTOLD)
     found.settings = {"source": {"storage": found.place}}
 
