@@ -8,6 +8,7 @@ from functools import cache
 from io import BytesIO
 from typing import Any
 
+import duckdb
 import fastavro
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from ticdc_assets.protocols import confluent_avro, confluent_avro_bulk
 from ticdc_assets.protocols.avro_schema import table_schema
 from ticdc_assets.protocols.checksum import ChecksummedRow
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
-from ticdc_assets.protocols.message_rows import BulkRows
+from ticdc_assets.protocols.message_rows import BulkRows, Messages
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.bulk_agreement import (
@@ -32,6 +33,7 @@ from ticdc_assets_tests.protocols.bulk_agreement import (
     reference,
     slow,
     spoiled,
+    told_by_bulk,
     values_agree,
 )
 
@@ -70,6 +72,19 @@ def test_every_avro_row_is_told_as_the_reference_tells_it(workload):
     taken = [isinstance(event, RowEvent) and not isinstance(event, ChecksummedRow) for event in events]
 
     assert taken == (~rows.left).tolist()
+
+
+def test_a_part_of_a_batch_is_read_as_the_whole_is():
+    workload = workloads("avro-ext", "seed1")[0]
+    whole = Messages.from_pairs(pairs_of(workload))
+    part = Messages(whole.keys.slice(37, 100), whole.values.slice(37, 100))
+    with duckdb.connect() as connection:
+        of_whole, of_part = (
+            told_by_bulk(confluent_avro_bulk.rows(batch, avro_options(workload), connection), len(batch))
+            for batch in (whole, part)
+        )
+
+    assert of_whole[37:137] == of_part
 
 
 @pytest.mark.parametrize("pairs", [[], [(None, None)], [(b"", b"")], [(b"\0\0", b"\0")]])
