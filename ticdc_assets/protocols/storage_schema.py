@@ -24,6 +24,7 @@ from ticdc_assets.schema.mysql_types import is_possible
 SCHEMA_PATH: Final = re.compile(r"(?:^|/)meta/schema_([1-9][0-9]{0,19})_([0-9]{10})\.json\Z")
 OLD_SCHEMA_PATH: Final = re.compile(r"\A(.+)/([1-9][0-9]{0,19})/schema\.json\Z")
 DROP_TABLE: Final = 4
+_TSO_END: Final = 1 << 63
 
 _INTEGERS: Final = {Kind.TINYINT, Kind.SMALLINT, Kind.MEDIUMINT, Kind.INT, Kind.BIGINT}
 _SIZED: Final = {Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY, Kind.BIT} | _INTEGERS
@@ -175,6 +176,8 @@ def _version(document: Mapping[str, Any], path: str) -> int:
     promised = int(named[1]) if named else int(old[2]) if old else version
     if version != promised:
         raise _broken(path, f"TableVersion {promised}, as the path says", str(version))
+    if not 0 < version < _TSO_END:
+        raise _broken(path, "a TSO in TableVersion", "another number")
     return version
 
 

@@ -56,7 +56,7 @@ def read_checkpoint(root: Root) -> int | None:
         raise NotYetError(where, "JSON", "half of it or another text", "It is read again at the next run.") from None
     except (KeyError, TypeError):
         raise _not_metadata(where, "another JSON") from None
-    if not isinstance(checkpoint, int) or isinstance(checkpoint, bool) or not 0 < checkpoint < 1 << 64:
+    if not isinstance(checkpoint, int) or isinstance(checkpoint, bool) or not 0 < checkpoint < 1 << 63:
         raise _not_metadata(where, "another value")
     return checkpoint
 

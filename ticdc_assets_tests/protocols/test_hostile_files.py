@@ -224,7 +224,7 @@ def schema_file(mutant: Mutant) -> bool:
         found = parse_schema_file(mutant.value or b"", mutant.seed.context)
     except (SchemaError, NotYetError):
         return False
-    assert 0 < found.version < 1 << 64
+    assert 0 < found.version < 1 << 63
     table = found.table_schema()
     if table is not None:
         lake_types(table)
