@@ -67,6 +67,25 @@ class TypedChanges:
         )
 
 
+def concat(parts: Sequence[TypedChanges]) -> TypedChanges:
+    """Several runs of changes of one version as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = range(len(parts[0].columns))
+    return TypedChanges(
+        columns=parts[0].columns,
+        op=pa.concat_arrays([part.op for part in parts]),
+        commit_ts=pa.concat_arrays([part.commit_ts for part in parts]),
+        commit_ms=pa.concat_arrays([part.commit_ms for part in parts]),
+        line=pa.concat_arrays([part.line for part in parts]),
+        half=pa.concat_arrays([part.half for part in parts]),
+        now=tuple(pa.concat_arrays([part.now[n] for part in parts]) for n in columns),
+        before=tuple(pa.concat_arrays([part.before[n] for part in parts]) for n in columns),
+        has_before=pa.concat_arrays([part.has_before for part in parts]),
+        zero_dates=sum(part.zero_dates for part in parts),
+    )
+
+
 def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms: TextForms) -> TypedChanges:
     """Cast the text columns. `raw.columns` names them; a column that the rows lack is NULL.
 

@@ -68,21 +68,29 @@ class AvroLook:
 
     def change(self, event: RowEvent, message: Message, ordinal: int) -> RowEvent:
         """Note a change; it comes back under its table's name, and with the commit_ts it stands at."""
-        schema, table = self.name(message.topic, event.schema, event.table)
+        written = (event.schema, event.table)
+        schema, table, commit_ts = self.row(written, event.commit_ts, event.handle_only, message, ordinal)
+        return replace(event, schema=schema, table=table, commit_ts=commit_ts)
+
+    def row(
+        self, written: Name, told_ts: int | None, only_key: bool, message: Message, ordinal: int
+    ) -> tuple[str, str, int | None]:
+        """Note a change of the table that a message names so; its true schema and table, and where it stands."""
+        schema, table = self.name(message.topic, *written)
         name = fold_name(schema, table)
         repeats = self._repeats.setdefault(((message.topic, message.partition), name), Repeats())
-        commit_ts, key = event.commit_ts, message.key
+        commit_ts, key = told_ts, message.key
         if commit_ts is not None:
             self.newest = max(self.newest, commit_ts)
-        elif event.handle_only and key:
+        elif only_key and key:
             self._key(name, schema, table, message)
             commit_ts = self.placed[ordinal] = self.newest
         if key and self.has_commit_ts:
-            if event.commit_ts is None:
+            if told_ts is None:
                 repeats.delete(ordinal, key)
             else:
-                repeats.row(ordinal, event.commit_ts, key)
-        return replace(event, schema=schema, table=table, commit_ts=commit_ts)
+                repeats.row(ordinal, told_ts, key)
+        return schema, table, commit_ts
 
     def _key(self, name: SourceName, schema: str, table: str, message: Message) -> None:
         if name not in self.keys:

@@ -1,13 +1,14 @@
 """What a worker does with a stretch of messages: decode, type and write the row changes, sorted and without repeats.
 
-One message at a time, with the reference decoders. Rows of one lineage and version are gathered over the stretch,
-sorted by commit_ts and place, and written as one part; so rows that partitions interleave come out in order.
+In bulk where the protocol has a bulk form, message by message with the reference for what that leaves. Rows of one
+lineage and version are gathered over the stretch, sorted by commit_ts and place, and written as one part; so rows that
+partitions interleave come out in order.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -18,17 +19,20 @@ import pyarrow as pa
 from pyiceberg.io import load_file_io
 
 from ticdc_assets.changes.identity import first_of_each
-from ticdc_assets.changes.typed import TypedChanges, split_key_moves
+from ticdc_assets.changes.typed import TypedChanges, concat, split_key_moves
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
-from ticdc_assets.pipeline.message_look import bad_line
+from ticdc_assets.pipeline.message_batches import Batch, Piece, settle
+from ticdc_assets.pipeline.message_look import BATCH_MESSAGES
 from ticdc_assets.pipeline.message_task import Dating, MessageTask
 from ticdc_assets.pipeline.parts import PartWriter
-from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, TaskReport
+from ticdc_assets.pipeline.stream_look import bad_line
+from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, Part, TaskReport
 from ticdc_assets.protocols import confluent_avro, simple
 from ticdc_assets.protocols.avro_names import sanitised
 from ticdc_assets.protocols.checksum import ChecksummedRow
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.text_values import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.history import Slot, SourceName, fold_name
 from ticdc_assets.schema.model import Column
@@ -36,15 +40,18 @@ from ticdc_assets.sources.capture import Message, messages
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.tso import LOGICAL_BITS
 
+_Group = tuple[str, int, int]
+"""Lineage, version and delivery."""
+
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows of one lineage, version and delivery, with their places."""
+    """Rows of one lineage, version and delivery, with their messages' ordinals and their positions in these."""
 
     name: SourceName
     slot: Slot
     epoch: int
-    ordinals: list[int] = field(default_factory=list)
+    at: list[tuple[int, int]] = field(default_factory=list)
     events: list[RowEvent] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
 
@@ -56,6 +63,7 @@ class _Name:
     rows: int = 0
     above: int = 0
     repeats: int = 0
+    zero_dates: int = 0
     problem: str = ""
     state: FileState = FileState.READ
     bad: list[BadLine] = field(default_factory=list)
@@ -68,30 +76,59 @@ class MessageDecoder:
         self._task = task
         self._protocol = REGISTRY[task.protocol]
         self._names: dict[SourceName, _Name] = {}
-        self._rows: dict[tuple[str, int, int], _Rows] = {}
-        self._unread: dict[tuple[str, int], int] = {}
+        self._rows: dict[_Group, _Rows] = {}
+        self._pieces: dict[_Group, list[Piece]] = {}
+        self._connection = duckdb.connect(config={"threads": 1})
 
     def run(self) -> TaskReport:
-        for ordinal, message in self._messages():
-            try:
-                events = list(self._protocol.decode(message.key, message.value, message.where, self._task.options))
-            except DecodeError:
-                continue  # the first pass has kept it
-            for event in events:
-                if isinstance(event, RowEvent):
-                    self._row(event, message, ordinal)
-        parts = self._write()
+        try:
+            for batch in self._batches():
+                for index in self._in_bulk(batch):
+                    self._one(batch.messages[index], int(batch.ordinals[index]))
+            parts = self._write()
+        finally:
+            self._connection.close()
         return TaskReport(self._task.number, tuple(parts), tuple(self._reports()))
 
-    def _messages(self) -> Iterator[tuple[int, Message]]:
-        task = self._task
-        for ordinal, message in enumerate(islice(messages(task.capture), task.first, task.last), start=task.first):
-            if message.offset >= task.offsets.get((message.topic, message.partition), 0):
-                yield ordinal, message
+    def _batches(self) -> Iterator[Batch]:
+        task, begin = self._task, self._task.begin
+        placed = enumerate(messages(task.capture, begin.place), start=begin.ordinal)
+        wanted = (
+            (ordinal, message)
+            for ordinal, message in islice(placed, task.last - begin.ordinal)
+            if message.offset >= task.offsets.get((message.topic, message.partition), 0)
+        )
+        while found := list(islice(wanted, BATCH_MESSAGES)):
+            yield Batch(np.array([ordinal for ordinal, _ in found], np.int64), tuple(m for _, m in found))
+
+    def _in_bulk(self, batch: Batch) -> Iterable[int]:
+        """Settle what the bulk form can of a batch; the messages that are left for the reference."""
+        bulk = self._protocol.bulk
+        if bulk is None or self._task.checked:  # checksums are verified row by row
+            return range(len(batch.messages))
+        settled = settle(self._task, bulk, batch, self._connection)
+        for name, tally in settled.tallies.items():
+            said = self._names.setdefault(name, _Name())
+            said.rows += tally.rows
+            said.above += tally.above
+            said.repeats += tally.repeats
+        for piece in settled.pieces:
+            self._names[piece.name].zero_dates += piece.changes.zero_dates
+            self._pieces.setdefault(_group(piece.slot, piece.epoch), []).append(piece)
+        return settled.left
+
+    def _one(self, message: Message, ordinal: int) -> None:
+        try:
+            events = list(self._protocol.decode(message.key, message.value, message.where, self._task.options))
+        except DecodeError:
+            return  # the first pass has kept it
+        for position, event in enumerate(events):
+            if isinstance(event, RowEvent):
+                self._row(event, message, ordinal, position)
 
     # -- one row ------------------------------------------------------------------------------------------------------
 
-    def _row(self, event: RowEvent, message: Message, ordinal: int) -> None:
+    def _row(self, event: RowEvent, message: Message, ordinal: int, position: int) -> None:
         name = self._name(event, message)
         said = self._names.setdefault(name, _Name())
         said.rows += 1
@@ -103,7 +140,7 @@ class MessageDecoder:
             said.repeats += 1
         elif self._task.by_arrival:
             if ordinal > target.low:
-                self._take(name, slot, event, message, ordinal, said)
+                self._take(name, slot, event, message, (ordinal, position), said)
         else:
             assert event.commit_ts is not None
             if event.commit_ts > target.high:
@@ -111,15 +148,15 @@ class MessageDecoder:
             elif event.commit_ts <= target.low:
                 said.repeats += 1
             else:
-                self._take(name, slot, event, message, ordinal, said)
+                self._take(name, slot, event, message, (ordinal, position), said)
 
     def _name(self, event: RowEvent, message: Message) -> SourceName:
         true = self._task.names.get((message.topic, event.schema, event.table), (event.schema, event.table))
         return fold_name(*(true or (event.schema, event.table)))
 
-    def _take(self, name: SourceName, slot: Slot, event: RowEvent, message: Message, ordinal: int, said: _Name) -> None:
-        assert slot.version is not None
-        assert slot.lineage_id is not None
+    def _take(
+        self, name: SourceName, slot: Slot, event: RowEvent, message: Message, at: tuple[int, int], said: _Name
+    ) -> None:
         try:
             whole = self._whole(event, message)
             self._verify(whole, message)
@@ -133,9 +170,9 @@ class MessageDecoder:
                 "TiCDC cut a large row (handle-key-only); use claim-check, or give an upstream to complete it from."
             )
             return
-        epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), ordinal)
-        rows = self._rows.setdefault((slot.lineage_id, slot.version.from_ts, epoch), _Rows(name, slot, epoch))
-        rows.ordinals.append(ordinal)
+        epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), at[0])
+        rows = self._rows.setdefault(_group(slot, epoch), _Rows(name, slot, epoch))
+        rows.at.append(at)
         rows.events.append(whole)
         rows.messages.append(message)
 
@@ -192,66 +229,89 @@ class MessageDecoder:
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
-    def _write(self) -> list[Any]:
-        if not self._rows:
+    def _write(self) -> list[Part]:
+        groups = sorted({*self._rows, *self._pieces})
+        if not groups:
             return []
         first = next(iter(self._task.targets.values()))
         io = load_file_io(dict(self._task.io_properties), location=first.data_uri)
-        connection = duckdb.connect(config={"threads": 1})
         writers: dict[tuple[str, int], PartWriter] = {}
-        try:
-            for (lineage_id, version_ts, epoch), rows in sorted(self._rows.items(), key=lambda item: item[0]):
-                key = (lineage_id, epoch)
-                if key not in writers:
-                    prefix = f"{self._task.run_id}-{self._task.number:05d}-{epoch}"
-                    target = self._task.targets[lineage_id]
-                    writers[key] = PartWriter(io, target, prefix, 0, connection, epoch)
-                self._write_rows(writers[key], rows, version_ts, connection)
-            for writer in writers.values():
-                writer.close()
-        finally:
-            connection.close()
+        for group in groups:
+            lineage_id, version_ts, epoch = group
+            if (lineage_id, epoch) not in writers:
+                prefix = f"{self._task.run_id}-{self._task.number:05d}-{epoch}"
+                target = self._task.targets[lineage_id]
+                writers[lineage_id, epoch] = PartWriter(io, target, prefix, 0, self._connection, epoch)
+            self._write_rows(writers[lineage_id, epoch], group, version_ts)
+        for writer in writers.values():
+            writer.close()
         return [part for writer in writers.values() for part in writer.parts]
 
-    def _write_rows(
-        self, writer: PartWriter, rows: _Rows, version_ts: int, connection: duckdb.DuckDBPyConnection
-    ) -> None:
-        assert rows.slot.version is not None
-        table = rows.slot.version.table
-        changes = split_key_moves(self._typed(rows, table.stored_columns), table.unique_columns)
+    def _write_rows(self, writer: PartWriter, group: _Group, version_ts: int) -> None:
+        pieces = self._pieces.pop(group, [])
+        if group in self._rows:
+            pieces.append(self._typed(self._rows.pop(group)))
+        version = pieces[0].slot.version
+        assert version is not None
+        table = version.table
+        changes = split_key_moves(_in_order(pieces), table.unique_columns)
         if not len(changes):
             return
         if not self._task.by_arrival:
             changes = changes.take(_sorted(changes))
             if table.key:
-                changes = changes.take(_once(connection, changes, table.key))
-            writer.write(changes, (), version_ts, 0)
-        else:
-            writer.write(changes, (), version_ts, 0, by_arrival=True)
+                changes = changes.take(_once(self._connection, changes, table.key))
+        writer.write(changes, (), version_ts, 0, by_arrival=self._task.by_arrival)
 
-    def _typed(self, rows: _Rows, columns: tuple[Column, ...]) -> TypedChanges:
+    def _typed(self, rows: _Rows) -> Piece:
         """The rows' values; one that cannot be had goes to quarantine with its message."""
+        assert rows.slot.version is not None
+        columns = rows.slot.version.table.stored_columns
+        said = self._names[rows.name]
         kept: list[tuple[int, RowEvent, list[Any], list[Any] | None]] = []
-        for ordinal, event, message in zip(rows.ordinals, rows.events, rows.messages, strict=True):
+        positions = []
+        for (ordinal, position), event, message in zip(rows.at, rows.events, rows.messages, strict=True):
             try:
                 now = self._values(columns, event.wire)
                 before = self._values(columns, _full_before(event)) if event.before is not None else None
+                said.zero_dates += self._zero_dates(columns, event.wire, now)
             except TicdcAssetsError as error:
-                said = self._names[rows.name]
                 self._bad(said, message, DecodeError(message.where, error.expected, error.found, error.todo))
                 continue
             kept.append((ordinal, event, now, before))
-        return _changes(columns, kept)
+            positions.append(position)
+        return Piece(rows.name, rows.slot, rows.epoch, np.array(positions, np.int64), _changes(columns, kept))
+
+    def _zero_dates(self, columns: tuple[Column, ...], wire: Any, now: list[Any]) -> int:
+        sent = {name.lower() for name, value in wire.items() if value is not None}
+        dates = [
+            c.name for c, value in zip(columns, now, strict=True)
+            if value is None and c.type.kind in DATE_KINDS and self._spelt(c) in sent
+        ]  # fmt: skip
+        if dates and not self._task.zero_dates_allowed:
+            todo = "Set `zero_dates: null` to take such dates as NULL; the message is kept."
+            raise DecodeError("", "a date of the calendar", "a zero date", todo)
+        return len(dates)
+
+    def _spelt(self, column: Column) -> str:
+        return (sanitised(column.name) if self._task.protocol == "avro" else column.name).lower()
 
     def _values(self, columns: tuple[Column, ...], wire: Any) -> list[Any]:
         lowered = {name.lower(): value for name, value in wire.items()}
-        spelt = sanitised if self._task.protocol == "avro" else str
-        return [self._protocol.value(c, lowered.get(spelt(c.name).lower()), self._task.zone) for c in columns]
+        return [self._protocol.value(c, lowered.get(self._spelt(c)), self._task.zone) for c in columns]
 
     def _reports(self) -> Iterator[FileReport]:
         for name, said in self._names.items():
             yield FileReport(
-                ".".join(name), name, said.state, said.rows, said.above, said.repeats, 0, tuple(said.bad), said.problem
+                ".".join(name),
+                name,
+                said.state,
+                said.rows,
+                said.above,
+                said.repeats,
+                said.zero_dates,
+                tuple(said.bad),
+                said.problem,
             )
 
 
@@ -284,6 +344,21 @@ def _changes(
 
 def _full_before(event: RowEvent) -> Any:
     return {**event.wire, **(event.before or {})} if event.before_is_partial else event.before
+
+
+def _group(slot: Slot, epoch: int) -> _Group:
+    assert slot.lineage_id is not None
+    assert slot.version is not None
+    return (slot.lineage_id, slot.version.from_ts, epoch)
+
+
+def _in_order(pieces: Sequence[Piece]) -> TypedChanges:
+    """All rows of the pieces in the order of the stream."""
+    changes = concat([piece.changes for piece in pieces])
+    line = changes.line.to_numpy(zero_copy_only=False)
+    position = np.concatenate([piece.position for piece in pieces])
+    order = np.lexsort((position, line))
+    return changes if (order[1:] > order[:-1]).all() else changes.take(pa.array(order))
 
 
 def _sorted(changes: TypedChanges) -> pa.Array:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.config import CaptureSource
 from ticdc_assets.pipeline.avro_look import true_names
@@ -21,18 +20,19 @@ from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_file, intervals
 from ticdc_assets.pipeline.message_decode import decode_messages
-from ticdc_assets.pipeline.message_look import StreamForm, StreamLook, look_through, without_known_bootstraps
+from ticdc_assets.pipeline.message_look import look_through, without_known_bootstraps
 from ticdc_assets.pipeline.message_options import keep_schemas, options_of
-from ticdc_assets.pipeline.message_task import Dating, MessageTask, Partition, SchemaVersion, Told
+from ticdc_assets.pipeline.message_task import Dating, Mark, MessageTask, Partition, SchemaVersion, Told
 from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.storage_record import table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
+from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import History, SourceName, fold, fold_name
 from ticdc_assets.schema.model import TableSchema
-from ticdc_assets.sources.capture import messages
+from ticdc_assets.sources.capture import placed_messages
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.progress import progress_of
 
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.spark import Workers
+
+STRETCH_BATCHES_MAX: Final = 8
+"""Rows of a stretch are held until it is sorted; a batch is of at most some 8 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class MessageRun:
         record = self._lake.control.newest()
         cursor = StreamCursor.from_json(record.cursor if record else "")
         log = ddl_log(self._lake.config, self._changefeed)
-        found = look_through(messages(self._capture), self._form(record, log), cursor.offsets, cursor.watermarks)
+        found = look_through(placed_messages(self._capture), self._form(record, log), cursor.offsets, cursor.watermarks)
         told = without_known_bootstraps(
             [*self._lake.control.ddl_events(), *found.statements, *(log.events if log else ())]
         )
@@ -235,23 +238,20 @@ class MessageRun:
         }
         if not targets:
             return []
-        count = pending.look.messages
-        cuts = [count * n // self._lake.cores for n in range(self._lake.cores + 1)]
         return [
-            self._task(pending, number, first, last, targets)
-            for number, (first, last) in enumerate(pairwise(cuts))
-            if last > first
+            self._task(pending, number, begin, last, targets)
+            for number, (begin, last) in enumerate(_stretches(pending.look, self._lake.cores))
         ]
 
     def _task(
-        self, pending: PendingMessages, number: int, first: int, last: int, targets: dict[str, Target]
+        self, pending: PendingMessages, number: int, begin: Mark, last: int, targets: dict[str, Target]
     ) -> MessageTask:
         changefeed = self._changefeed
         return MessageTask(
             run_id=pending.run_id,
             number=number,
             capture=self._capture,
-            first=first,
+            begin=begin,
             last=last,
             protocol=self._protocol,
             options=self._options,
@@ -267,7 +267,7 @@ class MessageRun:
             epochs={partition: tuple(at) for partition, at in pending.look.epochs.items()},
             targets=targets,
             names=pending.names,
-            placed=_within(pending.look.avro.placed, first, last) if pending.look.avro else {},
+            placed=_within(pending.look.avro.placed, begin.ordinal, last) if pending.look.avro else {},
             repeated=pending.look.avro.repeated() if pending.look.avro else frozenset(),
             io_properties=self._lake.io_properties,
             quarantine=changefeed.on_bad_message == "quarantine",
@@ -369,6 +369,14 @@ class MessageRun:
         table = published[lineage.id].table if lineage.id in published else tables.get(lineage.id)
         inferred = "its columns are inferred from rows" if lineage.newest.inferred else ""
         return table_record(interval, held.get(lineage.id), old, place, table, inferred)
+
+
+def _stretches(look: StreamLook, cores: int) -> Iterator[tuple[Mark, int]]:
+    """The new messages in parts of about equal length, at least one for each core, none too large to be held."""
+    marks = [mark for mark in look.marks if mark.ordinal < look.messages]
+    count = max(1, min(len(marks), max(cores, -(-len(marks) // STRETCH_BATCHES_MAX))))
+    cuts = [marks[len(marks) * number // count] for number in range(count)] if marks else []
+    yield from zip(cuts, [*(mark.ordinal for mark in cuts[1:]), look.messages], strict=False)
 
 
 def _identity(event: DdlEvent) -> tuple[int, str, str, str, int | None]:

@@ -11,11 +11,20 @@ from ticdc_assets.pipeline.task import Target
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.schema.history import Slot, SourceName
 from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.sources.capture import Place
 
 SchemaVersion = tuple[SourceName, int]
 Partition = tuple[str, int]
 Told = tuple[str, str, str]
 """A topic, and the database and table that its messages name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place to begin reading a capture at, and the ordinal of the message there."""
+
+    ordinal: int
+    place: Place
 
 
 class Dating(StrEnum):
@@ -29,7 +38,7 @@ class Dating(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MessageTask:
-    """The messages `[first, last)` of a capture, counted from its start.
+    """The messages from `begin` up to the ordinal `last` of a capture.
 
     `offsets` are the first offsets of each partition that are not consumed yet. `versions` maps a schema version that
     rows name to the TSO after which it holds; `checked` has the schemas that row checksums are computed over; `told`
@@ -42,7 +51,7 @@ class MessageTask:
     run_id: str
     number: int
     capture: Path
-    first: int
+    begin: Mark
     last: int
     protocol: str
     options: Any

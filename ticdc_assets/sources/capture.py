@@ -56,13 +56,13 @@ class Place:
     record: int = 0
 
 
-def messages(path: Path, start: Place = Place()) -> Iterator[Message]:  # noqa: B008  Place is frozen
+def messages(path: Path, start: Place = Place()) -> Iterator[Message]:
     """The messages of a file, or of a folder's `messages.jsonl` and `*.bin` files by name, from `start` on."""
     for _, message in placed_messages(path, start):
         yield message
 
 
-def placed_messages(path: Path, start: Place = Place()) -> Iterator[tuple[Place, Message]]:  # noqa: B008  as above
+def placed_messages(path: Path, start: Place = Place()) -> Iterator[tuple[Place, Message]]:
     """The same, each with its place, from which it can be read again without what is before it."""
     for number, file in enumerate(_files(path)[start.file :], start=start.file):
         begin = start if number == start.file else Place(number)

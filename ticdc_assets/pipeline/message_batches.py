@@ -1,0 +1,314 @@
+"""Rows of whole batches of messages as typed changes, by the bulk form of their protocol.
+
+It decides for whole arrays what `message_decode` decides for one row: under which name, in which slot of the table's
+history, whether this run wants it. A message of which any row is not settled here goes to the reference whole, so that
+no row is told twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ticdc_assets.changes.typed import TypedChanges
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.pipeline.message_task import Dating, MessageTask, Partition
+from ticdc_assets.pipeline.task import Target
+from ticdc_assets.protocols.avro_names import sanitised
+from ticdc_assets.protocols.message_rows import Bulk, Messages, TableRows, take
+from ticdc_assets.protocols.text_values import DATE_KINDS
+from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.history import Slot, SourceName, fold_name
+from ticdc_assets.schema.model import Column
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.tso import LOGICAL_BITS
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages with their ordinals in the capture."""
+
+    ordinals: Ints
+    messages: tuple[Message, ...]
+
+    @property
+    def partitions(self) -> tuple[list[Partition], Ints]:
+        """The distinct partitions, and of each message which of them it is in."""
+        numbers: dict[Partition, int] = {}
+        codes = [numbers.setdefault((m.topic, m.partition), len(numbers)) for m in self.messages]
+        return list(numbers), np.array(codes, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Typed changes of one name, slot and delivery; `position` is a row's ordinal among its message's events."""
+
+    name: SourceName
+    slot: Slot
+    epoch: int
+    position: Ints
+    changes: TypedChanges
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is counted of one source name in a batch."""
+
+    rows: int = 0
+    above: int = 0
+    repeats: int = 0
+
+
+@dataclass(slots=True)
+class Settled:
+    """What came of a batch: typed changes, counts by name, and the indices of the messages left to the reference."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    tallies: dict[SourceName, Tally] = field(default_factory=dict)
+    left: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows of one table under one name, before they are typed; `number` is the slot of each, -1 where unsettled."""
+
+    name: SourceName
+    slots: Sequence[Slot]
+    table: TableRows
+    number: Ints
+
+
+def settle(task: MessageTask, bulk: Bulk, batch: Batch, connection: duckdb.DuckDBPyConnection) -> Settled:
+    """What the bulk form can settle of a batch."""
+    wired = Messages.from_pairs((m.key, m.value) for m in batch.messages)
+    told = bulk.rows(wired, task.options, connection)
+    found = [found for table in told.tables for found in _by_name(task, batch, table)]
+    spoilt = told.left.copy()
+    for rows in found:
+        spoilt[_messages_of(rows.table)[rows.number < 0]] = True
+    settled = Settled()
+    typed = [one for rows in found for one in _typed(task, bulk, batch, rows, spoilt)]
+    for rows in found:
+        _count(task, settled.tallies, batch, rows, spoilt)
+    settled.pieces = [piece for piece in (_without(piece, batch, spoilt) for piece in typed) if len(piece.changes)]
+    settled.left = [int(index) for index in np.flatnonzero(spoilt)]
+    return settled
+
+
+def _messages_of(table: TableRows) -> Ints:
+    return np.asarray(table.rows.line.to_numpy(zero_copy_only=False), np.int64)
+
+
+# -- names and slots --------------------------------------------------------------------------------------------------
+
+
+def _by_name(task: MessageTask, batch: Batch, table: TableRows) -> Iterator[_Found]:
+    """The rows of a table as written; where topics name the table truly, by their topics."""
+    if not any(key[1:] == (table.schema, table.table) for key in task.names):
+        yield _found(task, batch, table, fold_name(table.schema, table.table))
+        return
+    topics = np.array([message.topic for message in batch.messages], object)[_messages_of(table)]
+    for topic in dict.fromkeys(topics):
+        rows = take(table, pa.array(np.flatnonzero(topics == topic)))
+        true = task.names.get((topic, table.schema, table.table)) or (table.schema, table.table)
+        yield _found(task, batch, rows, fold_name(*true))
+
+
+def _found(task: MessageTask, batch: Batch, table: TableRows, name: SourceName) -> _Found:
+    slots = task.timelines.get(name, ())
+    numbers = _numbers(task, batch, table, name, slots) if slots else np.full(len(table), -1)
+    nowhere = np.array([slot.lineage_id is None for slot in slots] or [True])
+    return _Found(name, slots, table, np.where(nowhere[numbers], -1, numbers))
+
+
+def _numbers(task: MessageTask, batch: Batch, table: TableRows, name: SourceName, slots: Sequence[Slot]) -> Ints:
+    """Which slot each row falls in: the last whose `after_ts` is below the row's own time."""
+    after = np.array([slot.after_ts for slot in slots], np.int64)
+    if task.dating is Dating.PLACE:
+        known = task.versions.get((name, table.schema_version or 0))
+        own = batch.ordinals[_messages_of(table)] if known is None else np.full(len(table), known)
+        return np.maximum(np.searchsorted(after, own + 1, side="left").astype(np.int64) - 1, 0)
+    if task.protocol == "simple" and (name, table.schema_version) not in task.versions and name not in task.told:
+        return np.full(len(table), -1)
+    if not table.rows.commit_ts.null_count:
+        ts = np.asarray(table.rows.commit_ts.to_numpy(), np.int64)
+        return np.searchsorted(after, ts, side="left").astype(np.int64) - 1
+    if table.rows.commit_ts.null_count < len(table):
+        return np.full(len(table), -1)
+    if task.dating is Dating.COMMIT_MS:
+        return _by_millisecond(table, after)
+    return _by_delete(task, batch.ordinals[_messages_of(table)], slots)
+
+
+def _by_delete(task: MessageTask, ordinals: Ints, slots: Sequence[Slot]) -> Ints:
+    """The newest that has a table, else the first there will be."""
+    borne = np.array([number for number, slot in enumerate(slots) if slot.lineage_id is not None], np.int64)
+    if not len(borne):
+        return np.full(len(ordinals), -1)
+    placed = np.array([task.placed.get(int(ordinal), 0) for ordinal in ordinals], np.int64)
+    after = np.array([slots[number].after_ts for number in borne], np.int64)
+    return borne[np.maximum(np.searchsorted(after, placed, side="left") - 1, 0)]
+
+
+def _by_millisecond(table: TableRows, after: Ints) -> Ints:
+    """As the reference does, but for rows of a millisecond in which a statement was committed: those it must weigh."""
+    if table.rows.commit_ms.null_count:
+        return np.full(len(table), -1)
+    ms = np.asarray(table.rows.commit_ms.to_numpy(), np.int64)
+    numbers = np.searchsorted(after, ms << LOGICAL_BITS, side="left").astype(np.int64) - 1
+    return np.where(np.isin(ms, after >> LOGICAL_BITS), -1, numbers)
+
+
+# -- what this run wants ----------------------------------------------------------------------------------------------
+
+
+def _wanted(task: MessageTask, target: Target, table: TableRows, ordinals: Ints) -> tuple[Bools, Bools, Bools]:
+    """The rows to write, those above this run, those that were written before."""
+    again = np.isin(ordinals, np.fromiter(task.repeated, np.int64)) if task.repeated else np.zeros(len(table), np.bool_)
+    if task.by_arrival:
+        return ~again & (ordinals > target.low), np.zeros(len(table), np.bool_), again
+    ts = table.rows.commit_ts.to_numpy()
+    above = ~again & (ts > target.high)
+    again |= ~above & (ts <= target.low)
+    return ~above & ~again, above, again
+
+
+def _count(task: MessageTask, tallies: dict[SourceName, Tally], batch: Batch, found: _Found, spoilt: Bools) -> None:
+    lines = _messages_of(found.table)
+    sound = ~spoilt[lines]
+    tally = tallies.setdefault(found.name, Tally())
+    tally.rows += int(sound.sum())
+    for number in np.unique(found.number[sound]):
+        target = task.targets.get(found.slots[number].lineage_id or "")
+        if target is not None:
+            rows = np.flatnonzero(sound & (found.number == number))
+            _, above, again = _wanted(task, target, take(found.table, pa.array(rows)), batch.ordinals[lines[rows]])
+            tally.above += int(above.sum())
+            tally.repeats += int(again.sum())
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, spoilt: Bools) -> Iterator[Piece]:
+    """The changes that this run writes; messages of values that cannot be had are marked in `spoilt`."""
+    lines = _messages_of(found.table)
+    for number in np.unique(found.number[found.number >= 0]):
+        slot = found.slots[number]
+        target = task.targets.get(slot.lineage_id or "")
+        if target is None:
+            continue
+        rows = np.flatnonzero((found.number == number) & ~spoilt[lines])
+        wanted, _, _ = _wanted(task, target, take(found.table, pa.array(rows)), batch.ordinals[lines[rows]])
+        table = take(found.table, pa.array(rows[wanted]))
+        if not len(table):
+            continue
+        try:
+            changes = _changes(task, bulk, slot, table, batch.ordinals)
+        except DecodeError:
+            spoilt[_messages_of(table)] = True
+            continue
+        yield from _by_epoch(task, batch, found.name, slot, table, changes)
+
+
+def _changes(task: MessageTask, bulk: Bulk, slot: Slot, table: TableRows, ordinals: Ints) -> TypedChanges:
+    assert slot.version is not None
+    columns = slot.version.table.stored_columns
+    rows = table.rows
+    places = {name.lower(): number for number, name in enumerate(rows.columns)}
+    now = _columns(task, bulk, columns, places, rows.wire, len(rows))
+    before = _columns(task, bulk, columns, places, rows.before, len(rows))
+    zero_dates = _zero_dates(task, columns, places, rows.wire, now)
+    if zero_dates and not task.zero_dates_allowed:
+        raise DecodeError(table.table, "dates that a calendar has", "zero dates", "The reference tells which.")
+    return TypedChanges(
+        columns,
+        rows.op.cast(pa.string()),
+        rows.commit_ts,
+        rows.commit_ms,
+        pa.array(ordinals[_messages_of(table)]),
+        pa.array(np.zeros(len(rows), np.int64)),
+        now,
+        before,
+        rows.has_before if rows.has_before is not None else pa.array(np.zeros(len(rows), np.bool_)),
+        zero_dates,
+    )
+
+
+def _columns(
+    task: MessageTask,
+    bulk: Bulk,
+    columns: Sequence[Column],
+    places: Mapping[str, int],
+    wire: tuple[pa.Array, ...] | None,
+    length: int,
+) -> tuple[pa.Array, ...]:
+    arrays = []
+    for column in columns:
+        place = places.get(_spelt(task, column))
+        if wire is None or place is None:
+            arrays.append(pa.nulls(length, arrow_type(column.type)))
+        else:
+            arrays.append(bulk.column(column, wire[place], task.zone))
+    return tuple(arrays)
+
+
+def _spelt(task: MessageTask, column: Column) -> str:
+    return (sanitised(column.name) if task.protocol == "avro" else column.name).lower()
+
+
+def _zero_dates(
+    task: MessageTask,
+    columns: Sequence[Column],
+    places: Mapping[str, int],
+    wire: tuple[pa.Array, ...],
+    now: tuple[pa.Array, ...],
+) -> int:
+    """How many dates were sent that no calendar has: they became NULL."""
+    sent = ((values, places.get(_spelt(task, c))) for c, values in zip(columns, now, strict=True) if _is_date(c))
+    return sum(values.null_count - wire[place].null_count for values, place in sent if place is not None)
+
+
+def _is_date(column: Column) -> bool:
+    return column.type.kind in DATE_KINDS
+
+
+# -- deliveries -------------------------------------------------------------------------------------------------------
+
+
+def _by_epoch(
+    task: MessageTask, batch: Batch, name: SourceName, slot: Slot, table: TableRows, changes: TypedChanges
+) -> Iterator[Piece]:
+    position = np.asarray(table.position.to_numpy(), np.int64)
+    if not task.epochs:
+        yield Piece(name, slot, 0, position, changes)
+        return
+    partitions, codes = batch.partitions
+    lines = _messages_of(table)
+    epochs = np.zeros(len(lines), np.int64)
+    for code, partition in enumerate(partitions):
+        mine = codes[lines] == code
+        begins = np.array(task.epochs.get(partition, ()), np.int64)
+        epochs[mine] = np.searchsorted(begins, batch.ordinals[lines[mine]], side="right")
+    for epoch in np.unique(epochs):
+        rows = np.flatnonzero(epochs == epoch)
+        yield Piece(name, slot, int(epoch), position[rows], changes.take(pa.array(rows)))
+
+
+def _without(piece: Piece, batch: Batch, spoilt: Bools) -> Piece:
+    """The piece without rows of messages that turned out to be for the reference."""
+    if not spoilt.any():
+        return piece
+    bad = batch.ordinals[np.flatnonzero(spoilt)]
+    kept = np.flatnonzero(~np.isin(piece.changes.line.to_numpy(), bad))
+    if len(kept) == len(piece.changes):
+        return piece
+    return Piece(piece.name, piece.slot, piece.epoch, piece.position[kept], piece.changes.take(pa.array(kept)))

@@ -1,0 +1,140 @@
+"""What the first pass over a stream finds, and how one row or schema adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ticdc_assets.errors import DecodeError, SchemaError
+from ticdc_assets.pipeline.avro_look import AvroLook
+from ticdc_assets.pipeline.message_task import Dating, Mark, Partition
+from ticdc_assets.pipeline.task import BadLine
+from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.history import SourceName, fold_name
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.tso import LOGICAL_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class StreamForm:
+    """What is known of a stream before it is read.
+
+    `topics` are the topics that dispatch rules name, `newest` is the largest commit_ts of earlier runs. From the first
+    row above `until` on, where it is given, messages wait: what happened to their tables is not known so far.
+    """
+
+    protocol: str
+    options: Any
+    dating: Dating = Dating.COMMIT_TS
+    topics: tuple[str, ...] = ()
+    has_commit_ts: bool = True
+    until: int | None = None
+    newest: int = 0
+
+
+@dataclass(slots=True)
+class StreamLook:
+    """What the messages after a cursor say.
+
+    `first_rows` holds schema, table and the smallest commit_ts of every name (its first place where rows have none),
+    `inferred` the schema that its first row tells, to hold from just before that row. `newest` is the largest commit_ts
+    of anything. `waiting` has the tables with rows that wait; their messages are in nothing else.
+    `marks` are places to begin reading at, one for every few thousand messages, the first at the first new one.
+    """
+
+    watermarks: dict[Partition, int] = field(default_factory=dict)
+    epochs: dict[Partition, list[int]] = field(default_factory=dict)
+    ends: dict[Partition, int] = field(default_factory=dict)
+    statements: list[DdlEvent] = field(default_factory=list)
+    first_rows: dict[SourceName, tuple[str, str, int]] = field(default_factory=dict)
+    inferred: dict[SourceName, DdlEvent] = field(default_factory=dict)
+    bad: list[BadLine] = field(default_factory=list)
+    messages: int = 0
+    new_messages: int = 0
+    carried: dict[str, set[SourceName]] = field(default_factory=dict)
+    above: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
+    newest: int = 0
+    waiting: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
+    avro: AvroLook | None = None
+    marks: list[Mark] = field(default_factory=list)
+
+    def watermark(self, live: Callable[[SourceName], bool]) -> int | None:
+        """The smallest of the partitions' watermarks; None until every partition has one.
+
+        A topic whose tables are all gone (renamed away, dropped) gets no watermarks any more and holds nothing back.
+        """
+        counted = [p for p in self.ends if self._is_active(p[0], live)]
+        if not counted or any(partition not in self.watermarks for partition in counted):
+            return None
+        return min(self.watermarks[partition] for partition in counted)
+
+    def _is_active(self, topic: str, live: Callable[[SourceName], bool]) -> bool:
+        names = self.carried.get(topic)
+        return not names or any(live(name) for name in names)
+
+    def first(self, topic: str, schema: str, table: str, ts: int) -> None:
+        """A topic has a row of a table at this time."""
+        name = fold_name(schema, table)
+        self.carried.setdefault(topic, set()).add(name)
+        if name not in self.first_rows or ts < self.first_rows[name][2]:
+            self.first_rows[name] = (schema, table, ts)
+
+    def first_above(self, partition: Partition, high: int) -> int:
+        """The first offset of a partition with a commit_ts above `high`, else its end."""
+        return next((offset for offset, ts in self.above.get(partition, ()) if ts > high), self.ends[partition])
+
+
+def first_row(look: StreamLook, stream: StreamForm, row: RowEvent, message: Message, ordinal: int) -> None:
+    """Note when a table's first row was, and what it tells of the table's columns."""
+    name = fold_name(row.schema, row.table)
+    ts = ordinal + 1 if stream.dating is Dating.PLACE else row.commit_ts
+    if ts is None:
+        ts = (row.commit_ms or 0) << LOGICAL_BITS
+    look.first(message.topic, row.schema, row.table, ts)
+    infer = REGISTRY[stream.protocol].infer
+    if infer is None or name in look.inferred or row.handle_only or not row.column_hints:
+        return
+    try:
+        table = infer(row)
+    except SchemaError:
+        return  # a later row, or the user's schema_files, may tell more
+    look.inferred[name] = DdlEvent(max(0, ts - 1), row.schema, row.table, "", after=table, where=message.where)
+
+
+def avro_schema(look: StreamLook, stream: StreamForm, message: Message, ordinal: int) -> DdlEvent | None:
+    """The schema that an Avro message is written with, where none before it was."""
+    assert look.avro is not None
+    schema = look.avro.schema(message)
+    if schema is not None and stream.dating is Dating.PLACE:
+        # The only schemas of such a stream: those its messages are written with, from the first message that has one.
+        look.statements.append(replace(schema, commit_ts=ordinal))
+    return schema
+
+
+def infer_from_schema(
+    look: StreamLook, stream: StreamForm, told: DdlEvent | None, schema: str, table: str, commit_ts: int | None
+) -> None:
+    """Remember the schema that came with a row as what the row tells of its table."""
+    if told is not None and stream.dating is not Dating.PLACE:
+        name, ts = fold_name(schema, table), commit_ts or 0
+        look.inferred.setdefault(name, replace(told, commit_ts=max(0, ts - 1), version=None))
+
+
+def date_of(row: RowEvent, dating: Dating) -> int | None:
+    """The last TSO that the row's commit may have."""
+    if row.commit_ts is None and row.commit_ms is not None and dating is Dating.COMMIT_MS:
+        return last_of(row.commit_ms)
+    return row.commit_ts
+
+
+def last_of(commit_ms: int) -> int:
+    """The last TSO of a millisecond."""
+    return (commit_ms + 1 << LOGICAL_BITS) - 1
+
+
+def bad_line(message: Message, error: DecodeError) -> BadLine:
+    """A message that cannot be decoded, as it goes to quarantine."""
+    path = f"{message.topic}/{message.partition}"
+    return BadLine(path, message.offset, message.value or message.key or b"", str(error), "", "")
