@@ -8,12 +8,13 @@ as the lake's, and the integers that tables hold as 64 bits.
 from __future__ import annotations
 
 import contextlib
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
+from functools import cache, partial
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError, SchemaError
@@ -32,7 +33,7 @@ from ticdc_assets.schema.model import Column, TableSchema
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import CORPUS, Workload
 from ticdc_assets_tests.protocols import happened
-from ticdc_assets_tests.protocols.mutations import Mutant, Seed, key_and_value
+from ticdc_assets_tests.protocols.mutations import Mutant, Seed, alone, key_and_value
 from ticdc_assets_tests.protocols.test_frame import framed
 
 SEED_BYTES_MAX = 4096
@@ -85,6 +86,7 @@ class Known:
 # -- seeds -------------------------------------------------------------------------------------------------------------
 
 
+@cache
 def seeds(stream: Stream) -> list[Seed]:
     """The smallest sound message of each kind."""
     told: dict[Any, TableSchema] = {}
@@ -151,8 +153,13 @@ def _known(
         schema = confluent_avro.schema_event(key, value, HERE, stream.options)
         checked = None if schema is None else schema.after
         return Known(() if checked is None else checked.stored_columns, checked)
-    shape = happened.tables(stream.workload.events).as_of(row.schema, row.table, row.commit_ts or 1 << 63)
+    shape = _tables(stream).as_of(row.schema, row.table, row.commit_ts or 1 << 63)
     return Known(shape.stored_columns, told.get((row.schema, row.table, row.schema_version)))
+
+
+@cache
+def _tables(stream: Stream) -> happened.Tables:
+    return happened.tables(stream.workload.events)
 
 
 # -- the target --------------------------------------------------------------------------------------------------------
@@ -233,17 +240,47 @@ def _assert_int64(number: int | None) -> None:
 
 def compressed(stream: Stream, compression: Compression) -> tuple[Stream, list[Seed]]:
     """The same stream as TiCDC compresses it: each body of the Open Protocol, else the whole value."""
-    codec = pa.Codec("lz4" if compression is Compression.LZ4 else "snappy")
-    pack = {Compression.LZ4: _lz4, Compression.SNAPPY: lambda body: codec.compress(body, asbytes=True)}[compression]
-    found = []
-    for seed in islice(seeds(stream), 12):
-        *heads, body = seed.bodies
-        found.append(replace(seed, bodies=(*heads, pack(body))))
+    pack = _lz4 if compression is Compression.LZ4 else _snappy
+    found = [replace(seed, bodies=(*seed.bodies[:-1], pack(seed.bodies[-1]))) for seed in seeds(stream)]
     return replace(stream, options=replace(stream.options, compression=compression)), found
+
+
+def _snappy(body: bytes) -> bytes:
+    packed: bytes = pa.Codec("snappy").compress(body, asbytes=True)
+    return packed
 
 
 def _lz4(body: bytes) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "lz4") as stream:
         stream.write(body)
-    return sink.getvalue().to_pybytes()
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def claims(stream: Stream) -> list[Seed]:
+    """Claim-check files around the rows of the stream."""
+    found = []
+    for seed in seeds(stream):
+        key, value = seed.pack(seed.bodies)
+        if seed.context.columns:
+            told = {"key": b64encode(key or b"").decode() or None, "value": b64encode(value or b"").decode()}
+            found.append(Seed((orjson.dumps(told),), alone, seed.context))
+    return found
+
+
+def claim_target(stream: Stream) -> Callable[[Mutant], bool]:
+    """What a run does with a claim-check file."""
+    open_claim = stream.known.open_claim
+    assert open_claim is not None
+
+    def consume_claim(mutant: Mutant) -> bool:
+        try:
+            rows = list(open_claim(mutant.value or b"", HERE, stream.options))
+        except DecodeError:
+            return False
+        for row in rows:
+            assert not isinstance(row, RowEvent) or not row.claim
+        return bool(rows)
+
+    return consume_claim

@@ -32,7 +32,7 @@ from ticdc_assets_tests.protocols.hostile_messages import lake_types
 from ticdc_assets_tests.protocols.mutations import HOSTILE_BYTES, HOSTILE_TOKENS, Mutant, Mutator, Seed, alone
 from ticdc_assets_tests.protocols.test_csv import options_of
 
-BULK_INPUTS = INPUTS // 25
+BULK_INPUTS = INPUTS // 50
 """A whole file a time costs what hundreds of messages cost."""
 LINES_MAX = 2
 CSV_TOKENS = re.compile(rb'"(?:[^"]|"")*"|[^",\r\n]+|,|\r\n')
@@ -232,7 +232,7 @@ def schema_file(mutant: Mutant) -> bool:
 
 
 def test_a_damaged_schema_file_is_understood_refused_or_waited_for():
-    outcome = bombard(schema_file, Mutator(schema_seeds(), NUMBER))
+    outcome = bombard(schema_file, Mutator(schema_seeds(), NUMBER), INPUTS // 2)
 
     assert outcome.taken > outcome.inputs // 50
 
@@ -282,7 +282,8 @@ def file_name(mutant: Mutant) -> bool:
 def test_a_damaged_name_is_none_or_comes_back_as_it_was():
     seeds = [Seed((name,), alone) for name in NAMES]
 
-    outcome = bombard(file_name, Mutator(seeds, NUMBER, NAME_TOKENS, re.compile(rb"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]")))
+    pieces = re.compile(rb"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]")
+    outcome = bombard(file_name, Mutator(seeds, NUMBER, NAME_TOKENS, pieces), INPUTS // 2)
 
     assert outcome.taken > outcome.inputs // 50
 
