@@ -24,6 +24,8 @@ from ticdc_assets.protocols.message_rows import Messages
 
 NONE: Final = -1
 _PLANS_MAX: Final = 256
+_FIELDS_MAX: Final = 1 << 22
+"""What is read at a time of one schema: each field of each message takes some 30 bytes meanwhile."""
 
 Reads = tuple[tuple[str, Read], ...]
 
@@ -95,15 +97,17 @@ def parts(messages: Messages, options: Options) -> Iterator[tuple[Part, bool]]:
     for number, lanes in keys.by_id(keys.is_framed):
         plan = known[number]
         if plan is not None and fields.BEFORE not in plan.writer.extension:
-            part = _part(plan, number, lanes, keys.slab)
-            key_is_sound[lanes[part.good()]] = True
+            part = _part(plan, number, _long_enough(lanes, plan, keys.slab), keys.slab)
+            key_is_sound[part.messages[part.good()]] = True
             key_parts.append((plan, part))
     for number, lanes in values.by_id(values.is_framed & key_is_sound):
         plan = known[number]
         if plan is not None:
-            yield _part(plan, number, lanes[_fits(keys.ids[lanes], known, plan)], values.slab), False
+            fitting = lanes[_fits(keys.ids[lanes], known, plan)]
+            for some in _runs(_long_enough(fitting, plan, values.slab), plan):
+                yield _part(plan, number, some, values.slab), False
     for plan, part in key_parts:
-        wanted = np.flatnonzero((values.is_absent & key_is_sound)[part.messages])
+        wanted = np.flatnonzero(values.is_absent[part.messages])
         if len(wanted):
             # Read once more, for the deletes alone: most keys are those of rows.
             yield _part(plan, part.schema_id, part.messages[wanted], keys.slab), True
@@ -118,6 +122,19 @@ def _fits(key_ids: Ints, known: dict[int, _Plan | None], plan: _Plan) -> Mask:
         if key is not None and {name for name, _ in key.reads} <= columns:
             fitting.append(number)
     return np.isin(key_ids, fitting)
+
+
+def _long_enough(messages: Ints, plan: _Plan, slab: Slab) -> Ints:
+    """Those whose bytes could be a value of the schema: a wide schema must cost nothing where there are no values."""
+    size = slab.ends[messages] - slab.starts[messages] - HEAD_BYTES
+    return messages[size >= plan.writer.reader.bytes_min]
+
+
+def _runs(messages: Ints, plan: _Plan) -> Iterator[Ints]:
+    """The messages in runs of bounded size, however wide the schema."""
+    length = max(1, _FIELDS_MAX // plan.writer.reader.fields)
+    for start in range(0, len(messages), length):
+        yield messages[start : start + length]
 
 
 class _Framed:

@@ -18,6 +18,7 @@ from ticdc_assets.protocols import simple_avro
 from ticdc_assets.protocols.avro_lanes import SLAB_BYTES_MAX, Ints, Lanes, Mask, Slab, groups, in_large_groups, joined
 from ticdc_assets.protocols.avro_reader import compiled, read_whole
 from ticdc_assets.protocols.frame import MAX_BODY_BYTES, Compression, decompress
+from ticdc_assets.protocols.limits import COLUMNS_MAX
 from ticdc_assets.protocols.message_rows import Messages
 from ticdc_assets.protocols.simple import Options
 from ticdc_assets.protocols.simple_avro_images import NULL, STRING, Cells, Grid, Names, read_images
@@ -33,6 +34,10 @@ _INSERT, _UPDATE, _DELETE = range(3)
 _NONE: Final = -1
 _DECOMPRESSED_BYTES_MAX: Final = 512 << 20
 """What a batch may become once decompressed; messages beyond it are left."""
+_ENTRY_BYTES_MIN: Final = 2
+"""What a column takes in an image: the length of its name and the branch of its value."""
+_NAME_BYTES_MAX: Final = 256
+"""TiDB's 64 characters."""
 _SETS_MAX: Final = 4
 """How many sets of columns the rows of one table version may have in a batch; others are left."""
 
@@ -177,7 +182,9 @@ def _columns(body: bytes) -> tuple[str, ...]:
         told = simple_avro.message(body, "")
     except DecodeError:
         return ()
-    return tuple((told["old"] if told["type"] == "DELETE" else told["data"]) or ())
+    columns = tuple((told["old"] if told["type"] == "DELETE" else told["data"]) or ())
+    is_usual = len(columns) <= COLUMNS_MAX and all(len(name.encode()) <= _NAME_BYTES_MAX for name in columns)
+    return columns if is_usual else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +257,10 @@ def _standing_at_images(every: Lanes, fields: _Fields, undecided: Ints, columns:
     some = lanes.select(deletes)
     some.fail(some.small() != 1)
     lanes.put(deletes, some)
-    count = lanes.select(np.arange(len(lanes))).long()
-    fitting = np.flatnonzero(lanes.ok & (count == columns))
+    peek = lanes.select(np.arange(len(lanes)))
+    count = peek.long()
+    has_bytes = peek.end - peek.at >= count * _ENTRY_BYTES_MIN
+    fitting = np.flatnonzero(lanes.ok & (count == columns) & has_bytes)
     return lanes.select(fitting), undecided[fitting]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import fastavro
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +73,16 @@ def test_every_avro_row_is_told_as_the_reference_tells_it(workload):
     taken = [isinstance(event, RowEvent) and not isinstance(event, ChecksummedRow) for event in events]
 
     assert taken == (~rows.left).tolist()
+
+
+def test_a_wide_schema_costs_nothing_where_there_are_no_values():
+    fields = [{"name": f"c{number}", "type": of_type("INT", "int")} for number in range(9_000)]
+    pairs = [(None, struct.pack(">bI", 0, 7) + b"\0" * 5)] * 50_000
+    batch = Messages.from_pairs([*pairs, (None, struct.pack(">bI", 0, 7) + b"\0" * 9_000)])
+    options = confluent_avro.Options({7: record(fields)}.__getitem__)
+    rows = confluent_avro_bulk.rows(batch, options, duckdb.default_connection())
+
+    assert [50_000] == np.flatnonzero(~rows.left).tolist()
 
 
 def test_a_part_of_a_batch_is_read_as_the_whole_is():

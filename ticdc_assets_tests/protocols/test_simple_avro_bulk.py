@@ -8,6 +8,7 @@ from importlib.resources import files
 from io import BytesIO
 from typing import Any
 
+import duckdb
 import fastavro
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import simple, simple_avro, simple_avro_bulk, simple_avro_images
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.protocols.frame import Compression
-from ticdc_assets.protocols.message_rows import BulkRows
+from ticdc_assets.protocols.message_rows import BulkRows, Messages
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.bulk_agreement import (
@@ -185,6 +186,23 @@ def test_rows_that_are_not_alike_are_kept_apart():
     rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
 
     assert [8, 6, 1] == [len(table.rows.columns) for table in rows.tables]
+
+
+def test_a_wide_row_costs_nothing_where_others_only_claim_to_be_as_wide():
+    payload = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {f"c{number}": None for number in range(4096)}, "old": None}
+    wide = simple_message(payload)
+    batch = Messages.from_pairs([(None, wide)] + [(None, wide[: wide.index(b"\x04c0") + 9])] * 50_000)
+    rows = simple_avro_bulk.rows(batch, PLAIN, duckdb.default_connection())
+
+    assert [0] == np.flatnonzero(~rows.left).tolist()
+
+
+@pytest.mark.parametrize("name", ["n" * 257, "ü" * 129])
+def test_rows_with_names_that_no_column_can_have_are_left(name):
+    payload = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {name: 1, "a": 1}, "old": None}
+    rows, _ = agree(simple_avro_bulk, simple, [(None, simple_message(payload))], PLAIN)
+
+    assert rows.left.all()
 
 
 def test_a_version_with_very_many_sets_of_columns_is_left_in_part():
