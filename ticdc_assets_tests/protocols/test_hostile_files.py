@@ -232,7 +232,7 @@ def schema_file(mutant: Mutant) -> bool:
 
 
 def test_a_damaged_schema_file_is_understood_refused_or_waited_for():
-    outcome = bombard(schema_file, Mutator(schema_seeds(), NUMBER), INPUTS // 2)
+    outcome = bombard(schema_file, Mutator(schema_seeds(), NUMBER), INPUTS // 4)
 
     assert outcome.taken > outcome.inputs // 50
 
@@ -283,7 +283,7 @@ def test_a_damaged_name_is_none_or_comes_back_as_it_was():
     seeds = [Seed((name,), alone) for name in NAMES]
 
     pieces = re.compile(rb"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]")
-    outcome = bombard(file_name, Mutator(seeds, NUMBER, NAME_TOKENS, pieces), INPUTS // 2)
+    outcome = bombard(file_name, Mutator(seeds, NUMBER, NAME_TOKENS, pieces), INPUTS // 4)
 
     assert outcome.taken > outcome.inputs // 50
 
@@ -297,7 +297,7 @@ def test_a_damaged_capture_is_read_or_refused_at_its_place(tmp_path):
     seeds = [Seed((line,), alone, tmp_path / "messages.jsonl"), Seed((record * 2,), alone, tmp_path / "topic-0.bin")]
     seeds.append(Seed((record[:8] + b"\xff" * 8,), alone, tmp_path / "topic-0.bin"))
 
-    outcome = bombard(_capture, Mutator(seeds, NUMBER, [*HOSTILE_TOKENS, *HOSTILE_BYTES]), INPUTS // 10)
+    outcome = bombard(_capture, Mutator(seeds, NUMBER, [*HOSTILE_TOKENS, *HOSTILE_BYTES]), INPUTS // 20)
 
     assert outcome.taken > outcome.inputs // 50
 

@@ -76,13 +76,13 @@ def folded(mutant: Mutant) -> bool:
 
 
 def test_a_damaged_statement_is_understood_or_refused():
-    outcome = bombard(parsed, Mutator(seeds(), NUMBER, TOKENS, SQL_TOKENS), INPUTS // 5)
+    outcome = bombard(parsed, Mutator(seeds(), NUMBER, TOKENS, SQL_TOKENS), INPUTS // 10)
 
     assert outcome.taken > outcome.inputs // 10
 
 
 def test_a_damaged_statement_leaves_tables_that_the_lake_can_hold():
-    outcome = bombard(folded, Mutator(seeds(), NUMBER, TOKENS, SQL_TOKENS), INPUTS // 20)
+    outcome = bombard(folded, Mutator(seeds(), NUMBER, TOKENS, SQL_TOKENS), INPUTS // 40)
 
     assert outcome.taken > outcome.inputs // 50
 
