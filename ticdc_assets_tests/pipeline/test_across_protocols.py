@@ -1,0 +1,56 @@
+"""One workload through every protocol and both kinds of sink: the changelogs are equal, cell by cell."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.pipeline.given import gaps_of
+from ticdc_assets.protocols.carried import Gap
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.gaps import CARRIED, Log, as_carried, as_read
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.test_changelogs import difference
+from ticdc_assets_tests.protocols.happened import Change
+
+CUT = ("handle-key-only",)  # its tables wait: test_message_changelogs
+
+
+def pairs() -> list[tuple[Workload, Workload]]:
+    """Every variant of a log with the one that stands for the log: the first whose stream lacks nothing."""
+    logs: dict[Path, list[Workload]] = defaultdict(list)
+    for workload in workloads(seed="seed1"):
+        if not any(word in workload.name for word in CUT):
+            logs[workload.log].append(workload)
+    found = []
+    for variants in logs.values():
+        first = next((w for w in variants if w.name.startswith(("canal-json-tidb", "simple-json"))), None)
+        found += [(first, other) for other in variants if first is not None and other is not first]
+    return found
+
+
+@cache
+def told(workload: Workload, folder: Path) -> tuple[Counter[Change], tuple[Gap, ...]]:
+    lake = FeedLake(workload, folder / workload.root.parent.name)
+    lake.publish()
+    return lake.changes(), gaps_of(lake.lake.changefeed)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("across")
+
+
+@pytest.mark.parametrize(("first", "other"), pairs(), ids=lambda w: w.root.parent.name)
+def test_two_streams_of_one_log_give_one_changelog(first: Workload, other: Workload, folder: Path):
+    whole, nothing = told(first, folder)
+    changes, gaps = told(other, folder)
+    log = Log(other)
+
+    assert not {gap.id for gap in nothing} & CARRIED.keys()
+    wanted = as_carried(whole.elements(), gaps, log)
+    found = as_read(changes, wanted, gaps, log)
+    assert found == wanted, difference(found, wanted)
