@@ -39,11 +39,14 @@ def run_all(
     environ: Mapping[str, str],
     log: Path,
 ) -> list[Ran]:
-    """Each changefeed after the other, with one Spark session; what Spark and Dagster print goes to `log`."""
+    """Each changefeed after the other, with one Spark session; what Spark and Dagster print goes to `log`.
+
+    Those that take another's statements come last.
+    """
     results = []
     with noise_kept_in(log), instance_of(environ) as instance:
         try:
-            for changefeed in chosen:
+            for changefeed in sorted(chosen, key=lambda changefeed: changefeed.ddl_from is not None):
                 with terminal.working(f"{changefeed.name}: looking at the source"):
                     results.append(run_changefeed(config, changefeed, until, terminal.say, instance))
         finally:
