@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from ticdc_assets.protocols import text_columns
 from ticdc_assets.protocols.canal_json import INT64_MAX, OPS, forms
 from ticdc_assets.protocols.canal_json_messages import Options
+from ticdc_assets.protocols.joined_texts import QUOTE, cut, joined
 from ticdc_assets.protocols.json_grammar import COUNT, TEXT, TEXTS, members, up_to
-from ticdc_assets.protocols.json_strings import QUOTE, Strings, cut, joined, strings
+from ticdc_assets.protocols.json_strings import Strings, strings
 from ticdc_assets.protocols.message_bodies import bodies
 from ticdc_assets.protocols.message_heads import heads_of, integers, table_names
 from ticdc_assets.protocols.message_images import NULL, TEXT_VALUE, Images, RowImages, images_of, table_rows
@@ -96,26 +97,24 @@ def _read(messages: Messages, options: Options) -> tuple[Heads, pa.Array]:
 def _sections(texts: pa.Array) -> pa.Array:
     """Of each message what begins with `"old":`; only that name, among those after a brace, starts with an o."""
     data, offsets = joined(texts)
-    is_it = (data[:-3] == _BRACE) & (data[1:-2] == _COMMA) & (data[2:-1] == QUOTE) & (data[3:] == _O)
-    starts = np.flatnonzero(is_it) + 2
+    braces = np.flatnonzero(data[:-3] == _BRACE)
+    starts = braces[(data[braces + 1] == _COMMA) & (data[braces + 2] == QUOTE) & (data[braces + 3] == _O)] + 2
     assert len(starts) == len(texts)
     return cut(texts, starts - offsets[:-1], np.diff(offsets))
 
 
 def _images(found: Strings, texts: int) -> tuple[Images, np.ndarray]:
     """Image 2n is what is in the n-th message's `old`, image 2n + 1 in its `data`; and which have an `old`."""
-    is_name = found.data[found.closes + 1] == _COLON
-    after = found.data[found.closes + np.where(is_name, 2, 0)]
-    is_first = np.diff(found.text, prepend=-1) > 0
-    is_data = is_name & (after == _BRACKET) & ~is_first
+    token = np.flatnonzero(found.data[found.closes + 1] == _COLON)
+    after = found.data[found.closes[token] + 2]
+    is_first = found.are_first()[token]
+    begins_image = is_first | (after == _BRACKET)
     # What follows a number is the row key of the extension.
-    follows_number = np.concatenate(([False], (is_name & (after >= _ZERO) & (after <= _NINE))[:-1]))
-    is_column = is_name & ((after == QUOTE) | (after == _N)) & ~is_first & ~follows_number
-    name = np.flatnonzero(is_column)
-    is_new = np.cumsum(is_data)[name] > found.text[name]
-    kind = np.where(after[name] == QUOTE, TEXT_VALUE, NULL)
-    images = images_of(found, 2 * texts, 2 * found.text[name] + is_new, name, kind, name + 1)
-    return images, after[is_first] == _BRACKET
+    follows_number = np.concatenate(([False], ((after >= _ZERO) & (after <= _NINE))[:-1]))
+    is_column = ((after == QUOTE) | (after == _N)) & ~is_first & ~follows_number
+    name, image = token[is_column], (np.cumsum(begins_image) - 1)[is_column]
+    kind = np.where(after[is_column] == QUOTE, TEXT_VALUE, NULL)
+    return images_of(found, 2 * texts, image, name, kind, name + 1), after[is_first] == _BRACKET
 
 
 BULK: Final = Bulk(heads, rows, column)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.protocols.frame import LENGTH_BYTES
-from ticdc_assets.protocols.json_strings import Bytes, Ints, joined
+from ticdc_assets.protocols.joined_texts import Bytes, Ints, joined
 from ticdc_assets.protocols.message_rows import Mask
 
 FRAMES_MAX: Final = 256

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.frame import Compression, decompress
-from ticdc_assets.protocols.json_strings import Ints, joined
+from ticdc_assets.protocols.joined_texts import Ints, joined
 from ticdc_assets.protocols.message_rows import Mask
 
 BODY_BYTES_MAX: Final = 32 << 20

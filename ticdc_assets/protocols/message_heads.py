@@ -7,7 +7,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.protocols.json_strings import Ints
+from ticdc_assets.protocols.joined_texts import Ints
 from ticdc_assets.protocols.message_rows import Heads
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ticdc_assets.protocols.json_strings import Ints, Strings
+from ticdc_assets.protocols.joined_texts import Ints
+from ticdc_assets.protocols.json_strings import Strings
 from ticdc_assets.protocols.message_rows import BulkRows, Heads, Mask, TableRows
 from ticdc_assets.protocols.raw_rows import RawRows
 

@@ -6,7 +6,7 @@ the reference. As in `canal_json_messages_bulk` each key and value is first matc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import duckdb
@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from ticdc_assets.protocols.frame import MAX_BODY_BYTES
 from ticdc_assets.protocols.frame_bulk import Frames, split
+from ticdc_assets.protocols.joined_texts import QUOTE, Ints, slices
 from ticdc_assets.protocols.json_grammar import INT64, NAME, NUMBER, POSITIVE, TEXT, members
-from ticdc_assets.protocols.json_strings import QUOTE, Ints, Strings, slices, strings
+from ticdc_assets.protocols.json_strings import Strings, strings
 from ticdc_assets.protocols.message_bodies import bodies
 from ticdc_assets.protocols.message_heads import heads_of, integers, table_names
 from ticdc_assets.protocols.message_images import (
@@ -53,24 +54,27 @@ _VERSION: Final = (1).to_bytes(8, "big")
 
 def heads(messages: Messages, options: Options) -> Heads:
     """The heads of the whole rows."""
-    return _read(messages, options).heads
+    told = _read(messages, options)
+    return replace(told.heads, op=_ops(told.texts, pc.match_substring(told.texts, _OLD)))
 
 
 def rows(messages: Messages, options: Options, connection: duckdb.DuckDBPyConnection) -> BulkRows:
     """The whole rows."""
     told = _read(messages, options)
-    images, counts = _images(strings(told.texts), len(told.texts))
+    images, counts = _images(strings(told.texts))
     new = np.cumsum(counts) - counts
-    old = np.where(counts == 2, new + 1, -1)
+    has_old = counts == 2
+    old = np.where(has_old, new + 1, -1)
+    found = replace(told.heads, op=_ops(told.texts, pa.array(has_old)))
     return table_rows(
-        RowImages(told.heads, new, old, partition_id=told.partition_id, upsert=not options.output_old_value),
+        RowImages(found, new, old, partition_id=told.partition_id, upsert=not options.output_old_value),
         images,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The events of the messages that are taken."""
+    """The events of the messages that are taken; the heads without their `op`."""
 
     heads: Heads
     partition_id: pa.Array
@@ -94,7 +98,7 @@ def _read(messages: Messages, options: Options) -> _Read:
         names=names,
         message=values.message[chosen],
         name=name,
-        op=_ops(texts),
+        op=pa.nulls(len(texts), pa.string()),
         commit_ts=integers(part.field("ts")),
         position=values.ordinal[chosen],
     )
@@ -114,29 +118,36 @@ def _within_bounds(texts: pa.Array, message: Ints, messages: int) -> Mask:
     return np.asarray(np.bincount(message, weights=sizes, minlength=messages) <= MAX_BODY_BYTES)
 
 
-def _ops(texts: pa.Array) -> pa.Array:
+def _ops(texts: pa.Array, has_old: pa.Array) -> pa.Array:
     is_delete = pc.starts_with(texts, b'{"d"')
-    has_old = pc.match_substring(texts, _OLD)
-    return pc.if_else(is_delete, b"D", pc.if_else(has_old, b"U", b"I"))
+    return pc.if_else(is_delete, "D", pc.if_else(has_old, "U", "I"))
 
 
-def _images(found: Strings, texts: int) -> tuple[Images, Ints]:
+def _images(found: Strings) -> tuple[Images, Ints]:
     """The images of all events in their order, and how many each has."""
     data = found.data
     token = np.flatnonzero(data[found.closes + 1] == _COLON)
-    opens, after = found.opens[token], data[found.closes[token] + 2]
+    after = data[found.closes[token] + 2]
     is_object = after == _OPENING
-    ends_image = (data[opens - 1] == _COMMA) & (data[opens - 2] == _CLOSING) & (data[opens - 3] == _CLOSING)
-    is_image = is_object & (ends_image | (np.diff(found.text[token], prepend=-1) > 0))
-    is_column = is_object & ~is_image
-    is_value = ~is_object & (data[opens + 1] == _V)
-    value, begins = token[is_value], after[is_value]
+    column = token[is_object]
+    is_image = _are_images(found, column)
+    members, after = token[~is_object], after[~is_object]
+    is_value = data[found.opens[members] + 1] == _V
+    value, begins = members[is_value], after[is_value]
     kind = np.where(begins == QUOTE, TEXT_VALUE, np.where(begins == _N, NULL, NUMBER_VALUE))
     numbers, number = _numbers(data, found.closes[value] + 2, kind == NUMBER_VALUE)
-    image = (np.cumsum(is_image) - 1)[is_column]
+    image = (np.cumsum(is_image) - 1)[~is_image]
     count = int(is_image.sum())
-    images = images_of(found, count, image, token[is_column], kind, value + 1, numbers, number)
-    return images, np.bincount(found.text[token[is_image]], minlength=texts)
+    images = images_of(found, count, image, column[~is_image], kind, value + 1, numbers, number)
+    return images, found.count_by_text(column[is_image])
+
+
+def _are_images(found: Strings, names: Ints) -> Mask:
+    """Which of the names of columns and images are of images: a text's first one, and one that
+    follows the end of another image."""
+    data, opens = found.data, found.opens[names]
+    ends = (data[opens - 1] == _COMMA) & (data[opens - 2] == _CLOSING) & (data[opens - 3] == _CLOSING)
+    return np.asarray(found.are_first()[names] | ends)
 
 
 def _numbers(data: np.ndarray, starts: Ints, is_number: Mask) -> tuple[pa.Array, Ints]:

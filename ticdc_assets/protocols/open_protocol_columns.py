@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import open_protocol, text_columns
-from ticdc_assets.protocols.go_strings_bulk import unquoted
+from ticdc_assets.protocols.escapes import GO, unescaped
 from ticdc_assets.protocols.message_images import NUMBER_TYPE
 from ticdc_assets.protocols.open_protocol import NUMBERS, QUOTED, TEXTS
 from ticdc_assets.protocols.text_values import TextForms
@@ -40,7 +40,7 @@ def column(column: Column, array: pa.Array, zone: str) -> pa.Array:
 def _fast(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
     binary = is_binary(column_type)
     if binary and column_type.kind in QUOTED:
-        found = unquoted(texts)
+        found = unescaped(texts, GO)
         if found is None:
             raise _NotFastError
         return found

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.protocols import native_columns
+from ticdc_assets.protocols.joined_texts import QUOTE, Bytes, Ints, Mask
 from ticdc_assets.protocols.json_grammar import COUNT, INT64, NAME, POSITIVE, TEXT, members
-from ticdc_assets.protocols.json_strings import QUOTE, Ints, Strings, strings
+from ticdc_assets.protocols.json_strings import Strings, strings
 from ticdc_assets.protocols.message_bodies import bodies
 from ticdc_assets.protocols.message_heads import heads_of, integers, table_names
 from ticdc_assets.protocols.message_images import (
@@ -56,7 +57,7 @@ def heads(messages: Messages, options: Options) -> Heads:
 def rows(messages: Messages, options: Options, connection: duckdb.DuckDBPyConnection) -> BulkRows:
     """The whole rows without checksum."""
     told, table_id, texts = _read(messages, options)
-    images, counts = _images(strings(texts), len(texts))
+    images, counts = _images(strings(texts))
     is_update = pc.equal(told.op, "U").to_numpy(zero_copy_only=False)
     new = np.cumsum(counts) - counts
     old = np.where(is_update & (counts == 2), new + 1, -1)
@@ -83,12 +84,12 @@ def _read(messages: Messages, options: Options) -> tuple[Heads, pa.Array, pa.Arr
     return told, integers(head.field("id")), texts
 
 
-def _images(found: Strings, texts: int) -> tuple[Images, Ints]:
+def _images(found: Strings) -> tuple[Images, Ints]:
     """The images of all messages in their order, and how many each has."""
     data = found.data
     token = np.flatnonzero(data[found.closes + 1] == _COLON)
     opens, after = found.opens[token], data[found.closes[token] + 2]
-    depth = _depths(data, opens, after, found.text[token])
+    depth = _depths(data, opens, after, found.are_first()[token])
     is_image = (depth == 0) & (after == _OPENING)
     is_column = depth == 1
     name = token[is_column]
@@ -99,17 +100,16 @@ def _images(found: Strings, texts: int) -> tuple[Images, Ints]:
     image = (np.cumsum(is_image) - 1)[is_column]
     count = int(is_image.sum())
     images = images_of(found, count, image, name, kind, value, time=time)
-    return images, np.bincount(found.text[token[is_image]], minlength=texts)
+    return images, found.count_by_text(token[is_image])
 
 
-def _depths(data: np.ndarray, opens: Ints, after: np.ndarray, text: Ints) -> Ints:
+def _depths(data: Bytes, opens: Ints, after: Bytes, is_first: Mask) -> Ints:
     """How many objects of its message each name is inside of, not counting the message itself."""
     follows = data[opens - 1] == _COMMA
     one = follows & (data[opens - 2] == _CLOSING)
     two = one & (data[opens - 3] == _CLOSING)
     opened = np.cumsum(after == _OPENING)
     level = np.concatenate((np.zeros(1, np.int64), opened[:-1])) - np.cumsum(one) - np.cumsum(two)
-    is_first = np.diff(text, prepend=-1) > 0
     found: Ints = level - level[is_first][np.cumsum(is_first) - 1]
     return found
 

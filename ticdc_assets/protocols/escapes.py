@@ -1,17 +1,16 @@
-"""Go string literals of whole columns: what `go_strings.unquote` does for one value, for all at once."""
+"""Escaped text of whole columns: what `go_strings.unquote` and a JSON parser do for one string, for all at once."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.protocols.json_strings import Bytes, Ints, escaping, joined
-from ticdc_assets.protocols.message_rows import Mask
+from ticdc_assets.protocols.joined_texts import BACKSLASH, Bytes, Ints, Mask, joined
 
-_SIMPLE: Final = dict(zip(b"abfnrtv\\\"'", b"\a\b\f\n\r\t\v\\\"'", strict=True))
 _NONE: Final = 0xFF
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES, _POINT_MAX = 0x80, 0x800, 0x10000, 0x10FFFF
 _SURROGATES: Final = (0xD800, 0xDFFF)
@@ -25,30 +24,47 @@ def _table(values: dict[int, int]) -> Bytes:
     return table
 
 
-_CODES: Final = _table(_SIMPLE)
 _HEX: Final = _table({ord(f"{n:x}"): n for n in range(16)} | {ord(f"{n:X}"): n for n in range(16)})
-_LENGTHS: Final = np.full(256, 2)
-_LENGTHS[list(b"xuU")] = (4, 6, 10)
-_ROOM: Final = 10
-"""The longest escape."""
+_BYTE, _UNIT, _POINT = 4, 6, 10
+"""How long `\\xff`, `\\u1234` and `\\U00012345` are."""
 
 
-def unquoted(texts: pa.Array) -> pa.Array | None:
-    """The bytes that the literals of a string array stand for; None where one has an escape that Go does not write."""
+@dataclass(frozen=True, slots=True)
+class Escapes:
+    """A way to escape: the byte that each single letter after a backslash means, and the length of each escape."""
+
+    codes: Bytes
+    lengths: Ints
+
+
+def _escapes(letters: bytes, meanings: bytes, longer: dict[int, int]) -> Escapes:
+    lengths = np.full(256, 2)
+    for letter, length in longer.items():
+        lengths[letter] = length
+    return Escapes(_table(dict(zip(letters, meanings, strict=True))), lengths)
+
+
+GO: Final = _escapes(b"abfnrtv\\\"'", b"\a\b\f\n\r\t\v\\\"'", {ord("x"): _BYTE, ord("u"): _UNIT, ord("U"): _POINT})
+JSON: Final = _escapes(b'bfnrt\\"/', b'\b\f\n\r\t\\"/', {ord("u"): _UNIT})
+
+
+def unescaped(texts: pa.Array, escapes: Escapes) -> pa.Array | None:
+    """The bytes that the strings of an array stand for; None where one has an escape that is not read here: unknown
+    ones, octal ones, and surrogates."""
     data, offsets = joined(texts.fill_null(""))
-    padded = np.concatenate((data, np.zeros(_ROOM, np.uint8)))
-    escapes = escaping(data)
-    lengths = _LENGTHS[padded[escapes + 1]]
+    padded = np.concatenate((data, np.zeros(_POINT, np.uint8)))
+    at = escaping(data)
+    lengths = escapes.lengths[padded[at + 1]]
     kept = np.ones(len(data), np.bool_)
     if not (
-        _inside(escapes, escapes + lengths, offsets)
-        and _simple(padded, escapes[lengths == 2], kept)
-        and _bytes(padded, escapes[lengths == 4], kept)
-        and _points(padded, escapes[lengths == 6], kept, digits=4)
-        and _points(padded, escapes[lengths == 10], kept, digits=8)
+        _inside(at, at + lengths, offsets)
+        and _simple(padded, at[lengths == 2], kept, escapes.codes)
+        and _bytes(padded, at[lengths == _BYTE], kept)
+        and _points(padded, at[lengths == _UNIT], kept, digits=4)
+        and _points(padded, at[lengths == _POINT], kept, digits=8)
     ):
         return None
-    places = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept)))[offsets].astype(np.int32)
+    places = (offsets - np.searchsorted(np.flatnonzero(~kept), offsets)).astype(np.int32)
     raw = padded[: len(data)][kept]
     found = pa.Array.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(places), pa.py_buffer(raw)])
     return pc.if_else(texts.is_valid(), found, pa.scalar(None, pa.binary())) if texts.null_count else found
@@ -59,9 +75,9 @@ def _inside(escapes: Ints, ends: Ints, offsets: Ints) -> bool:
     return bool((ends <= offsets[np.searchsorted(offsets, escapes, side="right")]).all())
 
 
-def _simple(data: Bytes, at: Ints, kept: Mask) -> bool:
+def _simple(data: Bytes, at: Ints, kept: Mask, meanings: Bytes) -> bool:
     """`\\n` and its like."""
-    codes = _CODES[data[at + 1]]
+    codes = meanings[data[at + 1]]
     data[at] = codes
     kept[at + 1] = False
     return not (codes == _NONE).any()
@@ -78,12 +94,13 @@ def _bytes(data: Bytes, at: Ints, kept: Mask) -> bool:
 
 def _points(data: Bytes, at: Ints, kept: Mask, digits: int) -> bool:
     """`\\u1234` and `\\U00012345`, as UTF-8."""
+    if not len(at):
+        return True
     found = _HEX[data[at[:, None] + np.arange(2, 2 + digits)]]
     point = (found.astype(np.int64) << np.arange(4 * digits - 4, -4, -4)).sum(axis=1)
     odd = (found == _NONE).any(axis=1) | ((point >= _SURROGATES[0]) & (point <= _SURROGATES[1])) | (point > _POINT_MAX)
     if odd.any():
         return False
-    # From the last byte to the first; a point of n bytes ends at the n-th.
     length = 1 + (point >= _TWO_BYTES) + (point >= _THREE_BYTES) + (point >= _FOUR_BYTES)
     for place in range(4):
         rest = point >> 6 * np.maximum(length - 1 - place, 0)
@@ -92,3 +109,16 @@ def _points(data: Bytes, at: Ints, kept: Mask, digits: int) -> bool:
     for place in range(4, 2 + digits):
         kept[at + place] = False
     return True
+
+
+def escaping(data: Bytes) -> Ints:
+    """The backslashes that escape the next character: the first, third, .. of each run."""
+    slashes = np.flatnonzero(data == BACKSLASH)
+    if not len(slashes):
+        return slashes
+    is_first = np.empty(len(slashes), np.bool_)
+    is_first[0] = True
+    np.not_equal(slashes[1:], slashes[:-1] + 1, out=is_first[1:])
+    first = np.maximum.accumulate(np.where(is_first, slashes, 0))
+    found: Ints = slashes[(slashes - first) % 2 == 0]
+    return found
