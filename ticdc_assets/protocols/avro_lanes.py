@@ -20,12 +20,12 @@ Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
-SLAB_BYTES_MAX: Final = (1 << 31) - 64
+SLAB_BYTES_MAX: Final = (1 << 31) - 512
 """What Arrow's offsets of 32 bits can count, with the room at both ends."""
 GROUPS_MAX: Final = 256
 """Tables or schemas of one batch that are worth it: each costs as much as some twenty messages of the reference."""
-_ROOM_BYTES: Final = 16
-"""At both ends, so that eight or sixteen bytes can be read up to and from every position."""
+_ROOM_BYTES: Final = 128
+"""At both ends, so that a short name and a number after it can be read from every position."""
 _WORD_BYTES: Final = 8
 _VARINT_BYTES_MAX: Final = 10
 _CONTINUES: Final = np.uint64(0x8080808080808080)

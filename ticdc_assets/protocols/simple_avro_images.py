@@ -138,29 +138,41 @@ def read_images(lanes: Lanes, names: Names, of_set: Ints, columns: Ints, cells: 
 
 
 def _entry(lanes: Lanes, names: Names, of_set: Ints, cells: Cells, base: Ints) -> None:
-    column, known = names.find(lanes.slab, *lanes.blob(), of_set)
-    lanes.fail(~known)
-    branch = lanes.small()
-    lanes.fail(branch > UNSIGNED)
-    branch &= UNSIGNED
-    start = lanes.at
-    raw, size = varints(lanes.slab, start)
+    slab = lanes.slab
+    name, length = _name(lanes)
+    column, known = names.find(slab, name, length, of_set)
+    at = name + length
+    # The name may lie beyond the lane's end, but then so does what follows: one look at the end is enough.
+    byte = slab.data[at]
+    branch = (byte >> 1) & UNSIGNED
+    start = at + 1
+    raw, size = varints(slab, start)
     number = zigzag(raw)
     has_number, has_bytes = _HAS_NUMBER[branch], _HAS_BYTES[branch]
-    odd = (has_number & (size == 0)) | (has_bytes & ((number < 0) | (number > lanes.end - start)))
+    after = start + np.where(has_number, size, _FIXED_BYTES[branch])
+    bytes_max = lanes.end - after
+    odd = ~known | ((byte & 0xF1) != 0) | (bytes_max < 0) | (has_number & (size == 0))
+    odd |= has_bytes & ((number < 0) | (number > bytes_max))
+    place = base + np.where(known, column, 0)
+    odd |= cells.branch[place] != NOT_SENT  # a column that came before
+    lanes.skip(np.where(odd, 0, after + np.where(has_bytes, number, 0) - lanes.at))
     lanes.fail(odd)
-    after = np.where(has_number, size, _FIXED_BYTES[branch])
-    lanes.skip(np.where(odd, 0, after + np.where(has_bytes, number, 0)))
     stamps = np.flatnonzero(branch == TIMESTAMP)
     if len(stamps):
         some = lanes.select(stamps)
         some.blob()
         lanes.put(stamps, some)
-    place = base + np.where(known, column, 0)
-    lanes.fail(cells.branch[place] != NOT_SENT)  # a column that came before
     cells.branch[place] = branch
     cells.number[place] = number
     cells.start[place] = np.where(has_number & (branch != TIMESTAMP), start + size, start)
+
+
+def _name(lanes: Lanes) -> tuple[Ints, Ints]:
+    """Where the next entry's name begins, and its length."""
+    first = lanes.slab.data[lanes.at]
+    if (first & 0x81).any():
+        return lanes.blob()
+    return lanes.at + 1, (first >> 1).astype(np.int64)
 
 
 def _longs(_slab: Slab, number: Ints, _start: Ints, is_other: Mask) -> Spoiled:
