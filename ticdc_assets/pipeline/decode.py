@@ -19,6 +19,7 @@ from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError, TicdcAssetsError
+from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline import storage_files
 from ticdc_assets.pipeline.bad_rows import ALL_BAD_MIN, BAD_RECORDS_MAX, BadRow, RowRules, sound_changes, too_many
 from ticdc_assets.pipeline.parts import PartWriter
@@ -40,8 +41,10 @@ def decode(task: DecodeTask) -> TaskReport:
             for file in files:
                 report = table.file(file) if not held else _passed_over(file)
                 held = report.state is not FileState.READ
+                reached(Moment.FILE_READ)
                 reports.append(report)
             table.finish()
+            reached(Moment.PARTS_WRITTEN)
     finally:
         connection.close()
     return TaskReport(task.number, tuple(part for w in writers.values() for part in w.parts), tuple(reports))

@@ -21,6 +21,7 @@ from pyiceberg.io import load_file_io
 from ticdc_assets.changes.identity import first_of_each
 from ticdc_assets.changes.typed import TypedChanges, concat, split_key_moves
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
+from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.message_batches import Batch, Piece, settle
 from ticdc_assets.pipeline.message_look import BATCH_MESSAGES
 from ticdc_assets.pipeline.message_task import Dating, MessageTask
@@ -85,7 +86,9 @@ class MessageDecoder:
             for batch in self._batches():
                 for index in self._in_bulk(batch):
                     self._one(batch.messages[index], int(batch.ordinals[index]))
+                reached(Moment.FILE_READ)
             parts = self._write()
+            reached(Moment.PARTS_WRITTEN)
         finally:
             self._connection.close()
         return TaskReport(self._task.number, tuple(parts), tuple(self._reports()))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.config import CaptureSource
+from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.avro_look import true_names
 from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
@@ -23,7 +24,7 @@ from ticdc_assets.pipeline.message_decode import decode_messages
 from ticdc_assets.pipeline.message_look import look_through, without_known_bootstraps
 from ticdc_assets.pipeline.message_options import keep_schemas, options_of
 from ticdc_assets.pipeline.message_task import Dating, Mark, MessageTask, Partition, SchemaVersion, Told
-from ticdc_assets.pipeline.publish import Published, publish_all
+from ticdc_assets.pipeline.publish import Published, caught_up, publish_all
 from ticdc_assets.pipeline.storage_record import table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
@@ -218,17 +219,35 @@ class MessageRun:
     ) -> ChangelogReport:
         """Decode all pending messages and append to every changelog; leaves a record with the cursor."""
         lake = self._lake
+        reached(Moment.LOOKED)
         keep_schemas(self._options, lake.control)
         lake.control.keep_ddl_events(pending.statements)
+        reached(Moment.SCHEMAS_KEPT)
         lake.settle_changelogs(pending.history, pending.record)
         tables = ensure_changelogs(lake, pending.history, pending.intervals)
+        reached(Moment.CHANGELOGS_MADE)
+        pending = replace(pending, intervals=caught_up(pending.intervals, tables))
         tasks = self._tasks(pending, tables)
         say(f"decoding {pending.look.new_messages} messages in {len(tasks)} tasks")
         reports = workers.map(decode_messages, tasks)
+        reached(Moment.DECODED)
         held = self._held(pending, reports)
+        quarantined = self._quarantine(pending, reports)
+        reached(Moment.QUARANTINED)
         say("publishing changelogs")
         published = publish_all(lake, pending.run_id, pending.intervals, tables, reports, held, workers)
-        return self._record(pending, tables, reports, held, published)
+        record = self._record(pending, tables, reports, held, published)
+        names = [file for report in reports for file in report.files]
+        return ChangelogReport(
+            run_id=pending.run_id,
+            high=pending.high,
+            rows_by_op={lineage_id: p.rows_by_op for lineage_id, p in published.items()},
+            repeats=sum(n.repeats for n in names) + sum(p.repeats for p in published.values()),
+            zero_dates=sum(n.zero_dates for n in names),
+            quarantined=quarantined,
+            files=pending.look.new_messages,
+            record=record,
+        )
 
     def _tasks(self, pending: PendingMessages, tables: dict[str, Table]) -> list[MessageTask]:
         targets = {
@@ -313,6 +332,14 @@ class MessageRun:
                     held.setdefault(lineage_id, Hold(TableState(name.state), name.problem))
         return held
 
+    def _quarantine(self, pending: PendingMessages, reports: Sequence[TaskReport]) -> int:
+        """Keep what cannot be decoded before anything is published: a message is then in a changelog or here."""
+        bad = [*pending.look.bad, *(line for report in reports for name in report.files for line in name.bad)]
+        self._lake.control.quarantine(
+            [QuarantinedRecord(now(), pending.run_id, b.schema, b.table, b.path, b.line, b.reason, b.raw) for b in bad]
+        )
+        return len(bad)
+
     def _record(
         self,
         pending: PendingMessages,
@@ -320,28 +347,21 @@ class MessageRun:
         reports: Sequence[TaskReport],
         held: dict[str, Hold],
         published: dict[str, Published],
-    ) -> ChangelogReport:
+    ) -> WatermarkRecord:
         names = [file for report in reports for file in report.files]
-        bad = [*pending.look.bad, *(line for name in names for line in name.bad)]
-        self._lake.control.quarantine(
-            [QuarantinedRecord(now(), pending.run_id, b.schema, b.table, b.path, b.line, b.reason, b.raw) for b in bad]
-        )
         unknown = {n.name: n.problem for n in names if n.state is not FileState.READ}
         records = [self._table_record(pending, i, tables, held, published) for i in pending.intervals.values()]
         records = _with_waiting(pending, records) + _unknown_tables(pending, unknown)
         record = WatermarkRecord(
             now(), pending.run_id, pending.high, False, self._advanced(pending, held, unknown).to_json(), tuple(records)
         )
+        newest = self._lake.control.newest()
+        if newest is not None and newest != pending.record:
+            return newest  # another run has recorded meanwhile, and may have come further
+        reached(Moment.BEFORE_CURSOR)
         self._lake.control.record(record)
-        return ChangelogReport(
-            run_id=pending.run_id,
-            high=pending.high,
-            rows_by_op={lineage_id: p.rows_by_op for lineage_id, p in published.items()},
-            repeats=sum(n.repeats for n in names) + sum(p.repeats for p in published.values()),
-            quarantined=len(bad),
-            files=pending.look.new_messages,
-            record=record,
-        )
+        reached(Moment.AFTER_CURSOR)
+        return record
 
     def _advanced(self, pending: PendingMessages, held: dict[str, Hold], unknown: dict[Any, str]) -> StreamCursor:
         """The cursor moves past messages only when nothing that is still to come can need them again."""

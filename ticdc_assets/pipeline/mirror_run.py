@@ -16,6 +16,7 @@ from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThanOrEqual
 
 from ticdc_assets.changes import layout
 from ticdc_assets.errors import StaleRunError, TicdcAssetsError
+from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
@@ -213,7 +214,9 @@ def _record(
     complete = not blocked_tables(tables) and (asked_for_all or not pending_work(lake, history, record))
     fresh = replace(record, recorded_at=now(), run_id=run_id, complete=complete, tables=tables)
     if (fresh.tables, fresh.complete) != (record.tables, record.complete):
+        reached(Moment.BEFORE_RECORD)
         lake.control.record(fresh)
+        reached(Moment.AFTER_RECORD)
     lake.control.keep_tables(tables)
     return fresh
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.decode import decode
 from ticdc_assets.pipeline.interval import Hold, Interval, intervals
@@ -152,18 +153,23 @@ class StorageRun:
     ) -> ChangelogReport:
         """Decode all pending files in one pass and append to every changelog; leaves a record with the cursor."""
         lake = self._lake
+        reached(Moment.LOOKED)
         lake.control.mend_ddl_events(pending.mended)
         lake.control.keep_ddl_events(pending.news)
+        reached(Moment.SCHEMAS_KEPT)
         lake.settle_changelogs(pending.history, pending.record)
         tables = ensure_changelogs(lake, pending.history, pending.intervals)
+        reached(Moment.CHANGELOGS_MADE)
         pending = replace(pending, intervals=caught_up(pending.intervals, tables))
         plan = self._plan(pending, tables)
         tasks = self._tasks(pending, tables, plan)
         say(f"decoding {len(plan.read)} files in {len(tasks)} tasks")
         reports = workers.map(decode, tasks)
+        reached(Moment.DECODED)
         files = [file for report in reports for file in report.files]
         held = held_by_files(plan, files)
         quarantined = self._quarantine(pending, plan, files, held)
+        reached(Moment.QUARANTINED)
         say("publishing changelogs")
         published = publish_all(
             lake, pending.run_id, pending.intervals, tables, reports, held, workers, plan.consumed()
@@ -259,7 +265,9 @@ class StorageRun:
         newest = self._lake.control.newest()
         if newest is not None and (newest != pending.record or _says_the_same(record, newest)):
             return newest  # another run has recorded meanwhile, and may know more files, or there is nothing new
+        reached(Moment.BEFORE_CURSOR)
         self._lake.control.record(record)
+        reached(Moment.AFTER_CURSOR)
         return record
 
     def _table_records(

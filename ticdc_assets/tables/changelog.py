@@ -30,6 +30,7 @@ from pyiceberg.types import ListType, NestedField, StructType
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import StaleRunError
+from ticdc_assets.moments import Moment, reached
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg_types import arrow_of, iceberg_type
 from ticdc_assets.tables.progress import (
@@ -188,12 +189,14 @@ def publish(table: Table, changefeed: str, files: Sequence[WrittenFile], parent:
             return table  # our own commit had landed although it was reported lost
         if found != parent:
             raise stale(table, parent, found)
+        reached(Moment.BEFORE_CHANGELOG_COMMIT)
         try:
             with table.transaction() as tx:
                 summary = progress.summary(changefeed, parent)
                 with tx.update_snapshot(snapshot_properties=summary).fast_append() as append:
                     for file in files:
                         append.append_data_file(_data_file(table, file))
+            reached(Moment.AFTER_CHANGELOG_COMMIT)
             return table.refresh()
         except (CommitFailedException, CommitStateUnknownException):
             continue  # look again: what is there now decides

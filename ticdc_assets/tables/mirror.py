@@ -19,6 +19,7 @@ from pyiceberg.table import Table
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn, mirror_columns
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name, quote, quote_path
 from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, KeyChanged, TruncateRows
 from ticdc_assets.schema.history import Lineage, Version
@@ -134,6 +135,7 @@ class MirrorWriter:
         }
         key = [column_name(name) for name in first.table.key]
         self._jvm.create(self._identifier, columns, key, location, properties, self._options.partitioning)
+        reached(Moment.MIRROR_MADE)
         return self._catalog.load_table(self._identifier)
 
     def _fold_keyless(self, table: Table, lineage: Lineage, changelog: Table, first: int) -> Table:
@@ -169,6 +171,7 @@ class MirrorWriter:
         table = table.refresh()
         self._change_rows(table, version, known, converts)
         self._finish(table.refresh(), wanted, known, version)
+        reached(Moment.VERSION_ENTERED)
         return self._show_schema(table.refresh())
 
     def _show_schema(self, table: Table) -> Table:
@@ -321,7 +324,9 @@ class MirrorWriter:
                 self._execute(statement, summary)
             if jvm.branch_snapshot_id(self._branch) == begin.snapshot_id:
                 jvm.append_nothing(summary, self._branch)
+            reached(Moment.BRANCH_WRITTEN)
             jvm.publish_branch(self._branch)
+            reached(Moment.AFTER_MIRROR_COMMIT)
         finally:
             jvm.drop_branch(self._branch)
 

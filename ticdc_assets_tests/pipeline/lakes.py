@@ -85,13 +85,13 @@ class FeedLake:
         """One whole run on Spark; None where nothing was pending."""
         session = spark.session(self.config)
         report = self.publish(SparkWorkers(session), until)
-        if report is None:
-            return None
-        return run_mirrors(
-            Lake(self.config, self.config.changefeed("feed")),
-            report.run_id,
-            lambda: JvmCatalog(session, self.catalog_name),
-        )
+        return None if report is None else self.mirrors(report.run_id)
+
+    def mirrors(self, run_id: str = "mirrors") -> MirrorReport | None:
+        """Bring the mirrors up to the newest record."""
+        session = spark.session(self.config)
+        lake = Lake(self.config, self.config.changefeed("feed"))
+        return run_mirrors(lake, run_id, lambda: JvmCatalog(session, self.catalog_name))
 
     @property
     def catalog_name(self) -> str:

@@ -1,4 +1,4 @@
-"""Whole batches and single messages come to the same: two runs of every stream, one in bulk and one by the reference."""
+"""Whole batches and single messages come to the same: each kind of stream is run in bulk and by the reference."""
 
 from __future__ import annotations
 
