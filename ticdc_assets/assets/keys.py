@@ -93,8 +93,12 @@ class FeedNames:
         return f"{self.changefeed}_job"
 
     @property
-    def sensor(self) -> str:
+    def files_sensor(self) -> str:
         return f"{self.changefeed}_new_files"
+
+    @property
+    def messages_sensor(self) -> str:
+        return f"{self.changefeed}_new_messages"
 
     @property
     def schedule(self) -> str:

@@ -14,9 +14,10 @@ from dagster import DagsterRunStatus, RunsFilter
 from ticdc_assets.assets.known_tables import layout_of
 from ticdc_assets.assets.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
-from ticdc_assets.config import Changefeed, Config, StorageSource
-from ticdc_assets.errors import NotYetError
+from ticdc_assets.config import CaptureSource, Changefeed, Config, StorageSource
+from ticdc_assets.errors import NotYetError, SourceError
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.sources.capture import peek as peek_capture
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.sources.storage import peek
 
@@ -34,8 +35,11 @@ Evaluation = Callable[[dg.SensorEvaluationContext], dg.SensorResult]
 def sensors_of(config: Config, changefeed: Changefeed, feed: Feed, job: str) -> list[dg.SensorDefinition]:
     """The sensors that fit the changefeed's kind of source."""
     if isinstance(changefeed.source, StorageSource):
-        return [_sensor(feed.names.sensor, job, "New files at the source.", _new_files(config, changefeed, feed))]
-    return []  # sources of messages get one for watermark advances
+        return [_sensor(feed.names.files_sensor, job, "New files at the source.", _new_files(config, changefeed, feed))]
+    if isinstance(changefeed.source, CaptureSource):
+        told = "New messages in the capture, which may carry a later watermark."
+        return [_sensor(feed.names.messages_sensor, job, told, _new_messages(changefeed.source, feed))]
+    return []
 
 
 def _sensor(name: str, job: str, description: str, evaluate: Evaluation) -> dg.SensorDefinition:
@@ -61,19 +65,38 @@ def _new_files(config: Config, changefeed: Changefeed, feed: Feed) -> Evaluation
     return new_files
 
 
+def _new_messages(source: CaptureSource, feed: Feed) -> Evaluation:
+    def new_messages(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        try:
+            digest = peek_capture(source.path)
+        except SourceError as error:
+            return dg.SensorResult(skip_reason=dg.SkipReason(str(error)), cursor=context.cursor)
+        seen = json.dumps({"v": 1, "digest": digest}, separators=(",", ":"))
+        return _asked(context, feed, seen, digest)
+
+    return new_messages
+
+
 def _answer(context: dg.SensorEvaluationContext, feed: Feed, checkpoint: int | None, digest: str) -> dg.SensorResult:
     if checkpoint is None:
         reason = "TiCDC has written no checkpoint yet; check the path and that the changefeed is running."
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=context.cursor)
     seen = json.dumps({"v": 1, "checkpoint": str(checkpoint), "digest": digest}, separators=(",", ":"))
+    observed = observation(feed.names, checkpoint, {"watermark": str(checkpoint)})
+    return _asked(context, feed, seen, f"{checkpoint}-{digest}", observed)
+
+
+def _asked(
+    context: dg.SensorEvaluationContext, feed: Feed, seen: str, run_key: str, *observed: dg.AssetObservation
+) -> dg.SensorResult:
+    """Ask for a run, unless the source is as it was or a run is on its way."""
     if seen == context.cursor:
         return dg.SensorResult(skip_reason=dg.SkipReason("Nothing new at the source."), cursor=seen)
     if _run_going_on(context.instance, feed):
         reason = "A run of this changefeed is on its way; what is new is asked for after it."
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=context.cursor)
-    request = dg.RunRequest(run_key=f"{checkpoint}-{digest}", tags=feed.names.tags)
-    observed = observation(feed.names, checkpoint, {"watermark": str(checkpoint)})
-    return dg.SensorResult(run_requests=[request], asset_events=[observed], cursor=seen)
+    request = dg.RunRequest(run_key=run_key, tags=feed.names.tags)
+    return dg.SensorResult(run_requests=[request], asset_events=list(observed), cursor=seen)
 
 
 def _run_going_on(instance: dg.DagsterInstance, feed: Feed) -> bool:

@@ -13,6 +13,7 @@ import struct
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -69,9 +70,13 @@ def placed_messages(path: Path, start: Place = Place()) -> Iterator[tuple[Place,
         yield from _binary(file, begin) if file.suffix == ".bin" else _lines(file, begin)
 
 
-def size_bytes(path: Path) -> list[int]:
-    """The size of each file of a capture."""
-    return [file.stat().st_size for file in _files(path)]
+def peek(path: Path) -> str:
+    """A digest that changes when messages are added; a hint for a sensor, which opens no file."""
+    try:
+        sizes = [f"{file.name}\t{file.stat().st_size}" for file in _files(path)]
+    except OSError as error:
+        raise SourceError(str(path), "a capture", error.strerror or "none", "Check the path.") from error
+    return blake2b("\n".join(sizes).encode(), digest_size=16).hexdigest()
 
 
 def _files(path: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import dagster as dg
@@ -13,7 +14,7 @@ from ticdc_assets_tests.assets.feeds import Feed
 
 def evaluate(feed: Feed, cursor: str | None, instance: dg.DagsterInstance | None = None) -> dg.SensorResult:
     repository = feed.definitions.get_repository_def()
-    sensor = repository.get_sensor_def("shop_new_files")
+    [sensor] = repository.sensor_defs
     context = dg.build_sensor_context(
         cursor=cursor, instance=instance or dg.DagsterInstance.ephemeral(), repository_def=repository
     )
@@ -93,3 +94,20 @@ def test_a_source_that_cannot_be_read_is_an_error_and_not_silence(tmp_path: Path
         evaluate(feed, None)
 
     assert isinstance(raised.value.__cause__ or raised.value, SourceError)
+
+
+def test_new_messages_in_a_capture_are_asked_for_once(tmp_path: Path):
+    capture = tmp_path / "messages.jsonl"
+    message = {"topic": "t", "partition": 0, "offset": 0, "key": None, "value": None, "ts_ms": 1}
+    capture.write_text(json.dumps(message) + "\n")
+    sink = {"sink_uri": "kafka://host:9092/t?protocol=simple", "config": {}, "source": {"capture": str(capture)}}
+    feed = Feed(tmp_path, **sink)
+
+    first = evaluate(feed, None)
+    again = evaluate(feed, first.cursor)
+    with capture.open("a") as more:
+        more.write(json.dumps({**message, "offset": 1}) + "\n")
+    third = evaluate(feed, again.cursor)
+
+    assert [len(told.run_requests) for told in (first, again, third)] == [1, 0, 1]
+    assert first.run_requests[0].run_key != third.run_requests[0].run_key
