@@ -25,17 +25,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.protocols.canal_json import INT64_MAX, OPS
+from ticdc_assets.protocols.canal_json import INT64_MAX
+from ticdc_assets.protocols.canal_json_form import extension_form, row_form
 from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
 from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
 
-_COUNT: Final = r"(?:0|[1-9][0-9]{0,17})"
-_TSO: Final = r"(?:0|[1-9][0-9]{0,18})"
-_CODE: Final = r"(?:0|-?[1-9][0-9]{0,8})"
 _TEXT: Final = r'"(?:[^"\\]|\\.)*"'
-_TEXTS: Final = rf"(?:null|\[(?:{_TEXT}(?:,{_TEXT})*)?\])"
 _VALUE: Final = rf"(?:{_TEXT}|null)"
-_TYPE: Final = f"(?:{'|'.join(OPS)})"
 _EXTENSION: Final = b',"_tidb":{"commitTs":'
 _VIEW: Final = "ticdc_canal_json_lines"
 _MEMBERS_MAX: Final = 300
@@ -249,24 +245,8 @@ def _matches(lines: pa.Array, shape: _Shape) -> bool:
 
 @lru_cache(maxsize=64)
 def _grammar(form: _Form, members: int, extended: bool) -> str:
-    parts = [
-        rf'\A\{{"id":{_COUNT}',
-        f'"database":{_TEXT}',
-        f'"table":{_TEXT}',
-        f'"pkNames":{_TEXTS}',
-        '"isDdl":false',
-        f'"type":"{_TYPE}"',
-        f'"es":{_COUNT}',
-        f'"ts":{_COUNT}',
-        f'"sql":{_TEXT}',
-        f'"sqlType":{_object(_CODE, "*")}',
-        f'"mysqlType":{_object(_TEXT, "*")}',
-        rf'"old":(?:null|\[{_row(form.old_is_regular, members)}\])',
-        rf'"data":\[{_row(form.new_is_regular, members)}\]',
-    ]
-    if extended:
-        parts.append(rf'"_tidb":\{{"commitTs":{_TSO}(?:,"rowkey":{_TEXT})?\}}')
-    return ",".join(parts) + r"\}\r?\n\z"
+    whole = row_form(_TEXT, _row(form.old_is_regular, members), _row(form.new_is_regular, members))
+    return rf"\A{whole}{extension_form(_TEXT) if extended else ''}\}}\r?\n\z"
 
 
 def _row(regular: bool, members: int) -> str:

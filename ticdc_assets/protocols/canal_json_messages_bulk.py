@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.protocols import text_columns
-from ticdc_assets.protocols.canal_json import INT64_MAX, OPS, forms
+from ticdc_assets.protocols.canal_json import forms
+from ticdc_assets.protocols.canal_json_form import extension_form, row_form
 from ticdc_assets.protocols.canal_json_messages import Options
 from ticdc_assets.protocols.joined_texts import QUOTE, cut, joined
-from ticdc_assets.protocols.json_grammar import COUNT, TEXT, TEXTS, members, up_to
+from ticdc_assets.protocols.json_grammar import TEXT, TEXTS, members
 from ticdc_assets.protocols.json_strings import Strings, strings
 from ticdc_assets.protocols.message_bodies import bodies
 from ticdc_assets.protocols.message_heads import heads_of, integers, table_names
@@ -25,27 +26,9 @@ from ticdc_assets.protocols.message_images import NULL, TEXT_VALUE, Images, RowI
 from ticdc_assets.protocols.message_rows import Bulk, BulkRows, Heads, Messages
 from ticdc_assets.schema.model import Column
 
-_CODE: Final = r"(?:0|-?[1-9][0-9]{0,8})"
-_MS: Final = f"(?:0|{up_to(INT64_MAX >> 18)})"
 _IMAGE: Final = members(f"(?:{TEXT}|null)")
-_EXTENSION: Final = rf',"_tidb":\{{"commitTs":{COUNT}(?:,"rowkey":{TEXT})?\}}'
-_FORM: Final = ",".join(
-    (
-        rf'\A\{{"id":{COUNT}',
-        f'"database":{TEXT}',
-        f'"table":{TEXT}',
-        f'"pkNames":(?:null|{TEXTS})',
-        '"isDdl":false',
-        f'"type":"(?:{"|".join(OPS)})"',
-        f'"es":{_MS}',
-        f'"ts":{COUNT}',
-        f'"sql":{TEXT}',
-        f'"sqlType":{members(_CODE)}',
-        f'"mysqlType":{members(TEXT)}',
-        rf'"old":(?:null|\[(?:{_IMAGE}|\{{\}})\])',
-        rf'"data":\[{_IMAGE}\](?:{_EXTENSION})?\}}\z',
-    )
-)
+_OLD_IMAGE: Final = rf"(?:{_IMAGE}|\{{\}})"
+_FORM: Final = rf"\A{row_form(TEXT, _OLD_IMAGE, _IMAGE)}(?:{extension_form(TEXT)})?\}}\z"
 _HEAD: Final = (
     rf'\A\{{"id":[0-9]+,"database":(?P<schema>{TEXT}),"table":(?P<table>{TEXT}),"pkNames":(?:null|{TEXTS}),'
     r'"isDdl":false,"type":"(?P<op>[IUD])[A-Z]+","es":(?P<es>[0-9]+)'

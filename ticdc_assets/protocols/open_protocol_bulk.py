@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.protocols.frame import MAX_BODY_BYTES
+from ticdc_assets.protocols.frame import MAX_BODY_BYTES, Compression
 from ticdc_assets.protocols.frame_bulk import Frames, split
 from ticdc_assets.protocols.joined_texts import QUOTE, Ints, slices
 from ticdc_assets.protocols.json_grammar import INT64, NAME, NUMBER, POSITIVE, TEXT, members
@@ -83,10 +83,8 @@ class _Read:
 
 def _read(messages: Messages, options: Options) -> _Read:
     keys, values, paired = _frames(messages)
-    texts, event = bodies(values.bodies, options.compression)
-    good = np.zeros(len(values.message), np.bool_)
-    good[event] = pc.match_substring_regex(texts, _BODY).to_numpy(zero_copy_only=False)
-    good &= pc.match_substring_regex(keys.bodies, _KEY).to_numpy(zero_copy_only=False)
+    texts, event, good = _matching(values, options.compression, _BODY)
+    good &= _matching(keys, Compression.NONE, _KEY)[2]
     taken = paired & (np.bincount(values.message[~good], minlength=len(messages)) == 0)
     taken &= _within_bounds(texts, values.message[event], len(messages))
     chosen = taken[values.message]
@@ -111,6 +109,14 @@ def _frames(messages: Messages) -> tuple[Frames, Frames, Mask]:
     values, value_counts = split(messages.values, b"")
     paired: Mask = (key_counts > 0) & (key_counts == value_counts)
     return keys.of(paired), values.of(paired), paired
+
+
+def _matching(frames: Frames, compression: Compression, pattern: str) -> tuple[pa.Array, Ints, Mask]:
+    """The plain bodies that are fit, the ordinals of their frames, and which frames match."""
+    texts, event = bodies(frames.bodies, compression)
+    good = np.zeros(len(frames.message), np.bool_)
+    good[event] = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+    return texts, event, good
 
 
 def _within_bounds(texts: pa.Array, message: Ints, messages: int) -> Mask:

@@ -432,3 +432,48 @@ def test_absent_keys_and_values_are_left():
 
         assert ((), [True, True]) == (told.tables, told.left.tolist())
         assert () == form.bulk.rows(Messages.from_pairs([]), form.options, CONNECTION).tables
+
+
+def test_a_key_that_is_not_utf8_is_left():
+    body = '{"u":{"id":{"t":3,"h":true,"f":11,"v":1}}}'
+    keys = [f'{{"ts":1,"scm":"shop","tbl":"{name}","t":1}}' for name in ("t1", "t2")]
+    good, bad = ((1).to_bytes(8, "big") + framed([key]) for key in keys)
+    form = STREAMS["open"][0]
+
+    tables = agree(form, [(bad.replace(b"t2", b"t\xff"), framed([body])), (good, framed([body]))])
+
+    assert [["t1"], [1]] == [[table.table for table in tables], tables[0].rows.line.to_pylist()]
+
+
+def test_one_odd_event_leaves_its_message_whole():
+    pairs = [pair for pair in CAPTURED["open"] if (pair[1] or b"").count(b'{"u":') > 1][:2]
+    form = STREAMS["open"][0]
+
+    tables = agree(form, [pairs[0], (pairs[1][0], (pairs[1][1] or b"").replace(b'"t":', b'"T":', 1))])
+
+    assert {0} == {line for table in tables for line in table.rows.line.to_pylist()}
+
+
+def test_tables_versions_and_shapes_are_told_apart():
+    def message(table: str, version: int, data: dict[str, str]) -> Pair:
+        head = f'"version":1,"database":"shop","table":"{table}","tableID":1,"type":"INSERT","commitTs":5,"buildTs":1'
+        return None, f'{{{head},"schemaVersion":{version},"data":{orjson.dumps(data).decode()}}}'.encode()
+
+    one, two = {"id": "1", "a": "x"}, {"id": "1", "b": "x"}
+    pairs = [
+        message("t", 3, one),
+        message("u", 3, one),
+        message("t", 4, one),
+        message("t", 3, two),
+        message("t", 3, one),
+    ]
+
+    tables = agree(STREAMS["simple"][0], pairs)
+
+    found = {(t.table, t.schema_version, t.rows.columns): t.rows.line.to_pylist() for t in tables}
+    assert {
+        ("t", 3, ("id", "a")): [0, 4],
+        ("u", 3, ("id", "a")): [1],
+        ("t", 4, ("id", "a")): [2],
+        ("t", 3, ("id", "b")): [3],
+    } == found

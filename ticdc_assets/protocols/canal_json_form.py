@@ -1,0 +1,38 @@
+"""TiCDC's own form of a Canal-JSON row change as an RE2 pattern, for files and messages alike."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ticdc_assets.protocols.canal_json import INT64_MAX, OPS
+from ticdc_assets.protocols.json_grammar import COUNT, up_to
+
+_CODE: Final = r"(?:0|-?[1-9][0-9]{0,8})"
+_MS: Final = f"(?:0|{up_to(INT64_MAX >> 18)})"
+
+
+def row_form(text: str, old: str, new: str) -> str:
+    """One row change up to its values; `text` matches a string, `old` and `new` an object of column values."""
+    types = {value: rf"\{{{text}:{value}(?:,{text}:{value})*\}}" for value in (_CODE, text)}
+    return ",".join(
+        (
+            rf'\{{"id":{COUNT}',
+            f'"database":{text}',
+            f'"table":{text}',
+            rf'"pkNames":(?:null|\[(?:{text}(?:,{text})*)?\])',
+            '"isDdl":false',
+            f'"type":"(?:{"|".join(OPS)})"',
+            f'"es":{_MS}',
+            f'"ts":{COUNT}',
+            f'"sql":{text}',
+            f'"sqlType":{types[_CODE]}',
+            f'"mysqlType":{types[text]}',
+            rf'"old":(?:null|\[{old}\])',
+            rf'"data":\[{new}\]',
+        )
+    )
+
+
+def extension_form(text: str) -> str:
+    """What follows the values under enable-tidb-extension."""
+    return rf',"_tidb":\{{"commitTs":{COUNT}(?:,"rowkey":{text})?\}}'
