@@ -32,6 +32,7 @@ from ticdc_assets.protocols import confluent_avro, simple
 from ticdc_assets.protocols.avro_names import sanitised
 from ticdc_assets.protocols.checksum import ChecksummedRow
 from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.text_values import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
@@ -205,7 +206,7 @@ class MessageDecoder:
     def _whole(self, event: RowEvent, message: Message) -> RowEvent | None:
         """The row with all its columns: large ones come from the claim-check folder; deletes need only the key."""
         if event.claim is not None and self._protocol.open_claim is not None and self._task.claim_check is not None:
-            data = open_root(self._task.claim_check).read_bytes(event.claim)
+            data = open_root(self._task.claim_check).read_bytes(event.claim, MESSAGE_BYTES_MAX)
             where = f"claim-check {event.claim}"
             found = [e for e in self._protocol.open_claim(data, where, self._task.options) if isinstance(e, RowEvent)]
             return next((e for e in found if (e.op, e.commit_ts) == (event.op, event.commit_ts)), found[0])
