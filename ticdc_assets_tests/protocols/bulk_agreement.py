@@ -24,6 +24,7 @@ from ticdc_assets_tests.fixtures import Workload
 
 TS = 459802238374641668
 Pair = tuple[bytes | None, bytes | None]
+CONNECTION = duckdb.connect(config={"threads": 1})
 
 
 # --- what the two forms tell, in one shape ---------------------------------------------------------------------------
@@ -60,13 +61,13 @@ def told_by_bulk(rows: BulkRows, count: int) -> list[tuple[Any, ...] | None]:
         ids = table.table_id.to_pylist() if table.table_id is not None else [None] * len(raw)
         assert table.position.to_pylist() == [0] * len(raw)
         lines = raw.line.to_pylist()
+        said = list(zip(*(array.to_pylist() for array in (raw.op, raw.commit_ts, raw.commit_ms)), strict=True))
         assert lines == sorted(lines)
         for row, line in enumerate(lines):
             assert told[line] is None
             assert not rows.left[line]
             told[line] = (
-                *(table.schema, table.table, raw.op[row].as_py(), raw.commit_ts[row].as_py()),
-                *(raw.commit_ms[row].as_py(), table.schema_version, ids[row], None, table.upsert),
+                *(table.schema, table.table, *said[row], table.schema_version, ids[row], None, table.upsert),
                 image(dict(zip(raw.columns, [values[row] for values in now], strict=True))),
                 image(dict(zip(raw.columns, [values[row] for values in before], strict=True)))
                 if has_before[row]
@@ -90,8 +91,7 @@ def reference(module: Any, pairs: Sequence[Pair], options: Any) -> list[Any]:
 def agree(bulk: Any, module: Any, pairs: Sequence[Pair], options: Any) -> tuple[BulkRows, list[Any]]:
     """What both forms tell, once it is seen to be the same for every message that the bulk form takes."""
     batch = Messages.from_pairs(pairs)
-    with duckdb.connect() as connection:
-        rows = bulk.rows(batch, options, connection)
+    rows = bulk.rows(batch, options, CONNECTION)
     events = reference(module, pairs, options)
     told = told_by_bulk(rows, len(pairs))
     for event, found, left in zip(events, told, rows.left, strict=True):
@@ -109,15 +109,12 @@ def agree(bulk: Any, module: Any, pairs: Sequence[Pair], options: Any) -> tuple[
 def heads_agree(bulk: Any, batch: Messages, options: Any, events: list[Any]) -> None:
     heads = bulk.heads(batch, options)
     assert heads.message.to_pylist() == np.flatnonzero(~heads.left).tolist()
-    for row, place in enumerate(heads.message.to_pylist()):
-        event = events[place]
-        assert isinstance(event, RowEvent)
-        found = (
-            *(*heads.names[heads.name[row].as_py()], heads.op[row].as_py(), heads.commit_ts[row].as_py()),
-            *(heads.commit_ms[row].as_py(), heads.schema_version[row].as_py(), heads.position[row].as_py()),
-        )
-        assert told_by_reference(event)[:6] == found[:6]
-        assert found[6] == 0
+    parts = (heads.name, heads.op, heads.commit_ts, heads.commit_ms, heads.schema_version)
+    said = zip(*(array.to_pylist() for array in parts), strict=True)
+    for place, (name, *rest) in zip(heads.message.to_pylist(), said, strict=True):
+        assert isinstance(events[place], RowEvent)
+        assert told_by_reference(events[place])[:6] == (*heads.names[name], *rest)
+    assert heads.position.to_pylist() == [0] * len(heads)
 
 
 def values_agree(column_of: Any, value: Any, column: Column, array: pa.Array, zone: str) -> None:
