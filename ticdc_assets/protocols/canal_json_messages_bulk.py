@@ -42,7 +42,7 @@ def heads(messages: Messages, options: Options) -> Heads:
     return _read(messages, options)[0]
 
 
-def rows(messages: Messages, options: Options, connection: duckdb.DuckDBPyConnection) -> BulkRows:
+def rows(messages: Messages, options: Options, _connection: duckdb.DuckDBPyConnection) -> BulkRows:
     """The rows that are in TiCDC's own form."""
     told, texts = _read(messages, options)
     sections = _sections(texts)

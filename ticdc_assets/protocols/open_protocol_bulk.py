@@ -58,7 +58,7 @@ def heads(messages: Messages, options: Options) -> Heads:
     return replace(told.heads, op=_ops(told.texts, pc.match_substring(told.texts, _OLD)))
 
 
-def rows(messages: Messages, options: Options, connection: duckdb.DuckDBPyConnection) -> BulkRows:
+def rows(messages: Messages, options: Options, _connection: duckdb.DuckDBPyConnection) -> BulkRows:
     """The whole rows."""
     told = _read(messages, options)
     images, counts = _images(strings(told.texts))

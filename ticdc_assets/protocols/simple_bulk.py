@@ -54,7 +54,7 @@ def heads(messages: Messages, options: Options) -> Heads:
     return _read(messages, options)[0]
 
 
-def rows(messages: Messages, options: Options, connection: duckdb.DuckDBPyConnection) -> BulkRows:
+def rows(messages: Messages, options: Options, _connection: duckdb.DuckDBPyConnection) -> BulkRows:
     """The whole rows without checksum."""
     told, table_id, texts = _read(messages, options)
     images, counts = _images(strings(texts))

@@ -477,3 +477,19 @@ def test_tables_versions_and_shapes_are_told_apart():
         ("t", 4, ("id", "a")): [2],
         ("t", 3, ("id", "b")): [3],
     } == found
+
+
+def test_json_and_avro_of_the_simple_protocol_may_be_in_one_batch():
+    (avro,) = (w for w in workloads("simple-avro", "seed1") if w.name.startswith("simple-avro/"))
+    pairs = [pair for both in zip(CAPTURED["simple-json"], pairs_of(avro), strict=False) for pair in both]
+    bulk = REGISTRY["simple"].bulk
+    assert bulk is not None
+    form = Stream("simple", bulk, simple.Options())
+    wanted = {number: reference(form, pair) for number, pair in enumerate(pairs)}
+
+    told = bulk.rows(Messages.from_pairs(pairs), form.options, CONNECTION)
+
+    heads_agree(form, pairs, wanted)
+    rows = {number for number, events in wanted.items() if any(isinstance(event, tuple) for event in events)}
+    assert rows == {line for table in told.tables for line in table.rows.line.to_pylist()}
+    assert not any(told.left[number] for number in rows)
