@@ -119,7 +119,19 @@ def _read_bytes(lanes: Lanes, active: Mask | None) -> Vector:
 def _read_string(lanes: Lanes, active: Mask | None) -> Vector:
     slab = lanes.slab
     start, length = lanes.blob(active)
-    return Vector(lambda rows: texts(_pieces(slab, start, length, active, rows)), is_text=True)
+    return Vector(_once(lambda rows: texts(_pieces(slab, start, length, active, rows))), is_text=True)
+
+
+def _once(build: Build) -> Build:
+    """Keeps what it built last: texts are built to see whether they are any, then wanted of the same rows."""
+    last: list[tuple[Ints, Spoiled]] = []
+
+    def built(rows: Ints) -> Spoiled:
+        if not last or last[0][0] is not rows:
+            last[:] = [(rows, build(rows))]
+        return last[0][1]
+
+    return built
 
 
 def _pieces(slab: Slab, start: Ints, length: Ints, active: Mask | None, rows: Ints) -> pa.Array:

@@ -83,6 +83,8 @@ def _told(part: Part, deletes: bool) -> _Told:
     for time, most in zip(times, (TS_MAX, MS_MAX), strict=True):
         within = pc.and_(pc.greater(time, 0), pc.less_equal(time, most))
         sound = pc.and_(sound, pc.fill_null(within, True))
+    if pc.all(sound).as_py():
+        return _Told(place, part.messages[place], op, *times)
     kept = np.flatnonzero(sound.to_numpy(zero_copy_only=False))
     op, commit_ts, commit_ms = (array.take(pa.array(kept)) for array in (op, *times))
     return _Told(place[kept], part.messages[place[kept]], op, commit_ts, commit_ms)
