@@ -29,7 +29,7 @@ from ticdc_assets.pipeline.storage_record import table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
-from ticdc_assets.protocols.avro_names import Name
+from ticdc_assets.protocols.avro_names import Name, sanitised
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import History, SourceName, fold, fold_name
 from ticdc_assets.schema.model import TableSchema
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 STRETCH_BATCHES_MAX: Final = 8
 """Rows of a stretch are held until it is sorted; a batch is of at most some 8 MiB."""
+
+
+_FILES: Final = "schema_files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,23 +197,24 @@ class MessageRun:
             name = true.get(fold_name(schema, table), (schema, table))
             if name is None or history.as_of(*name, ts) is not None or (not ts and _is_borne(history, name)):
                 continue
-            guess = self._guess(look, fold_name(schema, table), name)
-            if guess is not None:
-                told = [*told, guess]
-                history = fold(told, self._lake.known)
+            for guess in self._guesses(look, fold_name(schema, table), name):
+                history = fold([*told, guess], self._lake.known)
+                if guess.where != _FILES or _fits(history, name, look.inferred.get(fold_name(schema, table))):
+                    told = [*told, guess]
+                    break
         return told
 
-    def _guess(self, look: StreamLook, told: SourceName, name: Name) -> DdlEvent | None:
+    def _guesses(self, look: StreamLook, told: SourceName, name: Name) -> Iterator[DdlEvent]:
         """The user's schema of a table, else what its first row tells, else what its deletes tell: the key."""
         known = self._lake.known.tables.get(fold_name(*name))
         if known is not None:
-            return DdlEvent(0, known.schema, known.name, "", after=known, where="schema_files")
+            yield DdlEvent(0, known.schema, known.name, "", after=known, where=_FILES)
         event = look.inferred.get(told)
         if event is None and look.avro is not None and told in look.avro.keys:
             event = DdlEvent(0, *name, "", after=look.avro.keys[told], where="deletes")
-        if event is None or event.after is None:
-            return event
-        return replace(event, schema=name[0], table=name[1], after=replace(event.after, schema=name[0], name=name[1]))
+        if event is not None and event.after is not None:
+            after = replace(event.after, schema=name[0], name=name[1])
+            yield replace(event, schema=name[0], table=name[1], after=after)
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -408,6 +412,15 @@ def _settled(interval: Interval, log: DdlLog | None) -> Interval:
     if log is None or interval.hold is not None:
         return interval
     return replace(interval, high=max(interval.high, log.settles(interval.lineage)))
+
+
+def _fits(history: History, name: Name, row: DdlEvent | None) -> bool:
+    """Whether a history has the columns that a row tells, as far as the protocol can spell them."""
+    if row is None or row.after is None:
+        return True
+    found = history.as_of(*name, row.commit_ts + 1)
+    told = {sanitised(c.name).lower() for c in row.after.stored_columns}
+    return found is not None and {sanitised(c.name).lower() for c in found[1].table.stored_columns} == told
 
 
 def _within(placed: dict[int, int], first: int, last: int) -> dict[int, int]:

@@ -320,7 +320,7 @@ class _Fold:
             growing = (before if source in moved else self._live).get(source)
             moved.add(source)
             if growing is None:
-                growing = self._as_it_was(event, old)
+                growing = self._as_it_was(event, old) or self._as_the_user_told(old)
             if growing is None or growing.dropped_ts is not None:
                 self._unknown_renamed(event, new)
             else:
@@ -332,6 +332,14 @@ class _Fold:
             return None
         table, marks = self._enriched(name, event.before)
         self._born(name, shape_of(replace(table, schema=name[0], name=name[1])), event.before_version or 0, 0, marks)
+        return self._live[fold_name(*name)]
+
+    def _as_the_user_told(self, name: SourceName) -> _Growing | None:
+        """A table that is first heard of by its rename, where `schema_files` have it under its old name."""
+        known = self._known.tables.get(fold_name(*name))
+        if known is None or any(fold_name(t.schema, t.table) == fold_name(*name) for g in self._all for t in g.tenures):
+            return None
+        self._born(name, shape_of(replace(known, schema=name[0], name=name[1])), 0, 0)
         return self._live[fold_name(*name)]
 
     def _can_rename(self, pair: tuple[SourceName, SourceName], before: dict[SourceName, _Growing]) -> bool:
