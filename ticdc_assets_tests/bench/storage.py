@@ -56,10 +56,11 @@ class Figures:
         return f"{name:22}" + "".join(f"{speed:>16,.0f}" for speed in speeds)
 
 
-def unpacked(archive: Path, folder: Path) -> Path:
+def unpacked_at(archive: Path, folder: Path, *marks: str) -> Path:
+    """The folder of an archive in which the first file of any of these names lies."""
     with pa.input_stream(archive, compression="zstd") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
         tar.extractall(folder, filter="data")
-    return next(path.parent for path in [*folder.rglob("metadata"), *folder.rglob("truth.jsonl")])
+    return next(path.parent for mark in marks for path in folder.rglob(mark))
 
 
 def config_of(folder: Path, name: str, bucket: Path, separator: str) -> Config:
@@ -138,10 +139,10 @@ def main() -> int:
     folder = parser.parse_args().folder
     with tempfile.TemporaryDirectory() as scratch:
         base = Path(scratch)
-        truth = unpacked(folder / "log.tar.zst", base / "log") / "truth.jsonl"
+        truth = unpacked_at(folder / "log.tar.zst", base / "log", "truth.jsonl") / "truth.jsonl"
         lines = []
         for name in SINKS:
-            bucket = unpacked(folder / f"{name}.tar.zst", base / name)
+            bucket = unpacked_at(folder / f"{name}.tar.zst", base / name, "metadata")
             separator = "day" if any(bucket.rglob("20??-??-??")) else "none"
             for warmth in ("cold", "warm"):
                 figures, lake = measured(config_of(base / f"{name}-{warmth}", name, bucket, separator))
