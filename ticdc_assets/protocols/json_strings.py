@@ -70,7 +70,8 @@ def _unescaped_quotes(data: Bytes) -> Ints:
     unsure = np.flatnonzero(escaped)
     unsure = unsure[data[quotes[unsure] - 2] == BACKSLASH]
     if len(unsure):
-        escaped[unsure] = np.isin(quotes[unsure] - 1, escaping(data), assume_unique=True)
+        slashes, before = escaping(data), quotes[unsure] - 1
+        escaped[unsure] = slashes[np.minimum(np.searchsorted(slashes, before), len(slashes) - 1)] == before
     found: Ints = quotes[~escaped]
     return found
 

@@ -27,6 +27,9 @@ NUMBER_TYPE: Final = pa.struct([("number", pa.string())])
 TIME_TYPE: Final = pa.struct([("location", pa.string()), ("value", pa.string())])
 """How `wire` holds times that name their zone."""
 
+_TABLES_MAX: Final = 128
+_ROWS_MIN: Final = 16
+"""A table costs as much as so many rows one by one: in a batch of more tables than that, smaller ones are left."""
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -105,13 +108,18 @@ class _Group:
 
 def table_rows(rows: RowImages, images: Images) -> BulkRows:
     """The rows by table. A message is left, with all its rows, if one of them is odd: a column sent twice, an old
-    column that the new row has not."""
+    column that the new row has not; or is one of few of its table in a batch of very many tables."""
     if not len(rows.heads):
         return BulkRows((), rows.heads.left)
     starts = np.searchsorted(images.image, np.arange(images.count + 1))
     message = rows.heads.message.to_numpy()
     left = rows.heads.left.copy()
-    groups = [_group(chosen, rows, images, starts) for chosen in _alike(rows, images, starts)]
+    alike = list(_alike(rows, images, starts))
+    if len(alike) > _TABLES_MAX:
+        for few in (chosen for chosen in alike if len(chosen) < _ROWS_MIN):
+            left[message[few]] = True
+        alike = [chosen for chosen in alike if len(chosen) >= _ROWS_MIN]
+    groups = [_group(chosen, rows, images, starts) for chosen in alike]
     for group in groups:
         left[message[group.rows[group.odd]]] = True
     kept = [part for group in groups for part in _by_kind(_without(group, left[message[group.rows]]), images)]

@@ -479,6 +479,16 @@ def test_tables_versions_and_shapes_are_told_apart():
     } == found
 
 
+def test_of_very_many_tables_the_small_ones_are_left():
+    head = '"version":1,"database":"shop","table":"t%d","tableID":1,"type":"INSERT","commitTs":5,"buildTs":1'
+    row = "{" + head + ',"schemaVersion":3,"data":{"id":"1"}}'
+    pairs: list[Pair] = [(None, (row % number).encode()) for number in (*range(200), *[7] * 20)]
+
+    tables = agree(STREAMS["simple"][0], pairs)
+
+    assert [("t7", 21)] == [(table.table, len(table)) for table in tables]
+
+
 def test_json_and_avro_of_the_simple_protocol_may_be_in_one_batch():
     (avro,) = (w for w in workloads("simple-avro", "seed1") if w.name.startswith("simple-avro/"))
     pairs = [pair for both in zip(CAPTURED["simple-json"], pairs_of(avro), strict=False) for pair in both]

@@ -1,0 +1,90 @@
+"""Escapes undone for whole columns, and frames split for whole batches, are what the one-by-one forms make of them."""
+
+from __future__ import annotations
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.escapes import GO, JSON, unescaped
+from ticdc_assets.protocols.frame import frames
+from ticdc_assets.protocols.frame_bulk import split
+from ticdc_assets.protocols.go_strings import unquote
+from ticdc_assets_tests.protocols.test_frame import framed, go_quote
+
+QUOTED = st.lists(
+    st.one_of(st.none(), st.one_of(st.binary(max_size=9), st.text(max_size=9).map(str.encode)).map(go_quote))
+)
+PIECES = st.sampled_from(["\\", "x", "4", "u", "U", "0", "1", "f", "n", '"', "d", "8", "e9", "\u00e9", "q"])
+
+
+@settings(deadline=None)
+@given(QUOTED)
+def test_what_go_quoted_comes_back_in_bulk(quoted):
+    found = unescaped(pa.array(quoted, pa.string()), GO)
+
+    assert found is not None
+    assert [None if text is None else unquote(text, "here") for text in quoted] == found.to_pylist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(PIECES, max_size=8).map("".join), max_size=4))
+def test_odd_go_literals_are_read_as_one_by_one_or_not_at_all(texts):
+    found = unescaped(pa.array(texts, pa.string()), GO)
+
+    if found is not None:
+        assert [unquote(text, "here") for text in texts] == found.to_pylist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=9)))
+def test_json_escapes_come_back_in_bulk(texts):
+    quoted = [orjson.dumps(text).decode()[1:-1] for text in texts]
+
+    found = unescaped(pa.array(quoted, pa.string()), JSON)
+
+    assert found is not None
+    assert [text.encode() for text in texts] == found.to_pylist()
+
+
+def test_each_json_escape_is_known_and_surrogates_are_left():
+    quoted = r"\"\\\/\b\f\n\r\t\u0041\u00e9\u20ac"
+
+    found = unescaped(pa.array([quoted]), JSON)
+
+    assert found is not None
+    assert [orjson.loads(f'"{quoted}"').encode()] == found.to_pylist()
+    assert unescaped(pa.array([r"\ud83d\ude00"]), JSON) is None
+
+
+@pytest.mark.parametrize("text", ["\\", "\\q", "\\x4", "\\u12", "\\ud800", "\\U00110000"])
+def test_one_bad_literal_leaves_the_column_to_the_reference(text):
+    assert unescaped(pa.array(["fine", text, "\\x41"]), GO) is None
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.none(),
+            st.binary(max_size=20),
+            st.lists(st.binary(max_size=4), max_size=4).map(lambda bodies: framed(*bodies)),
+        )
+    )
+)
+def test_frames_of_a_batch_are_those_of_each_message(messages):
+    found, counts = split(pa.array(messages, pa.binary()), b"")
+
+    wanted = [_frames(message) for message in messages]
+    assert [len(bodies) for bodies in wanted] == counts.tolist()
+    assert [body for bodies in wanted for body in bodies] == found.bodies.to_pylist()
+
+
+def _frames(message: bytes | None) -> list[bytes]:
+    try:
+        return list(frames(message or b"", "here"))
+    except DecodeError:
+        return []
