@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,7 +60,11 @@ class WatermarkRecord:
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRecord:
-    """One row of `quarantine`: a record that could not be decoded, raw, with its position and the reason."""
+    """One row of `quarantine`: a record that could not be decoded, raw, with its position and the reason.
+
+    `ordinal` is its file's place among the table's files where order is by arrival. `resolution` tells what became of
+    it since, by which run; None while somebody has to look at it.
+    """
 
     recorded_at: datetime
     run_id: str
@@ -70,6 +74,15 @@ class QuarantinedRecord:
     line: int
     reason: str
     raw: bytes
+    ordinal: int | None = None
+    resolution: str | None = None
+    resolved_at: datetime | None = None
+    resolved_by: str | None = None
+
+    @property
+    def position(self) -> tuple[str, int]:
+        """What names the record among all."""
+        return (self.path, self.line)
 
 
 FILES_MAX: Final = 64
@@ -98,7 +111,8 @@ _REGISTRY: Final = pa.schema([
 _QUARANTINE: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("schema", pa.string()),
     pa.field("table", pa.string()), pa.field("path", pa.string()), pa.field("line", pa.int64()),
-    pa.field("reason", pa.string()), pa.field("raw", pa.binary()),
+    pa.field("reason", pa.string()), pa.field("raw", pa.binary()), pa.field("ordinal", pa.int64()),
+    pa.field("resolution", pa.string()), pa.field("resolved_at", _TIME), pa.field("resolved_by", pa.string()),
 ])  # fmt: skip
 _PROPERTIES: Final = {
     "commit.retry.num-retries": "0",
@@ -180,14 +194,28 @@ class Control:
 
     def quarantine(self, records: Sequence[QuarantinedRecord]) -> None:
         """Keep records that are not kept yet (a file is read again while it holds rows above the watermark)."""
-        kept = {(r.path, r.line) for r in self.quarantined()} if records else set()
-        self._append("quarantine", _QUARANTINE, [_shallow(r) for r in records if (r.path, r.line) not in kept])
+        kept = {r.position for r in self.ever_quarantined()} if records else set()
+        self._append("quarantine", _QUARANTINE, [_shallow(r) for r in records if r.position not in kept])
 
     def quarantined(self) -> list[QuarantinedRecord]:
+        """The records that nobody has resolved yet."""
+        return [record for record in self.ever_quarantined() if record.resolution is None]
+
+    def ever_quarantined(self) -> list[QuarantinedRecord]:
         table = load_or_none(self._catalog, (*self.namespace, "quarantine"))
-        if table is None:
-            return []
-        return [QuarantinedRecord(**row) for row in table.scan().to_arrow().to_pylist()]
+        return [] if table is None else _quarantined(table)
+
+    def resolve(self, resolutions: Mapping[tuple[str, int], str], run_id: str) -> None:
+        """Say of records, by path and line, what became of them; those that are resolved already stay as they are."""
+        if not resolutions:
+            return
+        touched = In("path", {path for path, _ in resolutions})
+
+        def write(fresh: Table) -> None:
+            rows = [_resolved(r, resolutions.get(r.position), run_id) for r in _quarantined(fresh, touched)]
+            fresh.overwrite(pa.Table.from_pylist([_shallow(r) for r in rows], schema=_QUARANTINE), touched)
+
+        _committed(self._ensure("quarantine", _QUARANTINE), write)
 
     # -- tables ---------------------------------------------------------------------------------------------------
 
@@ -225,6 +253,10 @@ class Control:
                 table = self._catalog.create_table(identifier, schema, properties=_PROPERTIES)
             except TableAlreadyExistsError:
                 table = self._catalog.load_table(identifier)
+        if {field.name for field in table.schema().fields} < set(schema.names):  # made by an older version
+            with suppress(CommitFailedException), table.update_schema() as update:
+                update.union_by_name(schema)
+            table = table.refresh()
         return table
 
 
@@ -258,6 +290,16 @@ def _ddl_row(event: DdlEvent) -> dict[str, Any]:
 
 def _shallow(record: Any) -> dict[str, Any]:
     return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+def _quarantined(table: Table, where: BooleanExpression = AlwaysTrue()) -> list[QuarantinedRecord]:  # noqa: B008
+    return [QuarantinedRecord(**row) for row in table.scan(row_filter=where).to_arrow().to_pylist()]
+
+
+def _resolved(record: QuarantinedRecord, resolution: str | None, run_id: str) -> QuarantinedRecord:
+    if resolution is None or record.resolution is not None:
+        return record
+    return replace(record, resolution=resolution, resolved_at=now(), resolved_by=run_id)
 
 
 def _watermark(row: dict[str, Any]) -> WatermarkRecord:

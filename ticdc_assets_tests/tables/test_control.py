@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from ticdc_assets.config.model import CatalogConfig
 from ticdc_assets.tables import control as control_tables
 from ticdc_assets.tables.catalog import open_catalog
-from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control import Control, QuarantinedRecord, TableRecord, WatermarkRecord
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -57,3 +58,44 @@ def test_many_runs_leave_few_files_and_every_record(control: Control, monkeypatc
     assert len(list(table.scan().plan_files())) < 4
     assert sorted(table.scan().to_arrow().column("tso").to_pylist()) == list(range(6))
     assert control.newest() == record(5, 5)
+
+
+# -- quarantine -------------------------------------------------------------------------------------------------------
+
+
+def bad_record(line: int) -> QuarantinedRecord:
+    return QuarantinedRecord(BEGIN, "run1", "shop", "t", "shop/t/1/CDC1.csv", line, "no number", b"x\r\n", 0)
+
+
+def test_a_resolved_record_stays_listed_and_is_not_kept_a_second_time(control: Control):
+    control.quarantine([bad_record(1), bad_record(2)])
+
+    control.resolve({bad_record(1).position: "replayed"}, "run2")
+    control.quarantine([bad_record(1), bad_record(2)])
+
+    assert control.quarantined() == [bad_record(2)]
+    listed = sorted((r.line, r.resolution, r.resolved_by) for r in control.ever_quarantined())
+    assert listed == [(1, "replayed", "run2"), (2, None, None)]
+
+
+def test_what_became_of_a_record_is_said_once(control: Control):
+    control.quarantine([bad_record(1)])
+
+    control.resolve({bad_record(1).position: "discarded"}, "run2")
+    control.resolve({bad_record(1).position: "replayed"}, "run3")
+
+    [listed] = control.ever_quarantined()
+    assert (listed.resolution, listed.resolved_by) == ("discarded", "run2")
+
+
+def test_a_quarantine_that_an_older_version_made_takes_resolutions_too(control: Control, monkeypatch):
+    with monkeypatch.context() as older:
+        columns = [control_tables._QUARANTINE.field(n) for n in range(8)]
+        older.setattr(control_tables, "_QUARANTINE", pa.schema(columns))
+        control.quarantine([bad_record(1)])
+    assert [r.position for r in control.quarantined()] == [bad_record(1).position]
+
+    control.resolve({bad_record(1).position: "replayed"}, "run2")
+
+    assert control.quarantined() == []
+    assert [r.resolution for r in control.ever_quarantined()] == ["replayed"]
