@@ -12,10 +12,9 @@ import binascii
 import struct
 from base64 import b64decode
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
@@ -27,12 +26,11 @@ MAX_FIELD_BYTES: Final = 256 << 20
 """The largest body that the decoders take."""
 _LENGTH: Final = struct.Struct(">i")
 _RECORD_HEAD: Final = struct.Struct(">qi")
-_BINARY_OVERHEAD_BYTES: Final = _RECORD_HEAD.size + _LENGTH.size
+_READ_BYTES: Final = 4 << 20
 _TODO: Final = "Capture the messages again; a file that is still being written must be complete before it is read."
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One Kafka message: raw bytes and their position."""
 
     topic: str
@@ -48,8 +46,7 @@ class Message:
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a message begins: in which file of the capture, at which byte, as which of the file's records from 0."""
 
     file: int = 0
@@ -57,13 +54,16 @@ class Place:
     record: int = 0
 
 
-def messages(path: Path, start: Place = Place()) -> Iterator[Message]:
+START: Final = Place()
+
+
+def messages(path: Path, start: Place = START) -> Iterator[Message]:
     """The messages of a file, or of a folder's `messages.jsonl` and `*.bin` files by name, from `start` on."""
     for _, message in placed_messages(path, start):
         yield message
 
 
-def placed_messages(path: Path, start: Place = Place()) -> Iterator[tuple[Place, Message]]:
+def placed_messages(path: Path, start: Place = START) -> Iterator[tuple[Place, Message]]:
     """The same, each with its place, from which it can be read again without what is before it."""
     for number, file in enumerate(_files(path)[start.file :], start=start.file):
         begin = start if number == start.file else Place(number)
@@ -149,15 +149,42 @@ def _binary(path: Path, start: Place) -> Iterator[tuple[Place, Message]]:
     topic, partition = _topic_and_partition(path)
     with _open(path) as file:
         file.seek(start.byte)
-        offset, byte = start.record, start.byte
-        while head := file.read(_RECORD_HEAD.size):
-            where = f"{path}: record {offset}"
-            ts_ms, key_length = _RECORD_HEAD.unpack(_whole(head, _RECORD_HEAD.size, where))
-            key = _field(file, key_length, where)
-            (value_length,) = _LENGTH.unpack(_whole(file.read(_LENGTH.size), _LENGTH.size, where))
-            value = _field(file, value_length, where)
-            yield Place(start.file, byte, offset), Message(topic, partition, offset, key, value, ts_ms)
-            offset, byte = offset + 1, byte + _BINARY_OVERHEAD_BYTES + max(0, key_length) + max(0, value_length)
+        data, at, base, offset = b"", 0, start.byte, start.record
+        while True:
+            end = _record_end(data, at, f"{path}: record {offset}")
+            if end > len(data):
+                more = file.read(max(_READ_BYTES, end - len(data)))
+                if not more:
+                    break
+                base, data, at = base + at, data[at:] + more, 0
+                continue
+            ts_ms, key_length = _RECORD_HEAD.unpack_from(data, at)
+            key_end = at + _RECORD_HEAD.size + max(0, key_length)
+            key = None if key_length < 0 else data[at + _RECORD_HEAD.size : key_end]
+            (value_length,) = _LENGTH.unpack_from(data, key_end)
+            value = None if value_length < 0 else data[key_end + _LENGTH.size : end]
+            yield Place(start.file, base + at, offset), Message(topic, partition, offset, key, value, ts_ms)
+            at, offset = end, offset + 1
+        if at < len(data):
+            found = f"{len(data) - at} before the end of the file"
+            raise SourceError(f"{path}: record {offset}", f"at least {end - at} bytes", found, _TODO)
+
+
+def _record_end(data: bytes, at: int, where: str) -> int:
+    """Where the record at `at` ends, or how far `data` must reach to say more."""
+    head_end = at + _RECORD_HEAD.size
+    if head_end > len(data):
+        return head_end
+    key_end = head_end + _length(_RECORD_HEAD.unpack_from(data, at)[1], where)
+    if key_end + _LENGTH.size > len(data):
+        return key_end + _LENGTH.size
+    return key_end + _LENGTH.size + _length(_LENGTH.unpack_from(data, key_end)[0], where)
+
+
+def _length(told: int, where: str) -> int:
+    if not -1 <= told <= MAX_FIELD_BYTES:
+        raise SourceError(where, f"a length from -1 to {MAX_FIELD_BYTES}", str(told), _TODO)
+    return max(0, told)
 
 
 def _topic_and_partition(path: Path) -> tuple[str, int]:
@@ -165,20 +192,6 @@ def _topic_and_partition(path: Path) -> tuple[str, int]:
     if topic and dash and partition.isascii() and partition.isdigit():
         return topic, int(partition)
     raise SourceError(str(path), "a file named <topic>-<partition>.bin", "another name", "Rename the file.")
-
-
-def _field(file: BinaryIO, length: int, where: str) -> bytes | None:
-    if length == -1:
-        return None
-    if not 0 <= length <= MAX_FIELD_BYTES:
-        raise SourceError(where, f"a length from -1 to {MAX_FIELD_BYTES}", str(length), _TODO)
-    return _whole(file.read(length), length, where)
-
-
-def _whole(found: bytes, length: int, where: str) -> bytes:
-    if len(found) != length:
-        raise SourceError(where, f"{length} bytes", f"{len(found)} before the end of the file", _TODO)
-    return found
 
 
 def _open(path: Path) -> BinaryIO:

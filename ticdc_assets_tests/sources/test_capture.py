@@ -122,11 +122,11 @@ def test_a_line_longer_than_the_bound_is_refused_without_being_read_whole(tmp_pa
     ("tail", "says"),
     [
         (b"\0" * 5, "12 bytes"),
-        (struct.pack(">qi", 1, 100) + b"abc", "100 bytes"),
+        (struct.pack(">qi", 1, 100) + b"abc", "116 bytes"),
         (struct.pack(">qi", 1, -2), "a length from -1"),
         (struct.pack(">qi", 1, (1 << 31) - 1), "a length from -1"),
-        (struct.pack(">qi", 1, -1) + b"\0", "4 bytes"),
-        (struct.pack(">qii", 1, -1, 8) + b"\0", "8 bytes"),
+        (struct.pack(">qi", 1, -1) + b"\0", "16 bytes"),
+        (struct.pack(">qii", 1, -1, 8) + b"\0", "24 bytes"),
     ],
 )
 def test_a_record_that_does_not_end_is_refused_with_its_ordinal(tmp_path, tail, says):
