@@ -63,7 +63,7 @@ def test_run_again_has_nothing_to_do_and_starts_no_run(
     main(on(feed, "run"))
     before = feed.snapshots()
     monkeypatch.setattr(mirrors, "run_mirrors", lambda *arguments: pytest.fail("a run was started"))
-    monkeypatch.setattr("ticdc_assets.commands.through_dagster.pending_work", lambda *arguments: [])
+    monkeypatch.setattr("ticdc_assets.commands.pending.pending_work", lambda *arguments: [])
     capfd.readouterr()
 
     assert main(on(feed, "run")) == 0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.moments import moment
+from ticdc_assets.commands.pending import Ran, looked_at
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
-from ticdc_assets.commands.through_dagster import Ran, instance_of, run_changefeed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,13 +46,19 @@ def run_all(
     Those that take another's statements come last.
     """
     results = []
-    with noise_kept_in(log), instance_of(environ) as instance:
-        try:
-            for changefeed in sorted(chosen, key=lambda changefeed: changefeed.ddl_from is not None):
-                with terminal.working(f"{changefeed.name}: looking at the source"):
-                    results.append(run_changefeed(config, changefeed, until, terminal.say, instance))
-        finally:
-            spark.stop()
+    with noise_kept_in(log), ExitStack() as opened:
+        opened.callback(spark.stop)
+        instance = None
+        for changefeed in sorted(chosen, key=lambda changefeed: changefeed.ddl_from is not None):
+            with terminal.working(f"{changefeed.name}: looking at the source"):
+                ran, needed = looked_at(config, changefeed, until)
+                if needed:
+                    from ticdc_assets.commands import through_dagster
+
+                    instance = instance or opened.enter_context(through_dagster.instance_of(environ))
+                    after = through_dagster.run_changefeed(config, changefeed, until, terminal.say, instance)
+                    ran = replace(after, warnings=(*ran.warnings, *after.warnings))
+                results.append(ran)
     return results
 
 

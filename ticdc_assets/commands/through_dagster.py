@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,35 +13,15 @@ from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionI
 from ticdc_assets.assets.checks import ROWS_EQUAL, SOURCE_MOVES
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
-from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata import OPS, watermark_metadata
 from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
 from ticdc_assets.assets.schema_cache import is_news, observation
-from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined
+from ticdc_assets.commands.pending import Counts, Ran, held
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_run import blocked_tables, pending_work
-from ticdc_assets.pipeline.runs import run_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.pipeline.message_run import PendingMessages
-    from ticdc_assets.pipeline.storage_run import Pending
-    from ticdc_assets.tables.control import WatermarkRecord
-
-Counts = dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What came of one changefeed. `faults` are what needs somebody, `warnings` what does not; both as sentences."""
-
-    changefeed: str
-    record: WatermarkRecord | None
-    was_needed: bool
-    faults: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    changes: dict[str, Counts] = field(default_factory=dict)
 
 
 @contextmanager
@@ -62,34 +41,20 @@ def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
 def run_changefeed(
     config: Config, changefeed: Changefeed, until: int | None, say: Callable[[str], None], instance: dg.DagsterInstance
 ) -> Ran:
-    """Everything pending of one changefeed, once. Nothing pending starts no Dagster run and no JVM."""
+    """Everything pending of one changefeed, once."""
     lake = Lake(config, changefeed)
-    pending = run_of(lake, until).look()
-    warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
-    warnings = (warning,) if warning else ()
-    if not is_needed(lake, pending):
-        return Ran(changefeed.name, pending.record, False, tuple(_held(lake, pending.record)), warnings)
     result = _execute(config, changefeed, until, say, instance)
     _raise_if_interrupted(result)
     record = Lake(config, changefeed).control.newest()
-    faults = [*_failures(result), *_held(lake, record)]
+    faults = [*_failures(result), *held(lake, record)]
     return Ran(
         changefeed.name,
         record,
         True,
         tuple(dict.fromkeys(faults)),
-        (*warnings, *_red(result, SOURCE_MOVES)),
+        tuple(_red(result, SOURCE_MOVES)),
         _changes(result, changefeed.name),
     )
-
-
-def is_needed(lake: Lake, pending: Pending | PendingMessages) -> bool:
-    """Whether a run would change anything: also where one was interrupted before its mirrors or its record."""
-    record = pending.record
-    if not pending.is_empty or record is None:
-        return not pending.is_empty
-    unfinished = not record.complete and not blocked_tables(record.tables)
-    return unfinished or bool(pending_work(lake, pending.history, record))
 
 
 def _execute(
@@ -148,14 +113,6 @@ def _red(result: dg.ExecuteInProcessResult, name: str) -> Iterator[str]:
     for check in result.get_asset_check_evaluations():
         if not check.passed and check.check_name == name:
             yield f"{check.asset_key.to_user_string()}: {check.description}"
-
-
-def _held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
-    for table in blocked_tables(record.tables if record else ()):
-        yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {goes_on(table).sentence}"
-    verdict = nothing_quarantined(lake.control.quarantined(), f"{'.'.join(lake.control.namespace)}.quarantine")
-    if not verdict.passed:
-        yield f"{lake.changefeed.name}: {verdict.sentence}"
 
 
 def _changes(result: dg.ExecuteInProcessResult, changefeed: str) -> dict[str, Counts]:

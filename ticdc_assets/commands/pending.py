@@ -1,0 +1,61 @@
+"""What is pending of a changefeed and what is held, told without Dagster: to import it takes longer than to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ticdc_assets.assets.known_tables import remember, tables_of
+from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.mirror_run import blocked_tables, pending_work
+from ticdc_assets.pipeline.runs import run_of
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.pipeline.message_run import PendingMessages
+    from ticdc_assets.pipeline.storage_run import Pending
+    from ticdc_assets.tables.control import WatermarkRecord
+
+Counts = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of one changefeed. `faults` are what needs somebody, `warnings` what does not; both as sentences."""
+
+    changefeed: str
+    record: WatermarkRecord | None
+    was_needed: bool
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changes: dict[str, Counts] = field(default_factory=dict)
+
+
+def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tuple[Ran, bool]:
+    """What there is to say without a run, and whether one is needed."""
+    lake = Lake(config, changefeed)
+    pending = run_of(lake, until).look()
+    warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
+    warnings = (warning,) if warning else ()
+    told = Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings)
+    return told, is_needed(lake, pending)
+
+
+def is_needed(lake: Lake, pending: Pending | PendingMessages) -> bool:
+    """Whether a run would change anything: also where one was interrupted before its mirrors or its record."""
+    record = pending.record
+    if not pending.is_empty or record is None:
+        return not pending.is_empty
+    unfinished = not record.complete and not blocked_tables(record.tables)
+    return unfinished or bool(pending_work(lake, pending.history, record))
+
+
+def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
+    """What needs somebody, a sentence each."""
+    for table in blocked_tables(record.tables if record else ()):
+        yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {goes_on(table).sentence}"
+    verdict = nothing_quarantined(lake.control.quarantined(), f"{'.'.join(lake.control.namespace)}.quarantine")
+    if not verdict.passed:
+        yield f"{lake.changefeed.name}: {verdict.sentence}"
