@@ -20,13 +20,15 @@ from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.replay_mirror import made_anew, merged_again
 from ticdc_assets.schema.history import History, Lineage, Version
-from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter, Segment, live_rows
 from ticdc_assets.tables.places import Place
 from ticdc_assets.tables.progress import VERSION, Progress, progress_of
+from ticdc_assets.tables.replayed import Replayed, unfollowed
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -38,12 +40,15 @@ MIRROR_FAULT: Final = "its mirror: "
 
 @dataclass(frozen=True, slots=True)
 class MirrorWork:
-    """One lineage's pending segments."""
+    """One lineage's pending segments up to `watermark`; `replayed` where changes below came back to its changelog."""
 
     lineage: Lineage
     place: Place
     changelog: Table
     segments: tuple[Segment, ...]
+    watermark: int
+    replayed: Replayed | None = None
+    is_new: bool = False
 
 
 @dataclass(slots=True)
@@ -89,14 +94,41 @@ def run_mirrors(
 def _merge(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> str | None:
     options = _options(lake, work.lineage)
     zone = lake.changefeed.time_zone
-    writer = MirrorWriter(lake.catalog, jvm, work.place.mirror, lake.changefeed.name, run_id, options, zone)
+
+    def writer_of(identifier: Identifier) -> MirrorWriter:
+        return MirrorWriter(lake.catalog, jvm, identifier, lake.changefeed.name, run_id, options, zone)
+
     try:
-        writer.catch_up(work.lineage, work.place.mirror_location, work.changelog, work.segments)
+        writer_of(work.place.mirror).catch_up(work.lineage, work.place.mirror_location, work.changelog, work.segments)
+        if work.replayed is not None:
+            _follow(lake, run_id, jvm, work, work.replayed, writer_of)
     except StaleRunError:
         raise
     except TicdcAssetsError as error:
         return str(error)
     return None
+
+
+def _follow(
+    lake: Lake,
+    run_id: str,
+    jvm: JvmCatalog,
+    work: MirrorWork,
+    mark: Replayed,
+    writer_of: Callable[[Identifier], MirrorWriter],
+) -> None:
+    """Bring into the mirror what came back to its changelog; one that was just made has it."""
+    mirror = lake.catalog.load_table(work.place.mirror)
+    if not work.is_new:
+        again = merged_again(lake, work.lineage, work.changelog, mirror, mark, work.watermark)
+        if again is not None:
+            writer_of(work.place.mirror).merge_again(mirror, work.changelog, again)
+        else:
+            watermark = max(work.watermark, progress_of(mirror).watermark)
+            segments = _segments(lake, work.lineage, work.changelog, None, watermark)
+            location = work.place.mirror_location
+            made_anew(lake, jvm, work.lineage, mirror, location, writer_of, work.changelog, segments, run_id)
+    writer_of(work.place.mirror).note_replay(mark.run_id)
 
 
 def _options(lake: Lake, lineage: Lineage) -> MirrorOptions:
@@ -134,7 +166,10 @@ def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorW
         return None
     mirror = load_or_none(lake.catalog, place.mirror)
     segments = tuple(_segments(lake, lineage, changelog, mirror, watermark))
-    return MirrorWork(lineage, place, changelog, segments) if segments or mirror is None else None
+    replayed = unfollowed(changelog, mirror)
+    if not segments and mirror is not None and replayed is None:
+        return None
+    return MirrorWork(lineage, place, changelog, segments, watermark, replayed, is_new=mirror is None)
 
 
 def _segments(

@@ -236,15 +236,16 @@ class StorageRun:
         """Keep the bad records of the tables that go on, before anything is published: a record is then either in a
         changelog or in quarantine, wherever a run may end. Files of held tables come again."""
         offered = {file.path: file for file in plan.read}
-        at = {file.path: file.ordinal for file in plan.task_files()}
+        told = {file.path: file for file in plan.task_files()}
         records = [
             QuarantinedRecord(
-                now(), pending.run_id, bad.schema, bad.table, bad.path, bad.line, bad.reason, bad.raw, at[bad.path]
+                now(), pending.run_id, bad.schema, bad.table, bad.path, bad.line, bad.reason, bad.raw,
+                told[bad.path].folder_version, told[bad.path].ordinal,
             )
             for file in files
             if file.state is FileState.READ and plan.awaiting(offered[file.path]).isdisjoint(held)
             for bad in file.bad
-        ]
+        ]  # fmt: skip
         self._lake.control.quarantine(records)
         return len(records)
 

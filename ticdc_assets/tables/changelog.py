@@ -8,7 +8,7 @@ same rows twice when two runs race.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -177,8 +177,15 @@ def _field_id(field_id: int) -> dict[str, str]:
     return {"PARQUET:field_id": str(field_id)}
 
 
-def publish(table: Table, changefeed: str, files: Sequence[WrittenFile], parent: Progress, progress: Progress) -> Table:
-    """Append the files and the progress in one commit, on top of `parent` and of nothing else.
+def publish(
+    table: Table,
+    changefeed: str,
+    files: Sequence[WrittenFile],
+    parent: Progress,
+    progress: Progress,
+    properties: Mapping[str, str] | None = None,
+) -> Table:
+    """Append the files and the progress, and set table properties, in one commit, on top of `parent` and nothing else.
 
     Raises StaleRunError where another run has published since this one planned; the files are then nobody's.
     """
@@ -192,6 +199,8 @@ def publish(table: Table, changefeed: str, files: Sequence[WrittenFile], parent:
         reached(Moment.BEFORE_CHANGELOG_COMMIT)
         try:
             with table.transaction() as tx:
+                if properties:
+                    tx.set_properties(dict(properties))
                 summary = progress.summary(changefeed, parent)
                 with tx.update_snapshot(snapshot_properties=summary).fast_append() as append:
                     for file in files:

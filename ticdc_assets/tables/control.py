@@ -62,7 +62,8 @@ class WatermarkRecord:
 class QuarantinedRecord:
     """One row of `quarantine`: a record that could not be decoded, raw, with its position and the reason.
 
-    `ordinal` is its file's place among the table's files where order is by arrival. `resolution` tells what became of
+    `version` is the version of its file's folder, `ordinal` the file's place among the table's files; messages have
+    neither. `resolution` tells what became of
     it since, by which run; None while somebody has to look at it.
     """
 
@@ -74,6 +75,7 @@ class QuarantinedRecord:
     line: int
     reason: str
     raw: bytes
+    version: int | None = None
     ordinal: int | None = None
     resolution: str | None = None
     resolved_at: datetime | None = None
@@ -111,8 +113,9 @@ _REGISTRY: Final = pa.schema([
 _QUARANTINE: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("schema", pa.string()),
     pa.field("table", pa.string()), pa.field("path", pa.string()), pa.field("line", pa.int64()),
-    pa.field("reason", pa.string()), pa.field("raw", pa.binary()), pa.field("ordinal", pa.int64()),
-    pa.field("resolution", pa.string()), pa.field("resolved_at", _TIME), pa.field("resolved_by", pa.string()),
+    pa.field("reason", pa.string()), pa.field("raw", pa.binary()), pa.field("version", pa.int64()),
+    pa.field("ordinal", pa.int64()), pa.field("resolution", pa.string()), pa.field("resolved_at", _TIME),
+    pa.field("resolved_by", pa.string()),
 ])  # fmt: skip
 _PROPERTIES: Final = {
     "commit.retry.num-retries": "0",
@@ -141,7 +144,7 @@ class Control:
 
     def _last(self, where: BooleanExpression) -> WatermarkRecord | None:
         """First which record, by its small columns, then that one alone: a record lists every table."""
-        table = load_or_none(self._catalog, (*self.namespace, "watermarks"))
+        table = self.watermarks()
         if table is None:
             return None
         heads = table.scan(row_filter=where, selected_fields=("tso", "recorded_at", "run_id")).to_arrow().to_pylist()
@@ -151,6 +154,10 @@ class Control:
         one = And(where, EqualTo("tso", head["tso"]), EqualTo("run_id", head["run_id"]))
         rows = table.scan(row_filter=one).to_arrow().to_pylist()
         return _watermark(next(row for row in rows if row["recorded_at"] == head["recorded_at"]))
+
+    def watermarks(self) -> Table | None:
+        """The table itself, None before the first run."""
+        return load_or_none(self._catalog, (*self.namespace, "watermarks"))
 
     def record(self, record: WatermarkRecord) -> None:
         row = {**_shallow(record), "tables": [asdict(t) for t in record.tables]}

@@ -33,6 +33,7 @@ from ticdc_assets.tables.progress import (
     BORN,
     COLUMNS,
     LINEAGE,
+    REPLAYED,
     VERSION,
     Progress,
     columns_of,
@@ -108,6 +109,23 @@ class MirrorWriter:
             table = self._enter_version(table, lineage, segment.version)
             if segment.has_rows:
                 table = self._merge(table, changelog, segment)
+
+    def merge_again(self, table: Table, changelog: Table, segment: Segment) -> None:
+        """Apply a segment of the version that the mirror, as `table`, has, although it was applied before."""
+        self._merge(table, changelog, segment)
+
+    def take_rows_of(self, table: Table, other: Identifier, progress: Progress) -> None:
+        """Put the rows of another mirror of the same columns in place of those of `table`, in one publication."""
+        names = ", ".join(quote(field.name) for field in table.schema().fields)
+        statements = [
+            f"DELETE FROM {self._target()}",
+            f"INSERT INTO {self._target()} ({names}) SELECT {names} FROM {self._quoted(other)}",
+        ]
+        self._on_branch(table, progress_of(table), progress, statements)
+
+    def note_replay(self, run_id: str) -> None:
+        """Remember that the mirror has what the replay `run_id` brought back."""
+        self._jvm.load(self._identifier).evolve([], {REPLAYED: run_id})
 
     # -- the table ------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ LINEAGE: Final = "ticdc.lineage"
 COLUMNS: Final = "ticdc.columns"
 VERSION: Final = "ticdc.version"
 BORN: Final = "ticdc.born-version"
+REPLAYED: Final = "ticdc.replayed"
 
 CHANGEFEED: Final = "ticdc.changefeed"
 WATERMARK: Final = "ticdc.watermark"

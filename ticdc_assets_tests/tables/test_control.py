@@ -64,7 +64,7 @@ def test_many_runs_leave_few_files_and_every_record(control: Control, monkeypatc
 
 
 def bad_record(line: int) -> QuarantinedRecord:
-    return QuarantinedRecord(BEGIN, "run1", "shop", "t", "shop/t/1/CDC1.csv", line, "no number", b"x\r\n", 0)
+    return QuarantinedRecord(BEGIN, "run1", "shop", "t", "shop/t/1/CDC1.csv", line, "no number", b"x\r\n", 1, 0)
 
 
 def test_a_resolved_record_stays_listed_and_is_not_kept_a_second_time(control: Control):
