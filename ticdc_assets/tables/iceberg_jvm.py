@@ -81,6 +81,17 @@ class JvmCatalog:
             java.put(key, value)
         return java
 
+    def builder_from(self, metadata: Any) -> Any:
+        """What makes new table metadata out of a table's present one."""
+        return self._iceberg.TableMetadata.buildFrom(metadata)
+
+    def id_set(self, snapshot_ids: Sequence[int]) -> Any:
+        """Snapshot ids, which are random numbers of 63 bits, so that py4j sends them as Java's longs."""
+        java = self._jvm.java.util.HashSet()
+        for snapshot_id in snapshot_ids:
+            java.add(snapshot_id)
+        return java
+
     def type_from_json(self, text: str) -> Any:
         """An Iceberg type from its JSON form, by way of a schema of one field."""
         schema = {"type": "struct", "schema-id": 0, "fields": [
@@ -139,6 +150,25 @@ class JvmTable:
                 error.java_exception.getClass().getSimpleName(),
                 "Another run published first and nothing was written twice; run again to go on from there.",
             ) from error
+
+    def let_go(self, branches: Sequence[str], snapshot_ids: Sequence[int], planned_on: str) -> bool:
+        """Forget branches and snapshots; no file is removed. False where the table is not at `planned_on` any more."""
+        operations = self.java.operations()
+        base = operations.refresh()
+        if str(base.metadataFileLocation()) != planned_on:
+            return False
+        builder = self._catalog.builder_from(base)
+        for branch in branches:
+            builder = builder.removeRef(branch)
+        if snapshot_ids:
+            builder = builder.removeSnapshots(self._catalog.id_set(snapshot_ids))
+        try:
+            operations.commit(base, builder.build())
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() == "CommitFailedException":
+                return False
+            raise
+        return True
 
     def evolve(self, steps: Sequence[SchemaStep], properties: Mapping[str, str]) -> None:
         """All steps, in order, and the properties in one commit."""

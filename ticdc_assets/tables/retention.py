@@ -1,0 +1,132 @@
+"""Which rows of `watermarks` stay, and so at which TSOs the tables can be read together.
+
+All of the last while stay, after it the last complete one of each UTC day, the pinned ones, and the newest of either
+kind, from which runs go on. A record goes before the snapshots that it names, so that none is left unreadable.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.exceptions import CommitFailedException
+
+from ticdc_assets.errors import NotYetError, StaleRunError
+
+if TYPE_CHECKING:
+    from ticdc_assets.tables.control import Control
+
+PINNED: Final = "ticdc.pinned-tsos"
+"""The property of `watermarks` that names the TSOs whose records stay."""
+
+COMMIT_TRIES_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Thinned:
+    """What is left of the records: how many went, and the snapshots that those which stay name."""
+
+    removed: int = 0
+    kept_ids: frozenset[int] = frozenset()
+
+
+def thin(control: Control, older_than: datetime, days_kept: int, now: datetime, write: bool) -> Thinned:
+    """Remove the records that need not stay, in one commit; with `write` false only say what would go."""
+    for attempt in range(COMMIT_TRIES_MAX):
+        table = control.watermarks()
+        if table is None:
+            return Thinned()
+        rows = table.scan().to_arrow()
+        stays = _stays(rows, pinned(control), older_than, now - timedelta(days=days_kept))
+        kept = rows.filter(pa.array(stays))
+        thinned = Thinned(len(rows) - len(kept), frozenset(_snapshot_ids(kept)))
+        if not thinned.removed or not write:
+            return thinned
+        try:
+            table.overwrite(kept)
+        except CommitFailedException:
+            time.sleep(0.05 * 2**attempt)  # a run has recorded; look again at what is there now
+            continue
+        return thinned
+    raise _busy(control)
+
+
+def _stays(rows: pa.Table, pins: Iterable[int], older_than: datetime, day_limit: datetime) -> list[bool]:
+    heads = rows.select(["tso", "recorded_at", "complete"]).to_pylist()
+    order = sorted(range(len(heads)), key=lambda i: (heads[i]["tso"], heads[i]["recorded_at"]))
+    wanted = set(pins)
+    last_of_day: dict[Any, int] = {}
+    pinned_rows: dict[int, int] = {}
+    newest: dict[bool, int] = {}
+    for i in order:
+        head = heads[i]
+        newest[head["complete"]] = i
+        if head["complete"] and head["recorded_at"] >= day_limit:
+            last_of_day[head["recorded_at"].date()] = i
+        if head["complete"] and head["tso"] in wanted:
+            pinned_rows[head["tso"]] = i
+    kept = {*last_of_day.values(), *pinned_rows.values(), *newest.values()}
+    return [i in kept or head["recorded_at"] >= older_than for i, head in enumerate(heads)]
+
+
+def _snapshot_ids(rows: pa.Table) -> set[int]:
+    tables = pc.list_flatten(rows.column("tables"))
+    found: set[int] = set()
+    for name in ("mirror_snapshot_id", "changelog_snapshot_id"):
+        found.update(pc.struct_field(tables, name).drop_null().to_pylist())
+    return found
+
+
+# -- pins --------------------------------------------------------------------------------------------------------------
+
+
+def pinned(control: Control) -> tuple[int, ...]:
+    """The TSOs whose records stay for as long as they are pinned."""
+    table = control.watermarks()
+    return () if table is None else tuple(json.loads(table.properties.get(PINNED, "[]")))
+
+
+def pin(control: Control, tso: int) -> int:
+    """Keep the record that answers for `tso`; the TSO of that record. Raises NotYetError where there is none."""
+    record = control.at(tso)
+    if record is None:
+        todo = "Take a later TSO: what `ticdc-assets snapshot --at` answers can be pinned."
+        raise NotYetError(".".join(control.namespace), f"a recorded TSO up to {tso}", "none", todo)
+    _set_pins(control, {*pinned(control), record.tso})
+    return record.tso
+
+
+def unpin(control: Control, tso: int) -> None:
+    """Let the record of a pinned TSO go like others. Raises NotYetError where it is not pinned."""
+    pins = set(pinned(control))
+    if tso not in pins:
+        found = ", ".join(map(str, sorted(pins))) or "none"
+        raise NotYetError(".".join(control.namespace), "a pinned TSO", f"{tso}", f"Pinned are: {found}.")
+    _set_pins(control, pins - {tso})
+
+
+def _set_pins(control: Control, pins: Iterable[int]) -> None:
+    table = control.watermarks()
+    assert table is not None
+    text = json.dumps(sorted(pins))
+    for attempt in range(COMMIT_TRIES_MAX):
+        try:
+            with table.refresh().transaction() as tx:
+                tx.set_properties({PINNED: text})
+        except CommitFailedException:
+            time.sleep(0.05 * 2**attempt)
+            continue
+        return
+    raise _busy(control)
+
+
+def _busy(control: Control) -> StaleRunError:
+    todo = "Look for other processes that write this changefeed, then run again."
+    where = ".".join((*control.namespace, "watermarks"))
+    return StaleRunError(where, "to commit within a few tries", "other writers each time", todo)
