@@ -38,3 +38,9 @@ def within_commit(file_ordinal: int, line: Ints, half: Ints, is_delete: Bools) -
 def next_position(file_ordinal: int) -> int:
     """The first arrival seq of a file: all seqs of earlier files are smaller."""
     return file_ordinal << _FILE_SHIFT
+
+
+def at_line(seq: Ints, line: int) -> Ints:
+    """The same seqs for changes of another line of their file."""
+    lines = np.int64(((1 << _LINE_BITS) - 1) << _HALF_BITS)
+    return seq & ~lines | np.int64(line << _HALF_BITS)

@@ -87,7 +87,7 @@ def _without_repeats(
     done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
     touched = [i for i, found in parts.items() if overlaps(found)]
     tasks = [
-        RepeatTask(tuple(parts[i]), _key_names(intervals[i], tables[i]), dict(lake.io_properties)) for i in touched
+        RepeatTask(tuple(parts[i]), key_names(intervals[i], tables[i]), dict(lake.io_properties)) for i in touched
     ]
     for lineage_id, report in zip(touched, workers.map(resolve, tasks), strict=True):
         done[lineage_id] = report
@@ -96,7 +96,7 @@ def _without_repeats(
     return done
 
 
-def _key_names(interval: Interval, table: Table) -> dict[int, tuple[str, ...]]:
+def key_names(interval: Interval, table: Table) -> dict[int, tuple[str, ...]]:
     """The key columns of each version under their names in the changelog."""
     places = columns_of(table.properties)
     names = {uid: table.schema().find_field(ids[0]).name for uid, ids in places.items()}

@@ -1,0 +1,136 @@
+"""Puts changes that came back from quarantine into their changelogs, each once, with the watermarks as they are.
+
+What a changelog has already is told by identity, as everywhere: key, commit_ts and operation; a table without a key or
+a stream without commit_ts by place too. So a replay may be repeated, and a change that TiCDC sent again stays one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.expressions import In
+
+from ticdc_assets.changes import layout
+from ticdc_assets.errors import StaleRunError
+from ticdc_assets.pipeline.publish import key_names
+from ticdc_assets.pipeline.replay_ground import Ground, Rows
+from ticdc_assets.tables import changelog
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.changelog import WrittenFile
+from ticdc_assets.tables.progress import REPLAYED, Progress, progress_of
+from ticdc_assets.tables.replayed import Replayed, unfollowed
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_PLACE: Final = (layout.COMMIT_TS, layout.OP)
+
+
+def put_back(ground: Ground, lineage_id: str, rows: Sequence[Rows]) -> int:
+    """Append what the lineage's changelog lacks of these changes, in one fenced commit; how many they are."""
+    table = ground.tables[lineage_id].refresh()
+    ground.tables[lineage_id] = table
+    lacking = [fresh for version in _by_version(rows) if len((fresh := _lacking(ground, table, version)).table)]
+    if not lacking:
+        return 0
+    files = [
+        _written(table, f"{ground.run_id}-replay-{number:05d}", day)
+        for number, day in enumerate(day for one in lacking for day in _by_day(one.table))
+    ]
+    parent = progress_of(table)
+    newest = max(pc.max(one.table.column(layout.SEQ)).as_py() for one in lacking)
+    position = max(parent.position, newest) if ground.lake.by_arrival else parent.position
+    progress = Progress(parent.watermark, position, ground.run_id, parent.files)
+    name = ground.lake.changefeed.name
+    try:
+        mark = _mark(ground, lineage_id, table, lacking)
+        ground.tables[lineage_id] = changelog.publish(table, name, files, parent, progress, mark)
+    except StaleRunError:
+        for file in files:
+            table.io.delete(file.uri)
+        raise
+    return sum(len(one.table) for one in lacking)
+
+
+def _by_version(rows: Sequence[Rows]) -> list[Rows]:
+    versions = sorted({one.version_ts for one in rows})
+    together = [[one for one in rows if one.version_ts == version] for version in versions]
+    return [replace(some[0], table=_ordered(pa.concat_tables([one.table for one in some]))) for some in together]
+
+
+def _ordered(table: pa.Table) -> pa.Table:
+    return table.sort_by([(layout.COMMIT_TS, "ascending"), (layout.SEQ, "ascending")])
+
+
+# -- what is there already --------------------------------------------------------------------------------------------
+
+
+def _lacking(ground: Ground, table: Table, rows: Rows) -> Rows:
+    """The changes that are not in the changelog, each once."""
+    key = key_names(ground.intervals[rows.lineage_id], table).get(rows.version_ts, ())
+    columns = [n for n in rows.table.column_names if n not in (layout.BEFORE, layout.COMMIT_TIME, layout.TABLE_VERSION)]
+    identity = [*_PLACE, layout.SEQ, *key] if ground.lake.by_arrival else [*_PLACE, *key]
+    identity = identity if key else columns
+    by = layout.SEQ if ground.lake.by_arrival else layout.COMMIT_TS
+    where = In(by, set(rows.table.column(by).to_pylist()))
+    there = table.scan(row_filter=where, selected_fields=tuple(identity)).to_arrow().select(identity)
+    kept = _not_among(rows.table.select(identity), there, counts=not key)
+    return replace(rows, table=rows.table.take(kept))
+
+
+def _not_among(rows: pa.Table, there: pa.Table, counts: bool) -> pa.Array:
+    """The indices of rows whose like is not there. With `counts`, equal rows are as many changes as there are."""
+    names = [f"c{n}" for n in range(rows.num_columns)]  # source columns may be called anything, "row" too
+    listed, same = ", ".join(names), " AND ".join(f"n.{n} IS NOT DISTINCT FROM t.{n}" for n in names)
+    fresh = rows.rename_columns(names).append_column("row", pa.array(range(len(rows)), pa.int64()))
+    wanted = "copy > coalesce(t.copies, 0)" if counts else "copy = 1 AND t.copies IS NULL"
+    connection = duckdb.connect(config={"threads": 1})
+    try:
+        connection.register("fresh", fresh)
+        connection.register("there", there.rename_columns(names))
+        numbered = f"SELECT *, row_number() OVER (PARTITION BY {listed} ORDER BY row) AS copy FROM fresh"  # noqa: S608
+        counted = f"SELECT {listed}, count(*) AS copies FROM there GROUP BY {listed}"  # noqa: S608
+        query = f"SELECT n.row FROM ({numbered}) n LEFT JOIN ({counted}) t ON {same} WHERE {wanted} ORDER BY n.row"  # noqa: S608
+        return connection.sql(query).to_arrow_table().column("row").combine_chunks()
+    finally:
+        connection.close()
+
+
+# -- files and the mark -----------------------------------------------------------------------------------------------
+
+
+def _by_day(table: pa.Table) -> list[pa.Table]:
+    """A data file holds one UTC day of commits."""
+    days = table.column(layout.COMMIT_TIME).cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
+    return [
+        table.filter(pc.is_null(days) if day is None else pc.fill_null(pc.equal(days, day), False))
+        for day in pc.unique(days).to_pylist()
+    ]
+
+
+def _written(table: Table, name: str, rows: pa.Table) -> WrittenFile:
+    uri = f"{table.location().rstrip('/')}/data/{name}.parquet"
+    stream = table.io.new_output(uri).create(overwrite=True)
+    with pq.ParquetWriter(stream, rows.schema, compression="zstd", compression_level=1, store_schema=False) as writer:
+        writer.write_table(rows)
+    size_bytes = stream.tell()
+    stream.close()
+    return WrittenFile(uri, size_bytes, writer.writer.metadata)
+
+
+def _mark(ground: Ground, lineage_id: str, table: Table, rows: Sequence[Rows]) -> dict[str, str]:
+    """What tells the mirror to look again; a table that never had a key has none."""
+    lineage = ground.intervals[lineage_id].lineage
+    if not any(version.table.key for version in lineage.versions):
+        return {}
+    by = layout.SEQ if ground.lake.by_arrival else layout.COMMIT_TS
+    first = min(pc.min(one.table.column(by)).as_py() for one in rows)
+    mark = Replayed(ground.run_id, first, min(one.version_ts for one in rows))
+    mirror = load_or_none(ground.lake.catalog, ground.lake.places(ground.history)[lineage_id].mirror)
+    return {REPLAYED: mark.joined(unfollowed(table, mirror)).to_json()}
