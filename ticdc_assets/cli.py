@@ -9,9 +9,9 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.errors import ConfigError, TicdcAssetsError
 
@@ -22,6 +22,7 @@ DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
 EXIT_FAILED: Final = 1
 EXIT_CONFIG: Final = 2
 EXIT_INTERRUPTED: Final = 130
+AGE_MAX: Final = 36500
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,9 +77,33 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("--all", action="store_true", help="read everything (default: a bounded part)")
     inspect.add_argument("--json", action="store_true", help="a JSON object")
     inspect.set_defaults(command=_inspect)
+    _add_maintain(commands)
+    replay = _with_config(commands.add_parser("replay", help="take records of the quarantine back in"))
+    replay.add_argument("--quarantine", action="store_true", required=True, help="what to replay")
+    replay.add_argument("--record", action="append", default=[], metavar="PATH:LINE", help="only this one (repeatable)")
+    replay.add_argument("--with", dest="mended", type=Path, metavar="FILE", help="its mended bytes")
+    replay.add_argument("--discard", action="append", default=[], metavar="PATH:LINE", help="give this one up")
+    replay.set_defaults(command=_replay)
     discover = _with_config(commands.add_parser("discover", help="look which tables the source has"))
     discover.set_defaults(command=_discover)
     return parser
+
+
+def _add_maintain(commands: Any) -> None:
+    maintain = _with_config(commands.add_parser("maintain", help="expire old snapshots and remove files nobody needs"))
+    maintain.add_argument("--dry-run", action="store_true", help="only tell what would go")
+    maintain.add_argument(
+        "--older-than-hours", type=_not_negative(float), default=24.0, metavar="N", help="nothing younger goes"
+    )
+    maintain.add_argument(
+        "--keep-days", type=_not_negative(int), default=30, metavar="N", help="how long the last record of a day stays"
+    )
+    maintain.add_argument("--compact", action="store_true", help="also rewrite small files (needs Java)")
+    pins = maintain.add_mutually_exclusive_group()
+    pins.add_argument("--pin", type=_tso, metavar="TSO", help="keep what `snapshot --at TSO` answers; only that")
+    pins.add_argument("--unpin", type=_tso, metavar="TSO", help="keep it no longer; only that")
+    maintain.add_argument("--json", action="store_true", help="a JSON list")
+    maintain.set_defaults(command=_maintain)
 
 
 def _with_config(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -93,6 +118,19 @@ def _tso(text: str) -> int:
     return int(text)
 
 
+def _not_negative(kind: type[float] | type[int]) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            found = kind(text)
+        except ValueError:
+            found = kind(-1)
+        if not 0 <= found <= AGE_MAX:
+            raise argparse.ArgumentTypeError(f"a number from 0 to {AGE_MAX}")
+        return found
+
+    return number
+
+
 # -- the commands; each imports what it needs, so that --help and faults in the config come at once --------------------
 
 
@@ -102,6 +140,14 @@ def _chosen(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, ..
     config = load(arguments.config, os.environ)
     named = arguments.changefeed
     return config, (config.changefeed(named),) if named else config.changefeeds
+
+
+def _only(config: Config, chosen: Sequence[Changefeed]) -> Changefeed:
+    if len(chosen) == 1:
+        return chosen[0]
+    listed = ", ".join(changefeed.name for changefeed in chosen)
+    todo = "Name one with --changefeed: TSOs of different changefeeds are recorded apart."
+    raise ConfigError(str(config.path), "one changefeed", f"{listed}", todo)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -128,17 +174,38 @@ def _snapshot(arguments: argparse.Namespace) -> int:
     config, chosen = _chosen(arguments)
     from ticdc_assets.commands.listing import snapshot
 
-    if len(chosen) > 1:
-        listed = ", ".join(changefeed.name for changefeed in chosen)
-        todo = "Name one with --changefeed: TSOs of different changefeeds are recorded apart."
-        raise ConfigError(str(config.path), "one changefeed", f"{listed}", todo)
-    return snapshot(config, chosen[0], arguments.at, arguments.json)
+    return snapshot(config, _only(config, chosen), arguments.at, arguments.json)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.inspect import inspect
 
     return inspect(arguments.place, arguments.all, arguments.json)
+
+
+def _maintain(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.maintain import Asked, change_pins, maintain_all
+
+    asked = Asked(
+        older_than_hours=arguments.older_than_hours,
+        days_kept=arguments.keep_days,
+        compact=arguments.compact,
+        dry_run=arguments.dry_run,
+        as_json=arguments.json,
+        pin=arguments.pin,
+        unpin=arguments.unpin,
+    )
+    if asked.pin is not None or asked.unpin is not None:
+        return change_pins(config, _only(config, chosen), asked)
+    return maintain_all(config, chosen, asked)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.replay import replay
+
+    return replay(config, chosen, arguments.record, arguments.mended, arguments.discard)
 
 
 def _discover(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from ticdc_assets.assets.changelogs import changelog_assets
 from ticdc_assets.assets.checks import check_assets
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import known_tables
+from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.assets.mirrors import mirror_assets
 from ticdc_assets.assets.resources import lake_resource
 from ticdc_assets.assets.schedules import schedules_of
@@ -59,6 +60,7 @@ def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNa
         executor_def=dg.in_process_executor,
         description=f"Everything pending of {changefeed.name}.",
     )
+    lake = lake_resource(config, changefeed)
     return dg.Definitions(
         assets=[
             source_spec(feed, changefeed.redacted_sink_uri),
@@ -67,8 +69,8 @@ def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNa
             mirror_assets(feed),
         ],
         asset_checks=check_assets(feed),
-        jobs=[job],
+        jobs=[job, maintenance_job(feed, lake)],
         sensors=sensors_of(config, changefeed, feed, feed.names.job),
         schedules=schedules_of(feed, feed.names.job),
-        resources={feed.names.resource: lake_resource(config, changefeed)},
+        resources={feed.names.resource: lake},
     )

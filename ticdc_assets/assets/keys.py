@@ -71,6 +71,10 @@ class FeedNames:
     def checks_op(self) -> str:
         return self._op("checks", self.shares_location)
 
+    @property
+    def maintenance_op(self) -> str:
+        return self._op("maintenance", self.shares_location)
+
     def table_checks_op(self, schema: str, table: str) -> str:
         """One for each table, so that a red table holds back what comes after it and nothing else."""
         return names.op_name("checks", self.changefeed, schema, table)
@@ -91,6 +95,14 @@ class FeedNames:
     @property
     def job(self) -> str:
         return f"{self.changefeed}_job"
+
+    @property
+    def maintenance_job(self) -> str:
+        return f"{self.changefeed}_maintenance"
+
+    @property
+    def maintenance_schedule(self) -> str:
+        return f"{self.changefeed}_maintenance_every_night"
 
     @property
     def files_sensor(self) -> str:

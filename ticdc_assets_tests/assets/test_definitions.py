@@ -105,9 +105,10 @@ def test_everything_that_starts_runs_by_itself_is_off_until_somebody_turns_it_on
     repository = Feed(tmp_path).definitions.get_repository_def()
 
     assert [s.name for s in repository.sensor_defs] == ["shop_new_files"]
-    assert [s.name for s in repository.schedule_defs] == ["shop_every_10_minutes"]
+    schedules = repository.schedule_defs
+    assert sorted(s.name for s in schedules) == ["shop_every_10_minutes", "shop_maintenance_every_night"]
     assert repository.sensor_defs[0].default_status is dg.DefaultSensorStatus.STOPPED
-    assert repository.schedule_defs[0].default_status is dg.DefaultScheduleStatus.STOPPED
+    assert {s.default_status for s in schedules} == {dg.DefaultScheduleStatus.STOPPED}
 
 
 def test_tables_that_the_config_does_not_ask_for_have_no_assets(tmp_path: Path):

@@ -1,0 +1,70 @@
+"""The maintenance of a changefeed's tables as a job: what `ticdc-assets maintain` does, on a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from ticdc_assets.assets.resources import told_plainly
+from ticdc_assets.pipeline.maintenance_run import DAYS_KEPT, OLDER_THAN_HOURS, Policy, maintain
+
+if TYPE_CHECKING:
+    from ticdc_assets.assets.resources import ChangefeedRun
+    from ticdc_assets.assets.steps import Feed
+
+_SETTINGS = {
+    "older_than_hours": dg.Field(float, default_value=float(OLDER_THAN_HOURS), description="Nothing younger goes."),
+    "keep_days": dg.Field(int, default_value=DAYS_KEPT, description="How long the last record of each day stays."),
+    "compact": dg.Field(bool, default_value=False, description="Also rewrite small files, with Spark."),
+    "dry_run": dg.Field(bool, default_value=False, description="Only tell what would go."),
+}
+
+
+def maintenance_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition:
+    """A job of one step; its output's metadata counts what went."""
+
+    # By a lambda: Dagster takes no op whose context is annotated in text, as all annotations here are.
+    op = dg.OpDefinition(
+        lambda context, _: _maintain(context, feed),
+        feed.names.maintenance_op,
+        description="Thins the records, expires snapshots, removes files that no table needs.",
+        config_schema=_SETTINGS,
+        required_resource_keys={feed.names.resource},
+        pool=feed.names.pool,
+        outs={"result": dg.Out(dg.Nothing)},
+    )
+    graph = dg.GraphDefinition(feed.names.maintenance_job, node_defs=[op])
+    return graph.to_job(
+        name=feed.names.maintenance_job,
+        description=f"Maintenance of the tables of {feed.names.changefeed}.",
+        tags=feed.names.tags,
+        executor_def=dg.in_process_executor,
+        resource_defs={feed.names.resource: resource},
+    )
+
+
+def _maintain(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
+    run: ChangefeedRun = getattr(context.resources, feed.names.resource)
+    asked = context.op_config
+    policy = Policy(
+        datetime.now(UTC), asked["older_than_hours"], asked["keep_days"], asked["compact"], asked["dry_run"]
+    )
+    with told_plainly(run, context.retry_number):
+        report = maintain(run.lake, policy, run.jvm, context.log.info)
+    for place, reason in sorted(report.left_alone.items()):
+        context.log.warning(f"{place}: left alone, because {reason}.")
+    yield dg.Output(
+        None,
+        metadata={
+            "records": report.records,
+            "snapshots": report.snapshots,
+            "branches": report.branches,
+            "files_compacted": sum(report.compacted.values()),
+            "leftover_files": len(report.leftovers),
+            "leftover_bytes": report.size_bytes,
+            "locations_left_alone": len(report.left_alone),
+        },
+    )

@@ -1,0 +1,123 @@
+"""`ticdc-assets maintain`: thin the records, expire snapshots, compact where asked, remove leftovers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ticdc_assets import spark
+from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.moments import moment
+from ticdc_assets.commands.terminal import Terminal, noise_kept_in
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.maintenance_run import MaintenanceReport, Policy, maintain
+from ticdc_assets.tables.retention import pin, pinned, unpin
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+
+LISTED_MAX: Final = 20
+"""Leftovers that are shown to a person; --json has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says."""
+
+    older_than_hours: float
+    days_kept: int
+    compact: bool
+    dry_run: bool
+    as_json: bool
+    pin: int | None = None
+    unpin: int | None = None
+
+    def policy(self) -> Policy:
+        """The same from this moment on."""
+        return Policy(datetime.now(UTC), self.older_than_hours, self.days_kept, self.compact, self.dry_run)
+
+
+def change_pins(config: Config, changefeed: Changefeed, asked: Asked) -> int:
+    """Pin or unpin a record, and nothing else."""
+    terminal, control = Terminal(), Lake(config, changefeed).control
+    if asked.pin is not None:
+        pin(control, asked.pin)
+    if asked.unpin is not None:
+        unpin(control, asked.unpin)
+    pins = sorted(pinned(control))
+    if asked.as_json:
+        terminal.json({"changefeed": changefeed.name, "pinned": pins})
+    else:
+        terminal.tell(f"{changefeed.name}: pinned are {', '.join(map(moment, pins)) or 'none'}.")
+    return 0
+
+
+def maintain_all(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
+    """Each changefeed after the other. The exit code is 1 where a location had to be left alone."""
+    terminal = Terminal()
+    reports = []
+    with noise_kept_in(state_folder(config) / "maintain.log"):
+        try:
+            for changefeed in chosen:
+                with terminal.working(f"{changefeed.name}: looking at its tables"):
+                    reports.append(_maintain(terminal, config, changefeed, asked))
+        finally:
+            spark.stop()
+    if asked.as_json:
+        terminal.json([as_object(report) for report in reports])
+    for report in reports:
+        _tell(terminal, report, asked.as_json)
+    return 1 if any(report.left_alone for report in reports) else 0
+
+
+def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, asked: Asked) -> MaintenanceReport:
+    def jvm() -> JvmCatalog:
+        from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+
+        return JvmCatalog(spark.session(config), config.catalog.name)
+
+    def say(text: str) -> None:
+        terminal.say(f"{changefeed.name}: {text}")
+
+    return maintain(Lake(config, changefeed), asked.policy(), jvm, say)
+
+
+def as_object(report: MaintenanceReport) -> dict[str, Any]:
+    """Everything that went, by name."""
+    return {
+        "changefeed": report.changefeed,
+        "dry_run": report.dry_run,
+        "records": report.records,
+        "tables": [
+            {"table": name, "branches": list(found.branches), "snapshot_ids": list(found.snapshot_ids)}
+            for name, found in sorted(report.expired.items())
+        ],
+        "compacted": [{"table": name, "files": count} for name, count in sorted(report.compacted.items())],
+        "leftovers": [{"uri": leftover.uri, "size_bytes": leftover.size_bytes} for leftover in report.leftovers],
+        "left_alone": [{"location": place, "reason": why} for place, why in sorted(report.left_alone.items())],
+    }
+
+
+def _tell(terminal: Terminal, report: MaintenanceReport, as_json: bool) -> None:
+    if not as_json:
+        terminal.tell(summary(report))
+        for leftover in report.leftovers[:LISTED_MAX]:
+            terminal.tell(f"  {leftover.uri}")
+        if len(report.leftovers) > LISTED_MAX:
+            terminal.tell(f"  and {len(report.leftovers) - LISTED_MAX:,} more; --json lists all.")
+    for place, reason in sorted(report.left_alone.items()):
+        terminal.note(f"{place}: left alone, because {reason}.")
+
+
+def summary(report: MaintenanceReport) -> str:
+    """One line on a changefeed."""
+    would = "would remove" if report.dry_run else "removed"
+    compacted = f" compacted {sum(report.compacted.values()):,} files of {len(report.compacted)} tables;"
+    return (
+        f"{report.changefeed}:{compacted if report.compacted else ''} {would} {report.records:,} records, "
+        f"{report.snapshots:,} snapshots, {report.branches:,} branches of killed runs "
+        f"and {len(report.leftovers):,} leftover files of {report.size_bytes:,} bytes."
+    )
