@@ -1,107 +1,64 @@
-"""What MySQL's MODIFY does to values that are there, as Spark SQL.
+"""What a MODIFY does to values that are there, as Spark SQL.
 
-TiCDC sends no rows for a MODIFY, so the mirror redoes it. Only conversions whose result is known to the last digit are
-here; the others are refused by their caller. The server is taken to be strict (its default): a value that would be
-cut or clamped made the statement fail, so it never reached the stream.
+TiCDC sends no rows for a MODIFY, so the mirror redoes it. Out comes one expression over the column, or None where the
+result is not known to the last digit for this pair of types. The expression itself is NULL for each value whose
+result is not known (`is_refused` finds those rows): values that differ between MySQL and TiDB, and those that a strict
+server would not have let through (a value cut or clamped by a server that is not strict is so refused, not guessed).
+Where the lake's column stays the same one, converting twice gives what converting once gives: a killed run repeats it.
+A zero date, which the lake holds as NULL, stays NULL whatever it becomes.
+
+Columns may have their new lake type already where Iceberg promotes it (int to bigint, wider decimals).
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Callable
+from typing import Final
 
 from ticdc_assets.names import quote
-from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.tables.mirror_sql import spark_type
+from ticdc_assets.schema.mysql_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS, binary_form
+from ticdc_assets.schema.promotion import preserves
+from ticdc_assets.tables import conversion_labels, conversion_numbers, conversion_texts, conversion_times
 
 
 def conversion(name: str, old: MySqlType, new: MySqlType) -> str | None:
     """The new value of the column `name` as an expression, the bare column where it stays; None where it is unknown."""
-    column = quote(name)
-    before, after = arrow_type(old), arrow_type(new)
-    if before == after:
-        return _same_lake_type(column, old, new)
-    if pa.types.is_string(after):
-        return _to_text(column, old, new)
-    if pa.types.is_binary(after) and pa.types.is_string(before) and old.kind not in _PRINTED:
-        return f"encode({column}, 'UTF-8')"
-    if _is_number(after):
-        return _to_number(column, before, after)
-    if pa.types.is_date(before) and after == pa.timestamp("us"):
-        return f"CAST({column} AS timestamp_ntz)"
-    if before == pa.timestamp("us") and pa.types.is_date(after):
-        return f"CAST({_rounded_time(column, 0)} AS date)"
-    return None
-
-
-_PRINTED = frozenset({Kind.ENUM, Kind.SET, Kind.DECIMAL, Kind.TIME})
-
-
-def _same_lake_type(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    if new.kind is Kind.TIME:
-        return _time_digits(column, old, new)
-    if new.kind is Kind.DATETIME and (new.length or 0) < (old.length or 0):
-        return _rounded_time(column, new.length or 0)
-    if new.kind is Kind.TIMESTAMP and (new.length or 0) < (old.length or 0):
-        return _rounded_instant(column, new.length or 0)
-    if new.kind is Kind.DECIMAL and old.kind is Kind.DECIMAL and (old.scale or 0) != (new.scale or 0):
-        return None  # beyond 38 digits these are texts, which SQL here cannot round
-    if new.kind is Kind.YEAR and old.kind is not Kind.YEAR:
-        return None
-    return column
-
-
-def _time_digits(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """TIME is text with its fraction digits: more digits are zeros; fewer would have to round."""
-    more = (new.length or 0) - (old.length or 0)
-    if old.kind is not Kind.TIME or more < 0:
-        return None
-    if more == 0:
+    column, old, new = quote(name), _in_one_form(old), _in_one_form(new)
+    if old.kind in (Kind.ENUM, Kind.SET) and old.elements is None:
+        return None  # the lake may hold numbers in place of labels
+    if preserves(old, new):
         return column
-    return f"concat({column}, '{'' if old.length else '.'}{'0' * more}')"
+    rule = _RULES.get(new.kind)
+    return None if rule is None else rule(column, old, new)
 
 
-def _rounded_time(column: str, digits: int) -> str:
-    return f"CAST({_rounded_instant(f'CAST({column} AS timestamp)', digits)} AS timestamp_ntz)"
+def is_refused(name: str, expression: str) -> str:
+    """Whether a row holds a value that the conversion does not know the result of, as a condition."""
+    return f"({quote(name)} IS NOT NULL AND ({expression}) IS NULL)"
 
 
-def _rounded_instant(instant: str, digits: int) -> str:
-    # The session's zone is UTC, so wall times survive the way over instants. MySQL rounds half up, also before 1970.
-    unit = 10 ** (6 - digits)
-    return f"timestamp_micros(CAST(floor((unix_micros({instant}) + {unit // 2}) / {unit}.0) AS bigint) * {unit})"
+def _in_one_form(of: MySqlType) -> MySqlType:
+    """CHAR in the character set binary is BINARY, and so on."""
+    return binary_form(of) if (of.charset or "").lower() == "binary" else of
 
 
-def _to_text(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    before = arrow_type(old)
-    if new.kind in (Kind.ENUM, Kind.SET, Kind.JSON, Kind.TIME, Kind.DECIMAL):
-        return None
-    if pa.types.is_integer(before) or pa.types.is_decimal(before):
-        return None if old.kind is Kind.BIT else f"CAST({column} AS string)"
-    if pa.types.is_date(before):
-        return f"CAST({column} AS string)"
-    if before == pa.timestamp("us"):
-        fraction = f".{'S' * old.length}" if old.length else ""
-        return f"date_format({column}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
-    if pa.types.is_binary(before):
-        return f"decode({column}, 'UTF-8')"
-    return None  # floats print in their own way, TIMESTAMP in the session's zone
+_Rule = Callable[[str, MySqlType, MySqlType], str | None]
 
-
-def _is_number(arrow: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(arrow) or pa.types.is_decimal(arrow) or pa.types.is_floating(arrow))
-
-
-def _to_number(column: str, before: pa.DataType, after: pa.DataType) -> str | None:
-    if pa.types.is_decimal(before) and pa.types.is_integer(after):
-        return f"CAST(round({column}, 0) AS {spark_type(after)})"  # Spark's cast would cut the fraction off
-    if pa.types.is_integer(before) or pa.types.is_decimal(before):
-        return f"CAST({column} AS {spark_type(after)})"
-    if pa.types.is_floating(before) and pa.types.is_floating(after):
-        return f"CAST({column} AS {spark_type(after)})"
-    if pa.types.is_string(before) and not pa.types.is_floating(after):
-        return f"CAST(round(CAST(trim({column}) AS decimal(38,10)), {_scale(after)}) AS {spark_type(after)})"
-    return None
-
-
-def _scale(arrow: pa.DataType) -> int:
-    return arrow.scale if pa.types.is_decimal(arrow) else 0
+_RULES: Final[dict[Kind, _Rule]] = {
+    **dict.fromkeys(INTEGER_BITS, conversion_numbers.to_integer),
+    Kind.BIT: conversion_numbers.to_bit,
+    Kind.YEAR: conversion_numbers.to_year,
+    Kind.DECIMAL: conversion_numbers.to_decimal,
+    **dict.fromkeys((Kind.FLOAT, Kind.DOUBLE), conversion_numbers.to_float),
+    **dict.fromkeys(CHARACTER_KINDS, conversion_texts.to_text),
+    **dict.fromkeys(BINARY_KINDS, conversion_texts.to_binary),
+    Kind.JSON: conversion_texts.to_json,
+    Kind.ENUM: conversion_labels.to_enum,
+    Kind.SET: conversion_labels.to_set,
+    Kind.DATE: conversion_times.to_date,
+    Kind.DATETIME: conversion_times.to_datetime,
+    Kind.TIMESTAMP: conversion_times.to_timestamp,
+    Kind.TIME: conversion_times.to_time,
+}
+"""By the new type. A VECTOR has no conversion: TiDB has none either."""

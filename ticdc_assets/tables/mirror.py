@@ -25,7 +25,7 @@ from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillC
 from ticdc_assets.schema.history import Lineage, Version
 from ticdc_assets.tables import mirror_sql
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.conversions import conversion
+from ticdc_assets.tables.conversions import conversion, is_refused
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog, SchemaStep
 from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
 from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
@@ -252,8 +252,10 @@ class MirrorWriter:
     def _change_rows(
         self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]
     ) -> None:
-        statements = list(self._row_statements(table, version, known, converts))
-        if not statements or not live_rows(table):
+        if not live_rows(table):
+            return
+        statements = self._row_statements(table, version, known, converts)
+        if not statements:
             return
         progress = progress_of(table)
         published = Progress(max(progress.watermark, version.from_ts), progress.position, self._run_id)
@@ -276,14 +278,19 @@ class MirrorWriter:
                 if value is not None and effect.uid in known:
                     assignments[names[known[effect.uid][0]]] = value
         for effect in converts.values():
-            expression = conversion(names[known[effect.old_uid][0]], effect.old_type, effect.new_type)
-            if expression is None:
+            name = names[known[effect.old_uid][0]]
+            expression = conversion(name, effect.old_type, effect.new_type)
+            if expression is None or self._has_row(is_refused(name, expression)):
                 raise _no_conversion(version, effect)
             if expression != quote(names[known[effect.new_uid][0]]):
                 assignments[names[known[effect.new_uid][0]]] = expression
         if assignments:
             statements.append(mirror_sql.update(target, assignments))
         return statements
+
+    def _has_row(self, condition: str) -> bool:
+        query = mirror_sql.any_row(self._quoted(self._identifier), condition)
+        return bool(self._jvm.thread_session().sql(query).take(1))
 
     def _finish(
         self, table: Table, wanted: Sequence[LakeColumn], known: dict[int, list[int]], version: Version

@@ -60,6 +60,11 @@ def literal(value: Any, arrow: pa.DataType) -> str:
     raise TypeError(f"no SQL literal for {type(value).__name__}")
 
 
+def matches(text: str, pattern: str) -> str:
+    """Whether the whole of a text matches a Java pattern, as a condition; `text` is SQL, `pattern` begins with ^."""
+    return f"{text} RLIKE {literal(pattern + chr(92) + 'z', pa.string())}"  # $ would pass over a line break
+
+
 def newest_per_key(
     changelog: str, interval: str, names: Mapping[str, LakeColumn], key: Sequence[str], by_arrival: bool = False
 ) -> str:
@@ -133,3 +138,8 @@ def update(target: str, assignments: Mapping[str, str]) -> str:
     """Set columns of every row; the values are SQL expressions."""
     sets = ", ".join(f"{quote(name)} = {expression}" for name, expression in assignments.items())
     return f"UPDATE {target} SET {sets}"
+
+
+def any_row(source: str, condition: str) -> str:
+    """Whether a row meets the condition."""
+    return f"SELECT 1 FROM {source} WHERE {condition} LIMIT 1"
