@@ -25,6 +25,15 @@ STREAMS = [
 STEPWISE = ("storage-csv-special", "storage-canal-json-tidb-restart")
 REPLAYED = ("storage-csv-swapraw", "storage-csv-restart")
 ONE_OF_EACH = [w for w in STORAGE if w.root.name == "seed1"]
+WHOLE = (  # one of each kind of log; what else the sink can be told changes the files, not the mirrors
+    "storage-canal-json-tidb",
+    "storage-canal-json-tidb-swapraw",
+    "storage-csv-extra",
+    "storage-csv-no-commit-ts",
+    "storage-csv-old-value-keyless",
+    "storage-csv-preexist",
+    "storage-csv-zone",
+)
 
 
 def snapshot_tsos(workload: Workload) -> list[int]:
@@ -75,7 +84,9 @@ def check_replayed(workload: Workload, folder: Path, writes_each: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("workload", [*ONE_OF_EACH, *STREAMS], ids=lambda w: w.name)
+@pytest.mark.parametrize(
+    "workload", [*(w for w in ONE_OF_EACH if w.root.parent.name in WHOLE), *STREAMS], ids=lambda w: w.name
+)
 def test_mirrors_equal_the_truth_after_one_run(workload: Workload, tmp_path: Path):
     check_whole_run(workload, tmp_path)
 
