@@ -62,8 +62,8 @@ def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Ver
     place = "" if first.path in first.reason else f"{first.path}, line {first.line}: "
     count = "1 record is" if len(records) == 1 else f"{len(records)} records are"
     sentence = (
-        f"{count} kept in {where} and missing from the tables. The first: {place}{first.reason} Mend the source or the "
-        "config and start the changefeed anew; or delete the rows there to accept the loss."
+        f"{count} kept in {where} and missing from the tables. The first: {place}{first.reason} Mend the config "
+        "or the record, then `ticdc-assets replay --quarantine` takes it back in; or give it up with --discard."
     )
     return Verdict(False, sentence, facts={"quarantined": len(records)})
 
