@@ -19,7 +19,10 @@ from ticdc_assets.tso import to_datetime
 def fill_literal(effect: FillColumn, version: Version, zone: str) -> str | None:
     """The SQL literal that existing rows get in an added column, None for NULL.
 
-    CURRENT_TIMESTAMP is the statement's commit time: the stream does not tell the moment TiDB took for it.
+    For CURRENT_TIMESTAMP TiDB takes the clock of the server that got the statement, as it arrived, cut to the column's
+    digits. No protocol carries that moment, nor the statement's start_ts, which would follow it by milliseconds. The
+    commit_ts is what all of them tell: later by the time the statement ran, mostly a second or less. A DATETIME is
+    besides in the zone of the session that ran the statement; the changefeed's zone stands for it.
     """
     default = effect.value
     if default.expression is not None:
