@@ -290,14 +290,14 @@ def _named(references: References, tables: Iterable[Table], without: Without) ->
 
 
 def _unnamed(files: _Files, named: Collection[str], older_than: datetime) -> dict[str, pafs.FileInfo]:
-    return {
+    found = {
         key: info
         for key, info in files.items()
-        if key.removesuffix(".crc").endswith(_OURS)
-        and info.mtime is not None
-        and info.mtime < older_than
-        and files.named(key) not in named
+        if key.removesuffix(".crc").endswith(_OURS) and files.named(key) not in named
     }
+    if any(info.mtime is None for info in found.values()):
+        raise _UnexpectedError("its store does not tell how old files are")
+    return {key: info for key, info in found.items() if info.mtime < older_than}
 
 
 def _remove(filesystem: pafs.FileSystem, found: Mapping[str, pafs.FileInfo]) -> None:

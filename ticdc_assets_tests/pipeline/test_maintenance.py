@@ -10,15 +10,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pytest
+from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
-from ticdc_assets import moments
+from ticdc_assets import moments, spark
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.moments import Moment
 from ticdc_assets.pipeline.maintenance_run import MaintenanceReport, Policy, maintain
-from ticdc_assets.tables import leftovers
+from ticdc_assets.tables import compaction, leftovers
 from ticdc_assets.tables.expiry import expiry_of
+from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets.tables.retention import pin, unpin
 from ticdc_assets_tests.fixtures import workloads
@@ -247,6 +250,47 @@ def test_names_that_the_listing_does_not_show_leave_a_location_alone(tmp_path: P
     assert files(elsewhere) == before
 
 
+def test_tables_read_through_fsspec_are_swept_the_same(tmp_path: Path):
+    pytest.importorskip("fsspec")
+    _, feed = written(tmp_path)
+    with interrupted_at(Moment.DECODED):
+        feed.run()
+    feed.run()
+    wanted = maintained(feed.lake, dry_run=True).leftovers
+    own = feed.lake.lake.catalog
+    catalog = load_catalog(own.name, **{**own.properties, "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"})
+    before = contents(feed.lake)
+
+    others = leftovers.neighbours(catalog)
+    swept = [leftovers.sweep(catalog, other.table, others, LATER, {}, remove=True) for other in others]
+
+    assert {type(other.table.io).__name__ for other in others} == {"FsspecFileIO"}
+    assert {leftover.uri for one in swept for leftover in one.leftovers} == {leftover.uri for leftover in wanted}
+    assert {one.left_alone for one in swept} == {""}
+    assert contents(feed.lake) == before
+    assert maintained(feed.lake).leftovers == []
+
+
+def test_files_whose_age_is_not_told_leave_a_location_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    _, feed = written(tmp_path)
+    with interrupted_at(Moment.DECODED):
+        feed.run()
+    feed.run()
+    listed = leftovers._listed
+
+    def without_ages(table: Table, location: str) -> object:
+        files, filesystem = listed(table, location)
+        for key, info in files.items():
+            files[key] = pafs.FileInfo(info.path, info.type, size=info.size)
+        return files, filesystem
+
+    monkeypatch.setattr(leftovers, "_listed", without_ages)
+    report = maintained(feed.lake)
+
+    assert report.leftovers == []
+    assert set(report.left_alone.values()) == {"its store does not tell how old files are"}
+
+
 def test_spellings_of_one_file_are_one_name():
     spelled = ("file:/a/b c", "file:///a/b c", "/a/b c", "/a//b c")
     assert {leftovers.name_of(uri) for uri in spelled} == {"a/b c"}
@@ -352,7 +396,7 @@ def test_maintenance_between_runs_changes_nothing_of_what_comes_out(tmp_path: Pa
     replay = Replay(workload, tmp_path / "bucket")
     lake: FeedLake | None = None
     while not replay.is_over:
-        replay.write(60)
+        replay.write(150)
         if replay.checkpoint:
             lake = lake or FeedLake(workload, tmp_path / "lake", replay.folder)
             lake.publish()
@@ -364,3 +408,46 @@ def test_maintenance_between_runs_changes_nothing_of_what_comes_out(tmp_path: Pa
 
     assert lake.changes() == expected_changes(workload, old_values=False)
     assert lake.publish() is None
+
+
+@pytest.mark.spark
+def test_a_mirror_with_deletion_vectors_reads_the_same_after_maintenance_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sink, feed = written(tmp_path, files=1)
+    sink.file(T, 1, [sink.insert(T, 120, number, "first") for number in range(1, 6)])
+    for number in range(2, 5):
+        feed.lake.run()
+        sink.file(T, number, [sink.line(T, "U", 110 + 10 * number, 1, f"again {number}")])
+        sink.bucket.checkpoint(115 + 10 * number)
+    session = spark.session(feed.lake.config)
+    jvm = JvmCatalog(session, feed.lake.catalog_name)
+    mirror = tuple(feed.record(T).mirror or ())
+    table = feed.lake.lake.catalog.load_table(mirror)
+    jvm.load(mirror).start_branch("ticdc_run_killed", table.snapshots()[1].snapshot_id)
+    jvm.load(mirror).append_nothing({}, "ticdc_run_killed")
+    head, progress, before = table.current_snapshot(), progress_of(table), rows(table)
+    assert head is not None
+    assert any(name.endswith(".puffin") for name in leftovers.References().of_snapshot(table, head))
+
+    monkeypatch.setattr(compaction, "FILES_MAX", 1)
+    report = maintain(feed.lake.lake, Policy(LATER, compact=True), lambda: jvm)
+
+    assert (report.left_alone, report.branches) == ({}, 1)
+    assert report.compacted[".".join(mirror)] >= 2
+    assert len(report.expired[".".join(mirror)].snapshot_ids) >= 2
+    table.refresh()
+    assert (rows(table), progress_of(table)) == (before, progress)
+    assert rows(table, head.snapshot_id) == before, "the recorded snapshot can be read"
+    assert session.table(f"{feed.lake.catalog_name}.{'.'.join(mirror)}").count() == 5
+
+    feed.lake.run()
+    merged = rows(table.refresh())
+    report = maintain(feed.lake.lake, Policy(LATER), lambda: jvm)
+
+    gone = {leftover.uri for leftover in report.leftovers}
+    assert any("/mirror/data/" in uri and uri.endswith(".puffin") for uri in gone)
+    assert any("/mirror/data/" in uri and uri.endswith(".parquet") for uri in gone)
+    assert rows(table.refresh()) == merged != before
+    assert progress_of(table).watermark == 155
+    assert feed.record(T).rows == 5
