@@ -91,7 +91,7 @@ def maintain(
     report.records = thinned.removed
     _expire(lake, report, tables, thinned.kept_ids, policy, jvm)
     say("looking for leftovers")
-    _sweep(lake, report, policy)
+    _sweep(lake, report, tables, policy)
     return report
 
 
@@ -136,15 +136,16 @@ def _expire(
             report.expired[".".join(table.name())] = found
 
 
-def _sweep(lake: Lake, report: MaintenanceReport, policy: Policy) -> None:
+def _sweep(lake: Lake, report: MaintenanceReport, tables: list[Table], policy: Policy) -> None:
     others = neighbours(lake.catalog)
-    ours = {table.name(): table for table in tables_of(lake)}
+    loaded = (load_or_none(lake.catalog, table.name()) for table in tables)
+    ours = [table for table in loaded if table is not None]
     without = {}
     if policy.dry_run:
         gone = {name: found.snapshot_ids for name, found in report.expired.items()}
-        without = {str(t.metadata.table_uuid): gone.get(".".join(t.name()), ()) for t in ours.values()}
+        without = {str(t.metadata.table_uuid): gone.get(".".join(t.name()), ()) for t in ours}
     done: set[str] = set()
-    for table in ours.values():
+    for table in ours:
         swept = sweep(lake.catalog, table, others, policy.older_than, without, remove=not policy.dry_run)
         fresh = [leftover for leftover in swept.leftovers if leftover.uri not in done]
         done.update(leftover.uri for leftover in fresh)

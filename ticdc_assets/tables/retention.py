@@ -1,7 +1,8 @@
 """Which rows of `watermarks` stay, and so at which TSOs the tables can be read together.
 
-All of the last while stay, after it the last complete one of each UTC day, the pinned ones, and the newest of either
-kind, from which runs go on. A record goes before the snapshots that it names, so that none is left unreadable.
+All of the last while stay, after it the last complete one of each UTC day, the pinned ones, the newest complete one
+and the newest of all, from which runs go on. A record goes before the snapshots that it names, so that none is left
+unreadable.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def thin(control: Control, older_than: datetime, days_kept: int, now: datetime, 
             return Thinned()
         rows = table.scan().to_arrow()
         stays = _stays(rows, pinned(control), older_than, now - timedelta(days=days_kept))
-        kept = rows.filter(pa.array(stays))
-        thinned = Thinned(len(rows) - len(kept), frozenset(_snapshot_ids(kept)))
+        kept = rows.filter(pa.array(stays, pa.bool_()))
+        thinned = Thinned(len(rows) - len(kept), _snapshot_ids(kept))
         if not thinned.removed or not write:
             return thinned
         try:
@@ -63,24 +64,29 @@ def _stays(rows: pa.Table, pins: Iterable[int], older_than: datetime, day_limit:
     wanted = set(pins)
     last_of_day: dict[Any, int] = {}
     pinned_rows: dict[int, int] = {}
-    newest: dict[bool, int] = {}
+    newest_complete = order[-1:]
     for i in order:
         head = heads[i]
-        newest[head["complete"]] = i
-        if head["complete"] and head["recorded_at"] >= day_limit:
+        if not head["complete"]:
+            continue
+        newest_complete = [i]
+        if head["recorded_at"] >= day_limit:
             last_of_day[head["recorded_at"].date()] = i
-        if head["complete"] and head["tso"] in wanted:
+        if head["tso"] in wanted:
             pinned_rows[head["tso"]] = i
-    kept = {*last_of_day.values(), *pinned_rows.values(), *newest.values()}
+    kept = {*last_of_day.values(), *pinned_rows.values(), *newest_complete, *order[-1:]}
     return [i in kept or head["recorded_at"] >= older_than for i, head in enumerate(heads)]
 
 
-def _snapshot_ids(rows: pa.Table) -> set[int]:
-    tables = pc.list_flatten(rows.column("tables"))
+def _snapshot_ids(kept: pa.Table) -> frozenset[int]:
+    """What must stay readable: what complete records name, and the newest of all, which `tables` shows."""
+    newest = max(range(len(kept)), key=lambda i: (kept["tso"][i].as_py(), kept["recorded_at"][i].as_py()), default=-1)
+    shown = [complete or i == newest for i, complete in enumerate(kept["complete"].to_pylist())]
+    tables = pc.list_flatten(kept.filter(pa.array(shown, pa.bool_())).column("tables"))
     found: set[int] = set()
     for name in ("mirror_snapshot_id", "changelog_snapshot_id"):
         found.update(pc.struct_field(tables, name).drop_null().to_pylist())
-    return found
+    return frozenset(found)
 
 
 # -- pins --------------------------------------------------------------------------------------------------------------
