@@ -46,7 +46,8 @@ class MessageReplay(MessageRun):
         wanted = {one.record.position: one for one in offered}
         found = self._found(wanted)
         pending = self._pending(found)
-        return [self._decode(pending, one.record, found.get(one.record.position)) for one in offered]
+        decoded = [self._decode(pending, one.record, found.get(one.record.position)) for one in offered]
+        return decoded + list(self._freed(pending, decoded))
 
     # -- the messages and what is around them -------------------------------------------------------------------------
 
@@ -122,6 +123,20 @@ class MessageReplay(MessageRun):
     def _is_asked_for(self, pending: PendingMessages, message: Message, row: RowEvent) -> bool:
         true = pending.names.get((message.topic, row.schema, row.table)) or (row.schema, row.table)
         return self._lake.follows(*true)
+
+    def _freed(self, pending: PendingMessages, decoded: Sequence[Decoded]) -> Iterator[Decoded]:
+        """Changes that were taken for ones sent again, only because what stands between was not known."""
+        touched = {rows.lineage_id for one in decoded if not one.problem for rows in one.rows}
+        if pending.look.avro is None or not touched:
+            return
+        form = self._form(None, ddl_log(self._lake.config, self._changefeed))
+        before = look_through(placed_messages(self._capture), form, {}, {}).avro
+        freed = (before.repeated() if before else frozenset()) - pending.look.avro.repeated()
+        consumed = StreamCursor.from_json(self._ground.record.cursor).offsets
+        for ordinal, (_, message) in enumerate(placed_messages(self._capture) if freed else ()):
+            if ordinal in freed and message.offset < consumed.get((message.topic, message.partition), 0):
+                rows = rows_of(decode_messages(self._message_task(pending, ordinal, message)).parts)
+                yield Decoded((), tuple(r for r in rows if r.lineage_id in touched))
 
     # -- what cannot come late ----------------------------------------------------------------------------------------
 
