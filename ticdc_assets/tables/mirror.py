@@ -280,8 +280,10 @@ class MirrorWriter:
         for effect in converts.values():
             name = names[known[effect.old_uid][0]]
             expression = conversion(name, effect.old_type, effect.new_type)
-            if expression is None or self._has_row(is_refused(name, expression)):
+            if expression is None:
                 raise _no_conversion(version, effect)
+            if self._has_row(is_refused(name, expression)):
+                raise _no_conversion(version, effect, ", where a value's result is not certain")
             if expression != quote(names[known[effect.new_uid][0]]):
                 assignments[names[known[effect.new_uid][0]]] = expression
         if assignments:
@@ -425,10 +427,10 @@ def _no_fold(lineage: Lineage, keyed: Version, found: str) -> SchemaError:
     )
 
 
-def _no_conversion(version: Version, effect: ConvertColumn) -> SchemaError:
+def _no_conversion(version: Version, effect: ConvertColumn, why: str = "") -> SchemaError:
     return SchemaError(
         f"{version.table.schema}.{version.table.name}, column {effect.name}",
         f"a change of type that this project can redo on existing rows at {version.from_ts}",
-        f"{effect.old_type.kind} to {effect.new_type.kind}",
+        f"{effect.old_type.kind} to {effect.new_type.kind}{why}",
         "TiCDC sends no rows for it: load this table anew (drop its mirror and changelog, start a new changefeed).",
     )
