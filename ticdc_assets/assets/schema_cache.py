@@ -70,21 +70,22 @@ def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, histo
         context.log.warning(problem)
 
 
-def _observed(feed: Feed, run: ChangefeedRun) -> dg.AssetObservation:
+def _observed(feed: Feed, run: ChangefeedRun) -> dg.AssetMaterialization:
     checkpoint = run.clock().checkpoint
     return observation(feed.names, checkpoint, watermark_metadata(checkpoint, run.clock()))
 
 
-def is_news(instance: dg.DagsterInstance, observed: dg.AssetObservation) -> bool:
+def is_news(instance: dg.DagsterInstance, observed: dg.AssetMaterialization) -> bool:
     """Whether the source was not seen at this TSO last time."""
-    last = instance.fetch_observations(observed.asset_key, limit=1)
-    told = [r.asset_observation.tags.get(DATA_VERSION_TAG) for r in last.records if r.asset_observation]
+    last = instance.fetch_materializations(observed.asset_key, limit=1)
+    told = [(r.asset_materialization.tags or {}).get(DATA_VERSION_TAG) for r in last.records if r.asset_materialization]
     return told != [observed.tags[DATA_VERSION_TAG]]
 
 
-def observation(names: FeedNames, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetObservation:
-    """That the source was seen complete up to a TSO."""
-    return dg.AssetObservation(names.source, metadata=metadata, tags={DATA_VERSION_TAG: str(checkpoint)})
+def observation(names: FeedNames, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetMaterialization:
+    """That the source was seen complete up to a TSO. TiCDC has made it so; Dagster asks only this kind of event of an
+    external asset for its data version."""
+    return dg.AssetMaterialization(names.source, metadata=metadata, tags={DATA_VERSION_TAG: str(checkpoint)})
 
 
 def _counts(history: History) -> dict[str, int]:

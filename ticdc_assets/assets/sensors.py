@@ -87,7 +87,7 @@ def _answer(context: dg.SensorEvaluationContext, feed: Feed, checkpoint: int | N
 
 
 def _asked(
-    context: dg.SensorEvaluationContext, feed: Feed, seen: str, run_key: str, *observed: dg.AssetObservation
+    context: dg.SensorEvaluationContext, feed: Feed, seen: str, run_key: str, *observed: dg.AssetMaterialization
 ) -> dg.SensorResult:
     """Ask for a run, unless the source is as it was or a run is on its way."""
     if seen == context.cursor:

@@ -186,13 +186,13 @@ def test_one_mirror_can_be_run_alone(tmp_path: Path):
     assert set(materializations(result)) == {"shop/mirror/shop/users"}
 
 
-def test_the_source_is_observed_with_its_watermark_as_data_version(tmp_path: Path):
+def test_dagster_knows_the_source_by_its_watermark_as_data_version(tmp_path: Path):
     instance = dg.DagsterInstance.ephemeral()
     shop(tmp_path).run(instance)
 
-    record = instance.fetch_observations(dg.AssetKey(["shop", "source"]), limit=1).records[0]
+    record = instance.fetch_materializations(dg.AssetKey(["shop", "source"]), limit=1).records[0]
 
-    assert record.asset_observation.tags["dagster/data_version"] == str(ts(10))
+    assert record.asset_materialization.tags["dagster/data_version"] == str(ts(10))
 
 
 def test_a_fault_is_told_in_its_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
