@@ -79,7 +79,7 @@ def is_news(instance: dg.DagsterInstance, observed: dg.AssetMaterialization) -> 
     """Whether the source was not seen at this TSO last time."""
     last = instance.fetch_materializations(observed.asset_key, limit=1)
     told = [(r.asset_materialization.tags or {}).get(DATA_VERSION_TAG) for r in last.records if r.asset_materialization]
-    return told != [observed.tags[DATA_VERSION_TAG]]
+    return told != [(observed.tags or {})[DATA_VERSION_TAG]]
 
 
 def observation(names: FeedNames, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetMaterialization:

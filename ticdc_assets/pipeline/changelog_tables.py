@@ -25,7 +25,7 @@ def ensure_changelogs(lake: Lake, history: History, intervals: Mapping[str, Inte
         if interval.high > 0 or interval.low > 0:
             place, columns = places[lineage_id], changelog_columns(interval.lineage)
             made[lineage_id] = changelog.ensure(
-                lake.catalog, place.changelog, lineage_id, columns, place.changelog_location
+                lake.catalog, place.changelog, lake.changefeed.name, lineage_id, columns, place.changelog_location
             )
     return made
 

@@ -40,7 +40,8 @@ MIRROR_FAULT: Final = "its mirror: "
 
 @dataclass(frozen=True, slots=True)
 class MirrorWork:
-    """One lineage's pending segments up to `watermark`; `replayed` where changes below came back to its changelog."""
+    """One lineage's pending segments up to `watermark`, from where its mirror is as `planned`; `replayed` where changes
+    below came back to its changelog."""
 
     lineage: Lineage
     place: Place
@@ -49,6 +50,7 @@ class MirrorWork:
     watermark: int
     replayed: Replayed | None = None
     is_new: bool = False
+    planned: Progress = field(default_factory=Progress)
 
 
 @dataclass(slots=True)
@@ -99,7 +101,9 @@ def _merge(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> str | 
         return MirrorWriter(lake.catalog, jvm, identifier, lake.changefeed.name, run_id, options, zone)
 
     try:
-        writer_of(work.place.mirror).catch_up(work.lineage, work.place.mirror_location, work.changelog, work.segments)
+        writer_of(work.place.mirror).catch_up(
+            work.lineage, work.place.mirror_location, work.changelog, work.segments, work.planned
+        )
         if work.replayed is not None:
             _follow(lake, run_id, jvm, work, work.replayed, writer_of)
     except StaleRunError:
@@ -167,9 +171,10 @@ def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorW
     mirror = load_or_none(lake.catalog, place.mirror)
     segments = tuple(_segments(lake, lineage, changelog, mirror, watermark))
     replayed = unfollowed(changelog, mirror)
+    planned = progress_of(mirror) if mirror is not None else Progress()
     if not segments and mirror is not None and replayed is None:
         return None
-    return MirrorWork(lineage, place, changelog, segments, watermark, replayed, is_new=mirror is None)
+    return MirrorWork(lineage, place, changelog, segments, watermark, replayed, mirror is None, planned)
 
 
 def _segments(

@@ -86,9 +86,7 @@ def _without_repeats(
 ) -> dict[str, RepeatReport]:
     done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
     touched = [i for i, found in parts.items() if overlaps(found)]
-    tasks = [
-        RepeatTask(tuple(parts[i]), key_names(intervals[i], tables[i]), dict(lake.io_properties)) for i in touched
-    ]
+    tasks = [RepeatTask(tuple(parts[i]), key_names(intervals[i], tables[i]), dict(lake.io_properties)) for i in touched]
     for lineage_id, report in zip(touched, workers.map(resolve, tasks), strict=True):
         done[lineage_id] = report
         for uri in report.replaced:

@@ -69,7 +69,7 @@ def made_anew(
     identifier = (*lake.control.namespace, beside)
     planned = list(segments)
     try:
-        writer_of(identifier).catch_up(lineage, f"{location}_{beside}", changelog, planned)
+        writer_of(identifier).catch_up(lineage, f"{location}_{beside}", changelog, planned, Progress())
         told = lake.catalog.load_table(identifier)
         have, found = progress_of(mirror), progress_of(told)
         progress = Progress(max(have.watermark, found.watermark), max(have.position, found.position), run_id)

@@ -29,11 +29,12 @@ from pyiceberg.types import ListType, NestedField, StructType
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.errors import StaleRunError
+from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg_types import arrow_of, iceberg_type
 from ticdc_assets.tables.progress import (
+    CHANGEFEED,
     COLUMNS,
     LINEAGE,
     Progress,
@@ -66,20 +67,37 @@ class WrittenFile:
 
 
 def ensure(
-    catalog: Catalog, identifier: Identifier, lineage_id: str, columns: Sequence[LakeColumn], location: str
+    catalog: Catalog,
+    identifier: Identifier,
+    changefeed: str,
+    lineage_id: str,
+    columns: Sequence[LakeColumn],
+    location: str,
 ) -> Table:
-    """The changelog of a lineage with at least `columns`; made or widened if need be, unchanged where it fits."""
+    """The changelog of a lineage with at least `columns`; made or widened if need be, unchanged where it fits.
+
+    Raises ConfigError where the name is that of another changefeed's table.
+    """
     table = load_or_none(catalog, identifier)
     if table is None:
+        properties = {**PROPERTIES, LINEAGE: lineage_id, CHANGEFEED: changefeed}
         try:
-            table = _create(catalog, identifier, lineage_id, columns, location)
+            table = _create(catalog, identifier, properties, columns, location)
         except TableAlreadyExistsError:
             table = catalog.load_table(identifier)
+    owner = table.properties.get(CHANGEFEED, changefeed)
+    if owner != changefeed:
+        todo = "Give each changefeed table names of its own with `target`."
+        raise ConfigError(".".join(identifier), f"a table of the changefeed {changefeed}", f"one of {owner}", todo)
     return _widen(table, columns)
 
 
 def _create(
-    catalog: Catalog, identifier: Identifier, lineage_id: str, columns: Sequence[LakeColumn], location: str
+    catalog: Catalog,
+    identifier: Identifier,
+    properties: dict[str, str],
+    columns: Sequence[LakeColumn],
+    location: str,
 ) -> Table:
     ensure_namespace(catalog, identifier[:-1])
     ids = itertools.count(1)
@@ -88,7 +106,6 @@ def _create(
     schema = Schema(*system, before, *_fields(columns, ids))
     time_id = schema.find_field(layout.COMMIT_TIME).field_id
     spec = PartitionSpec(PartitionField(time_id, 1000, DayTransform(), "commit_day"))
-    properties = {**PROPERTIES, LINEAGE: lineage_id}
     with catalog.create_table_transaction(identifier, schema, location, spec, properties=properties) as tx:
         made = tx.table_metadata.schema()
         tx.set_properties({COLUMNS: columns_property({c.uid: _ids_by_name(made, c.name) for c in columns})})

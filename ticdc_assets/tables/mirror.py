@@ -25,6 +25,7 @@ from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillC
 from ticdc_assets.schema.history import Lineage, Version
 from ticdc_assets.tables import mirror_sql
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.changelog import stale
 from ticdc_assets.tables.conversions import conversion, is_refused
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog, SchemaStep
 from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
@@ -101,9 +102,15 @@ class MirrorWriter:
         self._zone = zone
         self._branch = f"{BRANCH}_{run_id.replace('-', '')}"
 
-    def catch_up(self, lineage: Lineage, location: str, changelog: Table, segments: Sequence[Segment]) -> None:
-        """Apply the segments in order. Raises StaleRunError when overtaken and SchemaError where a statement's effect
-        on rows cannot be computed; segments before it are then published."""
+    def catch_up(
+        self, lineage: Lineage, location: str, changelog: Table, segments: Sequence[Segment], planned: Progress
+    ) -> None:
+        """Apply the segments, which begin where the mirror was `planned` to be, in order. Raises StaleRunError when
+        overtaken and SchemaError where a statement's effect on rows cannot be computed; segments before it are then
+        published."""
+        found = load_or_none(self._catalog, self._identifier)
+        if found is not None and progress_of(found) != planned:
+            raise stale(found, planned, progress_of(found))
         table = self._ensure(lineage, location, changelog)
         for segment in segments:
             table = self._enter_version(table, lineage, segment.version)

@@ -11,7 +11,10 @@ import pytest
 from pyiceberg.table import Table
 
 from ticdc_assets.changes import layout, order
-from ticdc_assets.errors import StaleRunError
+from ticdc_assets.config import load
+from ticdc_assets.errors import ConfigError, StaleRunError
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.storage_run import StorageRun
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.control import Control
@@ -235,3 +238,16 @@ def test_the_largest_place_in_the_largest_file_of_the_longest_run_is_a_number():
     assert 0 < largest == (1 << 63) - 1
     with pytest.raises(OverflowError):
         order.arrival(1 << 30, line, half)
+
+
+def test_two_changefeeds_do_not_share_a_table(tmp_path: Path):
+    sink = written(tmp_path)
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    path = tmp_path / "lake" / "changefeeds.yaml"
+    path.write_text(path.read_text().replace("  feed:", "  other:"))
+    config = load(path, {})
+    run = StorageRun(Lake(config, config.changefeed("other")))
+
+    with pytest.raises(ConfigError, match="expected a table of the changefeed other, found one of feed"):
+        run.publish_changelogs(run.look(), LocalWorkers())
