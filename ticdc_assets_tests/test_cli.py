@@ -73,6 +73,22 @@ def test_run_again_has_nothing_to_do_and_starts_no_run(
     assert not spark.is_running()
 
 
+def test_run_ends_what_a_run_began_that_was_interrupted_before_its_record(
+    tmp_path: Path, without_java: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
+):
+    feed = shop(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(mirrors, "run_mirrors", lambda *arguments: None)
+        main(on(feed, "run"))
+    monkeypatch.setattr("ticdc_assets.commands.pending.pending_work", lambda *arguments: [])
+
+    main(on(feed, "run"))
+    newest = feed.lake.control.newest()
+
+    assert newest is not None
+    assert newest.complete
+
+
 def test_run_stops_at_until(tmp_path: Path, without_java: None, capfd: Any):
     feed = shop(tmp_path)
 
