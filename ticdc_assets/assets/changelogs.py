@@ -10,7 +10,7 @@ from ticdc_assets.assets.metadata import Metadata, changelog_metadata
 from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
 from ticdc_assets.assets.steps import CODE_VERSION, Feed, sayer
-from ticdc_assets.schema.history import fold_name
+from ticdc_assets.schema.lineage import fold_name
 
 RENAMED = "The source has no table of this name any more; its assets go when the code location is loaded again."
 

@@ -17,7 +17,7 @@ from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.assets.verdicts import Verdict, source_moves
 from ticdc_assets.pipeline.storage_run import Pending
-from ticdc_assets.schema.history import fold_name
+from ticdc_assets.schema.lineage import fold_name
 from ticdc_assets.sources.storage_cursor import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control import TableRecord

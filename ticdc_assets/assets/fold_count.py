@@ -18,7 +18,7 @@ from ticdc_assets.tables.progress import columns_of
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from ticdc_assets.schema.history import Lineage, Version
+    from ticdc_assets.schema.lineage import Lineage, Version
     from ticdc_assets.schema.model import Column
 
 ROWS_MAX: Final = 1_000_000

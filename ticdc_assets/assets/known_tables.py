@@ -18,7 +18,8 @@ from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import NotYetError, SchemaError, SourceError
 from ticdc_assets.pipeline.known import known_of
 from ticdc_assets.protocols.storage_schema import parse_schema_file
-from ticdc_assets.schema.history import History, Lineage, SourceName, fold, fold_name
+from ticdc_assets.schema.history import fold
+from ticdc_assets.schema.lineage import History, Lineage, SourceName, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage import SCHEMA_BYTES_MAX, read_checkpoint
 from ticdc_assets.sources.storage_folders import find_folders

@@ -18,7 +18,7 @@ from ticdc_assets.tso import physical_ms, to_datetime
 if TYPE_CHECKING:
     from ticdc_assets.assets.recent import Point
     from ticdc_assets.pipeline.storage_run import ChangelogReport
-    from ticdc_assets.schema.history import Lineage
+    from ticdc_assets.schema.lineage import Lineage
     from ticdc_assets.tables.control import TableRecord
 
 Metadata = dict[str, Any]

@@ -13,7 +13,7 @@ from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
 from ticdc_assets.assets.steps import CODE_VERSION, Feed, sayer
 from ticdc_assets.pipeline.mirror_run import MirrorReport, blocked_tables, run_mirrors
-from ticdc_assets.schema.history import History, SourceName, fold_name
+from ticdc_assets.schema.lineage import History, SourceName, fold_name
 
 
 def mirror_assets(feed: Feed) -> dg.AssetsDefinition:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ticdc_assets.assets.known_tables import asset_names
-from ticdc_assets.schema.history import SourceName, fold_name
+from ticdc_assets.schema.lineage import SourceName, fold_name
 
 if TYPE_CHECKING:
-    from ticdc_assets.schema.history import History, Lineage
+    from ticdc_assets.schema.lineage import History, Lineage
     from ticdc_assets.tables.control import TableRecord, WatermarkRecord
 
 

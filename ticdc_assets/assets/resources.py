@@ -28,7 +28,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.message_run import MessageRun, PendingMessages
 from ticdc_assets.pipeline.runs import run_of
 from ticdc_assets.pipeline.storage_run import ChangelogReport, Pending, StorageRun
-from ticdc_assets.schema.history import SourceName, fold_name
+from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.sources.storage import read_checkpoint
 

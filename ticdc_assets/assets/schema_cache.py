@@ -11,7 +11,7 @@ from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, Feed
-from ticdc_assets.schema.history import History
+from ticdc_assets.schema.lineage import History
 
 
 def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:

@@ -14,7 +14,7 @@ from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.resources import PROGRESS
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import changelog_identifier, mirror_identifier
-from ticdc_assets.schema.history import SourceName, fold_name
+from ticdc_assets.schema.lineage import SourceName, fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.reported import Reported

@@ -16,7 +16,7 @@ from ticdc_assets.names import column_name
 from ticdc_assets.schema.arrow_types import arrow_type
 
 if TYPE_CHECKING:
-    from ticdc_assets.schema.history import Lineage
+    from ticdc_assets.schema.lineage import Lineage
     from ticdc_assets.schema.model import Column
 
 OP: Final = "_ticdc_op"

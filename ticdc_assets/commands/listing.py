@@ -11,12 +11,12 @@ from ticdc_assets.commands.moments import moment, when
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.schema.history import fold_name
+from ticdc_assets.schema.lineage import fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.protocols.events import DdlEvent
-    from ticdc_assets.schema.history import Lineage
+    from ticdc_assets.schema.lineage import Lineage
     from ticdc_assets.tables.control import TableRecord
 
 NOTE: Final = "note"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.order import next_position
-from ticdc_assets.schema.history import Slot, SourceName, fold_name
+from ticdc_assets.schema.lineage import Slot, SourceName, fold_name
 from ticdc_assets.sources.storage_paths import below
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ticdc_assets.pipeline.avro_repeats import Repeats
 from ticdc_assets.protocols import avro_schema, confluent_avro
 from ticdc_assets.protocols.avro_names import Name, among, name_in_topic
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
-from ticdc_assets.schema.history import SourceName, fold_name
+from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
 
 if TYPE_CHECKING:

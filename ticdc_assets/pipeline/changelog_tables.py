@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.pipeline.interval import Interval
 from ticdc_assets.pipeline.task import Target
-from ticdc_assets.schema.history import History
+from ticdc_assets.schema.lineage import History
 from ticdc_assets.tables import changelog
 
 if TYPE_CHECKING:

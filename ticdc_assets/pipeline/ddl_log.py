@@ -12,7 +12,7 @@ from ticdc_assets.config import Changefeed, Config
 from ticdc_assets.names import control_namespace
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.evolution import TruncateRows
-from ticdc_assets.schema.history import Lineage
+from ticdc_assets.schema.lineage import Lineage
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets.tables.control import Control
 

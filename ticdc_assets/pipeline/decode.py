@@ -25,7 +25,7 @@ from ticdc_assets.pipeline.bad_rows import ALL_BAD_MIN, BAD_RECORDS_MAX, BadRow,
 from ticdc_assets.pipeline.parts import PartWriter
 from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, FileReport, FileState, TaskFile, TaskReport
 from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
-from ticdc_assets.schema.history import Slot, Version
+from ticdc_assets.schema.lineage import Slot, Version
 
 
 def decode(task: DecodeTask) -> TaskReport:

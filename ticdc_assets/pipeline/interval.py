@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ticdc_assets.schema.history import History, Lineage, SourceName, fold_name
+from ticdc_assets.schema.lineage import History, Lineage, SourceName, fold_name
 
 
 class TableState(StrEnum):

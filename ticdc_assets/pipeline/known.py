@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.evolution import create
-from ticdc_assets.schema.history import Known, SourceName, fold_name
+from ticdc_assets.schema.history import Known
+from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
 
 if TYPE_CHECKING:

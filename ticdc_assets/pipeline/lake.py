@@ -13,7 +13,8 @@ from ticdc_assets.config import Changefeed, Config, StorageSource
 from ticdc_assets.pipeline.known import known_of
 from ticdc_assets.protocols.csv import CsvOptions
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history import History, Known, Lineage, fold
+from ticdc_assets.schema.history import Known, fold
+from ticdc_assets.schema.lineage import History, Lineage
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
 from ticdc_assets.tables.places import Place, places, settle

@@ -23,7 +23,7 @@ from ticdc_assets.protocols.avro_names import sanitised
 from ticdc_assets.protocols.message_rows import Bulk, Messages, TableRows, take
 from ticdc_assets.protocols.text_values import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.history import Slot, SourceName, fold_name
+from ticdc_assets.schema.lineage import Slot, SourceName, fold_name
 from ticdc_assets.schema.model import Column
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS

@@ -36,7 +36,7 @@ from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.text_values import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.history import Slot, SourceName, fold_name
+from ticdc_assets.schema.lineage import Slot, SourceName, fold_name
 from ticdc_assets.schema.model import Column
 from ticdc_assets.sources.capture import Message, messages
 from ticdc_assets.sources.filesystem import open_root

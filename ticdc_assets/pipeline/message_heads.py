@@ -21,7 +21,7 @@ from ticdc_assets.pipeline.stream_look import (
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.message_rows import Heads, Messages
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.schema.history import fold_name
+from ticdc_assets.schema.lineage import fold_name
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:

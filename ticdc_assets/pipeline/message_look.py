@@ -30,7 +30,7 @@ from ticdc_assets.pipeline.stream_look import (
 from ticdc_assets.protocols.events import DdlEvent, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.limits import BATCH_BYTES
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.schema.history import fold_name
+from ticdc_assets.schema.lineage import fold_name
 from ticdc_assets.sources.capture import Message, Place
 
 BATCH_MESSAGES: Final = 4096

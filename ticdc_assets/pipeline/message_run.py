@@ -31,7 +31,8 @@ from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
 from ticdc_assets.protocols.avro_names import Name, sanitised
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history import History, SourceName, fold, fold_name
+from ticdc_assets.schema.history import fold
+from ticdc_assets.schema.lineage import History, SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import placed_messages
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now

@@ -9,7 +9,7 @@ from typing import Any
 
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.protocols.avro_names import Name
-from ticdc_assets.schema.history import Slot, SourceName
+from ticdc_assets.schema.lineage import Slot, SourceName
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import Place
 

@@ -21,7 +21,7 @@ from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.replay_mirror import made_anew, merged_again
-from ticdc_assets.schema.history import History, Lineage, Version
+from ticdc_assets.schema.lineage import History, Lineage, Version
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from ticdc_assets.pipeline.task import TaskFile
-from ticdc_assets.schema.history import SourceName
+from ticdc_assets.schema.lineage import SourceName
 
 TASK_BYTES_MIN: Final = 4 << 20  # below this, starting a task costs more than it saves
 TASKS_PER_CORE: Final = 2  # so that one slow task does not leave the other cores idle for long

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.task import Part, Target
-    from ticdc_assets.schema.history import History
+    from ticdc_assets.schema.lineage import History
     from ticdc_assets.tables.control import QuarantinedRecord, WatermarkRecord
 
 

@@ -23,7 +23,7 @@ from ticdc_assets.pipeline.stream_look import StreamLook
 from ticdc_assets.pipeline.task import FileState, TaskReport
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.schema.history import fold_name
+from ticdc_assets.schema.lineage import fold_name
 from ticdc_assets.sources.capture import Message, Place, placed_messages
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from ticdc_assets.names import quote_path
 from ticdc_assets.schema.evolution import FillColumn
-from ticdc_assets.schema.history import Lineage, Version
+from ticdc_assets.schema.lineage import Lineage, Version
 from ticdc_assets.tables.mirror import MirrorWriter, Segment
 from ticdc_assets.tables.mirror_effects import fill_literal
 from ticdc_assets.tables.progress import VERSION, Progress, progress_of

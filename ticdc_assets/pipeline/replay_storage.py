@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.decode import decode
 from ticdc_assets.pipeline.replay_ground import Decoded, Ground, Offered, Rows, above, homeless, rows_of
 from ticdc_assets.pipeline.task import DecodeTask, FileFormat, FileReport, FileState, Target, TaskFile
 from ticdc_assets.protocols import canal_json
-from ticdc_assets.schema.history import SourceName, fold_name
+from ticdc_assets.schema.lineage import SourceName, fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.tables.control import QuarantinedRecord

@@ -23,7 +23,7 @@ from ticdc_assets.protocols import canal_json, canal_json_bulk, csv, csv_bulk
 from ticdc_assets.protocols.csv import CsvRecord
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete, RawRows
-from ticdc_assets.schema.history import Slot, fold_name
+from ticdc_assets.schema.lineage import Slot, fold_name
 from ticdc_assets.sources.filesystem import open_root
 
 Records = Iterable[tuple[int, RowEvent] | BadRecord | Incomplete]

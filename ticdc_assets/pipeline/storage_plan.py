@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ticdc_assets.pipeline import arrivals
 from ticdc_assets.pipeline.interval import Interval, held_by_file
 from ticdc_assets.pipeline.task import TaskFile
-from ticdc_assets.schema.history import History, Slot, SourceName, fold_name
+from ticdc_assets.schema.lineage import History, Slot, SourceName, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

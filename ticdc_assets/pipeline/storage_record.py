@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState
 from ticdc_assets.pipeline.storage_plan import Fate, Plan
 from ticdc_assets.pipeline.task import FileReport, FileState
-from ticdc_assets.schema.history import History, Lineage, SourceName, fold_name
+from ticdc_assets.schema.lineage import History, Lineage, SourceName, fold_name
 from ticdc_assets.tables.control import TableRecord
 
 if TYPE_CHECKING:

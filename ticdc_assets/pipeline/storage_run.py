@@ -31,7 +31,8 @@ from ticdc_assets.pipeline.storage_record import (
 from ticdc_assets.pipeline.task import DecodeTask, FileFormat, FileReport, FileState
 from ticdc_assets.protocols import canal_json
 from ticdc_assets.protocols.text_values import TextForms
-from ticdc_assets.schema.history import History, Lineage, Slot, SourceName, Stop, fold, fold_name
+from ticdc_assets.schema.history import fold
+from ticdc_assets.schema.lineage import History, Lineage, Slot, SourceName, Stop, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage import read_checkpoint, scan
 from ticdc_assets.sources.storage_cursor import Cursor, Problem, Scan

@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.message_task import Dating, Mark, Partition
 from ticdc_assets.pipeline.task import BadLine
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.schema.history import SourceName, fold_name
+from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
 

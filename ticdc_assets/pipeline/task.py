@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from ticdc_assets.protocols.csv import CsvOptions
 from ticdc_assets.protocols.text_values import TextForms
-from ticdc_assets.schema.history import Slot, SourceName
+from ticdc_assets.schema.lineage import Slot, SourceName
 
 
 class FileFormat(StrEnum):

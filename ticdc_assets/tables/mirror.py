@@ -22,7 +22,7 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name, quote, quote_path
 from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, KeyChanged, TruncateRows
-from ticdc_assets.schema.history import Lineage, Version
+from ticdc_assets.schema.lineage import Lineage, Version
 from ticdc_assets.tables import mirror_sql
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.changelog import stale

@@ -10,7 +10,7 @@ from ticdc_assets.names import column_name, quote
 from ticdc_assets.protocols.text_values import TextForms, time_zone, value
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution import DeletePartitions, FillColumn, ListRows, PartitionKey, RangeRows
-from ticdc_assets.schema.history import Version
+from ticdc_assets.schema.lineage import Version
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.tables.mirror_sql import literal
 from ticdc_assets.tso import to_datetime

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ticdc_assets import names
-from ticdc_assets.schema.history import History, Lineage, fold_name
+from ticdc_assets.schema.lineage import History, Lineage, fold_name
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.progress import lineage_of
 

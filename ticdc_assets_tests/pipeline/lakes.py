@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
 from ticdc_assets.pipeline.runs import run_of
 from ticdc_assets.pipeline.storage_run import ChangelogReport
-from ticdc_assets.schema.history import History, Lineage, Tenure
+from ticdc_assets.schema.lineage import History, Lineage, Tenure
 from ticdc_assets.spark import LocalWorkers, SparkWorkers, Workers
 from ticdc_assets.tables.control import TableRecord
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog

@@ -17,7 +17,7 @@ from ticdc_assets.pipeline import storage_files
 from ticdc_assets.pipeline.task import DecodeTask, FileFormat, TaskFile
 from ticdc_assets.protocols.csv import CsvOptions
 from ticdc_assets.protocols.raw_rows import BulkUnsupported
-from ticdc_assets.schema.history import Slot, Version
+from ticdc_assets.schema.lineage import Slot, Version
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.pipeline.small_feeds import CREATE, Feed, JsonSink, Name, Sink, column, cut_out

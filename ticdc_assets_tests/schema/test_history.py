@@ -9,7 +9,8 @@ import pytest
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.evolution import create
-from ticdc_assets.schema.history import History, Known, fold
+from ticdc_assets.schema.history import Known, fold
+from ticdc_assets.schema.lineage import History
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
 from ticdc_assets_tests.fixtures import Workload, workloads
 
