@@ -25,7 +25,8 @@ from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.config import Changefeed, Config, StorageSource, load
 from ticdc_assets.errors import ConfigError, SourceError, StaleRunError, TicdcAssetsError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.message_run import MessageRun, PendingMessages
+from ticdc_assets.pipeline.message_pending import PendingMessages
+from ticdc_assets.pipeline.message_run import MessageRun
 from ticdc_assets.pipeline.runs import run_of
 from ticdc_assets.pipeline.storage_run import ChangelogReport, Pending, StorageRun
 from ticdc_assets.schema.lineage import SourceName, fold_name

@@ -14,7 +14,7 @@ from ticdc_assets.pipeline.runs import run_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.pipeline.message_run import PendingMessages
+    from ticdc_assets.pipeline.message_pending import PendingMessages
     from ticdc_assets.pipeline.storage_run import Pending
     from ticdc_assets.tables.control import WatermarkRecord
 

@@ -7,7 +7,7 @@ partitions interleave come out in order.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -24,7 +24,8 @@ from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.message_batches import Batch, Piece, settle
 from ticdc_assets.pipeline.message_look import BATCH_MESSAGES
-from ticdc_assets.pipeline.message_task import Dating, MessageTask
+from ticdc_assets.pipeline.message_slots import slot_of
+from ticdc_assets.pipeline.message_task import MessageTask
 from ticdc_assets.pipeline.parts import PartWriter
 from ticdc_assets.pipeline.stream_look import bad_line
 from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, Part, TaskReport
@@ -40,7 +41,6 @@ from ticdc_assets.schema.lineage import Slot, SourceName, fold_name
 from ticdc_assets.schema.model import Column
 from ticdc_assets.sources.capture import Message, messages
 from ticdc_assets.sources.filesystem import open_root
-from ticdc_assets.tso import LOGICAL_BITS
 
 _Group = tuple[str, int, int]
 """Lineage, version and delivery."""
@@ -184,24 +184,11 @@ class MessageDecoder:
 
     def _slot(self, name: SourceName, event: RowEvent, ordinal: int, said: _Name) -> Slot | None:
         slots = self._task.timelines.get(name, ())
-        slot = self._dated(name, slots, event, ordinal) if slots else None
+        slot = slot_of(self._task, name, slots, event, ordinal) if slots else None
         if slot is None or slot.lineage_id is None:
             said.state, said.problem = FileState.WAITING, _no_schema(event)
             return None
         return slot
-
-    def _dated(self, name: SourceName, slots: Sequence[Slot], event: RowEvent, ordinal: int) -> Slot | None:
-        """The slot that the row falls in; rows have a slot whose `after_ts` is below their own."""
-        if self._task.dating is Dating.PLACE:
-            known = self._task.versions.get((name, event.schema_version or 0), ordinal)
-            return _last_below(slots, known + 1) or slots[0]
-        if self._task.protocol == "simple" and (name, event.schema_version) not in self._task.versions:
-            return _last_below(slots, event.commit_ts or 0) if name in self._task.told else None
-        if event.commit_ts is not None:
-            return _last_below(slots, event.commit_ts)
-        if self._task.dating is Dating.COMMIT_MS:
-            return _of_millisecond(slots, event)
-        return _of_delete(slots, self._task.placed.get(ordinal, 0))
 
     def _whole(self, event: RowEvent, message: Message) -> RowEvent | None:
         """The row with all its columns: large ones come from the claim-check folder; deletes need only the key."""
@@ -375,32 +362,6 @@ def _once(connection: duckdb.DuckDBPyConnection, changes: TypedChanges, key: tup
     wanted = {name.lower() for name in key}
     keys = [a for c, a in zip(changes.columns, changes.now, strict=True) if c.name.lower() in wanted]
     return pa.array(np.flatnonzero(first_of_each(connection, [changes.commit_ts, changes.op, *keys])))
-
-
-def _last_below(slots: Sequence[Slot], ts: int) -> Slot | None:
-    number = bisect_left([slot.after_ts for slot in slots], ts) - 1
-    return slots[number] if number >= 0 else None
-
-
-def _of_delete(slots: Sequence[Slot], placed: int) -> Slot | None:
-    """The newest that has a table, else the first there will be."""
-    before = [slot for slot in slots if slot.after_ts < placed and slot.lineage_id is not None]
-    return before[-1] if before else next((slot for slot in slots if slot.lineage_id is not None), None)
-
-
-def _of_millisecond(slots: Sequence[Slot], event: RowEvent) -> Slot | None:
-    """Where a statement was committed in the row's millisecond, the row is from before it, as servers still wrote then
-    (no server writes rows of a new version so soon), unless it has the columns of after it."""
-    assert event.commit_ms is not None
-    first = _last_below(slots, event.commit_ms << LOGICAL_BITS)
-    within = [s for s in slots if s.after_ts >> LOGICAL_BITS == event.commit_ms]
-    return next((slot for slot in (first, *within) if slot is not None and _fits(slot, event)), first)
-
-
-def _fits(slot: Slot, event: RowEvent) -> bool:
-    if slot.version is None:
-        return False
-    return {c.name.lower() for c in slot.version.table.stored_columns} == {name.lower() for name in event.wire}
 
 
 def _no_schema(event: RowEvent) -> str:

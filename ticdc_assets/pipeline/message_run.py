@@ -8,10 +8,9 @@ without a copy and survive restarts.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.config import CaptureSource
@@ -23,6 +22,8 @@ from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_f
 from ticdc_assets.pipeline.message_decode import decode_messages
 from ticdc_assets.pipeline.message_look import look_through, without_known_bootstraps
 from ticdc_assets.pipeline.message_options import keep_schemas, options_of
+from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
+from ticdc_assets.pipeline.message_record import unknown_tables, with_waiting
 from ticdc_assets.pipeline.message_task import Dating, Mark, MessageTask, Partition, SchemaVersion, Told
 from ticdc_assets.pipeline.publish import Published, caught_up, publish_all
 from ticdc_assets.pipeline.storage_record import table_record
@@ -49,62 +50,6 @@ STRETCH_BATCHES_MAX: Final = 8
 
 
 _FILES: Final = "schema_files"
-
-
-@dataclass(frozen=True, slots=True)
-class StreamCursor:
-    """Per partition: the first offset not consumed, and the newest watermark seen."""
-
-    offsets: dict[Partition, int]
-    watermarks: dict[Partition, int]
-
-    def to_json(self) -> str:
-        partitions = sorted(self.offsets.keys() | self.watermarks.keys())
-        listed = [[*p, self.offsets.get(p, 0), self.watermarks.get(p, 0)] for p in partitions]
-        return json.dumps({"partitions": listed}, separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str) -> StreamCursor:
-        listed = json.loads(text or '{"partitions":[]}')["partitions"]
-        offsets = {(topic, number): offset for topic, number, offset, _ in listed}
-        return cls(offsets, {(topic, number): ts for topic, number, _, ts in listed if ts})
-
-
-@dataclass(frozen=True, slots=True)
-class PendingMessages:
-    """What a look found; as `storage_run.Pending`."""
-
-    run_id: str
-    high: int
-    record: WatermarkRecord | None
-    cursor: StreamCursor
-    look: StreamLook
-    statements: tuple[DdlEvent, ...]
-    history: History
-    intervals: dict[str, Interval]
-    names: dict[Told, Name | None]
-    log: DdlLog | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether a run would change nothing."""
-        known = self.record.tso if self.record else 0
-        new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.look.ends.items())
-        if self.log is not None and (self.statements or self._waits_unrecorded()):
-            return False
-        return self.high <= known and not (new and self.record is None) and not self.look.new_messages
-
-    def _waits_unrecorded(self) -> bool:
-        tables = self.record.tables if self.record else ()
-        recorded = {fold_name(t.schema, t.table) for t in tables if t.state == str(TableState.WAITING)}
-        return not {fold_name(*name) for name in self.waiting} <= recorded
-
-    @property
-    def waiting(self) -> list[Name]:
-        """The tables with rows above what `log` tells."""
-        spelt = self.look.avro.names if self.look.avro else {}
-        told = {fold_name(*name): self.names.get(told) or name for told, name in spelt.items()}
-        return [told.get(name, written) for name, written in self.look.waiting.items()]
 
 
 class MessageRun:
@@ -356,7 +301,7 @@ class MessageRun:
         names = [file for report in reports for file in report.files]
         unknown = {n.name: n.problem for n in names if n.state is not FileState.READ}
         records = [self._table_record(pending, i, tables, held, published) for i in pending.intervals.values()]
-        records = _with_waiting(pending, records) + _unknown_tables(pending, unknown)
+        records = with_waiting(pending, records) + unknown_tables(pending, unknown)
         record = WatermarkRecord(
             now(), pending.run_id, pending.high, False, self._advanced(pending, held, unknown).to_json(), tuple(records)
         )
@@ -430,29 +375,3 @@ def _within(placed: dict[int, int], first: int, last: int) -> dict[int, int]:
 
 def _is_borne(history: History, name: Name) -> bool:
     return any(fold_name(t.schema, t.table) == fold_name(*name) for g in history.lineages for t in g.tenures)
-
-
-def _with_waiting(pending: PendingMessages, records: list[TableRecord]) -> list[TableRecord]:
-    """The records, those of tables with rows above what the DDL log tells as waiting for it."""
-    if pending.log is None or not pending.look.waiting:
-        return records
-    why = {fold_name(*name): f"{name[0]}.{name[1]}: {pending.log.wait}" for name in pending.waiting}
-    spelt = {fold_name(*name): name for name in pending.waiting}
-    told = []
-    for record in records:
-        name = fold_name(record.schema, record.table)
-        waits = name in why and record.state == str(TableState.LIVE)
-        told.append(replace(record, state=str(TableState.WAITING), note=why.pop(name)) if waits else record)
-    new = [_unknown_table(*spelt[name], note) for name, note in why.items()]
-    return told + [record for record in new if record.lineage not in {r.lineage for r in told}]
-
-
-def _unknown_tables(pending: PendingMessages, problems: dict[Any, str]) -> list[TableRecord]:
-    """Tables that so far are only names in rows: they wait for a schema."""
-    borne = {fold_name(t.schema, t.table) for lineage in pending.history.lineages for t in lineage.tenures}
-    return [_unknown_table(name[0], name[1], problem) for name, problem in problems.items() if name not in borne]
-
-
-def _unknown_table(schema: str, table: str, problem: str) -> TableRecord:
-    lineage = f"{schema}.{table}@unknown"
-    return TableRecord(lineage, schema, table, "waiting", problem, [], 0, None, None, None, None, None)

@@ -16,7 +16,8 @@ from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.pipeline.ddl_log import ddl_log
 from ticdc_assets.pipeline.message_decode import decode_messages
 from ticdc_assets.pipeline.message_look import look_through
-from ticdc_assets.pipeline.message_run import MessageRun, PendingMessages, StreamCursor
+from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
+from ticdc_assets.pipeline.message_run import MessageRun
 from ticdc_assets.pipeline.message_task import Dating, Mark, MessageTask
 from ticdc_assets.pipeline.replay_ground import Decoded, Ground, Offered, above, homeless, rows_of
 from ticdc_assets.pipeline.stream_look import StreamLook

@@ -1,0 +1,74 @@
+"""What a look at a capture found pending, and the cursor that says where the next look begins."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ticdc_assets.pipeline.interval import Interval, TableState
+from ticdc_assets.pipeline.message_task import Partition, Told
+from ticdc_assets.pipeline.stream_look import StreamLook
+from ticdc_assets.protocols.avro_names import Name
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.lineage import History, fold_name
+from ticdc_assets.tables.control import WatermarkRecord
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.ddl_log import DdlLog
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCursor:
+    """Per partition: the first offset not consumed, and the newest watermark seen."""
+
+    offsets: dict[Partition, int]
+    watermarks: dict[Partition, int]
+
+    def to_json(self) -> str:
+        partitions = sorted(self.offsets.keys() | self.watermarks.keys())
+        listed = [[*p, self.offsets.get(p, 0), self.watermarks.get(p, 0)] for p in partitions]
+        return json.dumps({"partitions": listed}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> StreamCursor:
+        listed = json.loads(text or '{"partitions":[]}')["partitions"]
+        offsets = {(topic, number): offset for topic, number, offset, _ in listed}
+        return cls(offsets, {(topic, number): ts for topic, number, _, ts in listed if ts})
+
+
+@dataclass(frozen=True, slots=True)
+class PendingMessages:
+    """What a look found; as `storage_run.Pending`."""
+
+    run_id: str
+    high: int
+    record: WatermarkRecord | None
+    cursor: StreamCursor
+    look: StreamLook
+    statements: tuple[DdlEvent, ...]
+    history: History
+    intervals: dict[str, Interval]
+    names: dict[Told, Name | None]
+    log: DdlLog | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a run would change nothing."""
+        known = self.record.tso if self.record else 0
+        new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.look.ends.items())
+        if self.log is not None and (self.statements or self._waits_unrecorded()):
+            return False
+        return self.high <= known and not (new and self.record is None) and not self.look.new_messages
+
+    def _waits_unrecorded(self) -> bool:
+        tables = self.record.tables if self.record else ()
+        recorded = {fold_name(t.schema, t.table) for t in tables if t.state == str(TableState.WAITING)}
+        return not {fold_name(*name) for name in self.waiting} <= recorded
+
+    @property
+    def waiting(self) -> list[Name]:
+        """The tables with rows above what `log` tells."""
+        spelt = self.look.avro.names if self.look.avro else {}
+        told = {fold_name(*name): self.names.get(told) or name for told, name in spelt.items()}
+        return [told.get(name, written) for name, written in self.look.waiting.items()]
