@@ -252,6 +252,9 @@ def _record(
     lineages = history.by_id()
     tables = tuple(_table_record(lake, lineages, places, table, report.errors) for table in record.tables)
     complete = not blocked_tables(tables) and (asked_for_all or not pending_work(lake, history, record))
+    newest = lake.control.newest()
+    if newest is not None and newest != record:
+        return newest  # another run goes on from there: what its mirrors show is not of this record's TSO
     fresh = replace(record, recorded_at=now(), run_id=run_id, complete=complete, tables=tables)
     if (fresh.tables, fresh.complete) != (record.tables, record.complete):
         reached(Moment.BEFORE_RECORD)

@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from ticdc_assets.changes import layout, order
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError, StaleRunError
+from ticdc_assets.pipeline import mirror_run
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.storage_run import StorageRun
 from ticdc_assets.spark import LocalWorkers
@@ -251,3 +252,23 @@ def test_two_changefeeds_do_not_share_a_table(tmp_path: Path):
 
     with pytest.raises(ConfigError, match="expected a table of the changefeed other, found one of feed"):
         run.publish_changelogs(run.look(), LocalWorkers())
+
+
+def test_a_run_that_was_overtaken_while_it_merged_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    sink = written(tmp_path)
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+
+    def overtaken(*_: Any) -> list[Any]:
+        sink.bucket.checkpoint(2000)
+        feed.run()
+        return []
+
+    monkeypatch.setattr(mirror_run, "pending_work", overtaken)
+    mirror_run.run_mirrors(feed.lake.lake, "late", lambda: None)  # type: ignore[arg-type, return-value]
+
+    newest = feed.lake.lake.control.newest()
+    assert newest is not None
+    assert newest.tso == 2000
+    assert not newest.complete
+    assert feed.lake.lake.control.newest(complete=True) is None
