@@ -34,6 +34,7 @@ format: install ## mend style
 
 bench: install ## rows a second on this machine; BENCH names a folder of recorded streams
 	$(BIN)/python -m ticdc_assets_tests.bench.storage $(BENCH)
+	$(BIN)/python -m ticdc_assets_tests.bench.messages $(BENCH)
 
 ci: ## what decides whether a change lands
 	.ci/run
