@@ -14,13 +14,13 @@ $(BIN)/pytest:
 	$(BIN)/pip install -q -e '.[dev]'
 
 test: install ## the fast tests: no Spark, no Java
-	$(BIN)/pytest -n 2 -m "not spark and not matrix"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not spark and not matrix"
 
 test-all: install ## all tests but the matrix
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 matrix: install ## every variant and seed of the fixtures through Spark and Iceberg; takes long
-	$(BIN)/pytest -n 2 -m matrix
+	$(BIN)/pytest -n 2 --dist worksteal -m matrix
 
 lint: install ## style, types, and the direction of imports
 	$(BIN)/ruff check

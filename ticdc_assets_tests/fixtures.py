@@ -24,7 +24,7 @@ def _fixtures_root() -> Path | None:
     beside = Path(__file__).resolve().parents[2] / "shared" / "fixtures"
     for candidate in (Path(named) if named else beside,):
         if candidate.is_dir():
-            return candidate
+            return candidate.resolve()
     return None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from ticdc_assets.pipeline.given import gaps_of
 from ticdc_assets_tests.fixtures import Workload, workloads
@@ -83,8 +85,14 @@ def test_rows_wait_for_the_statements_before_them(workload: Workload, tmp_path: 
     assert {r.state for r in lake.lake.control.newest().tables} <= {"live", "dropped"}
 
 
+def mirrored() -> Iterator[ParameterSet]:
+    for workload in (w for w in DATED if "checksum" not in w.name):
+        often = workload.name in ("avro-ext/seed1", "avro-ext-restart/seed2")
+        yield pytest.param(workload, id=workload.name, marks=() if often else pytest.mark.matrix)
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize("workload", [w for w in DATED if "checksum" not in w.name], ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", list(mirrored()))
 def test_mirrors_equal_the_truth(workload: Workload, tmp_path: Path):
     """TRUNCATE, DROP, renames, dropped and added columns with their defaults, and exact types included."""
     lake = FedLake(workload, tmp_path)

@@ -14,7 +14,7 @@ from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 
-FAMILIES = ("open", "simple-json", "simple-avro", "canal-json", "canal-json-tidb", "canal-json-tidb-topics", "avro-ext")
+FAMILIES = ("open", "simple-avro", "canal-json", "avro-ext")
 STREAMS = [w for w in workloads(seed="seed1") if w.root.parent.name in FAMILIES]
 
 
