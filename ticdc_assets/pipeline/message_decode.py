@@ -186,7 +186,10 @@ class MessageDecoder:
         slots = self._task.timelines.get(name, ())
         slot = slot_of(self._task, name, slots, event, ordinal) if slots else None
         if slot is None or slot.lineage_id is None:
-            said.state, said.problem = FileState.WAITING, _no_schema(event)
+            if not self._task.by_arrival and (event.commit_ts or 0) > self._task.high:
+                said.above += 1  # the statement that makes its table is above this run too
+            else:
+                said.state, said.problem = FileState.WAITING, _no_schema(event)
             return None
         return slot
 

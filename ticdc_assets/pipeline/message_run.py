@@ -222,6 +222,7 @@ class MessageRun:
             capture=self._capture,
             begin=begin,
             last=last,
+            high=pending.high,
             protocol=self._protocol,
             options=self._options,
             zone=changefeed.time_zone,

@@ -38,7 +38,7 @@ class Dating(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MessageTask:
-    """The messages from `begin` up to the ordinal `last` of a capture.
+    """The messages from `begin` up to the ordinal `last` of a capture, as far as their commit_ts is not above `high`.
 
     `offsets` are the first offsets of each partition that are not consumed yet. `versions` maps a schema version that
     rows name to the TSO after which it holds; `checked` has the schemas that row checksums are computed over; `told`
@@ -53,6 +53,7 @@ class MessageTask:
     capture: Path
     begin: Mark
     last: int
+    high: int
     protocol: str
     options: Any
     zone: str

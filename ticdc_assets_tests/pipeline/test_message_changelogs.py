@@ -37,6 +37,22 @@ def test_one_run_holds_every_change_once(workload: Workload, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    "workload",
+    [w for w in WHOLE if w.name in ("canal-json-tidb/seed1", "open/seed1", "simple-json/seed1")],
+    ids=lambda w: w.name,
+)
+def test_tables_that_are_made_above_a_run_are_not_yet_there(workload: Workload, tmp_path: Path):
+    """Their rows are in the stream already."""
+    lake = FeedLake(workload, tmp_path / "lake")
+    for ts in sorted({entry["ts"] for entry in workload.truth}):
+        lake.publish(until=ts)
+
+        told = {(entry["schema"], entry["table"]) for entry in workload.truth if entry["ts"] == ts}
+        assert set(lake.records()) == told
+        assert {record.state for record in lake.records().values()} == {"live"}
+
+
+@pytest.mark.parametrize(
     "workload", [w for w in STREAMS if "late-bootstrap" in w.name and w.root.name == "seed2"], ids=lambda w: w.name
 )
 def test_rows_whose_schema_has_not_come_wait_and_hold_only_their_table(workload: Workload, tmp_path: Path):
