@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.errors import ConfigError, TicdcAssetsError
+from ticdc_assets.errors import ConfigError, TicdcAssetsError, UnexpectedError
+from ticdc_assets.faults import plain
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -34,16 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(arguments.command(arguments))
     except ConfigError as error:
         return _failed(str(error), EXIT_CONFIG)
-    except TicdcAssetsError as error:
-        return _failed(str(error), EXIT_FAILED)
     except KeyboardInterrupt:
         return _failed("Interrupted. Nothing half-done is visible; run again to go on.", EXIT_INTERRUPTED)
     except Exception as error:
-        if os.environ.get(DEBUG_VARIABLE):
-            raise
-        return _failed(
-            f"Expected to finish, found {type(error).__name__}. {DEBUG_VARIABLE}=1 shows where.", EXIT_FAILED
-        )
+        if os.environ.get(DEBUG_VARIABLE) and not isinstance(error, TicdcAssetsError):
+            raise  # whoever asks for it sees all, values included
+        fault = plain(error)
+        more = f" {DEBUG_VARIABLE}=1 shows more." if isinstance(fault, UnexpectedError) else ""
+        return _failed(f"{fault}{more}", EXIT_FAILED)
 
 
 def _failed(sentence: str, code: int) -> int:

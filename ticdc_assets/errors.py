@@ -48,3 +48,11 @@ class StaleRunError(TicdcAssetsError):
 
 class MachineError(TicdcAssetsError):
     """Raised when the machine lacks something, such as Java; the sentence says what to install."""
+
+
+class LakeError(TicdcAssetsError):
+    """Raised when the lake or its machine refuses to be read or written; nothing half-done is visible."""
+
+
+class UnexpectedError(TicdcAssetsError):
+    """Raised in place of an error of a library that nobody foresaw, whose own words may quote rows."""

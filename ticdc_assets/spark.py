@@ -15,11 +15,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from ticdc_assets.errors import MachineError
+from ticdc_assets.errors import MachineError, TicdcAssetsError
+from ticdc_assets.faults import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,13 +62,25 @@ class SparkWorkers:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    answer = pickle.dumps(work(pickle.loads(pickled[number])))  # noqa: S301  our own bytes
+                    answer = pickle.dumps(_answer(work, pickle.loads(pickled[number])))  # noqa: S301  our own bytes
                     yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "answer": [answer]})
 
         count = len(pickled)
         frame = self._spark.range(0, count, 1, count).mapInArrow(run, "number long, answer binary")
         rows = sorted(frame.collect(), key=lambda row: row["number"])
-        return [pickle.loads(row["answer"]) for row in rows]  # noqa: S301  our own bytes
+        answers = [pickle.loads(row["answer"]) for row in rows]  # noqa: S301  our own bytes
+        for answer in answers:
+            if isinstance(answer, TicdcAssetsError):
+                raise answer
+        return answers
+
+
+def _answer(work: Callable[[Payload], Answer], payload: Payload) -> Answer | TicdcAssetsError:
+    """What came of the payload, its error too: of one that is raised in a worker Spark's log tells every word."""
+    try:
+        return work(payload)
+    except Exception as error:  # noqa: BLE001  the driver decides
+        return plain(error).with_traceback(None)
 
 
 def require_java(environ: Mapping[str, str] | None = None) -> None:
@@ -203,8 +216,3 @@ def _jdbc_uri(uri: str) -> str:
     if uri.startswith("sqlite:///"):
         return f"jdbc:sqlite:{uri.removeprefix('sqlite:///')}?busy_timeout=30000"
     return uri if uri.startswith("jdbc:") else f"jdbc:{uri}"
-
-
-def quiet_exception(error: Any) -> str:
-    """The first line of a Spark error, without the Java stack."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

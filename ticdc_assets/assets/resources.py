@@ -23,7 +23,8 @@ from ticdc_assets import spark
 from ticdc_assets.assets.metadata import Clock
 from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.config import Changefeed, Config, StorageSource, load
-from ticdc_assets.errors import ConfigError, SourceError, StaleRunError, TicdcAssetsError
+from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError
+from ticdc_assets.faults import plain
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.message_pending import PendingMessages
 from ticdc_assets.pipeline.message_run import MessageRun
@@ -184,26 +185,20 @@ RETRY_AFTER_S: Final = 2
 
 @contextmanager
 def told_plainly(run: ChangefeedRun, retry_number: int = RETRIES_MAX) -> Iterator[None]:
-    """Faults this project knows become step failures with their one sentence; those that may pass are tried again.
+    """Every fault becomes a step failure with one sentence; those that may pass are tried again.
 
-    What Spark says of a failed statement may quote a row, so of its errors only the kind is told. Retries are asked
+    What libraries say of a fault may quote a row, so of their errors only kind and place are told. Retries are asked
     for here and not by a RetryPolicy, which would also start a step again that somebody interrupts.
     """
     try:
         yield
-    except TicdcAssetsError as error:
-        run.forget()
-        if isinstance(error, (StaleRunError, SourceError)) and retry_number < RETRIES_MAX:
-            raise dg.RetryRequested(RETRIES_MAX, RETRY_AFTER_S * 2**retry_number) from error
-        raise dg.Failure(str(error), allow_retries=False) from error
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+        if isinstance(error, dg.DagsterError):
             raise
         run.forget()
-        raise dg.Failure(_spark_sentence(error)) from None
-
-
-def _spark_sentence(error: Exception) -> str:
-    condition = getattr(error, "getCondition", lambda: None)()
-    kind = f"{type(error).__name__} ({condition})" if condition else type(error).__name__
-    return f"Spark: expected to finish its work, found {kind}. Look at Spark's own log; it is safe to run again."
+        fault = plain(error)
+    else:
+        return
+    if isinstance(fault, (StaleRunError, SourceError, LakeError)) and retry_number < RETRIES_MAX:
+        raise dg.RetryRequested(RETRIES_MAX, RETRY_AFTER_S * 2**retry_number) from fault
+    raise dg.Failure(str(fault), allow_retries=False) from fault

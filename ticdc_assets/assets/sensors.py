@@ -16,6 +16,7 @@ from ticdc_assets.assets.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.config import CaptureSource, Changefeed, Config, StorageSource
 from ticdc_assets.errors import NotYetError, SourceError
+from ticdc_assets.faults import plain
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.sources.capture import peek as peek_capture
 from ticdc_assets.sources.filesystem import open_root
@@ -46,11 +47,21 @@ def _sensor(name: str, job: str, description: str, evaluate: Evaluation) -> dg.S
     return dg.SensorDefinition(
         name=name,
         job_name=job,
-        evaluation_fn=evaluate,
+        evaluation_fn=_told_plainly(evaluate),
         minimum_interval_seconds=INTERVAL_S,
         default_status=dg.DefaultSensorStatus.STOPPED,
         description=f"{description} Asks for a run; the run decides what is to do.",
     )
+
+
+def _told_plainly(evaluate: Evaluation) -> Evaluation:
+    def told(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        try:
+            return evaluate(context)
+        except Exception as error:  # noqa: BLE001  Dagster keeps what a failed tick says
+            raise plain(error) from None
+
+    return told
 
 
 def _new_files(config: Config, changefeed: Changefeed, feed: Feed) -> Evaluation:

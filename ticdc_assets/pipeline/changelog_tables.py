@@ -15,17 +15,31 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.tables.control import WatermarkRecord
 
 
-def ensure_changelogs(lake: Lake, history: History, intervals: Mapping[str, Interval]) -> dict[str, Table]:
-    """By lineage, the changelog with all columns its history has; none before the stream has a TSO."""
+def ensure_changelogs(
+    lake: Lake, history: History, intervals: Mapping[str, Interval], record: WatermarkRecord | None
+) -> dict[str, Table]:
+    """By lineage, the changelog with all columns its history has; none before the stream has a TSO.
+
+    Raises ConfigError where a table that `record` tells of is gone, or is another.
+    """
     places = lake.places(history)
+    recorded = lake.recorded(record)
     made = {}
     for lineage_id, interval in intervals.items():
         if interval.high > 0 or interval.low > 0:
             place, columns = places[lineage_id], changelog_columns(interval.lineage)
+            known = recorded.get(lineage_id)
             made[lineage_id] = changelog.ensure(
-                lake.catalog, place.changelog, lake.changefeed.name, lineage_id, columns, place.changelog_location
+                lake.catalog,
+                place.changelog,
+                lake.changefeed.name,
+                lineage_id,
+                columns,
+                place.changelog_location,
+                known.changelog_snapshot_id if known else None,
             )
     return made
 

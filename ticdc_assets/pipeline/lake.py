@@ -107,19 +107,19 @@ class Lake:
         settle(self.catalog, wanted, self._found(history, record, "mirror"))
 
     def _found(self, history: History, record: WatermarkRecord | None, kind: str) -> dict[str, Identifier]:
-        """Where each table is: as recorded, else at the newest of its former names that holds its lineage."""
+        """Where each table is: as recorded, else at the newest of its names that holds its lineage."""
         recorded = self.recorded(record)
         found: dict[str, Identifier] = {}
         for lineage in history.lineages:
             held = getattr(recorded.get(lineage.id), kind, None)
             if held:
                 found[lineage.id] = tuple(held)
-            elif len(lineage.tenures) > 1:
-                found.update(self._found_by_former_names(history, lineage, kind))
+            elif len(lineage.tenures) > 1 or lineage.dropped_ts is not None:
+                found.update(self._found_by_names(history, lineage, kind))
         return found
 
-    def _found_by_former_names(self, history: History, lineage: Lineage, kind: str) -> dict[str, Identifier]:
-        for number in range(len(lineage.tenures) - 1, 0, -1):
+    def _found_by_names(self, history: History, lineage: Lineage, kind: str) -> dict[str, Identifier]:
+        for number in range(len(lineage.tenures), 0, -1):
             former = replace(lineage, tenures=lineage.tenures[:number])
             identifier = getattr(self.places(replace(history, lineages=(former,)))[lineage.id], kind)
             table = load_or_none(self.catalog, identifier)

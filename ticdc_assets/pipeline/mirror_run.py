@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThanOrEqual
 
 from ticdc_assets.changes import layout
-from ticdc_assets.errors import StaleRunError, TicdcAssetsError
+from ticdc_assets.errors import ConfigError, StaleRunError, TicdcAssetsError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
@@ -27,7 +27,7 @@ from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter, Segment, live_rows
 from ticdc_assets.tables.places import Place
-from ticdc_assets.tables.progress import VERSION, Progress, progress_of
+from ticdc_assets.tables.progress import VERSION, Progress, lineage_of, progress_of
 from ticdc_assets.tables.replayed import Replayed, unfollowed
 
 if TYPE_CHECKING:
@@ -169,6 +169,9 @@ def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorW
     if changelog is None:
         return None
     mirror = load_or_none(lake.catalog, place.mirror)
+    if mirror is not None and lineage_of(mirror) != lineage.id:
+        todo = "Rename that table, or give the changefeed's tables other names with `target`."
+        raise ConfigError(".".join(place.mirror), "no table, or the mirror of this source table", "another", todo)
     segments = tuple(_segments(lake, lineage, changelog, mirror, watermark))
     replayed = unfollowed(changelog, mirror)
     planned = progress_of(mirror) if mirror is not None else Progress()

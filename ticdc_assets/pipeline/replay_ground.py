@@ -100,7 +100,7 @@ def ground_of(lake: Lake, run_id: str) -> Ground | None:
         for lineage in history.lineages
         if lineage.id in recorded and recorded[lineage.id].changelog is not None
     }
-    tables = ensure_changelogs(lake, history, wanted)
+    tables = ensure_changelogs(lake, history, wanted, record)
     intervals = {
         i: Interval(wanted[i].lineage, -1, max(wanted[i].high, progress_of(table).watermark))
         for i, table in tables.items()

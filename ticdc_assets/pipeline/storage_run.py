@@ -159,7 +159,7 @@ class StorageRun:
         lake.control.keep_ddl_events(pending.news)
         reached(Moment.SCHEMAS_KEPT)
         lake.settle_changelogs(pending.history, pending.record)
-        tables = ensure_changelogs(lake, pending.history, pending.intervals)
+        tables = ensure_changelogs(lake, pending.history, pending.intervals, pending.record)
         reached(Moment.CHANGELOGS_MADE)
         pending = replace(pending, intervals=caught_up(pending.intervals, tables))
         plan = self._plan(pending, tables)

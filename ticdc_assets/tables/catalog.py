@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
-from ticdc_assets.errors import SourceError
+from ticdc_assets.errors import ConfigError, SourceError
 
 if TYPE_CHECKING:
     from ticdc_assets.config import CatalogConfig
 
 Identifier = tuple[str, ...]
 
+BUSY_SECONDS_MAX: Final = 30
+
+_SQLITE: Final = "sqlite:///"
 _NAMESPACES = threading.Lock()
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
     """The catalog of the config. Makes the folder of an embedded one; raises SourceError where it cannot be opened."""
-    properties = {"type": config.type, "uri": config.uri, **{k: str(v) for k, v in config.properties.items()}}
+    properties = {"type": config.type, "uri": _patient(config.uri), **{k: str(v) for k, v in config.properties.items()}}
     if config.type == "sql":
+        _require_its_database(config)
         _make_folders(config)
         properties["init_catalog_tables"] = "true"
     properties["warehouse"] = config.warehouse_uri
@@ -38,9 +42,24 @@ def open_catalog(config: CatalogConfig) -> Catalog:
         ) from None  # what libraries say of an address holds its password
 
 
+def _patient(uri: str | None) -> str | None:
+    """A URI by which SQLite waits for another writer as long as Spark does."""
+    return f"{uri}?timeout={BUSY_SECONDS_MAX}" if uri and uri.startswith(_SQLITE) and "?" not in uri else uri
+
+
+def _require_its_database(config: CatalogConfig) -> None:
+    """Tables without the database that names them are not begun anew on top of each other."""
+    if not (config.uri and config.uri.startswith(_SQLITE) and config.warehouse and "://" not in config.warehouse):
+        return
+    path = Path(config.uri.removeprefix(_SQLITE).partition("?")[0])
+    if path.name and not path.exists() and any(Path(config.warehouse).glob("**/metadata/*.metadata.json")):
+        todo = "Restore it from a copy; or move the warehouse away to begin anew, where the source has everything."
+        raise ConfigError(str(path), "the catalog's database, since its warehouse holds tables", "none", todo)
+
+
 def _make_folders(config: CatalogConfig) -> None:
-    if config.uri and config.uri.startswith("sqlite:///"):
-        Path(config.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    if config.uri and config.uri.startswith(_SQLITE):
+        Path(config.uri.removeprefix(_SQLITE)).parent.mkdir(parents=True, exist_ok=True)
     if config.warehouse and "://" not in config.warehouse:
         Path(config.warehouse).mkdir(parents=True, exist_ok=True)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, TableAlreadyExistsError
+from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
@@ -24,15 +24,17 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.transforms import DayTransform
-from pyiceberg.types import ListType, NestedField, StructType
+from pyiceberg.types import NestedField, StructType
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.iceberg_types import arrow_of, iceberg_type
+from ticdc_assets.tables.commits import NOT_KNOWN, other_table, refreshed
+from ticdc_assets.tables.iceberg_types import arrow_field, arrow_of, field_id, iceberg_type
 from ticdc_assets.tables.progress import (
     CHANGEFEED,
     COLUMNS,
@@ -40,6 +42,7 @@ from ticdc_assets.tables.progress import (
     Progress,
     columns_of,
     columns_property,
+    lineage_of,
     progress_of,
 )
 
@@ -73,12 +76,16 @@ def ensure(
     lineage_id: str,
     columns: Sequence[LakeColumn],
     location: str,
+    snapshot_id: int | None = None,
 ) -> Table:
     """The changelog of a lineage with at least `columns`; made or widened if need be, unchanged where it fits.
 
-    Raises ConfigError where the name is that of another changefeed's table.
+    Raises ConfigError where the name is that of another table, and where the table is not the one that was recorded
+    with the snapshot `snapshot_id`: changes that came before would be missing in it.
     """
     table = load_or_none(catalog, identifier)
+    if table is None and snapshot_id is not None:
+        raise other_table(".".join(identifier), "none")
     if table is None:
         properties = {**PROPERTIES, LINEAGE: lineage_id, CHANGEFEED: changefeed}
         try:
@@ -89,7 +96,19 @@ def ensure(
     if owner != changefeed:
         todo = "Give each changefeed table names of its own with `target`."
         raise ConfigError(".".join(identifier), f"a table of the changefeed {changefeed}", f"one of {owner}", todo)
+    if lineage_of(table) != lineage_id:
+        todo = "Rename that table, or give the changefeed's tables other names with `target`."
+        raise ConfigError(".".join(identifier), "no table, or the changelog of this source table", "another", todo)
+    if snapshot_id is not None and not _has_held(table, snapshot_id):
+        raise other_table(".".join(identifier), "one that does not hold what was recorded")
     return _widen(table, columns)
+
+
+def _has_held(table: Table, snapshot_id: int) -> bool:
+    """Whether the rows of a recorded snapshot are in the table, as far as snapshots that are kept tell."""
+    if any(snapshot.snapshot_id == snapshot_id for snapshot in table.snapshots()):
+        return any(s.snapshot_id == snapshot_id for s in ancestors_of(table.current_snapshot(), table.metadata))
+    return progress_of(table) != Progress()
 
 
 def _create(
@@ -175,23 +194,11 @@ def write_schema(table: Table, uids: Sequence[int]) -> pa.Schema:
     """The Arrow schema, with field ids, of a data file that holds the columns `uids` (source order)."""
     schema = table.schema()
     columns = columns_of(table.properties)
-    system = [_arrow_field(schema.find_field(name)) for name, _ in layout.SYSTEM_COLUMNS]
+    system = [arrow_field(schema.find_field(name)) for name, _ in layout.SYSTEM_COLUMNS]
     before = schema.find_field(layout.BEFORE)
-    struct = pa.struct([_arrow_field(schema.find_field(columns[uid][1])) for uid in uids])
-    tail = [_arrow_field(schema.find_field(columns[uid][0])) for uid in uids]
-    return pa.schema([*system, pa.field(layout.BEFORE, struct, metadata=_field_id(before.field_id)), *tail])
-
-
-def _arrow_field(field: NestedField) -> pa.Field:
-    arrow = arrow_of(field.field_type)
-    if isinstance(field.field_type, ListType):
-        element = pa.field("element", arrow.value_type, metadata=_field_id(field.field_type.element_id))
-        arrow = pa.list_(element)
-    return pa.field(field.name, arrow, nullable=not field.required, metadata=_field_id(field.field_id))
-
-
-def _field_id(field_id: int) -> dict[str, str]:
-    return {"PARQUET:field_id": str(field_id)}
+    struct = pa.struct([arrow_field(schema.find_field(columns[uid][1])) for uid in uids])
+    tail = [arrow_field(schema.find_field(columns[uid][0])) for uid in uids]
+    return pa.schema([*system, pa.field(layout.BEFORE, struct, metadata=field_id(before.field_id)), *tail])
 
 
 def publish(
@@ -207,26 +214,36 @@ def publish(
     Raises StaleRunError where another run has published since this one planned; the files are then nobody's.
     """
     for _ in range(COMMIT_TRIES_MAX):
-        table = table.refresh()
+        table = refreshed(table)
         found = progress_of(table)
-        if found.run_id == progress.run_id and found.watermark == progress.watermark:
+        if _is_same(found, progress):
             return table  # our own commit had landed although it was reported lost
         if found != parent:
             raise stale(table, parent, found)
         reached(Moment.BEFORE_CHANGELOG_COMMIT)
         try:
-            with table.transaction() as tx:
-                if properties:
-                    tx.set_properties(dict(properties))
-                summary = progress.summary(changefeed, parent)
-                with tx.update_snapshot(snapshot_properties=summary).fast_append() as append:
-                    for file in files:
-                        append.append_data_file(_data_file(table, file))
-            reached(Moment.AFTER_CHANGELOG_COMMIT)
-            return table.refresh()
-        except (CommitFailedException, CommitStateUnknownException):
-            continue  # look again: what is there now decides
-    raise stale(table, parent, progress_of(table.refresh()))
+            _append(table, files, progress.summary(changefeed, parent), properties or {})
+        except NOT_KNOWN:
+            continue
+        except Exception:
+            if not _is_same(progress_of(refreshed(table)), progress):
+                raise
+        reached(Moment.AFTER_CHANGELOG_COMMIT)
+        return refreshed(table)
+    raise stale(table, parent, progress_of(refreshed(table)))
+
+
+def _is_same(found: Progress, progress: Progress) -> bool:
+    return (found.run_id, found.watermark) == (progress.run_id, progress.watermark)
+
+
+def _append(table: Table, files: Sequence[WrittenFile], summary: dict[str, str], properties: Mapping[str, str]) -> None:
+    with table.transaction() as tx:
+        if properties:
+            tx.set_properties(dict(properties))
+        with tx.update_snapshot(snapshot_properties=summary).fast_append() as append:
+            for file in files:
+                append.append_data_file(_data_file(table, file))
 
 
 def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:

@@ -8,7 +8,7 @@ All are read and written through pyiceberg, so that a look at them needs no JVM.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from pyiceberg.table import Table
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.commits import NOT_KNOWN, refreshed
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -161,7 +162,7 @@ class Control:
 
     def record(self, record: WatermarkRecord) -> None:
         row = {**_shallow(record), "tables": [asdict(t) for t in record.tables]}
-        self._append("watermarks", _WATERMARKS, [row])
+        self._append("watermarks", _WATERMARKS, [row], ("run_id", "recorded_at"))
         self._compact("watermarks")
 
     # -- schemas --------------------------------------------------------------------------------------------------
@@ -175,7 +176,8 @@ class Control:
         return [_DDL.validate_json(row) for row in rows]
 
     def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
-        self._append("schemas", _SCHEMAS, [_ddl_row(event) for event in events])
+        """Keep events that are not kept yet."""
+        self._append("schemas", _SCHEMAS, [_ddl_row(event) for event in events], ("where", "event"))
 
     def mend_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         """Keep events in place of those that were read at the same positions before."""
@@ -195,14 +197,14 @@ class Control:
 
     def keep_registered(self, url: str, schemas: Mapping[int, str]) -> None:
         """Keep schemas, so that a replay needs no registry."""
-        self._append("registry", _REGISTRY, [{"url": url, "id": i, "schema": text} for i, text in schemas.items()])
+        rows = [{"url": url, "id": i, "schema": text} for i, text in schemas.items()]
+        self._append("registry", _REGISTRY, rows, ("url", "id"))
 
     # -- quarantine -----------------------------------------------------------------------------------------------
 
     def quarantine(self, records: Sequence[QuarantinedRecord]) -> None:
         """Keep records that are not kept yet (a file is read again while it holds rows above the watermark)."""
-        kept = {r.position for r in self.ever_quarantined()} if records else set()
-        self._append("quarantine", _QUARANTINE, [_shallow(r) for r in records if r.position not in kept])
+        self._append("quarantine", _QUARANTINE, [_shallow(r) for r in records], ("path", "line"))
 
     def quarantined(self) -> list[QuarantinedRecord]:
         """The records that nobody has resolved yet."""
@@ -235,14 +237,23 @@ class Control:
         table = self._ensure("tables", schema)
         found = table.scan().to_arrow().to_pylist()
         if sorted(found, key=str) != sorted(rows, key=str):
-            _committed(table, lambda fresh: fresh.overwrite(wanted) if found else fresh.append(wanted))
+            _committed(table, lambda fresh: (fresh.overwrite if fresh.current_snapshot() else fresh.append)(wanted))
 
     # -- all ------------------------------------------------------------------------------------------------------
 
-    def _append(self, name: str, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
+    def _append(self, name: str, schema: pa.Schema, rows: list[dict[str, Any]], identity: tuple[str, ...]) -> None:
+        """Add the rows that are not there yet, whoever else adds some at this moment; a row is known by `identity`."""
+
+        def write(fresh: Table) -> None:
+            near = In(identity[0], {row[identity[0]] for row in rows})
+            found = fresh.scan(row_filter=near, selected_fields=identity).to_arrow().to_pylist()
+            kept = {tuple(row[name] for name in identity) for row in found}
+            new = [row for row in rows if tuple(row[name] for name in identity) not in kept]
+            if new:
+                fresh.append(pa.Table.from_pylist(new, schema=schema))
+
         if rows:
-            data = pa.Table.from_pylist(rows, schema=schema)
-            _committed(self._ensure(name, schema), lambda fresh: fresh.append(data))
+            _committed(self._ensure(name, schema), write)
 
     def _compact(self, name: str) -> None:
         """Rewrite a table of many small files as one; another writer that comes between has its way."""
@@ -267,13 +278,14 @@ class Control:
         return table
 
 
-def _committed(table: Table, write: Any, tries: int = 5) -> None:
-    """Control rows carry their own identity (run, TSO, position), so a lost race may be tried again."""
+def _committed(table: Table, write: Callable[[Table], None], tries: int = 5) -> None:
+    """Write on top of what there is. `write` leaves out what is there already, so that a race that was lost, or an
+    answer that was, may be tried again."""
     for attempt in range(tries):
         try:
-            write(table.refresh())
+            write(refreshed(table))
             return
-        except CommitFailedException as error:
+        except NOT_KNOWN as error:
             if attempt == tries - 1:
                 raise StaleRunError(
                     ".".join(table.name()),

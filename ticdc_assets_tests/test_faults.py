@@ -1,0 +1,216 @@
+"""Errors of libraries that quote a row, raised where runs meet them: what people read tells kind and place alone."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import pickle
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import duckdb
+import fastavro
+import pyarrow as pa
+import pytest
+from pyiceberg.expressions.literals import literal
+from pyiceberg.types import IntegerType
+from sqlalchemy import create_engine, text
+
+from ticdc_assets import moments, spark
+from ticdc_assets.cli import main
+from ticdc_assets.errors import DecodeError, LakeError, TicdcAssetsError, UnexpectedError
+from ticdc_assets.faults import plain
+from ticdc_assets.moments import Moment
+from ticdc_assets.spark import SparkWorkers
+from ticdc_assets_tests.assets.feeds import Feed, all_that_was_told, without_java
+from ticdc_assets_tests.test_secrets import (
+    ROW_CANARY,
+    assert_discreet,
+    feed,
+    files_with,
+    instance,
+    logs,
+    no_retries,
+    with_causes,
+)
+
+__all__ = ["feed", "instance", "logs", "no_retries", "without_java"]
+
+
+def _of_avro() -> None:
+    fastavro.schemaless_writer(io.BytesIO(), ["null", "int"], ROW_CANARY)
+
+
+def _of_sql() -> None:
+    with create_engine("sqlite://").connect() as connection:
+        connection.execute(text("SELECT * FROM nowhere WHERE name = :name"), {"name": ROW_CANARY})
+
+
+def _of_a_cause() -> None:
+    try:
+        pa.array([ROW_CANARY]).cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        error.add_note(f"while reading {ROW_CANARY}")
+        raise DecodeError("here", "a number", "a text", "Look at it.") from error
+
+
+LIBRARIES: dict[str, tuple[str, Callable[[], Any]]] = {
+    "pyarrow": ("ArrowInvalid", lambda: pa.array([ROW_CANARY]).cast(pa.int64())),
+    "duckdb": ("ConversionException", lambda: duckdb.sql(f"SELECT CAST('{ROW_CANARY}' AS INT)").fetchall()),
+    "fastavro": ("ValueError", _of_avro),
+    "pyiceberg": ("ValueError", lambda: literal(ROW_CANARY).to(IntegerType())),
+    "sqlalchemy": ("SQLITE_ERROR", _of_sql),
+    "python": ("ValueError", lambda: int(ROW_CANARY)),
+    "the system": ("ENOSPC", lambda: (_ for _ in ()).throw(OSError(errno.ENOSPC, f"no room for {ROW_CANARY}"))),
+    "a cause": ("a text", _of_a_cause),
+}
+every_library = pytest.mark.parametrize(("kind", "fault"), LIBRARIES.values(), ids=LIBRARIES)
+WHERE = [
+    *(Moment.FILE_READ, Moment.BEFORE_CHANGELOG_COMMIT),
+    *(pytest.param(moment, marks=pytest.mark.matrix) for moment in (Moment.LOOKED, Moment.BEFORE_CURSOR)),
+]
+
+
+@pytest.fixture(params=WHERE)
+def moment(request: pytest.FixtureRequest) -> Moment:
+    return request.param
+
+
+@pytest.fixture
+def fails(moment: Moment) -> Iterator[Callable[[Callable[[], Any]], None]]:
+    """Lets a fault come up where a run reaches the moment."""
+
+    def at_moment(fault: Callable[[], Any]) -> None:
+        moments.LISTENERS.append(lambda reached: fault() if reached is moment else None)
+
+    before = list(moments.LISTENERS)
+    yield at_moment
+    moments.LISTENERS[:] = before
+
+
+def caught(fault: Callable[[], Any]) -> Exception:
+    try:
+        fault()
+    except Exception as error:  # noqa: BLE001
+        return error
+    raise AssertionError("the library found nothing wrong")
+
+
+@every_library
+def test_an_error_is_told_by_kind_and_place(kind: str, fault: Callable[[], Any]):
+    raw = caught(fault)
+    assert ROW_CANARY in "".join(with_causes(raw))  # else there is nothing to hide
+
+    told = plain(raw)
+
+    assert kind in told.found
+    assert_discreet(*with_causes(told), *with_causes(pickle.loads(pickle.dumps(told))))
+
+
+@pytest.mark.usefixtures("without_java", "no_retries")
+@pytest.mark.parametrize("library", ["duckdb", pytest.param("the system", marks=pytest.mark.matrix)])
+def test_a_step_in_which_a_library_fails_tells_no_row(
+    feed: Feed,
+    library: str,
+    fails: Callable[..., None],
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    logs: pytest.LogCaptureFixture,
+    capfd: Any,
+):
+    kind, fault = LIBRARIES[library]
+    fails(fault)
+
+    result = feed.run(instance)
+
+    assert not result.success
+    assert kind in all_that_was_told(result)
+    assert "expected" in all_that_was_told(result)
+    assert_discreet(all_that_was_told(result), logs.text, *capfd.readouterr())
+    assert files_with(ROW_CANARY, tmp_path / "dagster") == []
+
+
+@pytest.mark.usefixtures("without_java", "no_retries")
+@pytest.mark.parametrize("library", ["pyarrow", pytest.param("a cause", marks=pytest.mark.matrix)])
+def test_a_command_in_which_a_library_fails_tells_no_row_and_no_traceback(
+    feed: Feed, library: str, fails: Callable[..., None], logs: pytest.LogCaptureFixture, capfd: Any
+):
+    kind, fault = LIBRARIES[library]
+    fails(fault)
+
+    assert main(["run", "--config", str(feed.path)]) == 1
+
+    out, err = capfd.readouterr()
+    assert kind in err
+    assert "Traceback" not in err
+    log = feed.folder / ".ticdc_assets" / "run.log"
+    assert_discreet(out, err, logs.text, log.read_text() if log.exists() else "")
+
+
+@pytest.mark.spark
+def test_a_worker_in_which_a_library_fails_tells_no_row(feed: Feed, capfd: Any):
+    def work(number: int) -> int:
+        return pa.array([ROW_CANARY]).cast(pa.int64()) if number else number
+
+    with pytest.raises(UnexpectedError, match="ArrowInvalid") as found:
+        SparkWorkers(spark.session(feed.config)).map(work, [0, 1])
+
+    assert_discreet(*with_causes(found.value), *capfd.readouterr())
+
+
+TROUBLE = {
+    "a full disk": (OSError(errno.ENOSPC, "x"), "room"),
+    "a disk that cannot be written": (OSError(errno.EROFS, "x"), "write"),
+    "too many open files": (OSError(errno.EMFILE, "x"), "ulimit -n"),
+    "a right that is missing": (PermissionError(errno.EACCES, "x"), "right"),
+    "an answer that does not come": (type("ReadTimeout", (OSError,), {"__module__": "requests.exceptions"})(), "way"),
+    "anything else of the disk": (OSError(errno.EIO, "x"), "disk"),
+}
+
+
+@pytest.mark.parametrize("what", TROUBLE)
+def test_trouble_outside_is_told_with_what_to_do(what: str):
+    error, todo = TROUBLE[what]
+
+    told = plain(error)
+
+    assert isinstance(told, LakeError)
+    assert todo in told.todo
+    assert "run again" in told.todo
+
+
+@pytest.mark.parametrize("how", ["busy", "not a database", "read-only"])
+def test_what_a_catalog_in_sqlite_says_is_told_with_what_to_do(how: str, tmp_path: Path):
+    path = tmp_path / "catalog.db"
+    told = plain(caught(lambda: _query(path, how)))
+
+    assert isinstance(told, LakeError)
+    assert told.found.startswith("SQLITE_")
+    assert "database" in told.todo
+
+
+def _query(path: Path, how: str) -> None:
+    if how == "not a database":
+        path.write_bytes(os.urandom(4096))
+    else:
+        sqlite3.connect(path).execute("CREATE TABLE t (n INT)")
+    other = sqlite3.connect(path)
+    if how == "busy":
+        other.execute("BEGIN EXCLUSIVE")
+    uri = f"sqlite:///file:{path}?uri=true&timeout=0" + ("&mode=ro" if how == "read-only" else "")
+    with create_engine(uri).begin() as connection:
+        connection.execute(text("INSERT INTO t VALUES (1)"))
+
+
+def test_an_error_of_this_project_stays_what_it_is():
+    error = caught(_of_a_cause)
+
+    told = plain(error)
+
+    assert told is error
+    assert isinstance(told, TicdcAssetsError)
+    assert told.__cause__ is None
