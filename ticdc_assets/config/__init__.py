@@ -23,6 +23,8 @@ from ticdc_assets.config.model import (
     Source,
     SparkConfig,
     StorageSource,
+    Upstream,
+    UpstreamTls,
     ZeroDates,
 )
 from ticdc_assets.config.secrets import Secret, Settings, redacted
@@ -71,6 +73,8 @@ __all__ = [
     "Storage",
     "StorageSource",
     "Target",
+    "Upstream",
+    "UpstreamTls",
     "ZeroDates",
     "load",
     "read_sink",

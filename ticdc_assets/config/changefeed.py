@@ -25,6 +25,7 @@ from ticdc_assets.config.secrets import Secret, redacted
 from ticdc_assets.config.sink import Protocol, SinkOptions
 from ticdc_assets.config.source import read_claim_check, read_registry, read_source
 from ticdc_assets.config.ticdc_keys import read_sink
+from ticdc_assets.config.upstream import read_upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import Target, check_target
 from ticdc_assets.table_filter import TableFilter
@@ -69,6 +70,7 @@ def _values(section: Section, stream: _Stream, base: Path, portable: bool, *, ju
         "sink": sink,
         "warnings": stream.warnings,
         **(_places(section, stream, base) if judged else _skip_places(section)),
+        "upstream": read_upstream(section, base),
         "time_zone": _time_zone(section),
         "tables": _filter(section, "tables", section.texts("tables", ("*.*",)), sink),
         "schema_files": tuple(_schema_files(section, base)),

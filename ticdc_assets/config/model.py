@@ -124,6 +124,29 @@ class SchemaRegistry:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamTls:
+    """What proves the upstream's identity, the system's authorities unless `ca`; `cert` and `key` prove ours."""
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The TiDB that the changefeed reads from, to complete rows of which only the handle key was sent.
+
+    Without `tls` the connection is encrypted only where the server offers it, and nothing is verified.
+    """
+
+    host: str
+    user: str
+    port: int = 4000
+    password: Secret | None = None
+    tls: UpstreamTls | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KeyOverride:
     """The key columns of the tables that a filter pattern means."""
 
@@ -163,6 +186,7 @@ class Changefeed:
     source: where this project reads the stream; what sink_uri names, unless configured.
     schema_registry: for the Avro protocol.
     claim_check: where large messages are, None where the changefeed has none.
+    upstream: the TiDB to complete large rows from; without it they wait where only their key was sent.
     time_zone: the zone TiCDC writes TIMESTAMP in.
     tables: which tables are read (TiCDC's filter; all, unless configured).
     schema_files: CREATE TABLE statements or Dumpling schema dumps for tables older than the stream.
@@ -183,6 +207,7 @@ class Changefeed:
     source: Source
     schema_registry: SchemaRegistry | None = None
     claim_check: Storage | None = None
+    upstream: Upstream | None = None
     time_zone: str = "UTC"
     tables: TableFilter = field(default_factory=lambda: TableFilter(("*.*",)))
     schema_files: tuple[Path, ...] = ()

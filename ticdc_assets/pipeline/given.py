@@ -27,6 +27,8 @@ def _given(changefeed: Changefeed) -> Iterator[Given]:
         yield Given.DELETES_ARE_KEYS
     if sink.large_message.option is LargeMessageOption.HANDLE_KEY_ONLY:
         yield Given.LARGE_ROWS_ARE_KEYS
+    if changefeed.upstream is not None:
+        yield Given.UPSTREAM
     if sink.content_compatible:
         yield Given.FULL_TYPES
     if sink.avro_enable_watermark and sink.enable_tidb_extension:

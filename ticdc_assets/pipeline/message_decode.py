@@ -23,22 +23,22 @@ from ticdc_assets.changes.typed import TypedChanges, concat, split_key_moves
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.message_batches import Batch, Piece, settle
+from ticdc_assets.pipeline.message_completion import Completed, CutRow, completed, needs_completing
 from ticdc_assets.pipeline.message_look import BATCH_MESSAGES
 from ticdc_assets.pipeline.message_slots import slot_of
 from ticdc_assets.pipeline.message_task import MessageTask
+from ticdc_assets.pipeline.message_values import RowValues, changes_of
 from ticdc_assets.pipeline.parts import PartWriter
 from ticdc_assets.pipeline.stream_look import bad_line
 from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, Part, TaskReport
 from ticdc_assets.protocols import confluent_avro, simple
-from ticdc_assets.protocols.avro_names import sanitised
-from ticdc_assets.protocols.checksum import ChecksummedRow
-from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.checksum import ChecksummedRow, check
+from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.protocols.text_values import DATE_KINDS
-from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.lineage import Slot, SourceName, fold_name
-from ticdc_assets.schema.model import Column
+from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.sources import upstream_sql
 from ticdc_assets.sources.capture import Message, messages
 from ticdc_assets.sources.filesystem import open_root
 
@@ -53,6 +53,7 @@ class _Rows:
     name: SourceName
     slot: Slot
     epoch: int
+    values: RowValues
     at: list[tuple[int, int]] = field(default_factory=list)
     events: list[RowEvent] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
@@ -80,6 +81,8 @@ class MessageDecoder:
         self._names: dict[SourceName, _Name] = {}
         self._rows: dict[_Group, _Rows] = {}
         self._pieces: dict[_Group, list[Piece]] = {}
+        self._cut: list[CutRow] = []
+        self._sent = RowValues(task, self._protocol.value)
         self._connection = duckdb.connect(config={"threads": 1})
 
     def run(self) -> TaskReport:
@@ -88,6 +91,7 @@ class MessageDecoder:
                 for index in self._in_bulk(batch):
                     self._one(batch.messages[index], int(batch.ordinals[index]))
                 reached(Moment.FILE_READ)
+            self._complete()
             parts = self._write()
             reached(Moment.PARTS_WRITTEN)
         finally:
@@ -162,20 +166,16 @@ class MessageDecoder:
         self, name: SourceName, slot: Slot, event: RowEvent, message: Message, at: tuple[int, int], said: _Name
     ) -> None:
         try:
-            whole = self._whole(event, message)
+            whole = self._whole(event)
             self._verify(whole, message)
         except DecodeError as error:
             self._bad(said, message, error)
             return
-        if whole is None:
-            said.state = FileState.WAITING
-            said.problem = (
-                f"{message.where}: expected the whole row, found only its handle key. "
-                "TiCDC cut a large row (handle-key-only); use claim-check, or give an upstream to complete it from."
-            )
-            return
         epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), at[0])
-        rows = self._rows.setdefault(_group(slot, epoch), _Rows(name, slot, epoch))
+        if needs_completing(whole):
+            self._cut_off(CutRow(name, slot, epoch, at, whole, message), said)
+            return
+        rows = self._rows.setdefault(_group(slot, epoch), _Rows(name, slot, epoch, self._sent))
         rows.at.append(at)
         rows.events.append(whole)
         rows.messages.append(message)
@@ -193,27 +193,67 @@ class MessageDecoder:
             return None
         return slot
 
-    def _whole(self, event: RowEvent, message: Message) -> RowEvent | None:
-        """The row with all its columns: large ones come from the claim-check folder; deletes need only the key."""
-        if event.claim is not None and self._protocol.open_claim is not None and self._task.claim_check is not None:
-            data = open_root(self._task.claim_check).read_bytes(event.claim, MESSAGE_BYTES_MAX)
-            where = f"claim-check {event.claim}"
-            found = [e for e in self._protocol.open_claim(data, where, self._task.options) if isinstance(e, RowEvent)]
-            return next((e for e in found if (e.op, e.commit_ts) == (event.op, event.commit_ts)), found[0])
-        if event.handle_only and event.op is not Op.DELETE:
-            return None
-        return event
+    # -- large rows ---------------------------------------------------------------------------------------------------
 
-    def _verify(self, event: RowEvent | None, message: Message) -> None:
-        if not isinstance(event, ChecksummedRow) or event.schema_version is None:
+    def _whole(self, event: RowEvent) -> RowEvent:
+        """The row as the claim-check folder has it, where it was put there; else as it came."""
+        if event.claim is None or self._protocol.open_claim is None or self._task.claim_check is None:
+            return event
+        data = open_root(self._task.claim_check).read_bytes(event.claim, MESSAGE_BYTES_MAX)
+        where = f"claim-check {event.claim}"
+        found = [e for e in self._protocol.open_claim(data, where, self._task.options) if isinstance(e, RowEvent)]
+        return next((e for e in found if (e.op, e.commit_ts) == (event.op, event.commit_ts)), found[0])
+
+    def _cut_off(self, row: CutRow, said: _Name) -> None:
+        """Keep a row of which only the handle key was sent until all messages are read."""
+        if self._task.upstream is not None:
+            self._cut.append(row)
             return
-        table = self._task.checked.get((fold_name(event.schema, event.table), event.schema_version))
+        said.state = FileState.WAITING
+        said.problem = (
+            f"{row.message.where}: expected the whole row, found only its handle key. "
+            "TiCDC cut a large row (handle-key-only); name TiDB as `upstream` to complete it from, or use claim-check."
+        )
+
+    def _complete(self) -> None:
+        for done in completed(self._task, self._cut) if self._cut else ():
+            said = self._names[done.cut[0].name]
+            if not done.problem:
+                rows = self._verified(done, said)
+                self._pieces.setdefault(_group(rows.slot, rows.epoch), []).append(self._typed(rows))
+            elif said.state is FileState.READ:
+                said.state, said.problem = FileState.WAITING, done.problem
+
+    def _verified(self, done: Completed, said: _Name) -> _Rows:
+        first = done.cut[0]
+        rows = _Rows(first.name, first.slot, first.epoch, RowValues(self._task, upstream_sql.value))
+        for cut, event in zip(done.cut, done.events, strict=True):
+            table = self._checked_over(event)
+            fault = None if table is None else check(event, table, upstream_sql.plain)
+            if fault is not None:
+                self._bad(said, cut.message, _unlike(cut.message, fault))
+                continue
+            rows.at.append(cut.at)
+            rows.events.append(event)
+            rows.messages.append(cut.message)
+        return rows
+
+    # -- checksums ----------------------------------------------------------------------------------------------------
+
+    def _verify(self, event: RowEvent, message: Message) -> None:
+        table = self._checked_over(event)
         if table is None:
             return
         verify = simple.verify if self._task.protocol == "simple" else confluent_avro.verify
         fault = verify(event, table, self._task.zone)
         if fault is not None:
-            raise DecodeError(message.where, "a row with the checksum it came with", fault, "Load the row anew.")
+            raise _unlike(message, fault)
+
+    def _checked_over(self, event: RowEvent) -> TableSchema | None:
+        """The schema that the row's checksum is computed over; None where there is nothing to check."""
+        if not isinstance(event, ChecksummedRow) or event.schema_version is None:
+            return None
+        return self._task.checked.get((fold_name(event.schema, event.table), event.schema_version))
 
     def _bad(self, said: _Name, message: Message, error: DecodeError) -> None:
         if self._task.quarantine:
@@ -266,33 +306,15 @@ class MessageDecoder:
         positions = []
         for (ordinal, position), event, message in zip(rows.at, rows.events, rows.messages, strict=True):
             try:
-                now = self._values(columns, event.wire)
-                before = self._values(columns, _full_before(event)) if event.before is not None else None
-                said.zero_dates += self._zero_dates(columns, event.wire, now)
+                now = rows.values.of(columns, event.wire)
+                before = rows.values.of(columns, _full_before(event)) if event.before is not None else None
+                said.zero_dates += rows.values.zero_dates(columns, event.wire, now)
             except TicdcAssetsError as error:
                 self._bad(said, message, DecodeError(message.where, error.expected, error.found, error.todo))
                 continue
             kept.append((ordinal, event, now, before))
             positions.append(position)
-        return Piece(rows.name, rows.slot, rows.epoch, np.array(positions, np.int64), _changes(columns, kept))
-
-    def _zero_dates(self, columns: tuple[Column, ...], wire: Any, now: list[Any]) -> int:
-        sent = {name.lower() for name, value in wire.items() if value is not None}
-        dates = [
-            c.name for c, value in zip(columns, now, strict=True)
-            if value is None and c.type.kind in DATE_KINDS and self._spelt(c) in sent
-        ]  # fmt: skip
-        if dates and not self._task.zero_dates_allowed:
-            todo = "Set `zero_dates: null` to take such dates as NULL; the message is kept."
-            raise DecodeError("", "a date of the calendar", "a zero date", todo)
-        return len(dates)
-
-    def _spelt(self, column: Column) -> str:
-        return (sanitised(column.name) if self._task.protocol == "avro" else column.name).lower()
-
-    def _values(self, columns: tuple[Column, ...], wire: Any) -> list[Any]:
-        lowered = {name.lower(): value for name, value in wire.items()}
-        return [self._protocol.value(c, lowered.get(self._spelt(c)), self._task.zone) for c in columns]
+        return Piece(rows.name, rows.slot, rows.epoch, np.array(positions, np.int64), changes_of(columns, kept))
 
     def _reports(self) -> Iterator[FileReport]:
         for name, said in self._names.items():
@@ -314,30 +336,12 @@ def decode_messages(task: MessageTask) -> TaskReport:
     return MessageDecoder(task).run()
 
 
-def _changes(
-    columns: tuple[Column, ...], kept: list[tuple[int, RowEvent, list[Any], list[Any] | None]]
-) -> TypedChanges:
-    empty: list[Any] = [None] * len(columns)
-    now = [row[2] for row in kept]
-    before = [row[3] or empty for row in kept]
-    events = [row[1] for row in kept]
-    types = [arrow_type(c.type) for c in columns]
-    return TypedChanges(
-        columns,
-        pa.array([str(e.op) for e in events], pa.string()),
-        pa.array([e.commit_ts for e in events], pa.int64()),
-        pa.array([e.commit_ms for e in events], pa.int64()),
-        pa.array([row[0] for row in kept], pa.int64()),
-        pa.array(np.zeros(len(kept), np.int64)),
-        tuple(pa.array([values[n] for values in now], t) for n, t in enumerate(types)),
-        tuple(pa.array([values[n] for values in before], t) for n, t in enumerate(types)),
-        pa.array([row[3] is not None for row in kept], pa.bool_()),
-        0,
-    )
-
-
 def _full_before(event: RowEvent) -> Any:
     return {**event.wire, **(event.before or {})} if event.before_is_partial else event.before
+
+
+def _unlike(message: Message, fault: str) -> DecodeError:
+    return DecodeError(message.where, "a row with the checksum it came with", fault, "Load the row anew.")
 
 
 def _group(slot: Slot, epoch: int) -> _Group:

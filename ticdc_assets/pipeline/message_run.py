@@ -242,6 +242,7 @@ class MessageRun:
             io_properties=self._lake.io_properties,
             quarantine=changefeed.on_bad_message == "quarantine",
             zero_dates_allowed=changefeed.zero_dates == "null",
+            upstream=changefeed.upstream,
         )
 
     def _versions(self, pending: PendingMessages) -> dict[SchemaVersion, int]:

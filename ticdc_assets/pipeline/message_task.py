@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ticdc_assets.config import Upstream
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.schema.lineage import Slot, SourceName
@@ -46,6 +47,7 @@ class MessageTask:
     which its watermark went back: a new delivery begins there. `names` has the true names of tables where messages
     cannot spell them, None where they are not known; `until` the offsets from which messages wait for a later run;
     `placed` the commit_ts that deletes without one stand at, by ordinal; `repeated` the changes that were sent again.
+    `upstream` is where rows are completed of which only the handle key was sent.
     """
 
     run_id: str
@@ -74,3 +76,4 @@ class MessageTask:
     io_properties: dict[str, str] = field(default_factory=dict)
     quarantine: bool = True
     zero_dates_allowed: bool = True
+    upstream: Upstream | None = field(default=None, repr=False)

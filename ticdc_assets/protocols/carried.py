@@ -23,6 +23,7 @@ class Given(StrEnum):
     OLD_VALUES = "old values"
     DELETES_ARE_KEYS = "`delete-only-output-handle-key-columns`"
     LARGE_ROWS_ARE_KEYS = "`handle-key-only` for large messages"
+    UPSTREAM = "`upstream`"
     FULL_TYPES = "`content-compatible`"
     DDL_FROM = "`ddl_from`"
     AVRO_WATERMARK = "`avro-enable-watermark`"
@@ -56,6 +57,9 @@ def _gap(name: str, about: About, sentence: str, when: Collection[Given] = (), u
 
 _DELETED: Final = "A deleted row comes as its handle key: the other columns of a D are NULL."
 _LARGE: Final = "A row over the message limit comes as its handle key: its table waits."
+_LARGE_DELETED: Final = (
+    "A deleted row over the message limit comes as its handle key: the other columns of a D are NULL."
+)
 _BY_ARRIVAL: Final = "Order is that of arrival, and what TiCDC sends again after a restart is in the changelog twice."
 _LABELS: Final = "Labels of ENUM and SET, lengths and the precision of DECIMAL: `schema_files` give them."
 
@@ -77,7 +81,8 @@ GAPS: Final[tuple[Gap, ...]] = (
         when=[Given.KAFKA], unless=[Given.EXTENSION],
     ),
     _gap("canal-json.deleted-row", About.ROWS, _DELETED, when=[Given.DELETES_ARE_KEYS]),
-    _gap("canal-json.large-row", About.ROWS, _LARGE, when=[Given.LARGE_ROWS_ARE_KEYS]),
+    _gap("canal-json.large-row", About.ROWS, _LARGE, when=[Given.LARGE_ROWS_ARE_KEYS], unless=[Given.UPSTREAM]),
+    _gap("canal-json.large-deleted-row", About.ROWS, _LARGE_DELETED, when=[Given.LARGE_ROWS_ARE_KEYS]),
     _gap("canal-json.unique-key", About.OLDER, "A key that is UNIQUE NOT NULL and not primary: name it in `keys`."),
     _gap("canal-json.types", About.OLDER, _LABELS, when=[Given.KAFKA], unless=[Given.FULL_TYPES]),
     _gap(
@@ -88,10 +93,12 @@ GAPS: Final[tuple[Gap, ...]] = (
     _gap("open-protocol.old-values", About.ROWS, "The old values of an update.", unless=[Given.OLD_VALUES]),
     _gap("open-protocol.operation", About.ROWS, "Whether a row was inserted or updated.", unless=[Given.OLD_VALUES]),
     _gap("open-protocol.deleted-row", About.ROWS, _DELETED, when=[Given.DELETES_ARE_KEYS]),
-    _gap("open-protocol.large-row", About.ROWS, _LARGE, when=[Given.LARGE_ROWS_ARE_KEYS]),
+    _gap("open-protocol.large-row", About.ROWS, _LARGE, when=[Given.LARGE_ROWS_ARE_KEYS], unless=[Given.UPSTREAM]),
+    _gap("open-protocol.large-deleted-row", About.ROWS, _LARGE_DELETED, when=[Given.LARGE_ROWS_ARE_KEYS]),
     _gap("open-protocol.types", About.OLDER, f"{_LABELS} Nor the order of columns."),
     _gap("simple.deleted-row", About.ROWS, _DELETED, when=[Given.DELETES_ARE_KEYS]),
-    _gap("simple.large-row", About.ROWS, _LARGE, when=[Given.LARGE_ROWS_ARE_KEYS]),
+    _gap("simple.large-row", About.ROWS, _LARGE, when=[Given.LARGE_ROWS_ARE_KEYS], unless=[Given.UPSTREAM]),
+    _gap("simple.large-deleted-row", About.ROWS, _LARGE_DELETED, when=[Given.LARGE_ROWS_ARE_KEYS]),
     _gap("simple.column-order", About.OLDER, "The order of columns that were added in another place than the last."),
     _gap("simple.virtual", About.OLDER, "Which columns are virtual: they are in the tables and NULL."),
     _gap(

@@ -14,14 +14,25 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+from ticdc_assets.config import read_sink
+from ticdc_assets.protocols import canal_json_messages, open_protocol, simple
 from ticdc_assets.protocols.carried import Gap
+from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.model import Column, Kind, TableSchema
+from ticdc_assets.sources.capture import placed_messages
 from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.pipeline.lakes import expected_changes
 from ticdc_assets_tests.protocols.happened import Change, tables
 from ticdc_assets_tests.truth import comparable, lake_value
 
 Image = tuple[tuple[str, Any], ...]
+
+_PLAIN = {
+    "open-protocol": open_protocol.Options(),
+    "simple": simple.Options(),
+    "canal-json": canal_json_messages.Options(),
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,27 @@ class Log:
                 found.append((event["commit_ts"], name, first[name]))
         return found
 
+    @cached_property
+    def _cut_deletes(self) -> set[tuple[Any, ...]]:
+        """The deletes of which the stream sent only the key, being large."""
+        protocol = str(read_sink(self.workload.variant["sink_uri"], self.workload.variant["config"])[0].protocol)
+        known, found = REGISTRY[protocol], set()
+        for _, message in placed_messages(self.workload.root / "messages.jsonl"):
+            for event in known.decode(message.key, message.value, "", _PLAIN[protocol]):
+                if isinstance(event, RowEvent) and event.op is Op.DELETE and event.handle_only and not event.claim:
+                    shape = self._tables.as_of(event.schema, event.table, event.commit_ts)
+                    columns = [shape.column(name) for name in event.wire]
+                    cells = [comparable(known.value(c, event.wire[c.name], self.workload.time_zone)) for c in columns]
+                    key = sorted(zip((c.name for c in columns), cells, strict=True))
+                    found.add((event.schema, event.table, event.commit_ts, tuple(key)))
+        return found
+
+    def is_cut(self, change: Change) -> bool:
+        """Whether a delete was sent as its key, its row being large."""
+        key = self.shape(change).key
+        told = tuple(pair for pair in change.new or () if pair[0] in key)
+        return (change.schema, change.table, change.commit_ts, told) in self._cut_deletes
+
     def first_name(self, change: Change) -> tuple[str, str]:
         name = (change.schema, change.table)
         return [one for since, now, one in self._tenures if now == name and since < change.commit_ts][-1]
@@ -81,6 +113,10 @@ def _deleted_is_key(carried: Change, true: Change, log: Log) -> Change:
         return carried
     key = log.shape(true).key
     return carried._replace(new=tuple((name, cell if name in key else None) for name, cell in carried.new))
+
+
+def _cut_delete_is_key(carried: Change, true: Change, log: Log) -> Change:
+    return _deleted_is_key(carried, true, log) if true.op == "D" and log.is_cut(true) else carried
 
 
 def _avro_delete(carried: Change, true: Change, log: Log) -> Change:
@@ -130,9 +166,12 @@ CARRIED: Mapping[str, Callable[[Change, Change, Log], Change]] = {
     "csv.old-values": _without_old_values,
     "canal-json.commit-ts": _without_commit_ts,
     "canal-json.deleted-row": _deleted_is_key,
+    "canal-json.large-deleted-row": _cut_delete_is_key,
     "open-protocol.old-values": _without_old_values,
     "open-protocol.operation": _as_upsert,
     "open-protocol.deleted-row": _deleted_is_key,
+    "open-protocol.large-deleted-row": _cut_delete_is_key,
+    "simple.large-deleted-row": _cut_delete_is_key,
     "avro.deleted-row": _avro_delete,
     "avro.old-values": _without_old_values,
     "avro.commit-ts": _without_commit_ts,

@@ -13,17 +13,17 @@ from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.gaps import Log, as_carried, as_read, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.pipeline.test_changelogs import difference
+from ticdc_assets_tests.pipeline.upstreams import upstream_of
 
 STREAMS = [w for w in workloads() if (w.root / "messages.jsonl").exists()]
-WHOLE = [w for w in STREAMS if "handle-key-only" not in w.name]
 
 
-@pytest.mark.parametrize("workload", WHOLE, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", STREAMS, ids=lambda w: w.name)
 def test_one_run_holds_every_change_once(workload: Workload, tmp_path: Path):
     """Cell by cell, but for what the table of gaps says of the stream."""
-    lake = FeedLake(workload, tmp_path / "lake")
-
-    report = lake.publish()
+    with upstream_of(workload) as settings:
+        lake = FeedLake(workload, tmp_path / "lake", **settings)
+        report = lake.publish()
 
     assert report is not None
     blocked = [f"{r.table}: {r.state}: {r.note}" for r in report.record.tables if r.state not in ("live", "dropped")]
@@ -33,12 +33,12 @@ def test_one_run_holds_every_change_once(workload: Workload, tmp_path: Path):
     wanted = as_carried(expected(workload), gaps, log)
     found = as_read(lake.changes(), wanted, gaps, log)
     assert found == wanted, difference(found, wanted)
-    assert lake.publish() is None
+    assert lake.publish() is None  # nor does it need the upstream, which is gone
 
 
 @pytest.mark.parametrize(
     "workload",
-    [w for w in WHOLE if w.name in ("canal-json-tidb/seed1", "open/seed1", "simple-json/seed1")],
+    [w for w in STREAMS if w.name in ("canal-json-tidb/seed1", "open/seed1", "simple-json/seed1")],
     ids=lambda w: w.name,
 )
 def test_tables_that_are_made_above_a_run_are_not_yet_there(workload: Workload, tmp_path: Path):
@@ -68,21 +68,6 @@ def test_rows_whose_schema_has_not_come_wait_and_hold_only_their_table(workload:
     # Which columns are virtual, only the CREATE TABLE would tell: compare what happened, not every cell.
     found = Counter(c[:4] for c in found.elements())
     wanted = Counter(c[:4] for c in wanted.elements() if c.table not in waiting)
-    assert found == wanted, difference(found, wanted)
-
-
-@pytest.mark.parametrize("workload", [w for w in STREAMS if "handle-key-only" in w.name], ids=lambda w: w.name)
-def test_rows_that_were_cut_to_their_key_hold_their_table_and_say_why(workload: Workload, tmp_path: Path):
-    lake = FeedLake(workload, tmp_path / "lake")
-
-    report = lake.publish()
-
-    assert report is not None
-    waiting = {(r.schema, r.table): r for r in report.record.tables if r.state == "waiting"}
-    assert waiting
-    assert all("only its handle key" in record.note for record in waiting.values())
-    found = lake.changes()
-    wanted = Counter(c for c in expected_changes(workload, True).elements() if (c.schema, c.table) not in waiting)
     assert found == wanted, difference(found, wanted)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
+from ticdc_assets_tests.pipeline.upstreams import upstream_of
 
 STORAGE = workloads("storage-")
 STREAMS = [
@@ -18,6 +19,7 @@ STREAMS = [
         "simple-avro-special/",
         "canal-json-tidb-restart/",
         "simple-json-late-bootstrap/",
+        "canal-json-tidb-handle-key-only/",
     )
     for w in workloads()
     if w.name == f"{name}seed1"
@@ -41,9 +43,9 @@ def snapshot_tsos(workload: Workload) -> list[int]:
 
 
 def check_whole_run(workload: Workload, folder: Path) -> None:
-    lake = FeedLake(workload, folder / "lake")
-
-    report = lake.run()
+    with upstream_of(workload) as settings:
+        lake = FeedLake(workload, folder / "lake", **settings)
+        report = lake.run()
 
     assert report is not None
     assert report.errors == {}
@@ -53,12 +55,13 @@ def check_whole_run(workload: Workload, folder: Path) -> None:
 
 def check_stepwise(workload: Workload, folder: Path) -> None:
     """Runs bounded by every snapshot TSO; each leaves the truth of that TSO and can still be read at the end."""
-    lake = FeedLake(workload, folder / "lake")
-    for ts in snapshot_tsos(workload):
-        report = lake.run(until=ts)
-        assert report is not None
-        assert report.errors == {}
-        assert lake.differences(ts) == [], f"at {ts}"
+    with upstream_of(workload) as settings:
+        lake = FeedLake(workload, folder / "lake", **settings)
+        for ts in snapshot_tsos(workload):
+            report = lake.run(until=ts)
+            assert report is not None
+            assert report.errors == {}
+            assert lake.differences(ts) == [], f"at {ts}"
     for ts in snapshot_tsos(workload):
         assert lake.recorded_differences(ts) == [], f"later, at {ts}"
 
@@ -104,8 +107,7 @@ def test_mirrors_follow_a_bucket_that_fills_while_they_run(workload: Workload, t
 
 
 WITHOUT_TSO = ("canal-json/", "storage-canal-json/", "storage-csv-no-commit-ts/", "avro", "debezium")
-LOSSY = ("handle-key-only",)  # test_message_changelogs says how
-MATRIX = [w for w in workloads() if not w.name.startswith(("avro", "debezium")) and not any(x in w.name for x in LOSSY)]
+MATRIX = [w for w in workloads() if not w.name.startswith(("avro", "debezium"))]
 
 
 @pytest.mark.spark

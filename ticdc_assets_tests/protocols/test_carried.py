@@ -16,7 +16,7 @@ from ticdc_assets_tests.pipeline.lakes import config_of
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "protocols.md"
 HELD_ELSEWHERE = {
-    "canal-json.large-row", "open-protocol.large-row", "simple.large-row",  # rows that were cut hold their table
+    "canal-json.large-row", "open-protocol.large-row", "simple.large-row",  # `pipeline.test_completion` holds them
     "debezium.decimal",  # `pipeline.gaps` allows for it change by change
     "simple.deleted-row", "debezium.old-values", "debezium.zero-date",  # no fixture was made so
 }  # fmt: skip

@@ -92,7 +92,7 @@ class Traits:
         """Put what needs somebody, and what is good to know, into the report."""
         if self.cut:
             expected, cut = "whole rows", f"{self.cut:,} rows of which only the handle key was sent"
-            todo = "Set large-message-handle-option to claim-check, and send those tables again."
+            todo = "Name TiDB as `upstream` to complete them from; or use claim-check, and send those tables again."
             found.problem(self.first_cut, expected, cut, todo)
         if protocol == "simple":
             self._missing_versions(found)
