@@ -41,8 +41,8 @@ class Hang(BaseException):
     """Raised in the middle of an input that does not end."""
 
 
-def bombard(target: Callable[[Mutant], bool], mutator: Mutator, count: int = INPUTS) -> Outcome:
-    """Every mutant at the target, which tells whether it took the mutant for sound."""
+def bombard(target: Callable[[Mutant], int], mutator: Mutator, count: int = INPUTS) -> Outcome:
+    """Every mutant at the target, which tells whether it took the mutant, or how many of a batch, for sound."""
     outcome, before = Outcome(), resident_bytes()
     mutant = None
     with _alarm(outcome):
