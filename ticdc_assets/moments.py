@@ -25,6 +25,7 @@ class Moment(StrEnum):
     BEFORE_CURSOR = "before cursor"
     AFTER_CURSOR = "after cursor"
     MIRROR_MADE = "mirror made"
+    BEFORE_MIRROR_COMMIT = "before mirror commit"
     BRANCH_WRITTEN = "branch written"
     AFTER_MIRROR_COMMIT = "after mirror commit"
     VERSION_ENTERED = "version entered"

@@ -6,34 +6,34 @@ be run alone, twice, or after a crash.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Final
 
-from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThanOrEqual
-
-from ticdc_assets.changes import layout
-from ticdc_assets.errors import ConfigError, StaleRunError, TicdcAssetsError
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.replay_mirror import made_anew, merged_again
-from ticdc_assets.schema.lineage import History, Lineage, Version
+from ticdc_assets.pipeline.mirror_rounds import Course, catch_up
+from ticdc_assets.pipeline.replay_mirror import made_anew, merged_again, name_beside
+from ticdc_assets.pipeline.segments import lost_key, reached_versions, segments
+from ticdc_assets.schema.lineage import History, Lineage
+from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter, Segment, live_rows
 from ticdc_assets.tables.places import Place
-from ticdc_assets.tables.progress import VERSION, Progress, lineage_of, progress_of
+from ticdc_assets.tables.progress import Progress, lineage_of, progress_of
 from ticdc_assets.tables.replayed import Replayed, unfollowed
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-MERGES_AT_ONCE: Final = 4  # small merges wait for the driver; Spark shares the cores between them
+    from ticdc_assets.spark import Workers
+
 MIRROR_FAULT: Final = "its mirror: "
 """How the note of a table begins whose changelog is well and whose mirror is not."""
 
@@ -82,57 +82,52 @@ def run_mirrors(
     report = MirrorReport(record)
     if works:
         say(f"merging {len(works)} mirrors")
-        catalog = jvm()
-        with ThreadPoolExecutor(MERGES_AT_ONCE) as pool:
-            for work, error in zip(works, pool.map(lambda w: _merge(lake, run_id, catalog, w), works), strict=True):
-                if error is None:
-                    report.merged.append(work.lineage.id)
-                else:
-                    report.errors[work.lineage.id] = error
+        _bring_up(lake, run_id, jvm(), works, report)
     report.record = _record(lake, run_id, history, record, report, only is None)
     return report
 
 
-def _merge(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> str | None:
-    options = _options(lake, work.lineage)
-    zone = lake.changefeed.time_zone
-
-    def writer_of(identifier: Identifier) -> MirrorWriter:
-        return MirrorWriter(lake.catalog, jvm, identifier, lake.changefeed.name, run_id, options, zone)
-
-    try:
-        writer_of(work.place.mirror).catch_up(
-            work.lineage, work.place.mirror_location, work.changelog, work.segments, work.planned
-        )
-        if work.replayed is not None:
-            _follow(lake, run_id, jvm, work, work.replayed, writer_of)
-    except StaleRunError:
-        raise
-    except TicdcAssetsError as error:
-        return str(error)
-    return None
+def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWork], report: MirrorReport) -> None:
+    workers = SparkWorkers(jvm.spark)
+    courses = [_course(lake, run_id, jvm, work) for work in works]
+    catch_up(lake, courses, workers)
+    for work, course in zip(works, courses, strict=True):
+        if work.replayed is not None and not course.error:
+            course.error = _follow(lake, run_id, jvm, workers, work, work.replayed)
+        if course.error:
+            report.errors[work.lineage.id] = course.error
+        else:
+            report.merged.append(work.lineage.id)
 
 
-def _follow(
-    lake: Lake,
-    run_id: str,
-    jvm: JvmCatalog,
-    work: MirrorWork,
-    mark: Replayed,
-    writer_of: Callable[[Identifier], MirrorWriter],
-) -> None:
-    """Bring into the mirror what came back to its changelog; one that was just made has it."""
+def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, mark: Replayed) -> str:
+    """Bring into the mirror what came back to its changelog; one that was just made has it. The error, if any."""
     mirror = lake.catalog.load_table(work.place.mirror)
+    course = replace(_course(lake, run_id, jvm, work), planned=progress_of(mirror), table=mirror, left=deque())
     if not work.is_new:
         again = merged_again(lake, work.lineage, work.changelog, mirror, mark, work.watermark)
         if again is not None:
-            writer_of(work.place.mirror).merge_again(mirror, work.changelog, again)
+            course.left.append(again)
+            catch_up(lake, [course], workers)
         else:
+            beside = _writer(lake, run_id, jvm, work, name_beside(lake, work.lineage, run_id))
             watermark = max(work.watermark, progress_of(mirror).watermark)
-            segments = _segments(lake, work.lineage, work.changelog, None, watermark)
-            location = work.place.mirror_location
-            made_anew(lake, jvm, work.lineage, mirror, location, writer_of, work.changelog, segments, run_id)
-    writer_of(work.place.mirror).note_replay(mark.run_id)
+            planned = segments(work.lineage, work.changelog, None, watermark, lake.by_arrival)
+            made_anew(lake, jvm, course, beside, planned, workers)
+    if not course.error:
+        course.writer.note_replay(mark.run_id)
+    return course.error
+
+
+def _course(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> Course:
+    writer = _writer(lake, run_id, jvm, work, work.place.mirror)
+    return Course(writer, work.lineage, work.place.mirror_location, work.changelog, work.planned, deque(work.segments))
+
+
+def _writer(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork, identifier: Identifier) -> MirrorWriter:
+    options = _options(lake, work.lineage)
+    changefeed = lake.changefeed
+    return MirrorWriter(lake.catalog, jvm, identifier, changefeed.name, run_id, options, changefeed.time_zone)
 
 
 def _options(lake: Lake, lineage: Lineage) -> MirrorOptions:
@@ -163,7 +158,7 @@ def pending_work(
 
 
 def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorWork | None:
-    if watermark == 0 or not list(_reached(lineage, watermark)):
+    if watermark == 0 or not list(reached_versions(lineage, watermark)):
         return None
     changelog = load_or_none(lake.catalog, place.changelog)
     if changelog is None:
@@ -172,76 +167,12 @@ def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorW
     if mirror is not None and lineage_of(mirror) != lineage.id:
         todo = "Rename that table, or give the changefeed's tables other names with `target`."
         raise ConfigError(".".join(place.mirror), "no table, or the mirror of this source table", "another", todo)
-    segments = tuple(_segments(lake, lineage, changelog, mirror, watermark))
+    left = tuple(segments(lineage, changelog, mirror, watermark, lake.by_arrival))
     replayed = unfollowed(changelog, mirror)
     planned = progress_of(mirror) if mirror is not None else Progress()
-    if not segments and mirror is not None and replayed is None:
+    if not left and mirror is not None and replayed is None:
         return None
-    return MirrorWork(lineage, place, changelog, segments, watermark, replayed, mirror is None, planned)
-
-
-def _segments(
-    lake: Lake, lineage: Lineage, changelog: Table, mirror: Table | None, watermark: int
-) -> Iterable[Segment]:
-    """The stretches between two statements that the mirror has not seen, up to `watermark`."""
-    have = progress_of(mirror) if mirror is not None else Progress()
-    applied = int(mirror.properties[VERSION]) if mirror is not None else lineage.versions[0].from_ts
-    behind = progress_of(changelog) != Progress() and _is_behind(lake, changelog, have)
-    for version, following in _reached(lineage, watermark):
-        if version.from_ts < applied:
-            continue
-        segment = _segment(lake, changelog, version, following, have, watermark, behind)
-        if segment.has_rows or version.from_ts > applied:
-            yield segment
-
-
-def _reached(lineage: Lineage, watermark: int) -> Iterable[tuple[Version, Version | None]]:
-    """The versions up to `watermark` that a mirror can have, each with the one after it: those with a key.
-
-    A table that lost its key keeps the mirror it had until then (`lost_key`).
-    """
-    reached = [version for version in lineage.versions if version.from_ts <= watermark]
-    pairs = zip(reached, [*reached[1:], None], strict=True)
-    keyed = dropwhile(lambda pair: not pair[0].table.key, pairs)
-    return takewhile(lambda pair: bool(pair[0].table.key), keyed)
-
-
-def lost_key(lineage: Lineage, watermark: int) -> int | None:
-    """The TSO at which a table that had a key lost it; None where it has one, or never had."""
-    had = False
-    for version in lineage.versions:
-        if version.from_ts <= watermark and had and not version.table.key:
-            return version.from_ts
-        had = had or bool(version.table.key)
-    return None
-
-
-def _is_behind(lake: Lake, changelog: Table, mirror: Progress) -> bool:
-    published = progress_of(changelog)
-    return published.position > mirror.position if lake.by_arrival else published.watermark > mirror.watermark
-
-
-def _segment(
-    lake: Lake,
-    changelog: Table,
-    version: Version,
-    following: Version | None,
-    have: Progress,
-    watermark: int,
-    behind: bool,
-) -> Segment:
-    end = min(watermark, following.from_ts) if following else watermark
-    if lake.by_arrival:
-        low, high = have.position, progress_of(changelog).position
-        where = And(
-            GreaterThan(layout.SEQ, low), LessThanOrEqual(layout.SEQ, high),
-            EqualTo(layout.TABLE_VERSION, version.from_ts),
-        )  # fmt: skip
-    else:
-        low, high = max(have.watermark, version.from_ts), end
-        where = And(GreaterThan(layout.COMMIT_TS, low), LessThanOrEqual(layout.COMMIT_TS, high))
-    has_rows = behind and high > low and any(True for _ in changelog.scan(row_filter=where).plan_files())
-    return Segment(version, low, high, end, has_rows)
+    return MirrorWork(lineage, place, changelog, left, watermark, replayed, mirror is None, planned)
 
 
 # -- the record --------------------------------------------------------------------------------------------------------

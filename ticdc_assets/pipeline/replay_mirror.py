@@ -8,6 +8,7 @@ one, from the whole changelog, and its rows are put in place in one commit; earl
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from ticdc_assets.names import quote_path
+from ticdc_assets.pipeline.mirror_rounds import Course, catch_up
+from ticdc_assets.pipeline.segments import changelog_files
 from ticdc_assets.schema.evolution import FillColumn
 from ticdc_assets.schema.lineage import Lineage, Version
 from ticdc_assets.tables.mirror import MirrorWriter, Segment
@@ -23,11 +26,10 @@ from ticdc_assets.tables.progress import VERSION, Progress, progress_of
 from ticdc_assets.tables.replayed import Replayed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.spark import Workers
     from ticdc_assets.tables.catalog import Identifier
     from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 
@@ -41,11 +43,15 @@ def merged_again(
     if lake.by_arrival:
         # Rows of one version only are merged at a time: those of an older one have no turn any more.
         position = max(progress_of(mirror).position, progress_of(changelog).position)
-        return None if since else Segment(applied, mark.first - 1, position, watermark, True)
+        if since:
+            return None
+        files = changelog_files(changelog, applied, mark.first - 1, position, by_arrival=True)
+        return Segment(applied, mark.first - 1, position, watermark, files, by_arrival=True)
     if any(_touches_rows(version, lake.changefeed.time_zone) for version in since):
         return None
     high = max(watermark, progress_of(mirror).watermark)
-    return Segment(applied, mark.first - 1, high, high, True)
+    files = changelog_files(changelog, applied, mark.first - 1, high, by_arrival=False)
+    return Segment(applied, mark.first - 1, high, high, files)
 
 
 def _touches_rows(version: Version, zone: str) -> bool:
@@ -54,31 +60,29 @@ def _touches_rows(version: Version, zone: str) -> bool:
 
 
 def made_anew(
-    lake: Lake,
-    jvm: JvmCatalog,
-    lineage: Lineage,
-    mirror: Table,
-    location: str,
-    writer_of: Callable[[Identifier], MirrorWriter],
-    changelog: Table,
-    segments: Iterable[Segment],
-    run_id: str,
+    lake: Lake, jvm: JvmCatalog, course: Course, beside: MirrorWriter, planned: Iterable[Segment], workers: Workers
 ) -> None:
-    """Make a mirror beside the present one and take its rows."""
-    beside = f"{_name_beside(lineage)}{run_id.replace('-', '')}"
-    identifier = (*lake.control.namespace, beside)
-    planned = list(segments)
+    """Make a mirror with `beside`, next to the one of the course, and let this one take its rows."""
+    mirror, location = course.table, f"{course.location}_{beside.identifier[-1]}"
+    assert mirror is not None
+    anew = Course(beside, course.lineage, location, course.changelog, Progress(), deque(planned))
     try:
-        writer_of(identifier).catch_up(lineage, f"{location}_{beside}", changelog, planned, Progress())
-        told = lake.catalog.load_table(identifier)
-        have, found = progress_of(mirror), progress_of(told)
-        progress = Progress(max(have.watermark, found.watermark), max(have.position, found.position), run_id)
-        writer_of(mirror.name()).take_rows_of(mirror, identifier, progress)
+        catch_up(lake, [anew], workers)
+        course.error = anew.error
+        if anew.table is not None and not anew.error:
+            have, found = progress_of(mirror), progress_of(anew.table)
+            progress = Progress(max(have.watermark, found.watermark), max(have.position, found.position), beside.run_id)
+            course.writer.take_rows_of(mirror, beside.identifier, progress)
     finally:
-        _remove(lake, jvm, lineage)
+        _remove(lake, jvm, course.lineage)
 
 
-def _name_beside(lineage: Lineage) -> str:
+def name_beside(lake: Lake, lineage: Lineage, run_id: str) -> Identifier:
+    """What a mirror is called while it is made anew."""
+    return (*lake.control.namespace, f"{_prefix_beside(lineage)}{run_id.replace('-', '')}")
+
+
+def _prefix_beside(lineage: Lineage) -> str:
     return f"rebuilt_{hashlib.sha256(lineage.id.encode()).hexdigest()[:12]}_"
 
 
@@ -86,6 +90,6 @@ def _remove(lake: Lake, jvm: JvmCatalog, lineage: Lineage) -> None:
     """Remove what stands beside the mirror, also what a killed run left. One that another run still reads from is only
     a reason for that run to fail: it is repeated."""
     for identifier in lake.catalog.list_tables(lake.control.namespace):
-        if identifier[-1].startswith(_name_beside(lineage)):
+        if identifier[-1].startswith(_prefix_beside(lineage)):
             with suppress(NoSuchTableError):
                 jvm.thread_session().sql(f"DROP TABLE IF EXISTS {quote_path((jvm.name, *identifier))} PURGE")

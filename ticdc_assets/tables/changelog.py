@@ -83,25 +83,33 @@ def ensure(
     Raises ConfigError where the name is that of another table, and where the table is not the one that was recorded
     with the snapshot `snapshot_id`: changes that came before would be missing in it.
     """
-    table = load_or_none(catalog, identifier)
-    if table is None and snapshot_id is not None:
-        raise other_table(".".join(identifier), "none")
-    if table is None:
-        properties = {**PROPERTIES, LINEAGE: lineage_id, CHANGEFEED: changefeed}
+    for tries_left in reversed(range(COMMIT_TRIES_MAX)):
+        table = load_or_none(catalog, identifier)
+        if table is None and snapshot_id is not None:
+            raise other_table(".".join(identifier), "none")
         try:
-            table = _create(catalog, identifier, properties, columns, location)
-        except TableAlreadyExistsError:
-            table = catalog.load_table(identifier)
+            if table is None:
+                properties = {**PROPERTIES, LINEAGE: lineage_id, CHANGEFEED: changefeed}
+                table = _create(catalog, identifier, properties, columns, location)
+            _check_owner(table, changefeed, lineage_id)
+            if snapshot_id is not None and not _has_held(table, snapshot_id):
+                raise other_table(".".join(identifier), "one that does not hold what was recorded")
+            return _widen(table, columns)
+        except (*NOT_KNOWN, TableAlreadyExistsError):
+            if not tries_left:
+                raise
+    raise AssertionError
+
+
+def _check_owner(table: Table, changefeed: str, lineage_id: str) -> None:
+    name = ".".join(table.name())
     owner = table.properties.get(CHANGEFEED, changefeed)
     if owner != changefeed:
         todo = "Give each changefeed table names of its own with `target`."
-        raise ConfigError(".".join(identifier), f"a table of the changefeed {changefeed}", f"one of {owner}", todo)
+        raise ConfigError(name, f"a table of the changefeed {changefeed}", f"one of {owner}", todo)
     if lineage_of(table) != lineage_id:
         todo = "Rename that table, or give the changefeed's tables other names with `target`."
-        raise ConfigError(".".join(identifier), "no table, or the changelog of this source table", "another", todo)
-    if snapshot_id is not None and not _has_held(table, snapshot_id):
-        raise other_table(".".join(identifier), "one that does not hold what was recorded")
-    return _widen(table, columns)
+        raise ConfigError(name, "no table, or the changelog of this source table", "another", todo)
 
 
 def _has_held(table: Table, snapshot_id: int) -> bool:

@@ -29,10 +29,10 @@ class JvmCatalog:
     def __init__(self, spark: SparkSession, name: str) -> None:
         self.spark = spark
         self.name = name
-        self._jvm = spark.sparkContext._jvm  # noqa: SLF001  the only way to Iceberg's Java API
-        self._iceberg = self._jvm.org.apache.iceberg
+        self.jvm = spark.sparkContext._jvm  # noqa: SLF001  the only way to Iceberg's Java API
+        self.iceberg = self.jvm.org.apache.iceberg
         self._sessions = threading.local()
-        self._catalog = self._iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, name)  # noqa: SLF001
+        self._catalog = self.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, name)  # noqa: SLF001
 
     def thread_session(self) -> SparkSession:
         """This thread's own session over the one context: settings made in it touch no other thread's statements."""
@@ -54,40 +54,42 @@ class JvmCatalog:
         partitioning: Sequence[tuple[str, int | None, str]] = (),
     ) -> JvmTable:
         """Make a table with field ids 1..n in the order of `columns`, and one empty snapshot to branch from."""
-        schema = self._iceberg.SchemaParser.fromJson(json.dumps(_schema_json(columns, key)))
-        spec = self._iceberg.PartitionSpec.builderFor(schema)
+        schema = self.iceberg.SchemaParser.fromJson(json.dumps(_schema_json(columns, key)))
+        spec = self.iceberg.PartitionSpec.builderFor(schema)
         for transform, argument, column in partitioning:
             make = getattr(spec, "alwaysNull" if transform == "void" else transform)
             spec = make(column) if argument is None else make(column, argument)
         builder = self._catalog.buildTable(self._identifier(identifier), schema).withLocation(location)
-        table = JvmTable(self, builder.withPartitionSpec(spec.build()).withProperties(self._map(properties)).create())
-        table.append_nothing({})
-        return table
+        builder = builder.withPartitionSpec(spec.build()).withProperties(self._map(properties))
+        transaction = builder.createTransaction()
+        transaction.newAppend().commit()
+        transaction.commitTransaction()
+        return self.load(identifier)
 
     def load(self, identifier: Identifier) -> JvmTable:
         return JvmTable(self, self._catalog.loadTable(self._identifier(identifier)))
 
     def _identifier(self, identifier: Identifier) -> Any:
         gateway = self.spark.sparkContext._gateway  # noqa: SLF001
-        levels = gateway.new_array(self._jvm.java.lang.String, len(identifier) - 1)
+        levels = gateway.new_array(self.jvm.java.lang.String, len(identifier) - 1)
         for number, level in enumerate(identifier[:-1]):
             levels[number] = level
-        namespace = self._iceberg.catalog.Namespace.of(levels)
-        return self._iceberg.catalog.TableIdentifier.of(namespace, identifier[-1])
+        namespace = self.iceberg.catalog.Namespace.of(levels)
+        return self.iceberg.catalog.TableIdentifier.of(namespace, identifier[-1])
 
     def _map(self, values: Mapping[str, str]) -> Any:
-        java = self._jvm.java.util.HashMap()
+        java = self.jvm.java.util.HashMap()
         for key, value in values.items():
             java.put(key, value)
         return java
 
     def builder_from(self, metadata: Any) -> Any:
         """What makes new table metadata out of a table's present one."""
-        return self._iceberg.TableMetadata.buildFrom(metadata)
+        return self.iceberg.TableMetadata.buildFrom(metadata)
 
     def id_set(self, snapshot_ids: Sequence[int]) -> Any:
         """Snapshot ids, which are random numbers of 63 bits, so that py4j sends them as Java's longs."""
-        java = self._jvm.java.util.HashSet()
+        java = self.jvm.java.util.HashSet()
         for snapshot_id in snapshot_ids:
             java.add(snapshot_id)
         return java
@@ -97,7 +99,7 @@ class JvmCatalog:
         schema = {"type": "struct", "schema-id": 0, "fields": [
             {"id": 1, "name": "x", "required": False, "type": json.loads(text)}
         ]}  # fmt: skip
-        return self._iceberg.SchemaParser.fromJson(json.dumps(schema)).findType("x")
+        return self.iceberg.SchemaParser.fromJson(json.dumps(schema)).findType("x")
 
 
 class JvmTable:
@@ -105,6 +107,8 @@ class JvmTable:
 
     def __init__(self, catalog: JvmCatalog, table: Any) -> None:
         self._catalog = catalog
+        self.jvm = catalog.jvm
+        self.iceberg = catalog.iceberg
         self.java = table
 
     def append_nothing(self, summary: Mapping[str, str], branch: str = "main") -> None:
@@ -226,7 +230,7 @@ class SchemaStep:
             elif method == "retype":
                 update = update.updateColumn(arguments[0], catalog.type_from_json(arguments[1]).asPrimitiveType())
             elif method == "identify":
-                names = catalog.spark.sparkContext._jvm.java.util.HashSet()  # noqa: SLF001
+                names = catalog.jvm.java.util.HashSet()
                 for name in arguments[0]:
                     names.add(name)
                 update = update.setIdentifierFields(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 from pyiceberg.types import (
@@ -16,10 +17,13 @@ from pyiceberg.types import (
     IntegerType,
     ListType,
     LongType,
+    NestedField,
     StringType,
     TimestampType,
     TimestamptzType,
 )
+
+FIELD_ID: Final = "PARQUET:field_id"
 
 _PLAIN: dict[pa.DataType, IcebergType] = {
     pa.int32(): IntegerType(),
@@ -50,6 +54,20 @@ def arrow_of(iceberg: IcebergType) -> pa.DataType:
     if isinstance(iceberg, ListType):
         return pa.list_(arrow_of(iceberg.element_type))
     return next(arrow for arrow, known in _PLAIN.items() if known == iceberg)
+
+
+def arrow_field(field: NestedField) -> pa.Field:
+    """The Arrow field, with its field id, that a column of a data file is written as."""
+    arrow = arrow_of(field.field_type)
+    if isinstance(field.field_type, ListType):
+        element = pa.field("element", arrow.value_type, metadata=field_id(field.field_type.element_id))
+        arrow = pa.list_(element)
+    return pa.field(field.name, arrow, nullable=not field.required, metadata=field_id(field.field_id))
+
+
+def field_id(number: int) -> dict[str, str]:
+    """What tells a field's id in Arrow and Parquet."""
+    return {FIELD_ID: str(number)}
 
 
 def type_json(arrow: pa.DataType, element_id: int = 1000) -> str:

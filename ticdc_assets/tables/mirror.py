@@ -23,7 +23,7 @@ from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name, quote, quote_path
 from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, KeyChanged, TruncateRows
 from ticdc_assets.schema.lineage import Lineage, Version
-from ticdc_assets.tables import mirror_sql
+from ticdc_assets.tables import mirror_sql, row_delta
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.changelog import stale
 from ticdc_assets.tables.conversions import conversion, is_refused
@@ -41,6 +41,7 @@ from ticdc_assets.tables.progress import (
     columns_property,
     progress_of,
 )
+from ticdc_assets.tables.row_delta import DataFile, RowDelta
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -70,14 +71,32 @@ class MirrorOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangelogFile:
+    """A data file of a changelog, how many changes it has, and where in their order the first and the last stand."""
+
+    uri: str
+    rows: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
-    """Changes of one version still to be merged: positions in `(low, high]`; `watermark` holds once they are in."""
+    """Changes of one version still to be merged, which are in `files`; `watermark` holds once they are in.
+
+    They are those in `(low, high]` of commit_ts, or `by_arrival` of `_ticdc_seq`.
+    """
 
     version: Version
     low: int
     high: int
     watermark: int
-    has_rows: bool
+    files: tuple[ChangelogFile, ...]
+    by_arrival: bool = False
+
+    @property
+    def has_rows(self) -> bool:
+        return bool(self.files)
 
 
 class MirrorWriter:
@@ -95,31 +114,20 @@ class MirrorWriter:
     ) -> None:
         self._catalog = catalog
         self._jvm = jvm
-        self._identifier = identifier
+        self.identifier = identifier
         self._changefeed = changefeed
-        self._run_id = run_id
+        self.run_id = run_id
         self._options = options
         self._zone = zone
         self._branch = f"{BRANCH}_{run_id.replace('-', '')}"
 
-    def catch_up(
-        self, lineage: Lineage, location: str, changelog: Table, segments: Sequence[Segment], planned: Progress
-    ) -> None:
-        """Apply the segments, which begin where the mirror was `planned` to be, in order. Raises StaleRunError when
-        overtaken and SchemaError where a statement's effect on rows cannot be computed; segments before it are then
-        published."""
-        found = load_or_none(self._catalog, self._identifier)
+    def open(self, lineage: Lineage, location: str, changelog: Table, planned: Progress) -> Table:
+        """The mirror, which is where it was `planned` to be, made where there is none. Raises StaleRunError when
+        overtaken."""
+        found = load_or_none(self._catalog, self.identifier)
         if found is not None and progress_of(found) != planned:
             raise stale(found, planned, progress_of(found))
-        table = self._ensure(lineage, location, changelog)
-        for segment in segments:
-            table = self._enter_version(table, lineage, segment.version)
-            if segment.has_rows:
-                table = self._merge(table, changelog, segment)
-
-    def merge_again(self, table: Table, changelog: Table, segment: Segment) -> None:
-        """Apply a segment of the version that the mirror, as `table`, has, although it was applied before."""
-        self._merge(table, changelog, segment)
+        return self._ensure(lineage, location, changelog)
 
     def take_rows_of(self, table: Table, other: Identifier, progress: Progress) -> None:
         """Put the rows of another mirror of the same columns in place of those of `table`, in one publication."""
@@ -132,13 +140,13 @@ class MirrorWriter:
 
     def note_replay(self, run_id: str) -> None:
         """Remember that the mirror has what the replay `run_id` brought back."""
-        self._jvm.load(self._identifier).evolve([], {REPLAYED: run_id})
+        self._jvm.load(self.identifier).evolve([], {REPLAYED: run_id})
 
     # -- the table ------------------------------------------------------------------------------------------------
 
     def _ensure(self, lineage: Lineage, location: str, changelog: Table) -> Table:
         """The mirror, made with the first version that has a key; rows from before that key came are folded in."""
-        table = load_or_none(self._catalog, self._identifier)
+        table = load_or_none(self._catalog, self.identifier)
         if table is None:
             table = self._create(lineage, location)
         first = int(table.properties[BORN])
@@ -149,7 +157,7 @@ class MirrorWriter:
     def _create(self, lineage: Lineage, location: str) -> Table:
         first = next(version for version in lineage.versions if version.table.key)
         columns = (*_columns(first), _COMMIT_TS)
-        ensure_namespace(self._catalog, self._identifier[:-1])
+        ensure_namespace(self._catalog, self.identifier[:-1])
         ids = {c.uid: [number] for number, c in enumerate(columns, start=1) if c is not _COMMIT_TS}
         properties = {
             **self._options.properties,
@@ -159,9 +167,9 @@ class MirrorWriter:
             BORN: str(first.from_ts),
         }
         key = [column_name(name) for name in first.table.key]
-        self._jvm.create(self._identifier, columns, key, location, properties, self._options.partitioning)
+        self._jvm.create(self.identifier, columns, key, location, properties, self._options.partitioning)
         reached(Moment.MIRROR_MADE)
-        return self._catalog.load_table(self._identifier)
+        return self._catalog.load_table(self.identifier)
 
     def _fold_keyless(self, table: Table, lineage: Lineage, changelog: Table, first: int) -> Table:
         """Rows of the time without a key: what was added and not taken away again, counted by whole rows."""
@@ -175,13 +183,14 @@ class MirrorWriter:
         if self._jvm.thread_session().sql(mirror_sql.updates_without_before(source, rows)).take(1):
             raise _no_fold(lineage, keyed, "updates without their old values")
         statement = mirror_sql.insert_multiset(self._target(), source, rows, names)
-        self._on_branch(table, Progress(), Progress(first, -1, self._run_id), [statement])
+        self._on_branch(table, Progress(), Progress(first, -1, self.run_id), [statement])
         return table.refresh()
 
     # -- statements -----------------------------------------------------------------------------------------------
 
-    def _enter_version(self, table: Table, lineage: Lineage, version: Version) -> Table:
-        """Apply the statements between the version the mirror has and `version`, effects on rows included."""
+    def enter_version(self, table: Table, lineage: Lineage, version: Version) -> Table:
+        """Apply the statements between the version the mirror has and `version`, effects on rows included. Raises
+        SchemaError where an effect cannot be computed."""
         applied = int(table.properties[VERSION])
         for following in lineage.versions:
             if applied < following.from_ts <= version.from_ts:
@@ -205,7 +214,7 @@ class MirrorWriter:
         if snapshot is None or snapshot.schema_id == table.schema().schema_id:
             return table
         progress = progress_of(table)
-        self._on_branch(table, progress, replace(progress, run_id=self._run_id), [])
+        self._on_branch(table, progress, replace(progress, run_id=self.run_id), [])
         return table.refresh()
 
     def _add_and_rename(
@@ -232,7 +241,7 @@ class MirrorWriter:
             add.add(column)
         steps = [step for step in (free, take, add) if step]
         if steps:
-            jvm = self._jvm.load(self._identifier)
+            jvm = self._jvm.load(self.identifier)
             first_id = int(table.metadata.last_column_id) + 1
             for column in added:
                 known[column.uid] = [first_id]
@@ -265,7 +274,7 @@ class MirrorWriter:
         if not statements:
             return
         progress = progress_of(table)
-        published = Progress(max(progress.watermark, version.from_ts), progress.position, self._run_id)
+        published = Progress(max(progress.watermark, version.from_ts), progress.position, self.run_id)
         self._on_branch(table, progress, published, statements)
 
     def _row_statements(
@@ -298,7 +307,7 @@ class MirrorWriter:
         return statements
 
     def _has_row(self, condition: str) -> bool:
-        query = mirror_sql.any_row(self._quoted(self._identifier), condition)
+        query = mirror_sql.any_row(self._quoted(self.identifier), condition)
         return bool(self._jvm.thread_session().sql(query).take(1))
 
     def _finish(
@@ -325,38 +334,51 @@ class MirrorWriter:
         remaining = {uid: ids for uid, ids in known.items() if uid in kept}
         steps = [step for step in (drop, arrange) if step]
         properties = {COLUMNS: columns_property(remaining), VERSION: str(version.from_ts)}
-        self._jvm.load(self._identifier).evolve(steps, properties)
+        self._jvm.load(self.identifier).evolve(steps, properties)
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
-    def _merge(self, table: Table, changelog: Table, segment: Segment) -> Table:
+    def merge(self, table: Table, changelog: Table, segment: Segment) -> Table:
+        """Let Spark merge a segment of the version that the mirror has."""
         columns = _columns(segment.version)
         key = [column_name(name) for name in segment.version.table.key]
         places = columns_of(changelog.properties)
         names = {changelog.schema().find_field(places[c.uid][0]).name: c for c in columns}
-        by_arrival = segment.high != segment.watermark
-        rows = mirror_sql.interval(segment.low, segment.high, by_arrival, segment.version.from_ts)
-        source = mirror_sql.newest_per_key(self._quoted(changelog.name()), rows, names, key, by_arrival)
+        rows = mirror_sql.interval(segment.low, segment.high, segment.by_arrival, segment.version.from_ts)
+        source = mirror_sql.newest_per_key(self._quoted(changelog.name()), rows, names, key, segment.by_arrival)
         if live_rows(table):
             statement = mirror_sql.merge(self._target(), source, columns, key)
         else:
             statement = mirror_sql.insert(self._target(), source, columns)
-        parent = progress_of(table)
-        position = segment.high if by_arrival else parent.position
-        self._on_branch(table, parent, Progress(segment.watermark, position, self._run_id), [statement])
+        self._on_branch(table, progress_of(table), self._after(table, segment), [statement])
         return table.refresh()
+
+    def data_files(self, table: Table) -> list[DataFile]:
+        """The data files that the mirror, as `table`, shows."""
+        return row_delta.data_files(self._jvm.load(self.identifier), _snapshot_id(table)) if live_rows(table) else []
+
+    def take(self, table: Table, segment: Segment, delta: RowDelta) -> Table:
+        """Publish what workers made of a segment of the version that the mirror has."""
+        summary = self._after(table, segment).summary(self._changefeed, progress_of(table))
+        reached(Moment.BEFORE_MIRROR_COMMIT)
+        row_delta.publish(self._jvm.load(self.identifier), _snapshot_id(table), delta, summary)
+        reached(Moment.AFTER_MIRROR_COMMIT)
+        return table.refresh()
+
+    def _after(self, table: Table, segment: Segment) -> Progress:
+        position = segment.high if segment.by_arrival else progress_of(table).position
+        return Progress(segment.watermark, position, self.run_id)
 
     def _on_branch(self, table: Table, parent: Progress, progress: Progress, statements: Sequence[str]) -> None:
         """Run the statements on a branch of the snapshot `table` was loaded at, then move main there."""
-        jvm = self._jvm.load(self._identifier)
-        begin = table.current_snapshot()
-        assert begin is not None
-        jvm.start_branch(self._branch, begin.snapshot_id)
+        jvm = self._jvm.load(self.identifier)
+        begin = _snapshot_id(table)
+        jvm.start_branch(self._branch, begin)
         summary = progress.summary(self._changefeed, parent)
         try:
             for statement in statements:
                 self._execute(statement, summary)
-            if jvm.branch_snapshot_id(self._branch) == begin.snapshot_id:
+            if jvm.branch_snapshot_id(self._branch) == begin:
                 jvm.append_nothing(summary, self._branch)
             reached(Moment.BRANCH_WRITTEN)
             jvm.publish_branch(self._branch)
@@ -377,7 +399,7 @@ class MirrorWriter:
                 spark.conf.unset(key)
 
     def _target(self) -> str:
-        return f"{self._quoted(self._identifier)}.{quote(f'branch_{self._branch}')}"
+        return f"{self._quoted(self.identifier)}.{quote(f'branch_{self._branch}')}"
 
     def _quoted(self, identifier: Identifier) -> str:
         return quote_path((self._jvm.name, *identifier))
@@ -388,6 +410,12 @@ _COMMIT_TS: Final = LakeColumn(0, layout.COMMIT_TS, pa.int64())
 
 def _columns(version: Version) -> tuple[LakeColumn, ...]:
     return mirror_columns(version.table.stored_columns, version.table.key)
+
+
+def _snapshot_id(table: Table) -> int:
+    snapshot = table.current_snapshot()
+    assert snapshot is not None, "a mirror is made with a snapshot"
+    return snapshot.snapshot_id
 
 
 def _leaving(version: Version) -> str:

@@ -1,0 +1,58 @@
+"""The newest change of every key among many: what a mirror takes from a stretch of its changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+
+
+def newest_of_each(keys: Sequence[pa.ChunkedArray], order: Sequence[Ints]) -> Ints:
+    """The rows, ascending, that are the last of their key when all are sorted by `order`, its first array first."""
+    places = _places(order)
+    table = pa.table([*keys, pa.array(places)], names=[*_names(keys), "place"])
+    newest = table.group_by(_names(keys), use_threads=False).aggregate([("place", "max")]).column("place_max")
+    rows = np.empty(len(places), np.int64)
+    rows[places] = np.arange(len(places))
+    return np.sort(rows[newest.to_numpy()])
+
+
+def _places(order: Sequence[Ints]) -> Ints:
+    """Where each row stands when all are sorted."""
+    count = len(order[0])
+    if _is_sorted(order):
+        return np.arange(count)
+    places = np.empty(count, np.int64)
+    places[np.lexsort(list(reversed(order)))] = np.arange(count)
+    return places
+
+
+def _is_sorted(order: Sequence[Ints]) -> bool:
+    unsettled = np.ones(max(len(order[0]) - 1, 0), np.bool_)
+    for values in order:
+        steps = np.diff(values)
+        if bool((unsettled & (steps < 0)).any()):
+            return False
+        unsettled &= steps == 0
+    return True
+
+
+def rows_with(keys: Sequence[pa.ChunkedArray], wanted: Sequence[pa.ChunkedArray]) -> Ints:
+    """The rows, in any order, whose `keys` are among the `wanted` ones; the types are the same on both sides."""
+    if len(keys) == 1:
+        return np.flatnonzero(pc.is_in(keys[0], value_set=wanted[0].combine_chunks()).to_numpy())
+    names = _names(keys)
+    left = pa.table([*keys, pa.array(np.arange(len(keys[0])))], names=[*names, "row"])
+    right = pa.table(list(wanted), names=names)
+    found = left.join(right, names, join_type="left semi", use_threads=False)
+    rows: Ints = found.column("row").to_numpy()
+    return rows
+
+
+def _names(keys: Sequence[pa.ChunkedArray]) -> list[str]:
+    return [f"k{number}" for number in range(len(keys))]

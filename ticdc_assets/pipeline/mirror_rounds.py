@@ -1,0 +1,109 @@
+"""Takes many mirrors through their segments at once: in rounds, one segment of each mirror a round.
+
+In a round, every mirror is first brought to the version of its next segment; then one job of the workers does what
+there is to merge in all of them; then each is published. So many small tables cost one job, not one each.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ticdc_assets.errors import StaleRunError, TicdcAssetsError
+from ticdc_assets.pipeline.merge import merge
+from ticdc_assets.pipeline.merge_task import MergeReport
+from ticdc_assets.pipeline.mirror_merge import MergePlan, can_plan, plan
+from ticdc_assets.schema.lineage import Lineage
+from ticdc_assets.tables.mirror import MirrorWriter, Segment
+from ticdc_assets.tables.progress import Progress
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.spark import Workers
+
+Given = TypeVar("Given")
+
+MIRRORS_AT_ONCE: Final = 4  # commits and small statements wait for the driver; Spark shares the cores between them
+
+
+@dataclass(slots=True)
+class Course:
+    """A mirror, the segments it has still to take, and where it is to be when it begins.
+
+    After `catch_up` the mirror is in `table`, or what stopped it in `error`; it then has what came before.
+    """
+
+    writer: MirrorWriter
+    lineage: Lineage
+    location: str
+    changelog: Table
+    planned: Progress
+    left: deque[Segment]
+    table: Table | None = None
+    error: str = ""
+    plan: MergePlan | None = None  # of the next segment; None where Spark is to merge it
+
+    def next_segment(self, lake: Lake) -> None:
+        """Go on to the next segment that has rows, and plan it."""
+        if self.table is None:
+            self.table = self.writer.open(self.lineage, self.location, self.changelog, self.planned)
+        while self.left:
+            segment = self.left[0]
+            self.table = self.writer.enter_version(self.table, self.lineage, segment.version)
+            if segment.has_rows:
+                self.plan = self._planned(lake, self.table, segment)
+                return
+            self.left.popleft()
+
+    def _planned(self, lake: Lake, table: Table, segment: Segment) -> MergePlan | None:
+        if not can_plan(table, segment):
+            return None
+        live = self.writer.data_files(table)
+        return plan(lake, self.lineage.id, table, self.changelog, segment, live, lake.cores)
+
+    def finish_segment(self, reports: Sequence[MergeReport]) -> None:
+        """Publish what the workers made of the planned segment, or let Spark merge it."""
+        assert self.table is not None
+        segment = self.left.popleft()
+        delta = self.plan.delta(reports) if self.plan is not None else None
+        if delta is not None:
+            self.table = self.writer.take(self.table, segment, delta)
+        else:
+            self.table = self.writer.merge(self.table, self.changelog, segment)
+        self.plan = None
+
+
+def catch_up(lake: Lake, courses: Iterable[Course], workers: Workers) -> None:
+    """Take all mirrors to the end of their segments. An error of one stops no other, but for StaleRunError, which is
+    raised: the run was overtaken."""
+    going = list(courses)
+    with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
+        while going:
+            list(pool.map(lambda course: _guarded(course, course.next_segment, lake), going))
+            going = [course for course in going if course.left and not course.error]
+            tasks = [task for course in going if course.plan is not None for task in course.plan.tasks]
+            reports = _by_lineage(workers.map(merge, tasks) if tasks else [])
+            made = [reports.get(course.lineage.id, []) for course in going]
+            list(pool.map(lambda course, mine: _guarded(course, course.finish_segment, mine), going, made))
+            going = [course for course in going if course.left and not course.error]
+
+
+def _by_lineage(reports: Iterable[MergeReport]) -> dict[str, list[MergeReport]]:
+    found: dict[str, list[MergeReport]] = {}
+    for report in reports:
+        found.setdefault(report.lineage_id, []).append(report)
+    return found
+
+
+def _guarded(course: Course, step: Callable[[Given], None], given: Given) -> None:
+    try:
+        step(given)
+    except StaleRunError:
+        raise
+    except TicdcAssetsError as error:
+        course.error = str(error)

@@ -1,0 +1,118 @@
+"""The stretches of a changelog that a mirror has still to take.
+
+Between two statements that touch a table its changes are one segment; a long one is cut, so that what a merge holds
+in memory does not grow with what is pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import dropwhile, pairwise, takewhile
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThanOrEqual
+from pyiceberg.types import LongType
+
+from ticdc_assets.changes import layout
+from ticdc_assets.schema.lineage import Lineage, Version
+from ticdc_assets.tables.mirror import ChangelogFile, Segment
+from ticdc_assets.tables.progress import VERSION, Progress, progress_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+SEGMENT_ROWS: Final = 1_000_000
+"""A segment of more changes is cut where one of its files ends."""
+
+
+def segments(
+    lineage: Lineage, changelog: Table, mirror: Table | None, watermark: int, by_arrival: bool
+) -> Iterator[Segment]:
+    """The stretches between two statements that the mirror has not seen, up to `watermark`."""
+    have = progress_of(mirror) if mirror is not None else Progress()
+    applied = int(mirror.properties[VERSION]) if mirror is not None else lineage.versions[0].from_ts
+    published = progress_of(changelog)
+    is_behind = published.position > have.position if by_arrival else published.watermark > have.watermark
+    for version, following in reached_versions(lineage, watermark):
+        if version.from_ts < applied:
+            continue
+        end = min(watermark, following.from_ts) if following else watermark
+        if by_arrival:
+            low, high = have.position, published.position
+        else:
+            low, high = max(have.watermark, version.from_ts), end
+        files = changelog_files(changelog, version, low, high, by_arrival) if is_behind else ()
+        if files or version.from_ts > applied:
+            yield from _cut(Segment(version, low, high, end, files, by_arrival))
+
+
+def changelog_files(
+    changelog: Table, version: Version, low: int, high: int, by_arrival: bool
+) -> tuple[ChangelogFile, ...]:
+    """The files that can have changes in `(low, high]`, those that begin first first."""
+    if high <= low:
+        return ()
+    bound = layout.SEQ if by_arrival else layout.COMMIT_TS
+    where = And(GreaterThan(bound, low), LessThanOrEqual(bound, high))
+    if by_arrival:
+        where = And(where, EqualTo(layout.TABLE_VERSION, version.from_ts))
+    field_id = changelog.schema().find_field(bound).field_id
+    files = [task.file for task in changelog.scan(row_filter=where).plan_files()]
+    found = [
+        ChangelogFile(
+            file.file_path,
+            file.record_count,
+            _bound(file.lower_bounds, field_id, low + 1),
+            _bound(file.upper_bounds, field_id, high),
+        )
+        for file in files
+    ]
+    return tuple(sorted(found, key=lambda file: (file.first, file.uri)))
+
+
+def _bound(bounds: dict[int, bytes] | None, field_id: int, unknown: int) -> int:
+    told = (bounds or {}).get(field_id)
+    return unknown if told is None else int(from_bytes(LongType(), told))
+
+
+def _cut(segment: Segment) -> Iterator[Segment]:
+    """The segment in parts of about SEGMENT_ROWS; by arrival as it is, since only its end is a place to go on from."""
+    ends = [] if segment.by_arrival else _ends(segment.files)
+    for low, end in pairwise([segment.low, *ends, segment.high]):
+        files = tuple(file for file in segment.files if file.last > low and file.first <= end)
+        watermark = segment.watermark if end == segment.high else end
+        yield replace(segment, low=low, high=end, watermark=watermark, files=files)
+
+
+def _ends(files: Sequence[ChangelogFile]) -> list[int]:
+    """Where enough changes are together, and some are left for the next part."""
+    rows, last, ends = 0, 0, []
+    for file in files:
+        rows, last = rows + file.rows, max(last, file.last)
+        if rows >= SEGMENT_ROWS and any(other.last > last for other in files):
+            ends.append(last)
+            rows = 0
+    return ends
+
+
+def reached_versions(lineage: Lineage, watermark: int) -> Iterable[tuple[Version, Version | None]]:
+    """The versions up to `watermark` that a mirror can have, each with the one after it: those with a key.
+
+    A table that lost its key keeps the mirror it had until then (`lost_key`).
+    """
+    reached = [version for version in lineage.versions if version.from_ts <= watermark]
+    pairs = zip(reached, [*reached[1:], None], strict=True)
+    keyed = dropwhile(lambda pair: not pair[0].table.key, pairs)
+    return takewhile(lambda pair: bool(pair[0].table.key), keyed)
+
+
+def lost_key(lineage: Lineage, watermark: int) -> int | None:
+    """The TSO at which a table that had a key lost it; None where it has one, or never had."""
+    had = False
+    for version in lineage.versions:
+        if version.from_ts <= watermark and had and not version.table.key:
+            return version.from_ts
+        had = had or bool(version.table.key)
+    return None

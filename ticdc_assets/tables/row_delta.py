@@ -1,0 +1,188 @@
+"""One commit of new rows and of rows that are gone, made from files that workers wrote, through Iceberg's Java API.
+
+The commit is a compare-and-swap from the table metadata it was made on, and that has the snapshot that the run was
+planned from: where main has moved, nothing is published. A commit whose answer was lost is resolved by looking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from py4j.protocol import Py4JJavaError
+
+from ticdc_assets.errors import StaleRunError
+
+if TYPE_CHECKING:
+    from ticdc_assets.tables.iceberg_jvm import JvmTable
+
+_POSITION_FIELD_ID: Final = 2147483645  # of a row's position, as Iceberg's format reserves it
+_OVERTAKEN: Final = ("CommitFailedException", "ValidationException")
+_CREATED_BY: Final = "ticdc_assets"
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A Parquet file of rows: its URI, size and number of rows."""
+
+    uri: str
+    size_bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """The deletion vector that a data file is to have from now on: its blob and how many rows it says are gone."""
+
+    data_uri: str
+    blob: bytes
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldVector:
+    """The deletion vector that a data file has, and Iceberg's own object for it."""
+
+    uri: str
+    offset_bytes: int
+    size_bytes: int
+    java: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RowDelta:
+    """New rows and rows that are gone: files, vectors, which are still to be written at `vectors_uri`, and the vectors
+    that they take the place of."""
+
+    files: tuple[NewFile, ...]
+    vectors: tuple[Vector, ...]
+    replaced: tuple[OldVector, ...]
+    vectors_uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file of a snapshot; `is_plain` where it is Parquet and nothing but one deletion vector takes rows away."""
+
+    uri: str
+    rows: int
+    vector: OldVector | None
+    is_plain: bool
+
+
+def data_files(table: JvmTable, snapshot_id: int) -> list[DataFile]:
+    """The data files of a snapshot."""
+    files = []
+    planned = table.java.newScan().useSnapshot(snapshot_id).planFiles()
+    try:
+        tasks = planned.iterator()
+        while tasks.hasNext():
+            files.append(_data_file(table, tasks.next()))
+    finally:
+        planned.close()
+    return files
+
+
+def _data_file(table: JvmTable, task: Any) -> DataFile:
+    parse, spec = table.iceberg.ContentFileParser.toJson, task.spec()
+    told = orjson.loads(parse(task.file(), spec))
+    deletes = [(orjson.loads(parse(java, spec)), java) for java in task.deletes()]
+    is_plain = told["file-format"].upper() == "PARQUET" and len(deletes) <= 1
+    vector = None
+    for old, java in deletes:
+        is_plain = is_plain and old["file-format"].upper() == "PUFFIN"
+        if is_plain:
+            vector = OldVector(old["file-path"], old["content-offset"], old["content-size-in-bytes"], java)
+    return DataFile(told["file-path"], told["record-count"], vector, is_plain)
+
+
+def publish(table: JvmTable, planned_on: int, rows: RowDelta, summary: Mapping[str, str]) -> None:
+    """Add rows and take rows away in one snapshot on top of `planned_on`.
+
+    Raises StaleRunError where main is elsewhere by now; what the run wrote is then removed.
+    """
+    operations = table.java.operations()
+    base = operations.refresh()
+    written = [file.uri for file in rows.files]
+    if base.currentSnapshot().snapshotId() != planned_on:
+        raise _overtaken(table, written)
+    delta = table.java.newRowDelta().validateFromSnapshot(planned_on)
+    for file in rows.files:
+        delta.addRows(_java_file(table, file))
+    if rows.vectors:
+        written.append(rows.vectors_uri)
+        for java in _write_vectors(table, rows.vectors, rows.vectors_uri):
+            delta.addDeletes(java)
+    for old in rows.replaced:
+        delta.removeDeletes(old.java)
+    for key, value in summary.items():
+        delta.set(key, value)
+    snapshot = None
+    try:
+        snapshot = delta.apply()
+        if snapshot.parentId() != planned_on:
+            raise _overtaken(table, written)
+        operations.commit(base, table.iceberg.TableMetadata.buildFrom(base).setBranchSnapshot(snapshot, "main").build())
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() in _OVERTAKEN:
+            raise _overtaken(table, written) from error
+        if snapshot is None or not _is_in(table, snapshot.snapshotId()):
+            raise
+
+
+def _java_file(table: JvmTable, file: NewFile) -> Any:
+    java, iceberg = table.java, table.iceberg
+    metrics = iceberg.parquet.ParquetUtil.fileMetrics(
+        java.io().newInputFile(file.uri), iceberg.MetricsConfig.forTable(java)
+    )
+    made = iceberg.DataFiles.builder(java.spec()).withPath(file.uri).withFormat("PARQUET")
+    return made.withFileSizeInBytes(file.size_bytes).withMetrics(metrics).build()
+
+
+def _write_vectors(table: JvmTable, vectors: Sequence[Vector], uri: str) -> list[Any]:
+    iceberg, java = table.iceberg, table.java
+    writer = iceberg.puffin.Puffin.write(java.io().newOutputFile(uri)).createdBy(_CREATED_BY).build()
+    try:
+        blobs = [writer.write(_blob(table, vector)) for vector in vectors]
+        writer.finish()
+        size_bytes = writer.fileSize()
+    finally:
+        writer.close()
+    deletes = []
+    for vector, blob in zip(vectors, blobs, strict=True):
+        made = iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofPositionDeletes().withFormat("PUFFIN")
+        made = made.withPath(uri).withFileSizeInBytes(size_bytes).withReferencedDataFile(vector.data_uri)
+        made = made.withContentOffset(blob.offset()).withContentSizeInBytes(blob.length())
+        deletes.append(made.withRecordCount(vector.rows).build())
+    return deletes
+
+
+def _blob(table: JvmTable, vector: Vector) -> Any:
+    jvm = table.jvm
+    fields = jvm.java.util.ArrayList()
+    fields.add(_POSITION_FIELD_ID)
+    told = jvm.java.util.HashMap()
+    told.put("referenced-data-file", vector.data_uri)
+    told.put("cardinality", str(vector.rows))
+    inherited = -1  # snapshot and sequence number, as of every deletion vector
+    data = jvm.java.nio.ByteBuffer.wrap(bytearray(vector.blob))
+    return jvm.org.apache.iceberg.puffin.Blob("deletion-vector-v1", fields, inherited, inherited, data, None, told)
+
+
+def _is_in(table: JvmTable, snapshot_id: int) -> bool:
+    """Whether a commit whose answer was lost has landed."""
+    table.java.refresh()
+    return bool(table.iceberg.util.SnapshotUtil.isAncestorOf(table.java, snapshot_id))
+
+
+def _overtaken(table: JvmTable, written: Sequence[str]) -> StaleRunError:
+    for uri in written:
+        table.java.io().deleteFile(uri)
+    return StaleRunError(
+        str(table.java.name()),
+        "the snapshot this run was planned from",
+        "a newer one",
+        "Another run published first and nothing was written twice; run again to go on from there.",
+    )
