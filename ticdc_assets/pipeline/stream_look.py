@@ -63,9 +63,10 @@ class StreamLook:
     def watermark(self, live: Callable[[SourceName], bool]) -> int | None:
         """The smallest of the partitions' watermarks; None until every partition has one.
 
-        A topic whose tables are all gone (renamed away, dropped) gets no watermarks any more and holds nothing back.
+        A topic whose tables are all gone (renamed away, dropped) gets no watermarks any more and holds nothing back,
+        while another topic goes on; the default topic always gets them.
         """
-        counted = [p for p in self.ends if self._is_active(p[0], live)]
+        counted = [p for p in self.ends if self._is_active(p[0], live)] or list(self.ends)
         if not counted or any(partition not in self.watermarks for partition in counted):
             return None
         return min(self.watermarks[partition] for partition in counted)

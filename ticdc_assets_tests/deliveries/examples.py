@@ -1,0 +1,40 @@
+"""How many examples a state machine gets, which ones, and what repeats one that failed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hypothesis import HealthCheck, seed, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+from ticdc_assets_tests.deliveries.memory_lake import small_and_cheap
+
+EXAMPLES = int(os.environ.get("TICDC_ASSETS_DELIVERIES", "2000"))
+"""How many examples there are, over all protocols of messages and of storage."""
+NUMBER = int(os.environ.get("TICDC_ASSETS_DELIVERIES_SEED", "0"))
+"""Which ones: another number gives other examples."""
+STEPS_MAX = 12
+
+
+def deliver(machine: type[RuleBasedStateMachine], share: int) -> None:
+    """Run a state machine through its part of all examples: one in `share`."""
+    chosen = settings(
+        max_examples=max(1, EXAMPLES // share),
+        stateful_step_count=STEPS_MAX,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+    try:
+        with small_and_cheap():
+            run_state_machine_as_test(seed(NUMBER)(machine), settings=chosen)
+    except Exception as error:
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
+        error.add_note(
+            f"Again: TICDC_ASSETS_DELIVERIES={EXAMPLES} TICDC_ASSETS_DELIVERIES_SEED={NUMBER} "
+            f"{sys.executable} -m pytest '{test}'"
+        )
+        raise

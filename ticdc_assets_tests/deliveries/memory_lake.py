@@ -1,0 +1,151 @@
+"""The cheapest lake that takes the pipeline's own code: a catalog of real Iceberg metadata that is never written down.
+
+Tables are pyiceberg's, commits go through its requirements and updates, data files and manifests are real; only the
+metadata files and SQLite are left out, and the control tables are lists. What a run decides, in which order it commits
+and what a commit says is the real code's. Catalogs that are written down are the work of the other tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pytest
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import CommitTableResponse, Table
+
+from ticdc_assets.config import Config
+from ticdc_assets.pipeline import message_decode, message_look
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.tables.control import _DDL, Control, QuarantinedRecord, TableRecord, WatermarkRecord
+
+
+class MemoryCatalog(SqlCatalog):
+    """Tables by identifier, in a dictionary."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        MetastoreCatalog.__init__(self, name, **properties)
+        self.kept: dict[tuple[str, ...], Table] = {}
+        self._namespaces: set[tuple[str, ...]] = set()
+
+    def load_table(self, identifier: Any) -> Table:
+        try:
+            table = self.kept[tuple(identifier)]
+        except KeyError:
+            raise NoSuchTableError(".".join(identifier)) from None
+        return Table(tuple(identifier), table.metadata, table.metadata_location, table.io, self)
+
+    def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
+        identifier = tuple(table.name())
+        staged = self._update_and_stage_table(self.kept.get(identifier), identifier, requirements, updates)
+        self.kept[identifier] = staged
+        return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)
+
+    @staticmethod
+    def _delete_old_metadata(*_: Any) -> None:
+        """There are no files."""
+
+    def rename_table(self, from_identifier: Any, to_identifier: Any) -> Table:
+        assert tuple(to_identifier) not in self.kept
+        self.kept[tuple(to_identifier)] = self.kept.pop(tuple(from_identifier))
+        return self.load_table(to_identifier)
+
+    def create_namespace(self, namespace: Any, properties: Any = None) -> None:
+        self._namespaces.add(tuple(namespace))
+
+    def create_namespace_if_not_exists(self, namespace: Any, properties: Any = None) -> None:
+        self.create_namespace(namespace)
+
+    def namespace_exists(self, namespace: Any) -> bool:
+        return tuple(namespace) in self._namespaces
+
+
+class MemoryControl(Control):
+    """The control tables as lists; statements through the same JSON as in the table."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog, ("control",))
+        self.records: list[WatermarkRecord] = []
+        self.events: list[bytes] = []
+        self.bad: list[QuarantinedRecord] = []
+        self.writes = 0
+
+    def newest(self, complete: bool | None = None) -> WatermarkRecord | None:
+        found = [r for r in self.records if complete is None or r.complete is complete]
+        return max(found, key=lambda r: (r.tso, r.recorded_at), default=None)
+
+    def record(self, record: WatermarkRecord) -> None:
+        self.writes += 1
+        self.records.append(record)
+
+    def ddl_events(self) -> list[DdlEvent]:
+        return [_DDL.validate_json(event) for event in self.events]
+
+    def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
+        self.writes += bool(events)
+        self.events += [_DDL.dump_json(event) for event in events]
+
+    def mend_ddl_events(self, events: Sequence[DdlEvent]) -> None:
+        mended = {event.where: event for event in events}
+        kept = [mended.get(event.where, event) for event in self.ddl_events()]
+        self.writes += bool(events)
+        self.events = [_DDL.dump_json(event) for event in kept]
+
+    def quarantine(self, records: Sequence[QuarantinedRecord]) -> None:
+        kept = {record.position for record in self.bad}
+        self.bad += [record for record in records if record.position not in kept]
+
+    def ever_quarantined(self) -> list[QuarantinedRecord]:
+        return [replace(record) for record in self.bad]
+
+    def keep_tables(self, records: Sequence[TableRecord]) -> None:
+        """Nothing here asks for them."""
+
+    def registered(self, url: str) -> dict[int, str]:
+        return {}
+
+    def keep_registered(self, url: str, schemas: Mapping[int, str]) -> None:
+        assert not schemas
+
+
+class MemoryLake:
+    """A lake of one changefeed; every run opens it anew, as a new process would."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        warehouse = {"warehouse": config.catalog.warehouse_uri or ""}
+        self.catalog = MemoryCatalog(config.catalog.name, **warehouse)
+        self.control = MemoryControl(self.catalog)
+
+    def open(self) -> Lake:
+        lake = Lake(self._config, self._config.changefeed("feed"))
+        lake.__dict__.update(catalog=self.catalog, control=self.control)
+        return lake
+
+    @property
+    def commits(self) -> int:
+        """How many snapshots and control rows there are."""
+        return self.control.writes + sum(len(table.metadata.snapshots) for table in self.catalog.kept.values())
+
+
+BATCH_MESSAGES = 7
+"""So few that small streams have many batches, stretches and tasks."""
+
+
+@contextmanager
+def small_and_cheap() -> Iterator[None]:
+    """Batches of a few messages; and every connection to DuckDB is a cursor of one, since to open one takes longer than
+    all the rest of a small run."""
+    database = duckdb.connect(config={"threads": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb, "connect", lambda *_, **__: database.cursor())
+        patch.setattr(message_look, "BATCH_MESSAGES", BATCH_MESSAGES)
+        patch.setattr(message_decode, "BATCH_MESSAGES", BATCH_MESSAGES)
+        yield
+    database.close()
