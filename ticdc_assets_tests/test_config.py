@@ -31,6 +31,8 @@ from ticdc_assets.config import (
     Settings,
     StorageSource,
     Target,
+    Upstream,
+    UpstreamTls,
     ZeroDates,
     load,
     read_sink,
@@ -90,6 +92,7 @@ def test_a_minimal_config_has_all_defaults(tmp_path):
         OnDrop.KEEP,
     )
     assert (shop.format_version, shop.target, shop.schema_registry, shop.claim_check) == (3, Target(), None, None)
+    assert shop.upstream is None
     assert shop.tables.matches("any", "table")
     assert shop.key_of("any", "table") is None
     assert shop.partition_of("any", "table") == ()
@@ -193,6 +196,7 @@ changefeeds:
         ("changefeeds.shop.timezone", "time_zone"),
         ("changefeeds.shop.source.storge", "storage"),
         ("changefeeds.shop.schema_registry.fle", "file"),
+        ("changefeeds.shop.upstream.hst", "host"),
         ("changefeeds.shop.target.contrl", "control"),
     ],
 )
@@ -944,6 +948,51 @@ def test_a_registry_is_a_url_or_a_file(tmp_path):
     assert token.auth.token == Secret("t")
     assert "both" in str(refused(tmp_path, with_feed(**avro, schema_registry={"url": "https://r", "file": "r"})))
     assert "http" in str(refused(tmp_path, with_feed(**avro, schema_registry={"url": "ftp://r"})))
+
+
+def test_an_upstream_has_tidbs_port_and_no_tls_unless_told(tmp_path):
+    upstream = feed(tmp_path, upstream={"host": "tidb.example", "user": "reader"}).upstream
+
+    assert upstream == Upstream("tidb.example", "reader", 4000, None, None)
+    assert feed(tmp_path).upstream is None
+
+
+def test_an_upstream_takes_its_password_from_the_environment_and_its_files_from_beside_the_config(tmp_path):
+    tls = {"ca": "ca.pem", "cert": "/etc/c.pem", "key": "k.pem"}
+    upstream = {"host": "h", "port": {"env": "PORT"}, "user": "u", "password": {"env": "PASSWORD"}, "tls": tls}
+
+    config = loaded(tmp_path, with_feed(upstream=upstream), PASSWORD="hunter2", PORT="4001")
+
+    found = config.changefeed("shop").upstream
+    assert found == Upstream(
+        "h", "u", 4001, Secret("hunter2"), UpstreamTls(tmp_path / "ca.pem", Path("/etc/c.pem"), tmp_path / "k.pem")
+    )
+    assert "hunter2" not in repr(config)
+
+
+@pytest.mark.parametrize(("written", "wanted"), [(True, UpstreamTls()), (False, None)])
+def test_tls_of_an_upstream_may_be_switched(tmp_path, written, wanted):
+    assert feed(tmp_path, upstream={"host": "h", "user": "u", "tls": written}).upstream.tls == wanted
+
+
+@pytest.mark.parametrize(
+    ("upstream", "words"),
+    [
+        ({"user": "u"}, "the name or address of a TiDB server"),
+        ({"host": "h"}, "who reads there"),
+        ({"host": "h", "user": "u", "port": 0}, "a port between 1 and 65535"),
+        ({"host": "h", "user": "u", "port": 65536}, "a port between 1 and 65535"),
+        ({"host": "h", "user": "u", "port": "mysql"}, "a port between 1 and 65535"),
+        ({"host": "h", "user": "u", "port": 40.5}, "a port between 1 and 65535"),
+        ({"host": "h", "user": "u", "password": 12}, "a text"),
+        ({"host": "h", "user": "u", "tls": {"cert": "c.pem"}}, "cert and key, or neither"),
+        ({"host": "h", "user": "u", "tls": "yes"}, "a mapping"),
+        ({"host": "h", "user": "u", "tls": {"authority": "c.pem"}}, "a known key"),
+        ("tidb:4000", "a mapping"),
+    ],
+)
+def test_upstream_faults(tmp_path, upstream, words):
+    assert words in str(refused(tmp_path, with_feed(upstream=upstream)))
 
 
 def test_claim_check_without_a_place_is_refused(tmp_path):

@@ -51,6 +51,7 @@ SECRETS: dict[str, Any] = {
         "url": f"https://u:{planted(7)}@registry.invalid/x",
         "auth": {"user": "u", "password": planted(8)},
     },
+    "upstream": {"host": "tidb.invalid", "user": "u", "password": planted(13)},
 }
 CATALOG = {"properties": {"s3.secret-access-key": planted(9), "adls.sas-token": {"env": "SAS"}, "s3.region": "eu"}}
 SPARK = {"conf": {"spark.hadoop.fs.s3a.secret.key": planted(10), "spark.ssl.keyPassword": {"env": "KEY"}}}
@@ -119,10 +120,10 @@ def files_with(canary: str, folder: Path, *besides: Path) -> list[Path]:
 # -- what prints a config ---------------------------------------------------------------------------------------------
 
 
-def test_twelve_secrets_are_planted(feed: Feed):
+def test_thirteen_secrets_are_planted(feed: Feed):
     written = feed.path.read_text() + json.dumps(ENVIRON)
 
-    assert all(planted(number) in written for number in range(1, 13))
+    assert all(planted(number) in written for number in range(1, 14))
 
 
 def test_a_config_and_what_is_made_of_it_print_no_secret(feed: Feed):
@@ -141,6 +142,8 @@ BREAKS = {
     "a list for a URI": lambda told, feed: feed.update(sink_uri=[feed["sink_uri"]]),
     "a mapping for a URI": lambda told, feed: feed.update(claim_check={"url": feed["claim_check"]}),
     "an unescaped slash": lambda told, feed: feed.update(sink_uri=f"kafka://u:a/{planted(1)}@h:9092/t"),
+    "an upstream that is no mapping": lambda told, feed: feed.update(upstream=f"u:{planted(13)}@tidb:4000"),
+    "an upstream with a password for a port": lambda told, feed: feed["upstream"].update(port=planted(13)),
     "a registry of no scheme": lambda told, feed: feed["schema_registry"].update(url=f"ftp://u:{planted(7)}@r"),
     "a list of properties": lambda told, feed: told["catalog"].update(properties=[planted(9)]),
     "a nested property": lambda told, feed: told["catalog"]["properties"].update(token={"value": planted(9)}),

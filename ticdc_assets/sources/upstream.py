@@ -8,6 +8,7 @@ what to do, and quotes nothing that the server said; a server that cannot be rea
 from __future__ import annotations
 
 import ssl
+import struct
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from pymysql import converters
 from pymysql.constants import CR, ER
 
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.sources.upstream_sql import SESSION, SNAPSHOT, Row, cells, select, value
+from ticdc_assets.sources.upstream_sql import SESSION, SNAPSHOT, HexBytes, Row, cells, select, value
 
 if TYPE_CHECKING:
     from ticdc_assets.config.model import Upstream, UpstreamTls
@@ -37,13 +38,19 @@ _DENIED: Final = frozenset(
 )
 _LOST: Final = frozenset({0, *range(CR.CR_ERROR_FIRST, CR.CR_ERROR_FIRST + 100)})
 """Errors of the client, not of the server: no connection, or none that lasts."""
+_NO_PROTOCOL: Final = (AssertionError, ValueError, LookupError, struct.error)
+"""What the client library raises over bytes that are not MySQL's protocol."""
 _CHECK: Final = "Check `upstream` in the config; the next run tries again."
 _GC_TODO: Final = (
     "What TiDB has collected cannot come back: load the table anew in another lake. Set `tidb_gc_life_time` to more "
     "than the time between two runs, or let TiCDC use claim-check."
 )
-_ENCODERS: Final[dict[Any, Any]] = {**converters.encoders, Decimal: lambda number, _mapping: format(number, "f")}
-"""How parameters are written; a DECIMAL never with an exponent, which would make it a float."""
+_ENCODERS: Final[dict[Any, Any]] = {
+    **converters.encoders,
+    Decimal: lambda number, _mapping: format(number, "f"),  # an exponent would make it a float
+    HexBytes: lambda key, _mapping: f"X'{key.value.hex()}'",
+}
+"""How parameters are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,7 @@ class UpstreamRows:
                 time.sleep(self._patience.pause_s)
             try:
                 return self._asked(statement, parameters, tso)
-            except (pymysql.MySQLError, OSError, AssertionError, ValueError, LookupError) as error:
+            except (pymysql.MySQLError, OSError, *_NO_PROTOCOL) as error:
                 fault = self._fault(error, tso)
                 self._close()
                 if fault is not None:

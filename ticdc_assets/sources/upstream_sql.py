@@ -7,6 +7,7 @@ the session is. ENUM and SET come as labels, or as numbers where the labels are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -25,6 +26,14 @@ Row = Mapping[str, Cell]
 SESSION: Final = "SET SESSION time_zone = '+00:00', sql_mode = '', max_execution_time = %s"
 SNAPSHOT: Final = "SET SESSION tidb_snapshot = %s"
 ZONE: Final = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class HexBytes:
+    """Bytes as a parameter: written as X'...', since between quotes they would have to be text of the connection."""
+
+    value: bytes
+
 
 _LABELLED: Final = frozenset({Kind.ENUM, Kind.SET})
 _TODO: Final = "Check that `upstream` is the TiDB that the changefeed reads from."
@@ -94,4 +103,4 @@ def _parameter(column: Column, key: Any) -> Any:
         return Decimal(key)
     if column.type.kind in _LABELLED and not _has_labels(column):
         return int(key)
-    return key
+    return HexBytes(key) if isinstance(key, bytes) else key

@@ -12,6 +12,7 @@ import re
 import socketserver
 import ssl
 import struct
+import sys
 import threading
 from base64 import b64decode
 from collections import defaultdict
@@ -126,12 +127,8 @@ def _holds(condition: exp.Expression, stored: Stored, log_zone: str, zone: str) 
 
 
 def _same(column: Column, cell: bytes, literal: exp.Expression) -> bool:
-    if isinstance(literal, exp.Introducer):
-        return (
-            cell == int(literal.expression.name, 16).to_bytes(len(literal.expression.name) // 2, "big")
-            if (literal.expression.name)
-            else cell == b""
-        )
+    if isinstance(literal, exp.HexString):
+        return cell == bytes.fromhex(literal.name)
     told = f"-{literal.this.name}" if isinstance(literal, exp.Neg) else literal.name
     kind = column.type.kind
     if kind in (Kind.DATETIME, Kind.TIMESTAMP):
@@ -155,7 +152,7 @@ def _column(expression: exp.Expression, stored: Stored) -> Column:
 def _projected(projection: exp.Expression, stored: Stored, log_zone: str, zone: str) -> bytes | None:
     if isinstance(projection, exp.Cast):
         column = _column(projection.this, stored)
-        assert projection.to.is_type("ubigint")
+        assert projection.to.this.value == "UBIGINT"
         assert column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
         told = stored.row[column.name]
         return None if told is None else str(told).encode()
@@ -241,6 +238,8 @@ class _Connection(socketserver.BaseRequestHandler):
             self.request = stand_in.context.wrap_socket(self.request, server_side=True)
             stand_in.encrypted += 1
             packet = self._read()
+        if not packet:
+            return False
         user, _, rest = packet[32:].partition(b"\0")
         scramble = rest[1 : 1 + rest[0]]
         if user.decode() != USER or scramble != _scramble(PASSWORD):
@@ -310,7 +309,10 @@ class _Server(socketserver.ThreadingTCPServer):
     stand_in: TidbServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """What goes wrong in the stand-in is seen where the test asks for it."""
+        """What goes wrong in the stand-in itself is raised when it ends."""
+        error = sys.exception()
+        assert error is not None
+        self.stand_in.own_faults.append(error)
 
 
 class TidbServer:
@@ -321,6 +323,7 @@ class TidbServer:
         self.on: OnStatement = on or (lambda statement: None)
         self.asked: list[str] = []
         self.encrypted = 0
+        self.own_faults: list[BaseException] = []
         self.over = threading.Event()
         self.context = None
         if certificate is not None:
@@ -341,8 +344,12 @@ class TidbServer:
         thread.start()
         try:
             yield self
+        except BaseException as error:
+            raise (self.own_faults or [error])[0] from error
         finally:
             self.over.set()
             self._server.shutdown()
             self._server.server_close()
             thread.join(5)
+        if self.own_faults:
+            raise self.own_faults[0]
