@@ -79,9 +79,11 @@ class MessageRun:
         names = self._names(found, fold(told, self._lake.known))
         events = self._with_guesses(told, found, names)
         high = self._high(found, record, events)
+        if not self._lake.by_arrival:
+            # A statement above this run tells nothing of its table yet, which may need a guess for that.
+            events = self._with_guesses([e for e in events if e.commit_ts <= high], found, names, high)
         kept = {_identity(event) for event in self._lake.control.ddl_events()}
-        reached = [e for e in events if self._lake.by_arrival or e.commit_ts <= high]
-        statements = [event for event in reached if _identity(event) not in kept]
+        statements = [event for event in events if _identity(event) not in kept]
         history = self._lake.history(statements)
         chosen = [lineage for lineage in history.lineages if self._lake.follows(*lineage.name)]
         found_intervals = intervals(chosen, self._lake.lows(record), high, {})
@@ -134,13 +136,17 @@ class MessageRun:
         watermark = look.watermark(live.__contains__) or 0
         return max(known, min(watermark, self._until or watermark))
 
-    def _with_guesses(self, told: list[DdlEvent], look: StreamLook, names: dict[Told, Name | None]) -> list[DdlEvent]:
-        """Every statement and schema told so far, and what the user or rows tell of tables that no statement makes."""
+    def _with_guesses(
+        self, told: list[DdlEvent], look: StreamLook, names: dict[Told, Name | None], high: int | None = None
+    ) -> list[DdlEvent]:
+        """What is told, and what the user or rows (up to `high`) tell of tables that no statement makes."""
         history = fold(told, self._lake.known)
         spelt = look.avro.names if look.avro else {}
         true = {fold_name(*spelt[key]): name for key, name in names.items()}
         for schema, table, ts in sorted(look.first_rows.values(), key=lambda row: row[2]):
             name = true.get(fold_name(schema, table), (schema, table))
+            if high is not None and ts > high:
+                continue
             if name is None or history.as_of(*name, ts) is not None or (not ts and _is_borne(history, name)):
                 continue
             for guess in self._guesses(look, fold_name(schema, table), name):
