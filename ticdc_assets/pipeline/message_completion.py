@@ -51,6 +51,12 @@ class Completed:
     events: list[RowEvent] = field(default_factory=list)
     problem: str = ""
 
+    @property
+    def size_bytes(self) -> int:
+        """About how large the rows are."""
+        images = (image for event in self.events for image in (event.wire, event.before) if image is not None)
+        return sum(len(cell) for image in images for cell in image.values() if cell is not None)
+
 
 def needs_completing(event: RowEvent) -> bool:
     """Whether only the handle key of the row was sent, and that is not all that is wanted of it."""

@@ -8,27 +8,23 @@ partitions interleave come out in order.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import numpy as np
-import pyarrow as pa
-from pyiceberg.io import load_file_io
 
-from ticdc_assets.changes.identity import first_of_each
-from ticdc_assets.changes.typed import TypedChanges, concat, split_key_moves
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.message_batches import Batch, Piece, settle
 from ticdc_assets.pipeline.message_completion import Completed, CutRow, completed, needs_completing
 from ticdc_assets.pipeline.message_look import BATCH_MESSAGES
+from ticdc_assets.pipeline.message_parts import Group, group_of, write_parts
 from ticdc_assets.pipeline.message_slots import slot_of
 from ticdc_assets.pipeline.message_task import MessageTask
 from ticdc_assets.pipeline.message_values import RowValues, changes_of
-from ticdc_assets.pipeline.parts import PartWriter
 from ticdc_assets.pipeline.stream_look import bad_line
 from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, Part, TaskReport
 from ticdc_assets.protocols import confluent_avro, simple
@@ -42,8 +38,8 @@ from ticdc_assets.sources import upstream_sql
 from ticdc_assets.sources.capture import Message, messages
 from ticdc_assets.sources.filesystem import open_root
 
-_Group = tuple[str, int, int]
-"""Lineage, version and delivery."""
+COMPLETED_BYTES: Final = 64 << 20
+"""How much of rows that were completed is held before it is written."""
 
 
 @dataclass(slots=True)
@@ -71,6 +67,11 @@ class _Name:
     state: FileState = FileState.READ
     bad: list[BadLine] = field(default_factory=list)
 
+    def waits(self, problem: str) -> None:
+        """Something may still come, unless it is known already that the table has stopped."""
+        if self.state is not FileState.STOPPED:
+            self.state, self.problem = FileState.WAITING, problem
+
 
 class MessageDecoder:
     """Decodes one task. `run` gives its report: a FileReport for every source name, in place of files."""
@@ -79,8 +80,8 @@ class MessageDecoder:
         self._task = task
         self._protocol = REGISTRY[task.protocol]
         self._names: dict[SourceName, _Name] = {}
-        self._rows: dict[_Group, _Rows] = {}
-        self._pieces: dict[_Group, list[Piece]] = {}
+        self._rows: dict[Group, _Rows] = {}
+        self._pieces: dict[Group, list[Piece]] = {}
         self._cut: list[CutRow] = []
         self._sent = RowValues(task, self._protocol.value)
         self._connection = duckdb.connect(config={"threads": 1})
@@ -91,8 +92,7 @@ class MessageDecoder:
                 for index in self._in_bulk(batch):
                     self._one(batch.messages[index], int(batch.ordinals[index]))
                 reached(Moment.FILE_READ)
-            self._complete()
-            parts = self._write()
+            parts = [*self._complete(), *write_parts(self._task, self._connection, self._gathered())]
             reached(Moment.PARTS_WRITTEN)
         finally:
             self._connection.close()
@@ -122,7 +122,7 @@ class MessageDecoder:
             said.repeats += tally.repeats
         for piece in settled.pieces:
             self._names[piece.name].zero_dates += piece.changes.zero_dates
-            self._pieces.setdefault(_group(piece.slot, piece.epoch), []).append(piece)
+            self._pieces.setdefault(group_of(piece.slot, piece.epoch), []).append(piece)
         return settled.left
 
     def _one(self, message: Message, ordinal: int) -> None:
@@ -175,7 +175,7 @@ class MessageDecoder:
         if needs_completing(whole):
             self._cut_off(CutRow(name, slot, epoch, at, whole, message), said)
             return
-        rows = self._rows.setdefault(_group(slot, epoch), _Rows(name, slot, epoch, self._sent))
+        rows = self._rows.setdefault(group_of(slot, epoch), _Rows(name, slot, epoch, self._sent))
         rows.at.append(at)
         rows.events.append(whole)
         rows.messages.append(message)
@@ -209,20 +209,28 @@ class MessageDecoder:
         if self._task.upstream is not None:
             self._cut.append(row)
             return
-        said.state = FileState.WAITING
-        said.problem = (
+        said.waits(
             f"{row.message.where}: expected the whole row, found only its handle key. "
             "TiCDC cut a large row (handle-key-only); name TiDB as `upstream` to complete it from, or use claim-check."
         )
 
-    def _complete(self) -> None:
-        for done in completed(self._task, self._cut) if self._cut else ():
+    def _complete(self) -> Iterator[Part]:
+        """Complete the rows that were cut; the parts of those that are too many to be held with all others."""
+        pieces: dict[Group, list[Piece]] = {}
+        held_bytes = 0
+        for number, done in enumerate(completed(self._task, self._cut) if self._cut else ()):
             said = self._names[done.cut[0].name]
-            if not done.problem:
-                rows = self._verified(done, said)
-                self._pieces.setdefault(_group(rows.slot, rows.epoch), []).append(self._typed(rows))
-            elif said.state is FileState.READ:
-                said.state, said.problem = FileState.WAITING, done.problem
+            if done.problem:
+                said.waits(done.problem)
+                continue
+            rows = self._verified(done, said)
+            pieces.setdefault(group_of(rows.slot, rows.epoch), []).append(self._typed(rows))
+            held_bytes += done.size_bytes
+            if held_bytes > COMPLETED_BYTES:
+                yield from write_parts(self._task, self._connection, sorted(pieces.items()), f"-large{number}")
+                pieces, held_bytes = {}, 0
+        for group, more in pieces.items():
+            self._pieces.setdefault(group, []).extend(more)
 
     def _verified(self, done: Completed, said: _Name) -> _Rows:
         first = done.cut[0]
@@ -261,41 +269,15 @@ class MessageDecoder:
         else:
             said.state, said.problem = FileState.STOPPED, str(error)
 
-    # -- parts --------------------------------------------------------------------------------------------------------
+    # -- values -------------------------------------------------------------------------------------------------------
 
-    def _write(self) -> list[Part]:
-        groups = sorted({*self._rows, *self._pieces})
-        if not groups:
-            return []
-        first = next(iter(self._task.targets.values()))
-        io = load_file_io(dict(self._task.io_properties), location=first.data_uri)
-        writers: dict[tuple[str, int], PartWriter] = {}
-        for group in groups:
-            lineage_id, version_ts, epoch = group
-            if (lineage_id, epoch) not in writers:
-                prefix = f"{self._task.run_id}-{self._task.number:05d}-{epoch}"
-                target = self._task.targets[lineage_id]
-                writers[lineage_id, epoch] = PartWriter(io, target, prefix, 0, self._connection, epoch)
-            self._write_rows(writers[lineage_id, epoch], group, version_ts)
-        for writer in writers.values():
-            writer.close()
-        return [part for writer in writers.values() for part in writer.parts]
-
-    def _write_rows(self, writer: PartWriter, group: _Group, version_ts: int) -> None:
-        pieces = self._pieces.pop(group, [])
-        if group in self._rows:
-            pieces.append(self._typed(self._rows.pop(group)))
-        version = pieces[0].slot.version
-        assert version is not None
-        table = version.table
-        changes = split_key_moves(_in_order(pieces), table.unique_columns)
-        if not len(changes):
-            return
-        if not self._task.by_arrival:
-            changes = changes.take(_sorted(changes))
-            if table.key:
-                changes = changes.take(_once(self._connection, changes, table.key))
-        writer.write(changes, (), version_ts, 0, by_arrival=self._task.by_arrival)
+    def _gathered(self) -> Iterator[tuple[Group, list[Piece]]]:
+        """What is to be written, group by group; rows are typed when their group's turn has come."""
+        for group in sorted({*self._rows, *self._pieces}):
+            pieces = self._pieces.pop(group, [])
+            if group in self._rows:
+                pieces.append(self._typed(self._rows.pop(group)))
+            yield group, pieces
 
     def _typed(self, rows: _Rows) -> Piece:
         """The rows' values; one that cannot be had goes to quarantine with its message."""
@@ -342,33 +324,6 @@ def _full_before(event: RowEvent) -> Any:
 
 def _unlike(message: Message, fault: str) -> DecodeError:
     return DecodeError(message.where, "a row with the checksum it came with", fault, "Load the row anew.")
-
-
-def _group(slot: Slot, epoch: int) -> _Group:
-    assert slot.lineage_id is not None
-    assert slot.version is not None
-    return (slot.lineage_id, slot.version.from_ts, epoch)
-
-
-def _in_order(pieces: Sequence[Piece]) -> TypedChanges:
-    """All rows of the pieces in the order of the stream."""
-    changes = concat([piece.changes for piece in pieces])
-    line = changes.line.to_numpy(zero_copy_only=False)
-    position = np.concatenate([piece.position for piece in pieces])
-    order = np.lexsort((position, line))
-    return changes if (order[1:] > order[:-1]).all() else changes.take(pa.array(order))
-
-
-def _sorted(changes: TypedChanges) -> pa.Array:
-    ts = changes.commit_ts.to_numpy(zero_copy_only=False)
-    place = changes.line.to_numpy(zero_copy_only=False) * 2 + changes.half.to_numpy(zero_copy_only=False)
-    return pa.array(np.lexsort((place, ts)))
-
-
-def _once(connection: duckdb.DuckDBPyConnection, changes: TypedChanges, key: tuple[str, ...]) -> pa.Array:
-    wanted = {name.lower() for name in key}
-    keys = [a for c, a in zip(changes.columns, changes.now, strict=True) if c.name.lower() in wanted]
-    return pa.array(np.flatnonzero(first_of_each(connection, [changes.commit_ts, changes.op, *keys])))
 
 
 def _no_schema(event: RowEvent) -> str:

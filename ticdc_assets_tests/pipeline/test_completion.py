@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline import message_completion
+from ticdc_assets.pipeline import message_completion, message_decode
 from ticdc_assets.pipeline.given import gaps_of
 from ticdc_assets.sources import upstream
 from ticdc_assets.sources.upstream import Patience
@@ -121,6 +121,19 @@ def test_a_deleted_row_is_not_asked_for(workload: Workload, tmp_path: Path, monk
     assert read <= others
 
 
+@pytest.mark.parametrize("workload", ONE, ids=lambda w: w.name)
+def test_rows_that_are_too_many_to_be_held_are_written_a_few_at_a_time(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(message_decode, "COMPLETED_BYTES", 1)
+    with TidbServer(Snapshots.of(workload)).running() as server:
+        lake = FeedLake(workload, tmp_path / "lake", upstream=server.config)
+        lake.publish()
+
+    wanted = whole(workload, lake)
+    assert lake.changes() == wanted, difference(lake.changes(), wanted)
+
+
 # -- by hand ----------------------------------------------------------------------------------------------------------
 
 TS = 459802242946170884
@@ -168,6 +181,11 @@ def cut(image: str, number: int, ts: int = TS, **old: int) -> tuple[dict[str, An
 
 def row(number: int, u: int, v: str) -> dict[str, Any]:
     return {"id": number, "u": u, "v": v}
+
+
+@pytest.fixture(params=[1, message_decode.COMPLETED_BYTES], ids=["one at a time", "together"])
+def held_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_decode, "COMPLETED_BYTES", request.param)
 
 
 def told(folder: Path, workload: Workload, rows: dict[int, list[dict[str, Any]]], **settings: Any) -> list[tuple]:
@@ -220,6 +238,7 @@ def test_a_deleted_row_is_its_key(tmp_path: Path):
     assert told(tmp_path, workload, {}) == [("D", 1, None, None)]
 
 
+@pytest.mark.usefixtures("held_bytes")
 def test_what_was_sent_twice_is_there_once(tmp_path: Path):
     workload = stream(tmp_path / "x", cut("u", 1), cut("u", 1), cut("u", 2, TS + 1), cut("u", 1))
     rows = {TS: [row(1, 5, "a")], TS + 1: [row(2, 6, "b")]}
@@ -227,6 +246,7 @@ def test_what_was_sent_twice_is_there_once(tmp_path: Path):
     assert told(tmp_path, workload, rows) == [("I", 1, "a", None), ("I", 2, "b", None)]
 
 
+@pytest.mark.usefixtures("held_bytes")
 def test_rows_that_were_cut_stand_among_those_that_were_not(tmp_path: Path):
     plain = {"id": (3, 1), "u": (3, 5), "v": (251, b64encode(b"first").decode())}
     sent = {name: {"t": t, "h": name == "id", "f": 11 if name == "id" else 0, "v": v} for name, (t, v) in plain.items()}

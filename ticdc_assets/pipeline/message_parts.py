@@ -1,0 +1,90 @@
+"""Writes the changes of a stretch of messages as parts: one lineage, version and delivery after the other, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from pyiceberg.io import load_file_io
+
+from ticdc_assets.changes.identity import first_of_each
+from ticdc_assets.changes.typed import TypedChanges, concat, split_key_moves
+from ticdc_assets.pipeline.message_batches import Piece
+from ticdc_assets.pipeline.message_task import MessageTask
+from ticdc_assets.pipeline.parts import PartWriter
+from ticdc_assets.pipeline.task import Part
+from ticdc_assets.schema.lineage import Slot
+
+Group = tuple[str, int, int]
+"""Lineage, version and delivery."""
+
+
+def group_of(slot: Slot, epoch: int) -> Group:
+    """The group that rows of this slot and delivery are written in."""
+    assert slot.lineage_id is not None
+    assert slot.version is not None
+    return (slot.lineage_id, slot.version.from_ts, epoch)
+
+
+def write_parts(
+    task: MessageTask,
+    connection: duckdb.DuckDBPyConnection,
+    groups: Iterable[tuple[Group, list[Piece]]],
+    label: str = "",
+) -> list[Part]:
+    """The parts of these groups; `label` keeps their files apart from others of the task."""
+    first = next(iter(task.targets.values()))
+    io = load_file_io(dict(task.io_properties), location=first.data_uri)
+    writers: dict[tuple[str, int], PartWriter] = {}
+    for (lineage_id, version_ts, epoch), pieces in groups:
+        if (lineage_id, epoch) not in writers:
+            prefix = f"{task.run_id}-{task.number:05d}-{epoch}{label}"
+            target = task.targets[lineage_id]
+            writers[lineage_id, epoch] = PartWriter(io, target, prefix, 0, connection, epoch)
+        _write(task, connection, writers[lineage_id, epoch], version_ts, pieces)
+    for writer in writers.values():
+        writer.close()
+    return [part for writer in writers.values() for part in writer.parts]
+
+
+def _write(
+    task: MessageTask,
+    connection: duckdb.DuckDBPyConnection,
+    writer: PartWriter,
+    version_ts: int,
+    pieces: Sequence[Piece],
+) -> None:
+    version = pieces[0].slot.version
+    assert version is not None
+    table = version.table
+    changes = split_key_moves(_in_order(pieces), table.unique_columns)
+    if not len(changes):
+        return
+    if not task.by_arrival:
+        changes = changes.take(_sorted(changes))
+        if table.key:
+            changes = changes.take(_once(connection, changes, table.key))
+    writer.write(changes, (), version_ts, 0, by_arrival=task.by_arrival)
+
+
+def _in_order(pieces: Sequence[Piece]) -> TypedChanges:
+    """All rows of the pieces in the order of the stream."""
+    changes = concat([piece.changes for piece in pieces])
+    line = changes.line.to_numpy(zero_copy_only=False)
+    position = np.concatenate([piece.position for piece in pieces])
+    order = np.lexsort((position, line))
+    return changes if (order[1:] > order[:-1]).all() else changes.take(pa.array(order))
+
+
+def _sorted(changes: TypedChanges) -> pa.Array:
+    ts = changes.commit_ts.to_numpy(zero_copy_only=False)
+    place = changes.line.to_numpy(zero_copy_only=False) * 2 + changes.half.to_numpy(zero_copy_only=False)
+    return pa.array(np.lexsort((place, ts)))
+
+
+def _once(connection: duckdb.DuckDBPyConnection, changes: TypedChanges, key: tuple[str, ...]) -> pa.Array:
+    wanted = {name.lower() for name in key}
+    keys = [a for c, a in zip(changes.columns, changes.now, strict=True) if c.name.lower() in wanted]
+    return pa.array(np.flatnonzero(first_of_each(connection, [changes.commit_ts, changes.op, *keys])))
