@@ -159,7 +159,7 @@ class LocalRoot(Root):
 
     def _entry(self, item: os.DirEntry[str]) -> Entry | None:
         try:
-            if item.is_symlink() and not Path(item.path).resolve().is_relative_to(self.base):
+            if item.is_symlink() and not _leads_below(Path(item.path), self.base):
                 return Entry(item.name, is_dir=False, size=0, outside=True)
             return Entry(item.name, item.is_dir(), 0 if item.is_dir() else item.stat().st_size)
         except FileNotFoundError:
@@ -167,7 +167,7 @@ class LocalRoot(Root):
 
     def _inside(self, path: str) -> Path:
         target = self.base / _checked(path, self.name)
-        if target.resolve().is_relative_to(self.base):
+        if _leads_below(target, self.base):
             return target
         raise OutsideError(self.where(path), "a path inside the root", "a link that leaves it", "Remove the link.")
 
@@ -228,6 +228,14 @@ class RemoteRoot(Root):
 
     def _absolute(self, path: str) -> str:
         return "/".join(part for part in (self._base, _checked(path, self.name)) if part)
+
+
+def _leads_below(path: Path, base: Path) -> bool:
+    """Whether a path, its links followed, stays below a folder; links that follow each other lead nowhere."""
+    try:
+        return path.resolve().is_relative_to(base)
+    except (RuntimeError, OSError):
+        return False
 
 
 def _checked(path: str, root: str) -> str:

@@ -11,6 +11,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from ticdc_assets.errors import ConfigError, SourceError
+from ticdc_assets.faults import plain
 
 if TYPE_CHECKING:
     from ticdc_assets.config import CatalogConfig
@@ -31,15 +32,23 @@ def open_catalog(config: CatalogConfig) -> Catalog:
         _make_folders(config)
         properties["init_catalog_tables"] = "true"
     properties["warehouse"] = config.warehouse_uri
+    told = {k: v for k, v in properties.items() if v is not None}
     try:
-        return load_catalog(config.name, **{k: v for k, v in properties.items() if v is not None})
+        return _opened(config, told)
     except Exception as error:  # noqa: BLE001  every library has kinds of its own
-        raise SourceError(
-            f"catalog {config.name}",
-            "a catalog that can be opened",
-            type(error).__name__,
-            "Look at `catalog:` in the config: type, uri and warehouse.",
-        ) from None  # what libraries say of an address holds its password
+        fault = plain(error)
+        todo = f"{fault.todo} Or look at `catalog:` in the config: type, uri and warehouse."
+        where = f"catalog {config.name}"
+        raise SourceError(where, "a catalog that can be opened", fault.found, todo) from None
+
+
+def _opened(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
+    try:
+        return load_catalog(config.name, **properties)
+    except Exception:
+        if config.type != "sql":
+            raise
+        return load_catalog(config.name, **properties)  # of two that make its tables at once one fails, and finds them
 
 
 def _patient(uri: str | None) -> str | None:

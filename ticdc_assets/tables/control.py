@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pydantic import TypeAdapter
-from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThanOrEqual
 from pyiceberg.table import Table
 
@@ -259,7 +259,7 @@ class Control:
         """Rewrite a table of many small files as one; another writer that comes between has its way."""
         table = self._catalog.load_table((*self.namespace, name))
         if sum(1 for _ in table.scan().plan_files()) > FILES_MAX:
-            with suppress(CommitFailedException):
+            with suppress(*NOT_KNOWN):
                 table.overwrite(table.scan().to_arrow())
 
     def _ensure(self, name: str, schema: pa.Schema) -> Table:
@@ -272,7 +272,7 @@ class Control:
             except TableAlreadyExistsError:
                 table = self._catalog.load_table(identifier)
         if {field.name for field in table.schema().fields} < set(schema.names):  # made by an older version
-            with suppress(CommitFailedException), table.update_schema() as update:
+            with suppress(*NOT_KNOWN), table.update_schema() as update:
                 update.union_by_name(schema)
             table = table.refresh()
         return table

@@ -1,11 +1,11 @@
-"""Runs in a process of their own that is killed, as by the machine, at a named moment."""
+"""Runs in a process of their own that is killed, as by the machine, at a named moment, or cancelled at any time."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from pathlib import Path
+from types import FrameType
 
 from ticdc_assets import moments, spark
 from ticdc_assets.config import load
@@ -15,15 +15,14 @@ from ticdc_assets.pipeline.mirror_run import run_mirrors
 from ticdc_assets.pipeline.runs import run_of
 from ticdc_assets.spark import LocalWorkers, SparkWorkers
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+from ticdc_assets_tests.apart import CONTEXT
 
 SECONDS_MAX = 240
-_CONTEXT = multiprocessing.get_context("forkserver")  # imports once, and each process starts without threads
-_CONTEXT.set_forkserver_preload([__name__])
 
 
 def dies(config: Path, moment: Moment, occurrence: int = 1, mirrors: bool = False) -> bool:
     """Run the changefeed `feed` and kill it where it reaches a moment for the nth time; False where it never did."""
-    process = _CONTEXT.Process(target=_run, args=(config, moment, occurrence, mirrors))
+    process = CONTEXT.Process(target=_run, args=(config, moment, occurrence, mirrors))
     process.start()
     process.join(SECONDS_MAX)
     if process.is_alive():
@@ -31,6 +30,43 @@ def dies(config: Path, moment: Moment, occurrence: int = 1, mirrors: bool = Fals
         raise TimeoutError(f"a run to be killed at {moment!r} took more than {SECONDS_MAX} s")
     assert process.exitcode in (0, -signal.SIGKILL), f"the run ended with {process.exitcode}"
     return process.exitcode != 0
+
+
+def is_cancelled(config: Path, by: signal.Signals, after_seconds: float) -> bool:
+    """Run the changefeed `feed`, and cancel it as the command line (SIGINT) or Dagster (SIGTERM) does; False where it
+    was through before."""
+    process = CONTEXT.Process(target=_cancellable, args=(config,))
+    process.start()
+    process.join(after_seconds)
+    assert process.pid is not None
+    if process.is_alive():
+        os.kill(process.pid, by)
+    process.join(SECONDS_MAX)
+    assert process.exitcode in (0, _CANCELLED, -by), f"the run ended with {process.exitcode}"
+    return process.exitcode != 0
+
+
+_CANCELLED = 130
+
+
+class Cancelled(BaseException):
+    """Raised in the middle of anything."""
+
+
+def _cancellable(path: Path) -> None:
+    def cancel(number: int, frame: FrameType | None) -> None:
+        raise Cancelled
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, cancel)
+    try:
+        _whole_run(path, False)
+    except Cancelled:
+        os._exit(_CANCELLED)
+    except BaseException as error:
+        if isinstance(error.__context__, Cancelled):
+            os._exit(_CANCELLED)
+        raise
 
 
 def _run(path: Path, moment: Moment, occurrence: int, mirrors: bool) -> None:
@@ -43,6 +79,10 @@ def _run(path: Path, moment: Moment, occurrence: int, mirrors: bool) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     moments.LISTENERS.append(listen)
+    _whole_run(path, mirrors)
+
+
+def _whole_run(path: Path, mirrors: bool) -> None:
     config = load(path, {})
     lake = Lake(config, config.changefeed("feed"))
     run = run_of(lake)

@@ -1,0 +1,64 @@
+"""A changefeed of two tables for runs that race, sleep or are cut off, and what must be true of it afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.table import Table
+
+from ticdc_assets.tables.progress import WATERMARK
+from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink
+
+T, U = ("s", "t"), ("s", "u")
+
+
+def sink(folder: Path, commit_ts: bool = True) -> Sink:
+    """Two tables of two files, and a record that cannot be read."""
+    made = Sink(folder / "bucket", commit_ts=commit_ts)
+    for name in (T, U):
+        made.table(name)
+        made.file(name, 1, [made.insert(name, 110, 1, "one"), made.insert(name, 120, 2, "two")])
+        made.file(name, 2, [made.insert(name, 130, 3, "three"), made.line(name, "I", 140, None, "no key")])
+    return made
+
+
+def more(made: Sink) -> None:
+    """What comes later, and brings the changefeed on."""
+    for name in (T, U):
+        made.file(name, 3, [made.insert(name, 1100, 4, "four")])
+    made.bucket.checkpoint(2000)
+
+
+def changelogs(feed: Feed) -> dict[Any, Table]:
+    return {name: feed.lake.lake.catalog.load_table(tuple(feed.record(name).changelog or ())) for name in (T, U)}
+
+
+def publications(table: Table) -> list[int]:
+    """The watermark of each snapshot that published rows."""
+    summaries = [snapshot.summary.additional_properties for snapshot in table.snapshots() if snapshot.summary]
+    return [int(told[WATERMARK]) for told in summaries if WATERMARK in told and int(told.get("added-records", 0))]
+
+
+def assert_once(feed: Feed, publications_each: int | None = 1) -> None:
+    """Every change, record and statement is there once, each from a commit of its own, and nothing went back."""
+    assert feed.found() == feed.expected()
+    assert sorted((bad.path.split("/")[1], bad.line) for bad in feed.lake.lake.control.ever_quarantined()) == [
+        ("t", 1),
+        ("u", 1),
+    ]
+    for table in changelogs(feed).values():
+        told = publications(table)
+        assert publications_each in (len(told), None)
+        assert told == sorted(set(told))
+    kept = feed.lake.lake.control.ddl_events()
+    assert len({event.where for event in kept}) == len(kept)
+
+
+def mirrored(feed: Feed) -> dict[Any, list[tuple[int, str]]]:
+    """The rows of each mirror."""
+    found = {}
+    for name in (T, U):
+        table = feed.lake.lake.catalog.load_table(tuple(feed.record(name).mirror or ()))
+        found[name] = sorted((row["id"], row["name"]) for row in table.scan().to_arrow().to_pylist())
+    return found
