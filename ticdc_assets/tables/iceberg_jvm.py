@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 
@@ -21,6 +21,9 @@ from ticdc_assets.tables.iceberg_types import can_identify, type_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_MADE_BY_ANOTHER: Final = ("AlreadyExistsException", "CommitFailedException")
 
 
 class JvmCatalog:
@@ -61,9 +64,15 @@ class JvmCatalog:
             spec = make(column) if argument is None else make(column, argument)
         builder = self._catalog.buildTable(self._identifier(identifier), schema).withLocation(location)
         builder = builder.withPartitionSpec(spec.build()).withProperties(self._map(properties))
-        transaction = builder.createTransaction()
-        transaction.newAppend().commit()
-        transaction.commitTransaction()
+        try:
+            transaction = builder.createTransaction()
+            transaction.newAppend().commit()
+            transaction.commitTransaction()
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() not in _MADE_BY_ANOTHER:
+                raise
+            todo = "Another run made it first and nothing was written twice; run again to go on from there."
+            raise StaleRunError(".".join(identifier), "no table yet", "one", todo) from error
         return self.load(identifier)
 
     def load(self, identifier: Identifier) -> JvmTable:

@@ -7,10 +7,12 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ticdc_assets import moments
+from ticdc_assets.cli import main
 from ticdc_assets.errors import ConfigError, LakeError, TicdcAssetsError
 from ticdc_assets.faults import plain
 from ticdc_assets.moments import Moment
@@ -24,6 +26,7 @@ FROM = (Moment.LOOKED, Moment.BEFORE_CHANGELOG_COMMIT)
 FROM_TOO = (Moment.CHANGELOGS_MADE, Moment.DECODED, Moment.BEFORE_CURSOR)
 DISK_BYTES = 4 << 20
 WAREHOUSE = ("a disk that cannot be written",)
+DISKS = ("a full disk", *WAREHOUSE)
 
 
 @contextmanager
@@ -69,7 +72,8 @@ def meets(what: str, folder: Path, moments_met: tuple[Moment, ...]) -> list[str]
     """Runs that meet a scarcity from each moment on; what each said."""
     trouble, _ = SCARCITIES[what]
     folder.mkdir()
-    scarce.own_disk(folder, DISK_BYTES * (1 + len(moments_met)))
+    if what in DISKS:
+        scarce.own_disk(folder, DISK_BYTES * (1 + len(moments_met)))
     sink(folder / "warm").feed(folder / "warm" / "lake").run()  # what is imported late is there
     said = []
     for number, moment in enumerate(moments_met):
@@ -90,14 +94,15 @@ def meets(what: str, folder: Path, moments_met: tuple[Moment, ...]) -> list[str]
 @pytest.mark.parametrize(
     ("what", "since"),
     [
-        ("a full disk", FROM),
+        ("a full disk", FROM[1:]),
+        ("files that may not grow", FROM[:1]),
         *(pytest.param(what, (*FROM, *FROM_TOO), marks=pytest.mark.matrix) for what in SCARCITIES),
     ],
 )
 def test_a_machine_that_lacks_something_leaves_the_tables_as_they_were(
     what: str, since: tuple[Moment, ...], tmp_path: Path
 ):
-    if not scarce.may_have_own_disk(tmp_path):
+    if what in DISKS and not scarce.may_have_own_disk(tmp_path):
         pytest.skip("this machine lets no process mount a disk of its own")
 
     said = apart(meets, what, tmp_path / "disk", since)
@@ -156,6 +161,20 @@ def test_a_lake_whose_catalog_is_missing_is_not_begun_anew(made: Sink):
     assert_once(feed, publications_each=2)
 
 
+@pytest.mark.parametrize("command", ["tables", "run"])
+def test_a_command_on_a_catalog_that_is_no_database_says_so_in_a_sentence(made: Sink, command: str, capfd: Any):
+    folder = made.folder.parent / "lake"
+    made.feed(folder)
+    (folder / "catalog.db").write_bytes(b"something else" * 400)
+
+    assert main([command, "--config", str(folder / "changefeeds.yaml")]) == 1
+
+    out, err = capfd.readouterr()
+    assert "SQLITE_NOTADB" in err
+    assert "Restore the catalog's database" in err
+    assert "Traceback" not in out + err
+
+
 def drop(feed: Feed) -> None:
     feed.lake.lake.catalog.drop_table(tuple(feed.record(T).changelog or ()))
 
@@ -181,7 +200,10 @@ def roll_back(feed: Feed) -> None:
         manage.set_current_snapshot(table.snapshots()[0].snapshot_id)
 
 
-@pytest.mark.parametrize("change", [drop, make_anew, make_a_foreign_one, roll_back])
+@pytest.mark.parametrize(
+    "change",
+    [drop, *(pytest.param(one, marks=pytest.mark.matrix) for one in (make_anew, make_a_foreign_one)), roll_back],
+)
 def test_a_table_that_is_not_the_one_that_was_written_stops_the_run(made: Sink, change: Callable[[Feed], None]):
     feed = made.feed(made.folder.parent / "lake")
     feed.run()
@@ -199,7 +221,7 @@ def test_a_table_that_is_not_the_one_that_was_written_stops_the_run(made: Sink, 
     assert newest.tso == 2000
 
 
-@pytest.mark.parametrize("change", [drop, make_anew])
+@pytest.mark.parametrize("change", [pytest.param(drop, marks=pytest.mark.matrix), make_anew])
 def test_a_table_that_is_replaced_while_a_run_goes_on_is_not_written(made: Sink, change: Callable[[Feed], None]):
     folder = made.folder.parent / "lake"
     feed = made.feed(folder)
@@ -268,7 +290,15 @@ def mend(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("harm", [vanish, cut, become_a_folder, become_a_loop, be_closed])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        vanish,
+        *(pytest.param(one, marks=pytest.mark.matrix) for one in (cut, become_a_folder)),
+        become_a_loop,
+        be_closed,
+    ],
+)
 def test_a_file_that_fails_between_listing_and_reading_holds_its_table_alone(made: Sink, harm: Callable[[Path], None]):
     if harm is be_closed and os.geteuid() == 0:
         pytest.skip("no file is closed to this user")
