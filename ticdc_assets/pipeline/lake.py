@@ -33,7 +33,7 @@ class Lake:
 
     @cached_property
     def catalog(self) -> Catalog:
-        return open_catalog(self.config.catalog)
+        return open_catalog(self.config.catalog, names.encode(self.changefeed.name))
 
     @cached_property
     def control(self) -> Control:

@@ -24,11 +24,15 @@ _SQLITE: Final = "sqlite:///"
 _NAMESPACES = threading.Lock()
 
 
-def open_catalog(config: CatalogConfig) -> Catalog:
-    """The catalog of the config. Makes the folder of an embedded one; raises SourceError where it cannot be opened."""
+def open_catalog(config: CatalogConfig, folder: str | None = None) -> Catalog:
+    """The catalog of the config. Makes the folder of an embedded one; raises SourceError where it cannot be opened.
+
+    Raises ConfigError where the database of an embedded one is gone and there are tables below `folder` of its
+    warehouse.
+    """
     properties = {"type": config.type, "uri": _patient(config.uri), **{k: str(v) for k, v in config.properties.items()}}
     if config.type == "sql":
-        _require_its_database(config)
+        _require_its_database(config, folder)
         _make_folders(config)
         properties["init_catalog_tables"] = "true"
     properties["warehouse"] = config.warehouse_uri
@@ -56,13 +60,14 @@ def _patient(uri: str | None) -> str | None:
     return f"{uri}?timeout={BUSY_SECONDS_MAX}" if uri and uri.startswith(_SQLITE) and "?" not in uri else uri
 
 
-def _require_its_database(config: CatalogConfig) -> None:
-    """Tables without the database that names them are not begun anew on top of each other."""
-    if not (config.uri and config.uri.startswith(_SQLITE) and config.warehouse and "://" not in config.warehouse):
+def _require_its_database(config: CatalogConfig, folder: str | None) -> None:
+    """Tables whose catalog is lost are not begun anew on top of what they were."""
+    if not (folder and config.uri and config.uri.startswith(_SQLITE)) or not config.warehouse:
         return
     path = Path(config.uri.removeprefix(_SQLITE).partition("?")[0])
-    if path.name and not path.exists() and any(Path(config.warehouse).glob("**/metadata/*.metadata.json")):
-        todo = "Restore it from a copy; or move the warehouse away to begin anew, where the source has everything."
+    tables = Path(config.warehouse) / folder
+    if path.name and not path.exists() and any(tables.glob("**/metadata/*.metadata.json")):
+        todo = f"Restore it from a copy; or move {tables} away to begin anew, where the source has everything."
         raise ConfigError(str(path), "the catalog's database, since its warehouse holds tables", "none", todo)
 
 
