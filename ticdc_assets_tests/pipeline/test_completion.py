@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from ticdc_assets.pipeline import message_completion, message_decode
 from ticdc_assets.pipeline.given import gaps_of
 from ticdc_assets.sources import upstream
 from ticdc_assets.sources.upstream import Patience
-from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.fixtures import Workload, read_jsonl, workloads
 from ticdc_assets_tests.pipeline.gaps import Log, as_carried, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.pipeline.test_changelogs import difference
 from ticdc_assets_tests.pipeline.upstreams import is_cut
-from ticdc_assets_tests.protocols.happened import Change, parse_create
+from ticdc_assets_tests.protocols.happened import Change, parse_create, tables
 from ticdc_assets_tests.sources.tidb_server import HANG, Fault, Snapshots, TidbServer
 
 CUT = [w for w in workloads() if is_cut(w)]
@@ -132,6 +133,56 @@ def test_rows_that_are_too_many_to_be_held_are_written_a_few_at_a_time(
 
     wanted = whole(workload, lake)
     assert lake.changes() == wanted, difference(lake.changes(), wanted)
+
+
+# -- every row of a stream cut ----------------------------------------------------------------------------------------
+
+EVERY = [w for w in workloads("simple-json", "seed1") if w.root.parent.name in ("simple-json", "simple-json-checksum")]
+
+
+def cut_everywhere(workload: Workload, folder: Path) -> Workload:
+    """The same stream, had no row fit into a message: what Simple then sends of an insert or update."""
+    folder.mkdir()
+    shapes = tables(workload.events)
+    with (folder / "messages.jsonl").open("w") as capture:
+        for line in read_jsonl(workload.root / "messages.jsonl"):
+            told = json.loads(b64decode(line["value"]))
+            if told.get("type") in ("INSERT", "UPDATE"):
+                key = shapes.as_of(told["database"], told["table"], told["commitTs"]).key
+                for image in ("data", "old"):
+                    if told.get(image):
+                        told[image] = {name: cell for name, cell in told[image].items() if name in key}
+                line["value"] = b64encode(json.dumps({**told, "handleKeyOnly": True}).encode()).decode()
+            capture.write(json.dumps(line) + "\n")
+    (folder / "variant.json").write_text(json.dumps({**workload.variant, "log": str(workload.log)}))
+    return Workload(folder)
+
+
+@pytest.mark.parametrize("workload", EVERY, ids=lambda w: w.name)
+def test_a_stream_of_nothing_but_keys_gives_what_happened(workload: Workload, tmp_path: Path):
+    keys = cut_everywhere(workload, tmp_path / "keys")
+    with TidbServer(Snapshots.of(workload)).running() as server:
+        lake = FeedLake(keys, tmp_path / "lake", upstream=server.config)
+        lake.publish()
+
+    assert [q.reason for q in lake.lake.control.quarantined()] == []
+    wanted = expected_changes(workload, True)
+    assert lake.changes() == wanted, difference(lake.changes(), wanted)
+
+
+@pytest.mark.parametrize("workload", [w for w in EVERY if "checksum" in w.name], ids=lambda w: w.name)
+def test_a_row_that_has_not_the_checksum_it_came_with_is_quarantined(workload: Workload, tmp_path: Path):
+    keys = cut_everywhere(workload, tmp_path / "keys")
+    snapshots = Snapshots.of(workload)
+    changed = next(s for s in snapshots.rows.values() if s and s[0].shape.name == "all_types" and s[0].row["c_int"])
+    changed[0] = replace(changed[0], row={**changed[0].row, "c_int": changed[0].row["c_int"] + 1})
+    with TidbServer(snapshots).running() as server:
+        lake = FeedLake(keys, tmp_path / "lake", upstream=server.config)
+        lake.publish()
+
+    reasons = [q.reason for q in lake.lake.control.quarantined()]
+    assert reasons
+    assert all("a row with the checksum it came with" in reason for reason in reasons)
 
 
 # -- by hand ----------------------------------------------------------------------------------------------------------

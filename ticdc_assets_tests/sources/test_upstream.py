@@ -21,8 +21,14 @@ from sqlglot import exp
 from ticdc_assets.config.model import Upstream, UpstreamTls
 from ticdc_assets.config.secrets import Secret
 from ticdc_assets.errors import NotYetError
+from ticdc_assets.protocols import simple
+from ticdc_assets.protocols.checksum import ChecksummedRow, check
+from ticdc_assets.protocols.events import DdlEvent, Op
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.sources.capture import Message, placed_messages
 from ticdc_assets.sources.upstream import ROWS_MAX, Patience, UpstreamRows
-from ticdc_assets.sources.upstream_sql import select, value
+from ticdc_assets.sources.upstream_sql import plain, select, value
+from ticdc_assets_tests.fixtures import FIXTURES, Workload, needs_fixtures, workloads
 from ticdc_assets_tests.protocols.happened import parse_create
 from ticdc_assets_tests.sources.tidb_server import CLOSE, HANG, PASSWORD, USER, Fault, Snapshots, TidbServer
 from ticdc_assets_tests.test_names import HOSTILE
@@ -57,7 +63,7 @@ def asked(reader: UpstreamRows, *ids: int, ts: int = TS) -> list[str | None]:
 # -- what is asked ----------------------------------------------------------------------------------------------------
 
 
-def test_rows_come_in_the_order_in_which_they_were_asked_for_and_at_their_tso():
+def test_checkedcome_in_the_order_in_which_they_were_asked_for_and_at_their_tso():
     with TidbServer(rows(1, 2, 3)).running() as server, UpstreamRows(upstream(server), QUICK) as reader:
         assert asked(reader, 3, 7, 1, 3) == ["3", None, "1", "3"]
         assert asked(reader, 3, ts=TS - 1) == [None]
@@ -155,6 +161,34 @@ def test_values_that_can_be_no_key_are_read(text: str):
 @pytest.mark.parametrize(("text", "number"), [("ENUM('a','b')", 2), ("SET('a','b')", 3)])
 def test_labels_that_are_not_known_come_as_their_number_as_the_stream_sends_them(text: str, number: int):
     assert read(text, number, [], labels=False) == str(number)
+
+
+CHECKED = [w for w in workloads("simple-json-checksum", "seed1") if FIXTURES]
+
+
+@needs_fixtures
+@pytest.mark.parametrize("workload", CHECKED, ids=lambda w: w.name)
+def test_a_row_that_is_read_has_the_checksum_that_tidb_computed_of_it(workload: Workload):
+    events = [e for _, m in placed_messages(workload.root / "messages.jsonl") for e in decoded_simple(m)]
+    shapes = {(e.schema, e.table, e.version): e.after for e in events if isinstance(e, DdlEvent) and e.after}
+    sound = damaged = 0
+    with TidbServer(Snapshots.of(workload)).running() as server, UpstreamRows(upstream(server), QUICK) as reader:
+        checked = [e for e in events if isinstance(e, ChecksummedRow) and e.op is not Op.DELETE and e.checksum.current]
+        for event in checked[:150]:
+            shape = shapes[event.schema, event.table, event.schema_version]
+            sent = [column for column in shape.columns if column.name in event.wire]  # no virtual ones
+            key = [column for column in sent if column.name in shape.key]
+            wanted = [REGISTRY["simple"].value(column, event.wire[column.name], "UTC") for column in key]
+            [row] = reader.rows((event.schema, event.table), sent, key, [wanted], event.commit_ts)
+            assert row is not None
+            sound += check(replace(event, wire=row, before=None), shape, plain) is None
+            text = next(c.name for c in sent if c.name not in shape.key and row[c.name] is not None)
+            damaged += check(replace(event, wire={**row, text: None}, before=None), shape, plain) is not None
+    assert sound == damaged > 100
+
+
+def decoded_simple(message: Message) -> list[Any]:
+    return list(simple.decode(message.key, message.value, "", simple.Options()))
 
 
 # -- what goes wrong --------------------------------------------------------------------------------------------------
