@@ -32,9 +32,10 @@ format: install ## mend style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: install ## rows a second on this machine; BENCH names a folder of recorded streams
-	$(BIN)/python -m ticdc_assets_tests.bench.storage $(BENCH)
-	$(BIN)/python -m ticdc_assets_tests.bench.messages $(BENCH)
+EVENTS ?= 1000000
+
+bench: install ## speed and memory against targets; BENCH names a folder of recorded streams, EVENTS=100000 is short
+	$(BIN)/python -m ticdc_assets_tests.bench $(BENCH) --events $(EVENTS)
 
 ci: ## what decides whether a change lands
 	.ci/run

@@ -1,0 +1,57 @@
+"""Everything that is measured, in one run: `python -m ticdc_assets_tests.bench FOLDER` (`make bench BENCH=FOLDER`).
+
+FOLDER holds the recorded streams. Ratios are of things run one after the other on the same input, and every result
+is compared with the true rows before its figure is told. A busy machine shifts seconds more than ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from ticdc_assets_tests.bench import (
+    measure_bulk,
+    measure_growth,
+    measure_loads,
+    measure_rounds,
+    measure_tables,
+)
+from ticdc_assets_tests.bench.copies import EVENTS_RECORDED
+from ticdc_assets_tests.bench.ground import Ground
+
+EVENTS_FULL = 1_000_000
+
+
+def main() -> int:
+    """Measure what was asked for; 1 where a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--events", type=int, default=EVENTS_FULL, help="of each load; 100000 for a short look")
+    parser.add_argument("--growth", type=int, nargs="*", help="numbers of events (default: a tenth, all)")
+    parser.add_argument("--tables", type=int, nargs="*", help="numbers of tables (default: 1 10 100 500, or 1 10 50)")
+    parser.add_argument("--only", nargs="*", choices=["loads", "bulk", "rounds", "tables", "growth"])
+    parser.add_argument("--scratch", type=Path, help="where streams and lakes are made; default: a temporary folder")
+    asked = parser.parse_args()
+    is_full = asked.events >= EVENTS_FULL
+    sizes = asked.growth or sorted({max(EVENTS_RECORDED, asked.events // 10), asked.events})
+    tables = asked.tables or ([1, 10, 100, 500] if is_full else [1, 10, 50])
+    with tempfile.TemporaryDirectory(dir=asked.scratch) as scratch:
+        ground = Ground(asked.folder, Path(scratch), asked.events)
+        parts: dict[str, Callable[[], None]] = {
+            "loads": lambda: measure_loads.measure(ground),
+            "bulk": lambda: measure_bulk.measure(ground),
+            "rounds": lambda: measure_rounds.measure(ground),
+            "tables": lambda: measure_tables.measure(ground, tables),
+            "growth": lambda: measure_growth.measure(ground, sizes),
+        }
+        for name, part in parts.items():
+            if not asked.only or name in asked.only:
+                part()
+        ground.say("\n" + "\n".join(ground.verdicts))
+        return 1 if ground.missed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,33 @@
+"""How time and memory grow with the events, and what a run with nothing new costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ticdc_assets_tests.bench import targets
+from ticdc_assets_tests.bench.child import Outcome
+from ticdc_assets_tests.bench.ground import Ground, events_of
+from ticdc_assets_tests.bench.measure_loads import JSON, own_load
+from ticdc_assets_tests.bench.tick import tick
+
+TIMES: int = 10
+"""The growth of events that memory is judged by."""
+
+
+def measure(ground: Ground, sizes: list[int]) -> None:
+    """Print a line for each number of events, and the verdicts on memory and on the run after the last."""
+    ground.say("\nGrowth, storage Canal-JSON to changelog and mirror; each in processes of its own")
+    ground.say(f"{'events':>10}{'seconds':>10}{'rows/s':>10}  memory")
+    found: dict[int, Outcome] = {}
+    for events in sizes:
+        outcome = found[events] = own_load(ground, JSON, events, "growth")
+        wall_s = outcome.told["wall_s"]
+        ground.say(f"{events:>10,}{wall_s:>10.1f}{events_of(events) / wall_s:>10,.0f}  {outcome.peaks.line()}")
+    for small, large in ((s, s * TIMES) for s in sizes if s * TIMES in found):
+        for name in ("driver_mb", "jvm_mb", "worker_max_mb", "at_once_mb"):
+            ratio = getattr(found[large].peaks, name) / max(1.0, getattr(found[small].peaks, name))
+            what = f"{targets.MEMORY.what}, {small:,} to {large:,}: {name.removesuffix('_mb').replace('_', ' ')}"
+            ground.judge(targets.Target(what, "<=", targets.MEMORY.bound), ratio)
+    seconds, has_jvm = tick(Path(found[sizes[-1]].told["lake"]) / "changefeeds.yaml")
+    ground.judge(targets.TICK, seconds)
+    ground.judge(targets.TICK_JVM, float(has_jvm))

@@ -1,0 +1,89 @@
+"""Whole loads side by side: this project from Canal-JSON and CSV, and its peers from the same Canal-JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from ticdc_assets_tests.bench import child, copies, targets
+from ticdc_assets_tests.bench.child import ChildFailedError, Outcome
+from ticdc_assets_tests.bench.ground import Ground, events_of
+from ticdc_assets_tests.bench.recorded import TABLE
+
+JSON: Final = "storage-canal-json"
+CSV: Final = "storage-csv"
+SAIL_PYTHON: Final = "TICDC_ASSETS_BENCH_SAIL"
+
+_NEEDS: Final = {
+    "duckdb_parquet": ("cores",),
+    "plain_python": (),
+    "pyspark_by_hand": ("cores", "warm_up"),
+    "spark_reading": ("cores", "warm_up"),
+    "sail_sql": ("warm_up",),
+}
+"""Each peer, and what it is told besides the source."""
+
+
+def measure(ground: Ground) -> None:
+    """Print rows a second of everybody, and the ratios against the targets."""
+    rows = events_of(ground.events)
+    ground.say(f"\nLoads of {rows:,} events into a fresh lake; Spark started and warmed up before the clock")
+    ground.say(f"{'':22}{'rows/s':>10}{'CPU us/row':>12}{'start s':>9}  rows  memory")
+    own = {form: own_load(ground, form) for form in (JSON, CSV)}
+    for form, outcome in own.items():
+        tell(ground, f"ticdc-assets {form.removeprefix('storage-')}", outcome, "right")
+        ground.say("   " + ", ".join(f"{name} {s:.1f} s" for name, s in outcome.told["phases"].items()))
+    ground.judge(targets.CSV, own[JSON].told["wall_s"] / own[CSV].told["wall_s"])
+    for name in _NEEDS:
+        outcome = peer(ground, name)
+        if outcome is not None and name in targets.PEERS:
+            ground.judge(targets.PEERS[name], outcome.told["wall_s"] / own[JSON].told["wall_s"])
+    ground.say("Flink is not run here; docs/bench.md has its statements and what they measured.")
+
+
+def own_load(ground: Ground, form: str, events: int | None = None, name: str = "own") -> Outcome:
+    """This project's load, its rows compared with the true ones."""
+    scratch = ground.scratch / f"{name}-{form}-{events or ground.events}"
+    source = str(ground.stream(form, events))
+    warm_up = str(ground.recorded(form))
+    outcome = child.run("ticdc_assets_tests.bench.load", scratch, form=form, source=source, warm_up=warm_up)
+    wanted = copies.shifted_rows(ground.true_rows, copies.shifts(events or ground.events))
+    copies.check(pq.read_table(scratch / f"{TABLE}.parquet"), wanted, form)
+    return outcome
+
+
+def peer(ground: Ground, name: str) -> Outcome | None:
+    """A peer's load, and what its rows are like; None where it cannot run here."""
+    known = {"cores": ground.cores, "warm_up": str(ground.recorded(JSON))}
+    given: dict[str, Any] = {key: known[key] for key in _NEEDS[name]}
+    python = os.environ.get(SAIL_PYTHON, "") if name == "sail_sql" else sys.executable
+    if not python:
+        ground.say(f"{name:22} not run: {SAIL_PYTHON} names no interpreter with pysail and pyspark-client")
+        return None
+    source, scratch = str(ground.stream(JSON)), ground.scratch / f"peer-{name}"
+    try:
+        outcome = child.run(f"ticdc_assets_tests.bench.peers.{name}", scratch, python, source=source, **given)
+    except ChildFailedError as error:
+        ground.say(f"{name:22} failed: {error}")
+        return None
+    tell(ground, name, outcome, _verdict(ground, outcome))
+    return outcome
+
+
+def _verdict(ground: Ground, outcome: Outcome) -> str:
+    if "rows" not in outcome.told:
+        return "none kept"
+    wanted = copies.shifted_rows(ground.rows_as_sent, copies.shifts(ground.events))
+    return copies.fault(pq.read_table(Path(outcome.told["rows"])), wanted) or "right"
+
+
+def tell(ground: Ground, name: str, outcome: Outcome, rows: str) -> None:
+    """One line of the table."""
+    count, told = events_of(ground.events), outcome.told
+    start = f"{told['start_s']:.1f}" if "start_s" in told else "-"
+    speed, cpu_us = count / told["wall_s"], told["cpu_s"] / count * 1e6
+    ground.say(f"{name:22}{speed:>10,.0f}{cpu_us:>12.1f}{start:>9}  {rows}  {outcome.peaks.line()}")

@@ -1,0 +1,53 @@
+"""What a table costs: 1, 10, 100, 500 tables with a few changes each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ticdc_assets_tests.bench import child, copies, many_tables, targets
+from ticdc_assets_tests.bench.child import Outcome
+from ticdc_assets_tests.bench.ground import Ground
+from ticdc_assets_tests.bench.measure_loads import JSON
+from ticdc_assets_tests.bench.recorded import TABLE
+
+
+def measure(ground: Ground, counts: list[int]) -> None:
+    """Print seconds of each number of tables, and the verdicts on the largest."""
+    each = many_tables.CHANGES_EACH
+    ground.say(f"\nTables with {each} changes each; Spark started and warmed up before the clock")
+    ground.say(f"{'tables':>8}{'seconds':>10}{'a table':>10}{'decode':>10}{'changelogs':>12}  memory")
+    for count in counts:
+        source = ground.scratch / f"tables-{count}-bucket"
+        commit_ts = many_tables.spread(ground.bucket(JSON), source, count)
+        outcome = _load(ground, source, many_tables.tables_of(count)[-1], commit_ts)
+        told = outcome.told
+        columns = (told["wall_s"], told["wall_s"] / count, told["phases"]["decode and write"], told["changelog_s"])
+        ground.say("{:>8}{:>10.1f}{:>10.2f}{:>10.1f}{:>12.1f}  {}".format(count, *columns, outcome.peaks.line()))
+    ground.judge(targets.PER_TABLE, told["wall_s"] / count)
+    source = ground.scratch / "one-table-bucket"
+    commit_ts = many_tables.one_table(ground.bucket(JSON), source, count * each)
+    one = _load(ground, source, TABLE, commit_ts).told
+    ground.judge(targets.MANY_DECODE, told["phases"]["decode and write"] / one["phases"]["decode and write"])
+
+
+def _load(ground: Ground, source: Path, table: str, commit_ts: int) -> Outcome:
+    scratch = ground.scratch / f"{source.name}-run"
+    outcome = child.run(
+        "ticdc_assets_tests.bench.load",
+        scratch,
+        form=JSON,
+        source=str(source),
+        warm_up=str(_warm_up(ground)),
+        tables=[table],
+    )
+    copies.check(pq.read_table(scratch / f"{table}.parquet"), ground.log.rows_after(commit_ts), table)
+    return outcome
+
+
+def _warm_up(ground: Ground) -> Path:
+    made = ground.scratch / "tables-warm-up"
+    if not made.is_dir():
+        many_tables.spread(ground.bucket(JSON), made, 4)
+    return made

@@ -1,0 +1,160 @@
+"""This project's own run, cut into its phases: look, plan, decode and write, commit, mirrors, record."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import yaml
+
+from ticdc_assets import spark
+from ticdc_assets.config import Config, load
+from ticdc_assets.moments import LISTENERS, Moment
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.mirror_run import run_mirrors
+from ticdc_assets.pipeline.runs import run_of
+from ticdc_assets.spark import SparkWorkers, Workers
+from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+from ticdc_assets_tests.bench.recorded import SCHEMA, TABLE, Form
+
+CORES: Final = 2
+
+_PHASES: Final = {
+    Moment.LOOKED: "look",
+    Moment.CHANGELOGS_MADE: "make changelogs",
+    Moment.DECODED: "decode and write",
+    Moment.AFTER_CHANGELOG_COMMIT: "commit changelogs",
+    Moment.AFTER_CURSOR: "record cursor",
+    Moment.MIRROR_MADE: "make mirror",
+    Moment.BEFORE_MIRROR_COMMIT: "merge mirror",
+    Moment.BRANCH_WRITTEN: "commit mirror",
+    Moment.AFTER_MIRROR_COMMIT: "publish mirror",
+    Moment.AFTER_RECORD: "record",
+}
+"""What has ended at each moment, of a run of one table; with many tables the moments of several come mixed."""
+
+
+def config_of(form: Form, source: Path, lake: Path) -> Config:
+    """A changefeed of the form over a fresh lake in the folder."""
+    path = config_file(form, source, lake)
+    return load(path, {})
+
+
+def config_file(form: Form, source: Path, lake: Path) -> Path:
+    """The same as the file that a user writes."""
+    feed: dict[str, Any] = {"sink_uri": form.sink_uri, "config": {"sink": dict(form.sink)}}
+    if form.is_storage:
+        separator = "day" if any(source.rglob("20??-??-??")) else "none"
+        feed["config"]["sink"]["date-separator"] = separator
+        feed["source"] = {"storage": str(source)}
+    else:
+        feed["source"] = {"capture": str(source)}
+    if (registry := source / "registry.json").exists():
+        feed["schema_registry"] = {"file": str(registry)}
+    catalog = {
+        "name": f"bench_{lake.name}".replace("-", "_"),
+        "type": "sql",
+        "uri": f"sqlite:///{lake}/catalog.db",
+        "warehouse": f"{lake}/warehouse",
+    }
+    lake.mkdir(parents=True)
+    path = lake / "changefeeds.yaml"
+    path.write_text(
+        yaml.safe_dump({"catalog": catalog, "spark": {"master": f"local[{CORES}]"}, "changefeeds": {"bench": feed}})
+    )
+    return path
+
+
+@dataclass
+class Phases:
+    """Seconds of each phase of one run, in order, and what its tasks used of the processor."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    tasks: list[dict[str, float]] = field(default_factory=list)
+    _since: float = field(default_factory=time.perf_counter)
+
+    def reached(self, moment: Moment) -> None:
+        """Whatever this moment ends has taken the time since the last one."""
+        if moment in _PHASES:
+            now = time.perf_counter()
+            name = _PHASES[moment]
+            self.seconds[name] = self.seconds.get(name, 0.0) + now - self._since
+            self._since = now
+
+
+@dataclass
+class Run:
+    """A run that is over: seconds until the changelogs were there, and until all was."""
+
+    lake: Lake
+    changelog_s: float
+    whole_s: float
+    phases: Phases
+
+
+class _Timed:
+    """Workers that also tell what each task used."""
+
+    def __init__(self, workers: Workers, tasks: list[dict[str, float]]) -> None:
+        self._workers = workers
+        self._tasks = tasks
+
+    def map(self, work: Callable[[Any], Any], payloads: Sequence[Any]) -> list[Any]:
+        answers = self._workers.map(_Measured(work), payloads)
+        self._tasks += [used for _, used in answers]
+        return [answer for answer, _ in answers]
+
+
+class _Measured:
+    """A task's work with what it used: seconds by the wall and of the processor, and the worker's largest size."""
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        self._work = work
+
+    def __call__(self, payload: Any) -> tuple[Any, dict[str, float]]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        answer = self._work(payload)
+        used = {
+            "wall_s": time.perf_counter() - wall,
+            "cpu_s": time.process_time() - cpu,
+            "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+        return answer, used
+
+
+def run(form: Form, source: Path, lake: Path, workers: Workers | None = None, with_mirrors: bool = True) -> Run:
+    """One run into a fresh lake: changelogs, then mirrors. Spark is started before the clock."""
+    config = config_of(form, source, lake)
+    return again(config, workers, with_mirrors)
+
+
+def again(config: Config, workers: Workers | None = None, with_mirrors: bool = True) -> Run:
+    """A run of what is pending for a changefeed that may have a lake already."""
+    if workers is None:
+        workers = SparkWorkers(spark.session(config))
+    phases = Phases()
+    LISTENERS.append(phases.reached)
+    try:
+        lake = Lake(config, config.changefeeds[0])
+        begin = time.perf_counter()
+        stream = run_of(lake)
+        report = stream.publish_changelogs(stream.look(), _Timed(workers, phases.tasks))
+        changelog_s = time.perf_counter() - begin
+        if with_mirrors:
+            run_mirrors(lake, report.run_id, lambda: JvmCatalog(spark.session(config), config.catalog.name))
+        return Run(lake, changelog_s, time.perf_counter() - begin, phases)
+    finally:
+        LISTENERS.remove(phases.reached)
+
+
+def mirror_rows(lake: Lake, table: str = TABLE) -> pa.Table:
+    """The rows of a mirror."""
+    newest = lake.control.newest()
+    assert newest is not None
+    record = next(r for r in newest.tables if (r.schema, r.table) == (SCHEMA, table))
+    return lake.catalog.load_table(tuple(record.mirror or ())).scan().to_arrow()

@@ -1,0 +1,48 @@
+"""What must hold, as ratios of things measured side by side: rows a second here say little about another machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+@dataclass(frozen=True)
+class Target:
+    """A ratio or an amount, and the side of it that is good."""
+
+    what: str
+    side: Literal[">=", "<="]
+    bound: float
+    unit: str = "x"
+
+    def line(self, value: float) -> str:
+        """The verdict on a measured value."""
+        verdict = "met" if self.met(value) else "MISSED"
+        return f"{self.what:78} {value:>8.2f} {self.unit:4} target {self.side} {self.bound:<5g} {verdict}"
+
+    def met(self, value: float) -> bool:
+        return value >= self.bound if self.side == ">=" else value <= self.bound
+
+
+_LOAD: Final = "storage Canal-JSON to changelog and mirror, against"
+
+PEERS: Final = {
+    "pyspark_by_hand": Target(f"{_LOAD} hand-written PySpark", ">=", 4),
+    "plain_python": Target(f"{_LOAD} a plain Python loop", ">=", 3),
+    "duckdb_parquet": Target(f"{_LOAD} DuckDB to one Parquet file", ">=", 0.7),
+}
+CSV: Final = Target("storage CSV to changelog and mirror, against our own Canal-JSON", ">=", 1.3)
+BULK: Final = {
+    "canal-json-tidb": Target("captured Canal-JSON to changelog, bulk against reference", ">=", 3),
+    "open": Target("captured Open Protocol to changelog, bulk against reference", ">=", 3),
+    "simple-json": Target("captured Simple JSON to changelog, bulk against reference", ">=", 3),
+    "simple-avro": Target("captured Simple Avro to changelog, bulk against reference", ">=", 1.5),
+    "avro": Target("captured Avro to changelog, bulk against reference", ">=", 5),
+}
+SLOWEST: Final = Target("rows/s of the slowest message protocol, against Canal-JSON", ">=", 0.5)
+INCREMENTAL: Final = Target("seconds of a round of changes, against a bare MERGE of ready Parquet", "<=", 1.3)
+TICK: Final = Target("seconds of a run with nothing new", "<=", 2, "s")
+TICK_JVM: Final = Target("JVMs that it starts", "<=", 0, "")
+MEMORY: Final = Target("peak memory at 10 times the events", "<=", 1.2)
+PER_TABLE: Final = Target("seconds a table, changelog and mirror, of many tables", "<=", 1.0, "s")
+MANY_DECODE: Final = Target("decode stage of many tables, against one table with as many changes", "<=", 3)
