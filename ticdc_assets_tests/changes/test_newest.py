@@ -1,0 +1,62 @@
+"""The newest change of every key, and the rows that have one of some keys, against the plainest model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ticdc_assets.changes.newest import newest_of_each, rows_with
+
+KEYS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["", "a", "b"])), max_size=30)
+
+
+def columns(keys: list[tuple[int, str]]) -> list[pa.ChunkedArray]:
+    return [
+        pa.chunked_array([pa.array([number for number, _ in keys], pa.int64())]),
+        pa.chunked_array([pa.array([text for _, text in keys], pa.string())]),
+    ]
+
+
+@given(KEYS, st.data())
+def test_the_last_of_each_key_in_the_order_is_its_newest(keys: list[tuple[int, str]], data: st.DataObject):
+    moments = data.draw(st.lists(st.integers(0, 9), min_size=len(keys), max_size=len(keys)))
+    places = data.draw(st.permutations(range(len(keys))))
+    newest: dict[tuple[int, str], int] = {}
+    for row in sorted(range(len(keys)), key=lambda row: (moments[row], places[row])):
+        newest[keys[row]] = row
+
+    found = newest_of_each(columns(keys), [np.array(moments, np.int64), np.array(places, np.int64)])
+
+    assert found.tolist() == sorted(newest.values())
+
+
+@given(KEYS, KEYS)
+def test_rows_are_found_by_all_columns_of_their_key(keys: list[tuple[int, str]], wanted: list[tuple[int, str]]):
+    found = rows_with(columns(keys), columns(wanted))
+
+    assert sorted(found.tolist()) == [row for row, key in enumerate(keys) if key in wanted]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, 2, 3], pa.int32()),
+        pa.array(["", "a", "A "]),
+        pa.array([b"\x00", b"", b"\xff"]),
+        pa.array([1, 2, 1 << 63], pa.decimal128(20, 0)),
+        pa.array([0, 1, 2], pa.date32()),
+        pa.array([0, 1, 2], pa.timestamp("us", tz="UTC")),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_keys_of_every_type_that_a_table_can_be_known_by_are_told_apart(values: pa.Array):
+    twice = pa.chunked_array([values, values])
+    other = pa.chunked_array([pa.array([7] * 6)])
+
+    assert newest_of_each([twice], [np.arange(6)]).tolist() == [3, 4, 5]
+    assert newest_of_each([twice, other], [np.arange(6)[::-1]]).tolist() == [0, 1, 2]
+    assert rows_with([twice], [pa.chunked_array([values[1:2]])]).tolist() == [1, 4]
+    assert sorted(rows_with([twice, other], [pa.chunked_array([values[1:2]]), other[:1]]).tolist()) == [1, 4]
