@@ -14,7 +14,8 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ticdc_assets_tests.deliveries.database import Database, Happened, RowChange, Shape, Statement
+from ticdc_assets_tests.deliveries.database import Database, RowChange, Shape, Statement
+from ticdc_assets_tests.deliveries.sending import Queues
 from ticdc_assets_tests.deliveries.wires import Message, Wire
 
 TOPIC = "feed"
@@ -38,16 +39,14 @@ class TiCdc:
     by_key: bool
     since: int
     kafka: list[list[Sent]] = field(default_factory=list)
-    checkpoint: int = 0
     late_bootstraps: bool = False
-    _sent: dict[int, int] = field(default_factory=dict)
-    _statement_ts: int = 0
+    _queues: Queues = field(init=False)
     _told: dict[int, int] = field(default_factory=dict)
     _bootstrapped: set[tuple[str, str, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.kafka = [[] for _ in range(self.partitions)]
-        self.checkpoint = self.since
+        self._queues = Queues(self.database, self.since)
         for partition in range(self.partitions):
             self._watermark(partition, self.since)
 
@@ -55,58 +54,30 @@ class TiCdc:
 
     def send(self, choice: int, size: int) -> None:
         """Do one of the things that TiCDC could do now."""
-        queues = self._queues()
-        statement = next(
-            (e for e in self._log() if isinstance(e, Statement) and e.commit_ts > self._statement_ts), None
-        )
-        options: list[tuple[str, int]] = []
-        for lineage, queue in queues.items():
-            if isinstance(queue[0], RowChange):
-                options.append(("rows", lineage))
-            elif queue[0] is statement:
-                options += [("statement", lineage)] * 2
-        resolved = min([queue[0].commit_ts - 1 for queue in queues.values()], default=self.database.now)
-        options += [("watermark", p) for p in range(self.partitions) if self._told.get(p, 0) < resolved]
+        pending = self._queues.pending()
+        resolved = self._queues.resolved(pending)
+        behind = [p for p in range(self.partitions) if self._told.get(p, 0) < resolved]
+        options = [("table", lineage) for lineage in self._queues.options(pending)]
+        options += [("watermark", partition) for partition in behind]
         if not options:
             return
         kind, what = options[choice % len(options)]
-        if kind == "rows":
-            self._rows(what, queues[what], size)
-        elif kind == "statement":
-            assert isinstance(queues[what][0], Statement)
-            self._statement(queues[what][0])
-        else:
+        if kind == "watermark":
             self._watermark(what, max(resolved - (size % 3) * 10, self._told.get(what, 0)))
+        elif isinstance(statement := pending[what][0], Statement):
+            self._statement(statement)
+        else:
+            self._rows(self._queues.rows(what, pending[what], size % 4 + 1))
 
     def send_all(self) -> None:
         """Everything that has happened, and its watermark on every partition."""
-        for _ in range(10_000):
-            queues = self._queues()
-            if not queues and all(told >= self.database.now for told in self._told.values()):
-                break
+        while self._queues.pending() or any(told < self.database.now for told in self._told.values()):
             self.send(0, 3)
         self.tell_bootstraps()
 
-    def _log(self) -> list[Happened]:
-        return [event for event in self.database.log if event.commit_ts > self.checkpoint]
-
-    def _queues(self) -> dict[int, list[Happened]]:
-        """What of each table is still to be sent, in order."""
-        found: dict[int, list[Happened]] = {}
-        for event in self._log():
-            lineage = event.lineage if isinstance(event, Statement) else event.shape.lineage
-            found.setdefault(lineage, []).append(event)
-        return {n: queue[self._sent.get(n, 0) :] for n, queue in found.items() if len(queue) > self._sent.get(n, 0)}
-
     # -- sending ------------------------------------------------------------------------------------------------------
 
-    def _rows(self, lineage: int, queue: list[Happened], size: int) -> None:
-        taken: list[RowChange] = []
-        for event in queue[: size % 4 + 1]:
-            if isinstance(event, Statement):
-                break
-            taken.append(event)
-        self._sent[lineage] = self._sent.get(lineage, 0) + len(taken)
+    def _rows(self, taken: list[RowChange]) -> None:
         if not self.late_bootstraps:
             for change in taken:
                 self._bootstrap(change.shape)
@@ -121,8 +92,7 @@ class TiCdc:
         return zlib.crc32(f"{change.shape.schema}{change.shape.name}{key}".encode()) % self.partitions
 
     def _statement(self, statement: Statement) -> None:
-        self._sent[statement.lineage] = self._sent.get(statement.lineage, 0) + 1
-        self._statement_ts = statement.commit_ts
+        self._queues.statement(statement)
         if statement.after is not None:
             self._bootstrapped.add(_version(statement.after))
         self._to(self.partitions if self.wire.statements_to_all else 1, self.wire.statement(statement))
@@ -135,8 +105,8 @@ class TiCdc:
 
     def tell_bootstraps(self) -> None:
         """Bootstraps of everything sent so far, for those rows whose schema did not come before them."""
-        for event in self._log():
-            if isinstance(event, RowChange):
+        for event in self.database.log:
+            if isinstance(event, RowChange) and event.commit_ts > self._queues.checkpoint:
                 self._bootstrap(event.shape)
 
     def _to(self, count: int, message: Message) -> None:
@@ -157,14 +127,13 @@ class TiCdc:
         known = [[sent.watermark for sent in log if sent.watermark is not None] for log in self.kafka]
         acknowledged = min(max(found) for found in known)
         earlier = self._checkpoints(acknowledged)
-        self.checkpoint = earlier[max(0, len(earlier) - 1 - back)]
-        self._sent.clear()
+        checkpoint = earlier[max(0, len(earlier) - 1 - back)]
+        self._queues.restart(checkpoint)
         self._bootstrapped.clear()
-        self._statement_ts = self.checkpoint
-        self._told = dict.fromkeys(range(self.partitions), 0 if tells_checkpoint else self.checkpoint)
+        self._told = dict.fromkeys(range(self.partitions), checkpoint)
         if tells_checkpoint:
             for partition in range(self.partitions):
-                self._watermark(partition, self.checkpoint)
+                self._watermark(partition, checkpoint)
 
     def _checkpoints(self, acknowledged: int) -> list[int]:
         told = {sent.watermark for log in self.kafka for sent in log if sent.watermark is not None}
@@ -177,18 +146,7 @@ class TiCdc:
 
     def move_table(self, choice: int) -> None:
         """Another node takes a table over and sends it again from where all watermarks are, without one going back."""
-        lineages = sorted(self._sent)
-        if not lineages:
-            return
-        lineage = lineages[choice % len(lineages)]
-        floor = max(max((s.watermark or 0 for s in log), default=0) for log in self.kafka)
-        events = [e for e in self._log() if (e.lineage if isinstance(e, Statement) else e.shape.lineage) == lineage]
-        done = sum(event.commit_ts <= max(floor, self._last_statement_ts(events)) for event in events)
-        self._sent[lineage] = min(self._sent[lineage], done)
-
-    def _last_statement_ts(self, events: list[Happened]) -> int:
-        told = (e.commit_ts for e in events if isinstance(e, Statement) and e.commit_ts <= self._statement_ts)
-        return max(told, default=0)
+        self._queues.move_table(choice, max(sent.watermark or 0 for log in self.kafka for sent in log))
 
     def stutter(self, partition: int, count: int) -> None:
         """The last messages of a partition are written twice."""
@@ -234,10 +192,6 @@ class Capture:
         self._lines += lines
         with self.path.open("ab") as file:
             file.write(b"".join(lines))
-
-    @property
-    def lines(self) -> int:
-        return len(self._lines)
 
     @property
     def watermark(self) -> int:

@@ -7,9 +7,12 @@ and what a commit says is the real code's. Catalogs that are written down are th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -18,11 +21,13 @@ from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.utils.concurrent import ExecutorFactory
 
 from ticdc_assets.config import Config
 from ticdc_assets.pipeline import message_decode, message_look
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema import ddl
 from ticdc_assets.tables.control import _DDL, Control, QuarantinedRecord, TableRecord, WatermarkRecord
 
 
@@ -134,17 +139,29 @@ class MemoryLake:
         return self.control.writes + sum(len(table.metadata.snapshots) for table in self.catalog.kept.values())
 
 
-BATCH_MESSAGES = 7
+BATCH_MESSAGES = 12
 """So few that small streams have many batches, stretches and tasks."""
+
+
+class _AtOnce(ThreadPoolExecutor):
+    """Does each thing when it is asked to: handing it to a thread takes longer."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
 
 
 @contextmanager
 def small_and_cheap() -> Iterator[None]:
-    """Batches of a few messages; and every connection to DuckDB is a cursor of one, since to open one takes longer than
-    all the rest of a small run."""
+    """Batches of a few messages, and without what takes most time in small runs and decides nothing: a DuckDB and
+    threads for every little thing, and parsing the same statement again in every fold."""
     database = duckdb.connect(config={"threads": 1})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duckdb, "connect", lambda *_, **__: database.cursor())
+        patch.setattr(ExecutorFactory, "_instance", _AtOnce(1))
+        patch.setattr(ExecutorFactory, "_instance_pid", os.getpid())
+        patch.setattr(ddl, "parse", lru_cache(4096)(ddl.parse))
         patch.setattr(message_look, "BATCH_MESSAGES", BATCH_MESSAGES)
         patch.setattr(message_decode, "BATCH_MESSAGES", BATCH_MESSAGES)
         yield

@@ -20,7 +20,7 @@ T = ("s", "t")
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 def test_whatever_is_sent_again_or_late_the_lake_is_what_happened(wire: Wire):
-    deliver(machine(wire), share=len(WIRES))
+    deliver(machine(wire))
 
 
 def machine(wire: Wire) -> type[MessageDeliveries]:
