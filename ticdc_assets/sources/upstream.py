@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -38,8 +38,9 @@ _DENIED: Final = frozenset(
 )
 _LOST: Final = frozenset({0, *range(CR.CR_ERROR_FIRST, CR.CR_ERROR_FIRST + 100)})
 """Errors of the client, not of the server: no connection, or none that lasts."""
-_NO_PROTOCOL: Final = (AssertionError, ValueError, LookupError, struct.error)
-"""What the client library raises over bytes that are not MySQL's protocol."""
+_LOGIN: Final = frozenset({CR.CR_AUTH_PLUGIN_CANNOT_LOAD, CR.CR_AUTH_PLUGIN_ERR})
+_NO_PROTOCOL: Final = (AssertionError, ValueError, LookupError, RuntimeError, struct.error)
+"""What the client library raises over bytes that are not MySQL's protocol, or that ask for a file of ours."""
 _CHECK: Final = "Check `upstream` in the config; the next run tries again."
 _GC_TODO: Final = (
     "What TiDB has collected cannot come back: load the table anew in another lake. Set `tidb_gc_life_time` to more "
@@ -61,6 +62,22 @@ class Patience:
     answer_s: int = 60
     tries: int = 2
     pause_s: float = 1.0
+
+
+class _NotInTheClear:
+    """Takes the place of logins that send the password as it is."""
+
+    def __init__(self, connection: object) -> None:
+        pass
+
+    def authenticate(self, packet: object) -> None:
+        """Refuse."""
+        raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_ERR, "not over an open connection")
+
+
+_OPEN_LOGINS: Final[dict[str, Callable[[Any], Any]]] = dict.fromkeys(
+    ("mysql_clear_password", "mysql_old_password", "dialog"), _NotInTheClear
+)
 
 
 class UpstreamRows:
@@ -150,6 +167,7 @@ class UpstreamRows:
             read_timeout=patience.answer_s,
             write_timeout=patience.answer_s,
             ssl=_context(upstream.tls) if upstream.tls else None,
+            auth_plugin_map=None if upstream.tls else _OPEN_LOGINS,
         )
         self._snapshot = 0
         with connection.cursor() as cursor:
@@ -170,6 +188,9 @@ class UpstreamRows:
         if code == CR.CR_SSL_CONNECTION_ERROR or isinstance(getattr(error, "original_exception", error), ssl.SSLError):
             todo = "Name the authority of the server's certificate in `upstream.tls.ca`, or check the address."
             return self._for_good("a TLS connection to the server that was named", "one that cannot be verified", todo)
+        if code in _LOGIN or (isinstance(error, RuntimeError) and self._connection is None):
+            todo = "Set `upstream.tls`; or install `pymysql[rsa]`, where the user logs in with caching_sha2_password."
+            return self._for_good("a login that shows nobody the password", "one that would", todo)
         if not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError) or code in _LOST:
             return None
         if code in _DENIED:

@@ -30,7 +30,7 @@ from ticdc_assets.sources.upstream import ROWS_MAX, Patience, UpstreamRows
 from ticdc_assets.sources.upstream_sql import plain, select, value
 from ticdc_assets_tests.fixtures import FIXTURES, Workload, needs_fixtures, workloads
 from ticdc_assets_tests.protocols.happened import parse_create
-from ticdc_assets_tests.sources.tidb_server import CLOSE, HANG, PASSWORD, USER, Fault, Snapshots, TidbServer
+from ticdc_assets_tests.sources.tidb_server import CLOSE, HANG, PASSWORD, STEAL, USER, Fault, Snapshots, TidbServer
 from ticdc_assets_tests.test_names import HOSTILE
 
 QUICK = Patience(connect_s=2, answer_s=2, tries=2, pause_s=0.01)
@@ -235,6 +235,19 @@ def test_a_wrong_password_is_told_without_it_and_asked_once():
     with TidbServer(rows(1)).running() as server:
         assert "upstream.password" in error_of(server, password=Secret("another")).todo
         assert server.asked == []
+
+
+def test_a_server_that_asks_for_the_password_itself_does_not_get_it_over_an_open_connection():
+    with TidbServer(rows(1)).running() as server:
+        server.clear_password = True
+        assert "upstream.tls" in error_of(server).todo
+        assert server.stolen == b""
+
+
+def test_a_server_that_asks_for_a_file_does_not_get_it():
+    with TidbServer(rows(1), on_select(STEAL)).running() as server:
+        error_of(server)
+        assert server.stolen == b""
 
 
 def test_a_refusal_is_of_one_question_and_the_next_is_asked():

@@ -34,7 +34,7 @@ from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.protocols.happened import tables
 
 USER, PASSWORD = "reader", "tidb-pa%ss'word"
-HANG, CLOSE = (0, "hang"), (0, "close")
+HANG, CLOSE, STEAL = (0, "hang"), (0, "close"), (0, "steal")
 """What a server may do instead of answering."""
 
 Fault = tuple[int, str]
@@ -203,6 +203,10 @@ class _Connection(socketserver.BaseRequestHandler):
                 fault = stand_in.on(statement)
                 if fault == CLOSE:
                     return
+                if fault == STEAL:
+                    self._write(b"\xfb/etc/passwd")
+                    stand_in.stolen += self._read().removeprefix(b"\x01")  # which says goodbye
+                    return
                 if fault == HANG:
                     stand_in.over.wait(30)
                     return
@@ -242,6 +246,10 @@ class _Connection(socketserver.BaseRequestHandler):
             return False
         user, _, rest = packet[32:].partition(b"\0")
         scramble = rest[1 : 1 + rest[0]]
+        if stand_in.clear_password:
+            self._write(b"\xfemysql_clear_password\0")
+            stand_in.stolen += self._read().removeprefix(b"\x01")
+            return False
         if user.decode() != USER or scramble != _scramble(PASSWORD):
             self._error(1045, f"Access denied for user '{user.decode()}'")
             return False
@@ -316,13 +324,18 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class TidbServer:
-    """A stand-in with the rows of `snapshots`; `asked` has all statements, `on` decides what goes wrong."""
+    """A stand-in with the rows of `snapshots`; `asked` has all statements, `on` decides what goes wrong.
+
+    With `clear_password` it wants the password as it is; `stolen` is what it got of things that it has no right to.
+    """
 
     def __init__(self, snapshots: Snapshots, on: OnStatement | None = None, certificate: Path | None = None) -> None:
         self.snapshots = snapshots
         self.on: OnStatement = on or (lambda statement: None)
         self.asked: list[str] = []
         self.encrypted = 0
+        self.clear_password = False
+        self.stolen = b""
         self.own_faults: list[BaseException] = []
         self.over = threading.Event()
         self.context = None
