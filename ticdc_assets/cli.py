@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.errors import ConfigError, TicdcAssetsError, UnexpectedError
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import DEBUG_VARIABLE, plain
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
 
-DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
 EXIT_FAILED: Final = 1
 EXIT_CONFIG: Final = 2
 EXIT_INTERRUPTED: Final = 130

@@ -15,6 +15,9 @@ from typing import Final
 
 from ticdc_assets.errors import LakeError, TicdcAssetsError, UnexpectedError
 
+DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
+"""Where it is set, errors of libraries are shown whole, values and all."""
+
 _PACKAGE: Final = Path(__file__).parent
 _SPARK: Final = ("pyspark", "py4j")
 _NO_ANSWER: Final = ("requests", "urllib3", "botocore", "aiohttp", "sqlalchemy", "pyiceberg")
