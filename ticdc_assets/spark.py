@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ICEBERG_PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 SQLITE_PACKAGE: Final = "org.xerial:sqlite-jdbc:3.54.1.0"
 JAVA_MAJOR_MIN: Final = 17
+TASKS_PER_CORE_MAX: Final = 4  # to start one costs more than what there is to do for a small table
 
 Payload = TypeVar("Payload")
 Answer = TypeVar("Answer")
@@ -59,16 +60,19 @@ class SparkWorkers:
         if not payloads:
             return []
         pickled = [pickle.dumps(payload) for payload in payloads]
+        count = len(pickled)
+        tasks = min(count, TASKS_PER_CORE_MAX * self._spark.sparkContext.defaultParallelism)
+        dealt = [number for task in range(tasks) for number in range(task, count, tasks)]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             _spare_archives()
             for batch in batches:
-                for number in batch.column(0).to_pylist():
+                for place in batch.column(0).to_pylist():
+                    number = dealt[place]
                     answer = pickle.dumps(_answer(work, pickle.loads(pickled[number])))  # noqa: S301  our own bytes
                     yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "answer": [answer]})
 
-        count = len(pickled)
-        frame = self._spark.range(0, count, 1, count).mapInArrow(run, "number long, answer binary")
+        frame = self._spark.range(0, count, 1, tasks).mapInArrow(run, "number long, answer binary")
         rows = sorted(frame.collect(), key=lambda row: row["number"])
         answers = [pickle.loads(row["answer"]) for row in rows]  # noqa: S301  our own bytes
         for answer in answers:

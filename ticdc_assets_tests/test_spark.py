@@ -1,0 +1,32 @@
+"""How work reaches Spark's Python workers, and what they are spared."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets import spark
+from ticdc_assets.spark import SparkWorkers
+from ticdc_assets_tests.fixtures import workloads
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> SparkWorkers:
+    return SparkWorkers(spark.session(FeedLake(workloads("storage-csv")[0], tmp_path / "lake").config))
+
+
+def test_answers_come_in_the_order_of_the_payloads_however_many_there_are(workers: SparkWorkers):
+    assert workers.map(lambda number: number * 2, range(100)) == [number * 2 for number in range(100)]
+    assert workers.map(lambda number: number * 2, []) == []
+
+
+def test_jars_are_not_on_the_path_that_python_imports_from(workers: SparkWorkers):
+    """A worker would read the list of what is in Iceberg's before every task."""
+    paths = workers.map(lambda _: list(sys.path), range(4))
+
+    assert [entry for path in [sys.path, *paths] for entry in path if entry.endswith(".jar")] == []
