@@ -35,6 +35,8 @@ def write_parts(
     label: str = "",
 ) -> list[Part]:
     """The parts of these groups; `label` keeps their files apart from others of the task."""
+    if not task.targets:
+        return []
     first = next(iter(task.targets.values()))
     io = load_file_io(dict(task.io_properties), location=first.data_uri)
     writers: dict[tuple[str, int], PartWriter] = {}

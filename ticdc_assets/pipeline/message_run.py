@@ -26,7 +26,7 @@ from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
 from ticdc_assets.pipeline.message_record import unknown_tables, with_waiting
 from ticdc_assets.pipeline.message_task import Dating, Mark, MessageTask, Partition, SchemaVersion, Told
 from ticdc_assets.pipeline.publish import Published, caught_up, publish_all
-from ticdc_assets.pipeline.storage_record import table_record
+from ticdc_assets.pipeline.storage_record import says_the_same, table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
@@ -211,8 +211,7 @@ class MessageRun:
             for i in pending.intervals.values()
             if i.lineage.id in tables and (self._lake.by_arrival or i.is_open)
         }
-        if not targets:
-            return []
+        # Also without a target: rows whose schema has not come must be seen, or the cursor would pass them.
         return [
             self._task(pending, number, begin, last, targets)
             for number, (begin, last) in enumerate(_stretches(pending.look, self._lake.cores))
@@ -314,8 +313,8 @@ class MessageRun:
             now(), pending.run_id, pending.high, False, self._advanced(pending, held, unknown).to_json(), tuple(records)
         )
         newest = self._lake.control.newest()
-        if newest is not None and newest != pending.record:
-            return newest  # another run has recorded meanwhile, and may have come further
+        if newest is not None and (newest != pending.record or says_the_same(record, newest)):
+            return newest  # another run has recorded meanwhile, and may have come further, or there is nothing new
         reached(Moment.BEFORE_CURSOR)
         self._lake.control.record(record)
         reached(Moment.AFTER_CURSOR)
@@ -324,7 +323,8 @@ class MessageRun:
     def _advanced(self, pending: PendingMessages, held: dict[str, Hold], unknown: dict[Any, str]) -> StreamCursor:
         """The cursor moves past messages only when nothing that is still to come can need them again."""
         offsets = dict(pending.cursor.offsets)
-        if not held and not unknown:
+        stopped = any(interval.hold is not None for interval in pending.intervals.values())
+        if not held and not unknown and not stopped:
             offsets.update(self._first_unconsumed(pending))
         return StreamCursor(offsets, dict(pending.look.watermarks))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.storage_cursor import Cursor, Problem, Scan
     from ticdc_assets.sources.storage_cursor import TableState as FolderState
     from ticdc_assets.sources.storage_paths import DataFile
+    from ticdc_assets.tables.control import WatermarkRecord
     from ticdc_assets.tables.places import Place
 
 WARNINGS_MAX: Final = 5
@@ -29,6 +30,11 @@ WARNINGS_MAX: Final = 5
 
 _WRONG_CHECKSUM: Final = "not the checksum of its name"
 _BETWEEN: Final = "; "
+
+
+def says_the_same(record: WatermarkRecord, other: WatermarkRecord) -> bool:
+    """Whether nothing that a record says of the source and its tables differs."""
+    return (record.tso, record.cursor, record.tables) == (other.tso, other.cursor, other.tables)
 
 
 # -- why tables are held --------------------------------------------------------------------------------------------

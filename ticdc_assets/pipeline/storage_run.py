@@ -24,6 +24,7 @@ from ticdc_assets.pipeline.storage_record import (
     advanced,
     held_by_files,
     holds_of,
+    says_the_same,
     table_record,
     unknown_tables,
     warnings_of,
@@ -268,7 +269,7 @@ class StorageRun:
             tables=tuple(self._table_records(pending, plan, tables, held, published)),
         )
         newest = self._lake.control.newest()
-        if newest is not None and (newest != pending.record or _says_the_same(record, newest)):
+        if newest is not None and (newest != pending.record or says_the_same(record, newest)):
             return newest  # another run has recorded meanwhile, and may know more files, or there is nothing new
         reached(Moment.BEFORE_CURSOR)
         self._lake.control.record(record)
@@ -291,10 +292,6 @@ class StorageRun:
             warnings = warnings_of(pending.scan, interval.lineage, old)
             yield table_record(interval, held.get(lineage_id), old, places[lineage_id], table, warnings)
         yield from unknown_tables(plan, pending.problems).values()
-
-
-def _says_the_same(record: WatermarkRecord, other: WatermarkRecord) -> bool:
-    return (record.tso, record.cursor, record.tables) == (other.tso, other.cursor, other.tables)
 
 
 def _stopped(lineage: Lineage, stops: Mapping[str, Stop]) -> Lineage:

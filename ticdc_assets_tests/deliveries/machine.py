@@ -116,6 +116,12 @@ class Deliveries(RuleBasedStateMachine):
         assert not wrong, [_difference(folded.get(n, Counter()), true.get(n, Counter())) for n in wrong]
         self.sound = True
 
+    def idle(self) -> None:
+        """A run with nothing new writes nothing."""
+        commits = self.lake.commits
+        self.publish()
+        assert self.lake.commits == commits, "a run with nothing new wrote something"
+
     def _ever_called(self, names: Collection[Name]) -> set[Name]:
         """These names, and all others that their tables ever had."""
         called = [(lineage_of(event), name) for event in self.database.log for name in _names(event)]
@@ -141,18 +147,27 @@ class MessageDeliveries(Deliveries):
         tables=TABLES,
         all_keyed=st.sampled_from([True, True, False]),
         joins_late=st.booleans(),
+        late_bootstraps=st.booleans(),
         actions=ACTIONS,
     )
     def begin(
-        self, partitions: int, by_key: bool, tables: Any, all_keyed: bool, joins_late: bool, actions: Any
+        self,
+        partitions: int,
+        by_key: bool,
+        tables: Any,
+        all_keyed: bool,
+        joins_late: bool,
+        late_bootstraps: bool,
+        actions: Any,
     ) -> None:
         self.all_keyed = all_keyed
         if joins_late:
             self._tables(tables, actions)
             self.since = self.database.now
         self.ticdc = TiCdc(self.database, self.wire, partitions, by_key, self.since)
+        self.ticdc.late_bootstraps = self.wire.has_bootstraps and late_bootstraps
         self.capture = Capture(self.folder / "messages.jsonl", self.ticdc)
-        for shape in self.database.live:
+        for shape in () if self.wire.has_bootstraps else self.database.live:
             (self.folder / f"{shape.schema}.{shape.name}-schema.sql").write_text(shape.create + ";\n")
         self.lake = MemoryLake(self.config())
         if not joins_late:
@@ -171,9 +186,9 @@ class MessageDeliveries(Deliveries):
             schema_files=sorted(str(path) for path in self.folder.glob("*.sql")),
         )
 
-    @rule(events=st.lists(EVENTS, max_size=6), steps=STEPS, takes=st.none() | TAKES, runs=st.booleans())
-    def deliver(self, events: Any, steps: Any, takes: Any, runs: bool) -> None:
-        """Things happen, TiCDC sends, some of it or all is captured, and a run may come."""
+    @rule(events=st.lists(EVENTS, max_size=6), steps=STEPS, takes=st.none() | TAKES, runs=st.integers(0, 2))
+    def deliver(self, events: Any, steps: Any, takes: Any, runs: int) -> None:
+        """Things happen, TiCDC sends, some of it or all is captured, and a run or two may come."""
         self.happen(events)
         for choice, size in steps:
             self.ticdc.send(choice, size)
@@ -181,7 +196,14 @@ class MessageDeliveries(Deliveries):
             self.capture.take(partition, count)
         if runs:
             self.publish()
-            self.check(self.capture.watermark)
+            self.check(self.capture.watermark, NAMES if self.ticdc.late_bootstraps else ())
+        if runs > 1:
+            self.idle()
+
+    @precondition(lambda self: self.ticdc.late_bootstraps)
+    @rule()
+    def bootstrap(self) -> None:
+        self.ticdc.tell_bootstraps()
 
     @rule(back=st.integers(0, 4), lost=st.integers(0, 3), tells_checkpoint=st.booleans())
     def restart(self, back: int, lost: int, tells_checkpoint: bool) -> None:
@@ -206,9 +228,7 @@ class MessageDeliveries(Deliveries):
         self.capture.take_all()
         self.publish()
         self.check(self.database.now)
-        commits = self.lake.commits
-        self.publish()
-        assert self.lake.commits == commits, "a run with nothing new wrote something"
+        self.idle()
 
 
 def _names(event: Happened) -> list[Name]:

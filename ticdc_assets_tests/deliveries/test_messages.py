@@ -8,12 +8,18 @@ runs and Spark are the work of the tests in `pipeline/`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema import ddl
+from ticdc_assets.schema.ddl import parse
 from ticdc_assets_tests.deliveries.examples import deliver
 from ticdc_assets_tests.deliveries.machine import MessageDeliveries
 from ticdc_assets_tests.deliveries.memory_lake import small_and_cheap
-from ticdc_assets_tests.deliveries.wires import WIRES, OpenProtocol, Wire
+from ticdc_assets_tests.deliveries.wires import WIRES, CanalJson, OpenProtocol, SimpleJson, Wire
 
 T = ("s", "t")
 
@@ -27,9 +33,58 @@ def machine(wire: Wire) -> type[MessageDeliveries]:
     return type("Messages", (MessageDeliveries,), {"wire": wire})
 
 
-def test_a_stream_goes_on_when_all_tables_that_sent_rows_are_gone():
+@pytest.fixture
+def cheap() -> Iterator[None]:
     with small_and_cheap():
-        world = machine(OpenProtocol())()
-        world.begin(1, False, [(T, True, False)], True, False, [(0, "put", 1, 1)])
-        world.alter(0, "drop table", 0, 1)
-        world.teardown()
+        yield
+
+
+def begun(wire: Wire, late: bool = False) -> MessageDeliveries:
+    """A world of one partition and one table, of which a row has been written."""
+    world = machine(wire)()
+    world.begin(1, False, [(T, True, False)], True, late, late, [(0, "put", 1, 1)])
+    return world
+
+
+@pytest.mark.usefixtures("cheap")
+def test_a_stream_goes_on_when_all_tables_that_sent_rows_are_gone():
+    world = begun(OpenProtocol())
+    world.alter(0, "drop table", 0, 1)
+    world.teardown()
+
+
+@pytest.mark.usefixtures("cheap")
+def test_rows_wait_also_where_no_table_is_known_yet():
+    world = begun(SimpleJson(), late=True)
+    for value in (2, 3):  # the watermark goes on in the first run, and not before the second one
+        world.transact([(0, "put", value, value)], 1)
+        world.deliver([], [(0, 3)] * 2, None, 1)
+    world.teardown()
+
+
+@pytest.mark.usefixtures("cheap")
+def test_rows_behind_a_statement_that_could_not_be_read_come_when_it_can(monkeypatch: pytest.MonkeyPatch):
+    world = begun(CanalJson())
+    world.alter(0, "add index", 0, 1)
+    world.transact([(0, "put", 2, 2)], 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(ddl, "parse", refused)
+        world.ticdc.send_all()
+        world.capture.take_all()
+        world.publish()
+        world.transact([(0, "put", 3, 3)], 1)
+    world.teardown()
+
+
+def refused(text: str, *more: Any, **options: Any) -> Any:
+    if "ADD INDEX" in text:
+        raise SchemaError("here", "a statement that this version can read", "another", "Take a newer version.")
+    return parse(text, *more, **options)
+
+
+@pytest.mark.usefixtures("cheap")
+def test_rows_above_the_watermark_do_not_make_every_run_write():
+    world = begun(OpenProtocol())
+    world.transact([(0, "put", 2, 2)], 1)
+    world.deliver([], [(0, 0)] * 2, None, 2)
+    world.teardown()

@@ -22,6 +22,7 @@ class Wire(Protocol):
     name: ClassVar[str]
     sink_uri: ClassVar[str]
     statements_to_all: ClassVar[bool]
+    has_bootstraps: ClassVar[bool]
 
     def rows(self, changes: Sequence[RowChange]) -> list[Message]: ...
     def statement(self, statement: Statement) -> Message: ...
@@ -44,6 +45,7 @@ class OpenProtocol:
     name = "open-protocol"
     sink_uri = "kafka://host/feed?protocol=open-protocol"
     statements_to_all = True
+    has_bootstraps = False
     _TYPES: ClassVar = {"INT": 3, "BIGINT": 8, "VARCHAR": 15}
     _ACTIONS: ClassVar = {"create table": 3, "drop table": 4, "truncate table": 11, "rename table": 14}
 
@@ -96,6 +98,7 @@ class CanalJson:
     name = "canal-json"
     sink_uri = "kafka://host/feed?protocol=canal-json&enable-tidb-extension=true"
     statements_to_all = False
+    has_bootstraps = False
     _SQL_TYPES: ClassVar = {"INT": 4, "BIGINT": -5, "VARCHAR": 12}
     _KINDS: ClassVar = {
         "create table": "CREATE", "drop table": "ERASE", "truncate table": "TRUNCATE", "rename table": "RENAME",
@@ -145,6 +148,7 @@ class SimpleJson:
     name = "simple"
     sink_uri = "kafka://host/feed?protocol=simple"
     statements_to_all = True
+    has_bootstraps = True
     _KINDS: ClassVar = {**CanalJson._KINDS}
     _LENGTHS: ClassVar = {"INT": 11, "BIGINT": 20}
 
@@ -220,6 +224,7 @@ class Debezium:
     name = "debezium"
     sink_uri = "kafka://host/feed?protocol=debezium&enable-tidb-extension=true&debezium-disable-schema=true"
     statements_to_all = True
+    has_bootstraps = False
 
     def rows(self, changes: Sequence[RowChange]) -> list[Message]:
         return [self._row(change) for change in changes]
