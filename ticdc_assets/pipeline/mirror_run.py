@@ -24,7 +24,8 @@ from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
-from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter, Segment, live_rows
+from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter, Segment
+from ticdc_assets.tables.mirror_branch import live_rows
 from ticdc_assets.tables.places import Place
 from ticdc_assets.tables.progress import Progress, lineage_of, progress_of
 from ticdc_assets.tables.replayed import Replayed, unfollowed

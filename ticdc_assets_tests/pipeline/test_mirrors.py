@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def check_whole_run(workload: Workload, folder: Path) -> None:
     assert lake.run() is None
 
 
-def check_stepwise(workload: Workload, folder: Path) -> None:
+def check_stepwise(workload: Workload, folder: Path, **settings: Any) -> None:
     """Runs bounded by every snapshot TSO; each leaves the truth of that TSO and can still be read at the end."""
     with upstream_of(workload) as settings:
         lake = FeedLake(workload, folder / "lake", **settings)
@@ -98,6 +99,14 @@ def test_mirrors_equal_the_truth_after_one_run(workload: Workload, tmp_path: Pat
 @pytest.mark.parametrize("workload", [w for w in ONE_OF_EACH if w.root.parent.name in STEPWISE], ids=lambda w: w.name)
 def test_mirrors_equal_the_truth_at_every_snapshot_tso(workload: Workload, tmp_path: Path):
     check_stepwise(workload, tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("settings", [{"format_version": 2}, {"partition": "bucket(3)"}], ids=["format 2", "buckets"])
+def test_mirrors_that_only_spark_merges_equal_the_truth_too(settings: dict[str, Any], tmp_path: Path):
+    workload = next(w for w in ONE_OF_EACH if w.root.parent.name == "storage-csv-swapraw")
+
+    check_stepwise(workload, tmp_path, **settings)
 
 
 @pytest.mark.spark

@@ -1,0 +1,209 @@
+"""Takes a mirror from one version of its source table to the next: its columns, and what a statement did to its rows.
+
+Every step can be repeated: `ticdc.version` moves on only after a statement's effects are in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ticdc_assets.changes.layout import LakeColumn, mirror_columns
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.moments import Moment, reached
+from ticdc_assets.names import column_name, quote
+from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, TruncateRows
+from ticdc_assets.schema.lineage import Lineage, Version
+from ticdc_assets.tables import mirror_sql
+from ticdc_assets.tables.conversions import conversion, is_refused
+from ticdc_assets.tables.iceberg_jvm import SchemaStep
+from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
+from ticdc_assets.tables.mirror_branch import MirrorBranch, live_rows
+from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
+from ticdc_assets.tables.progress import COLUMNS, VERSION, Progress, columns_of, columns_property, progress_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+class VersionSteps:
+    """The statements between versions, applied to one mirror; `zone` is the changefeed's."""
+
+    def __init__(self, branch: MirrorBranch, zone: str) -> None:
+        self._branch = branch
+        self._zone = zone
+
+    def enter(self, table: Table, lineage: Lineage, version: Version) -> Table:
+        """Apply the statements between the version the mirror has and `version`, effects on rows included. Raises
+        SchemaError where an effect cannot be computed."""
+        applied = int(table.properties[VERSION])
+        for following in lineage.versions:
+            if applied < following.from_ts <= version.from_ts:
+                table = self._apply(table, following)
+        return table
+
+    def _apply(self, table: Table, version: Version) -> Table:
+        wanted = columns_at(version)
+        known = columns_of(table.properties)
+        converts = {e.new_uid: e for e in version.effects if isinstance(e, ConvertColumn)}
+        known = self._add_and_rename(table, wanted, known, version, converts)
+        table = table.refresh()
+        self._change_rows(table, version, known, converts)
+        self._finish(table.refresh(), wanted, known, version)
+        reached(Moment.VERSION_ENTERED)
+        return self._show_schema(table.refresh())
+
+    def _show_schema(self, table: Table) -> Table:
+        """A snapshot is read with the schema it was made under: after a change of schema alone an empty one follows."""
+        snapshot = table.current_snapshot()
+        if snapshot is None or snapshot.schema_id == table.schema().schema_id:
+            return table
+        progress = progress_of(table)
+        self._branch.publish(table, progress, replace(progress, run_id=self._branch.run_id), [])
+        return table.refresh()
+
+    def _add_and_rename(
+        self,
+        table: Table,
+        wanted: Sequence[LakeColumn],
+        known: dict[int, list[int]],
+        version: Version,
+        converts: dict[int, ConvertColumn],
+    ) -> dict[int, list[int]]:
+        """Give every wanted column a place; columns that go stay until their values are used."""
+        names = {f.field_id: f.name for f in table.schema().fields}
+        types = {f.field_id: arrow_of(f.field_type) for f in table.schema().fields}
+        kept = {c.uid for c in wanted}
+        free, take, add = SchemaStep(), SchemaStep(), SchemaStep()
+        for uid, ids in known.items():
+            if uid not in kept and not names[ids[0]].endswith(_leaving(version)):
+                self._relax(free, table, ids[0])
+                free.rename(names[ids[0]], names[ids[0]] + _leaving(version))
+        for column in (c for c in wanted if c.uid in known):
+            self._rename(column, names[known[column.uid][0]], types[known[column.uid][0]], free, take)
+        added = [c for c in wanted if c.uid not in known]
+        for column in added:
+            add.add(column)
+        steps = [step for step in (free, take, add) if step]
+        if steps:
+            jvm = self._branch.load()
+            first_id = int(table.metadata.last_column_id) + 1
+            for column in added:
+                known[column.uid] = [first_id]
+                first_id += 2 if pa.types.is_list(column.type) else 1
+            jvm.evolve(steps, {COLUMNS: columns_property(known)})
+            made = jvm.field_ids()
+            assert all(made[c.name] == known[c.uid][0] for c in added), "Iceberg gave other field ids than planned"
+        return known
+
+    @staticmethod
+    def _relax(step: SchemaStep, table: Table, field_id: int) -> None:
+        if table.schema().find_field(field_id).required:
+            step.relax(table.schema().find_field(field_id).name)
+
+    @staticmethod
+    def _rename(column: LakeColumn, name: str, arrow: pa.DataType, free: SchemaStep, take: SchemaStep) -> None:
+        if arrow != column.type:
+            free.retype(name, column)
+        if name != column.name:
+            # By way of a name nobody has, so that two columns may swap theirs.
+            free.rename(name, f"{column.name}__moving")
+            take.rename(f"{column.name}__moving", column.name)
+
+    def _change_rows(
+        self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]
+    ) -> None:
+        if not live_rows(table):
+            return
+        statements = self._row_statements(table, version, known, converts)
+        if not statements:
+            return
+        progress = progress_of(table)
+        published = Progress(max(progress.watermark, version.from_ts), progress.position, self._branch.run_id)
+        self._branch.publish(table, progress, published, statements)
+
+    def _row_statements(
+        self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]
+    ) -> list[str]:
+        target = self._branch.target
+        names = {f.field_id: f.name for f in table.schema().fields}
+        assignments: dict[str, str] = {}
+        statements = []
+        for effect in version.effects:
+            if isinstance(effect, TruncateRows):
+                statements.append(f"DELETE FROM {target}")
+            elif isinstance(effect, DeletePartitions):
+                statements.append(f"DELETE FROM {target} WHERE {delete_condition(effect, self._zone)}")
+            elif isinstance(effect, FillColumn):
+                value = fill_literal(effect, version, self._zone)
+                if value is not None and effect.uid in known:
+                    assignments[names[known[effect.uid][0]]] = value
+        for effect in converts.values():
+            name = names[known[effect.old_uid][0]]
+            expression = conversion(name, effect.old_type, effect.new_type)
+            if expression is None:
+                raise _no_conversion(version, effect)
+            if self._has_row(is_refused(name, expression)):
+                raise _no_conversion(version, effect, ", where a value's result is not certain")
+            if expression != quote(names[known[effect.new_uid][0]]):
+                assignments[names[known[effect.new_uid][0]]] = expression
+        if assignments:
+            statements.append(mirror_sql.update(target, assignments))
+        return statements
+
+    def _has_row(self, condition: str) -> bool:
+        return self._branch.has_row(mirror_sql.any_row(self._branch.quoted(self._branch.identifier), condition))
+
+    def _finish(
+        self, table: Table, wanted: Sequence[LakeColumn], known: dict[int, list[int]], version: Version
+    ) -> None:
+        """Drop what left, order and require columns, and move the version on: one commit."""
+        names = {f.field_id: f.name for f in table.schema().fields}
+        kept = {c.uid for c in wanted}
+        drop, arrange = SchemaStep(), SchemaStep()
+        key = [column_name(name) for name in version.table.key]
+        old_key = list(table.schema().identifier_field_names())
+        new_key = [c.name for c in wanted if c.name in key and can_identify(c.type)]
+        if sorted(old_key) != sorted(new_key) and key:
+            for column in wanted:
+                if column.name in key and not table.schema().find_field(column.name).required:
+                    drop.require(column.name)
+            drop.identify_by(new_key)
+        for uid, ids in known.items():
+            if uid not in kept:
+                drop.delete(names[ids[0]])
+        current = [names[i] for i in names if names[i] in {c.name for c in wanted}]
+        if current != [c.name for c in wanted]:
+            _in_order(arrange, [c.name for c in wanted])
+        remaining = {uid: ids for uid, ids in known.items() if uid in kept}
+        steps = [step for step in (drop, arrange) if step]
+        properties = {COLUMNS: columns_property(remaining), VERSION: str(version.from_ts)}
+        self._branch.load().evolve(steps, properties)
+
+
+def columns_at(version: Version) -> tuple[LakeColumn, ...]:
+    """The mirror's columns for a version, without those that are ours."""
+    return mirror_columns(version.table.stored_columns, version.table.key)
+
+
+def _leaving(version: Version) -> str:
+    return f"__v{version.from_ts}"
+
+
+def _in_order(step: SchemaStep, names: Sequence[str]) -> None:
+    step.move_first(names[0])
+    for before, name in pairwise(names):
+        step.move_after(name, before)
+
+
+def _no_conversion(version: Version, effect: ConvertColumn, why: str = "") -> SchemaError:
+    return SchemaError(
+        f"{version.table.schema}.{version.table.name}, column {effect.name}",
+        f"a change of type that this project can redo on existing rows at {version.from_ts}",
+        f"{effect.old_type.kind} to {effect.new_type.kind}{why}",
+        "TiCDC sends no rows for it: load this table anew (drop its mirror and changelog, start a new changefeed).",
+    )
