@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -33,9 +34,9 @@ class JvmCatalog:
         self.spark = spark
         self.name = name
         self.jvm = spark.sparkContext._jvm  # noqa: SLF001  the only way to Iceberg's Java API
-        self.iceberg = self.jvm.org.apache.iceberg
         self._sessions = threading.local()
-        self._catalog = self.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, name)  # noqa: SLF001
+        self._named: dict[str, Any] = {}
+        self._catalog = self.named("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(spark._jsparkSession, name)  # noqa: SLF001
 
     def thread_session(self) -> SparkSession:
         """This thread's own session over the one context: settings made in it touch no other thread's statements."""
@@ -47,6 +48,12 @@ class JvmCatalog:
             self._sessions.spark = fresh
         return self._sessions.spark
 
+    def named(self, path: str) -> Any:
+        """A class or static method of Java, found once: py4j asks the JVM for every word of its path."""
+        if path not in self._named:
+            self._named[path] = reduce(getattr, path.split("."), self.jvm)
+        return self._named[path]
+
     def create(
         self,
         identifier: Identifier,
@@ -57,8 +64,8 @@ class JvmCatalog:
         partitioning: Sequence[tuple[str, int | None, str]] = (),
     ) -> JvmTable:
         """Make a table with field ids 1..n in the order of `columns`, and one empty snapshot to branch from."""
-        schema = self.iceberg.SchemaParser.fromJson(json.dumps(_schema_json(columns, key)))
-        spec = self.iceberg.PartitionSpec.builderFor(schema)
+        schema = self.named("org.apache.iceberg.SchemaParser.fromJson")(json.dumps(_schema_json(columns, key)))
+        spec = self.named("org.apache.iceberg.PartitionSpec.builderFor")(schema)
         for transform, argument, column in partitioning:
             make = getattr(spec, "alwaysNull" if transform == "void" else transform)
             spec = make(column) if argument is None else make(column, argument)
@@ -80,25 +87,25 @@ class JvmCatalog:
 
     def _identifier(self, identifier: Identifier) -> Any:
         gateway = self.spark.sparkContext._gateway  # noqa: SLF001
-        levels = gateway.new_array(self.jvm.java.lang.String, len(identifier) - 1)
+        levels = gateway.new_array(self.named("java.lang.String"), len(identifier) - 1)
         for number, level in enumerate(identifier[:-1]):
             levels[number] = level
-        namespace = self.iceberg.catalog.Namespace.of(levels)
-        return self.iceberg.catalog.TableIdentifier.of(namespace, identifier[-1])
+        namespace = self.named("org.apache.iceberg.catalog.Namespace.of")(levels)
+        return self.named("org.apache.iceberg.catalog.TableIdentifier.of")(namespace, identifier[-1])
 
     def _map(self, values: Mapping[str, str]) -> Any:
-        java = self.jvm.java.util.HashMap()
+        java = self.named("java.util.HashMap")()
         for key, value in values.items():
             java.put(key, value)
         return java
 
     def builder_from(self, metadata: Any) -> Any:
         """What makes new table metadata out of a table's present one."""
-        return self.iceberg.TableMetadata.buildFrom(metadata)
+        return self.named("org.apache.iceberg.TableMetadata.buildFrom")(metadata)
 
     def id_set(self, snapshot_ids: Sequence[int]) -> Any:
         """Snapshot ids, which are random numbers of 63 bits, so that py4j sends them as Java's longs."""
-        java = self.jvm.java.util.HashSet()
+        java = self.named("java.util.HashSet")()
         for snapshot_id in snapshot_ids:
             java.add(snapshot_id)
         return java
@@ -108,7 +115,7 @@ class JvmCatalog:
         schema = {"type": "struct", "schema-id": 0, "fields": [
             {"id": 1, "name": "x", "required": False, "type": json.loads(text)}
         ]}  # fmt: skip
-        return self.iceberg.SchemaParser.fromJson(json.dumps(schema)).findType("x")
+        return self.named("org.apache.iceberg.SchemaParser.fromJson")(json.dumps(schema)).findType("x")
 
 
 class JvmTable:
@@ -116,8 +123,7 @@ class JvmTable:
 
     def __init__(self, catalog: JvmCatalog, table: Any) -> None:
         self._catalog = catalog
-        self.jvm = catalog.jvm
-        self.iceberg = catalog.iceberg
+        self.named = catalog.named
         self.java = table
 
     def append_nothing(self, summary: Mapping[str, str], branch: str = "main") -> None:
@@ -239,7 +245,7 @@ class SchemaStep:
             elif method == "retype":
                 update = update.updateColumn(arguments[0], catalog.type_from_json(arguments[1]).asPrimitiveType())
             elif method == "identify":
-                names = catalog.jvm.java.util.HashSet()
+                names = catalog.named("java.util.HashSet")()
                 for name in arguments[0]:
                     names.add(name)
                 update = update.setIdentifierFields(names)

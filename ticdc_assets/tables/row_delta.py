@@ -86,9 +86,11 @@ def data_files(table: JvmTable, snapshot_id: int) -> list[DataFile]:
 
 
 def _data_file(table: JvmTable, task: Any) -> DataFile:
-    parse, spec = table.iceberg.ContentFileParser.toJson, task.spec()
+    parse, spec = table.named("org.apache.iceberg.ContentFileParser.toJson"), task.spec()
     told = orjson.loads(parse(task.file(), spec))
-    deletes = [(orjson.loads(parse(java, spec)), java) for java in task.deletes()]
+    listed = task.deletes()
+    # By number: the end of a Java iterator is an exception, which costs py4j more than all else here.
+    deletes = [(orjson.loads(parse(java, spec)), java) for java in (listed.get(n) for n in range(listed.size()))]
     is_plain = told["file-format"].upper() == "PARQUET" and len(deletes) <= 1
     vector = None
     for old, java in deletes:
@@ -124,7 +126,8 @@ def publish(table: JvmTable, planned_on: int, rows: RowDelta, summary: Mapping[s
         snapshot = delta.apply()
         if snapshot.parentId() != planned_on:
             raise _overtaken(table, written)
-        operations.commit(base, table.iceberg.TableMetadata.buildFrom(base).setBranchSnapshot(snapshot, "main").build())
+        build = table.named("org.apache.iceberg.TableMetadata.buildFrom")(base)
+        operations.commit(base, build.setBranchSnapshot(snapshot, "main").build())
     except Py4JJavaError as error:
         if error.java_exception.getClass().getSimpleName() in _OVERTAKEN:
             raise _overtaken(table, written) from error
@@ -133,26 +136,29 @@ def publish(table: JvmTable, planned_on: int, rows: RowDelta, summary: Mapping[s
 
 
 def _java_file(table: JvmTable, file: NewFile) -> Any:
-    java, iceberg = table.java, table.iceberg
-    metrics = iceberg.parquet.ParquetUtil.fileMetrics(
-        java.io().newInputFile(file.uri), iceberg.MetricsConfig.forTable(java)
+    java = table.java
+    config = table.named("org.apache.iceberg.MetricsConfig.forTable")(java)
+    metrics = table.named("org.apache.iceberg.parquet.ParquetUtil.fileMetrics")(
+        java.io().newInputFile(file.uri), config
     )
-    made = iceberg.DataFiles.builder(java.spec()).withPath(file.uri).withFormat("PARQUET")
+    made = table.named("org.apache.iceberg.DataFiles.builder")(java.spec()).withPath(file.uri).withFormat("PARQUET")
     return made.withFileSizeInBytes(file.size_bytes).withMetrics(metrics).build()
 
 
 def _write_vectors(table: JvmTable, vectors: Sequence[Vector], uri: str) -> list[Any]:
-    iceberg, java = table.iceberg, table.java
-    writer = iceberg.puffin.Puffin.write(java.io().newOutputFile(uri)).createdBy(_CREATED_BY).build()
+    java = table.java
+    write = table.named("org.apache.iceberg.puffin.Puffin.write")
+    writer = write(java.io().newOutputFile(uri)).createdBy(_CREATED_BY).build()
     try:
         blobs = [writer.write(_blob(table, vector)) for vector in vectors]
         writer.finish()
         size_bytes = writer.fileSize()
     finally:
         writer.close()
+    build = table.named("org.apache.iceberg.FileMetadata.deleteFileBuilder")
     deletes = []
     for vector, blob in zip(vectors, blobs, strict=True):
-        made = iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofPositionDeletes().withFormat("PUFFIN")
+        made = build(java.spec()).ofPositionDeletes().withFormat("PUFFIN")
         made = made.withPath(uri).withFileSizeInBytes(size_bytes).withReferencedDataFile(vector.data_uri)
         made = made.withContentOffset(blob.offset()).withContentSizeInBytes(blob.length())
         deletes.append(made.withRecordCount(vector.rows).build())
@@ -160,21 +166,21 @@ def _write_vectors(table: JvmTable, vectors: Sequence[Vector], uri: str) -> list
 
 
 def _blob(table: JvmTable, vector: Vector) -> Any:
-    jvm = table.jvm
-    fields = jvm.java.util.ArrayList()
+    fields = table.named("java.util.ArrayList")()
     fields.add(_POSITION_FIELD_ID)
-    told = jvm.java.util.HashMap()
+    told = table.named("java.util.HashMap")()
     told.put("referenced-data-file", vector.data_uri)
     told.put("cardinality", str(vector.rows))
     inherited = -1  # snapshot and sequence number, as of every deletion vector
-    data = jvm.java.nio.ByteBuffer.wrap(bytearray(vector.blob))
-    return jvm.org.apache.iceberg.puffin.Blob("deletion-vector-v1", fields, inherited, inherited, data, None, told)
+    data = table.named("java.nio.ByteBuffer.wrap")(bytearray(vector.blob))
+    make = table.named("org.apache.iceberg.puffin.Blob")
+    return make("deletion-vector-v1", fields, inherited, inherited, data, None, told)
 
 
 def _is_in(table: JvmTable, snapshot_id: int) -> bool:
     """Whether a commit whose answer was lost has landed."""
     table.java.refresh()
-    return bool(table.iceberg.util.SnapshotUtil.isAncestorOf(table.java, snapshot_id))
+    return bool(table.named("org.apache.iceberg.util.SnapshotUtil.isAncestorOf")(table.java, snapshot_id))
 
 
 def _overtaken(table: JvmTable, written: Sequence[str]) -> StaleRunError:
