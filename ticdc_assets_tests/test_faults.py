@@ -22,12 +22,16 @@ from sqlalchemy import create_engine, text
 
 from ticdc_assets import moments, spark
 from ticdc_assets.cli import main
+from ticdc_assets.commands.terminal import noise_kept_in
+from ticdc_assets.config import load
 from ticdc_assets.errors import DecodeError, LakeError, TicdcAssetsError, UnexpectedError
 from ticdc_assets.faults import plain
 from ticdc_assets.moments import Moment
 from ticdc_assets.spark import SparkWorkers
+from ticdc_assets_tests.apart import apart
 from ticdc_assets_tests.assets.feeds import Feed, all_that_was_told, without_java
 from ticdc_assets_tests.test_secrets import (
+    ENVIRON,
     ROW_CANARY,
     assert_discreet,
     feed,
@@ -151,15 +155,39 @@ def test_a_command_in_which_a_library_fails_tells_no_row_and_no_traceback(
     assert_discreet(out, err, logs.text, log.read_text() if log.exists() else "")
 
 
+def _number(number: int) -> int:
+    return pa.array([ROW_CANARY]).cast(pa.int64()) if number else number
+
+
+def _fails_in_spark(path: Path, log: Path) -> list[TicdcAssetsError]:
+    """What is told of a worker and of statements that fail at a row; what Spark writes goes to a file."""
+    config = load(path, ENVIRON)
+    table = f"`{config.catalog.name}`.`default`.`t`"
+    number = f"CAST(concat('{ROW_CANARY}', id) AS INT)"
+    with noise_kept_in(log):
+        session = spark.session(config)
+        session.sql(f"CREATE NAMESPACE `{config.catalog.name}`.`default`")
+        session.sql(f"CREATE TABLE {table} (n INT) USING iceberg")
+        return [
+            plain(caught(lambda: SparkWorkers(session).map(_number, [0, 1]))),
+            plain(caught(lambda: session.sql(f"SELECT {number} FROM range(2)").collect())),
+            plain(caught(lambda: session.sql(f"INSERT INTO {table} SELECT {number} FROM range(2)"))),
+        ]
+
+
 @pytest.mark.spark
-def test_a_worker_in_which_a_library_fails_tells_no_row(feed: Feed, capfd: Any):
-    def work(number: int) -> int:
-        return pa.array([ROW_CANARY]).cast(pa.int64()) if number else number
+@pytest.mark.matrix
+def test_what_fails_in_spark_at_a_row_tells_no_row(feed: Feed, tmp_path: Path):
+    log = tmp_path / "spark.log"
 
-    with pytest.raises(UnexpectedError, match="ArrowInvalid") as found:
-        SparkWorkers(spark.session(feed.config)).map(work, [0, 1])
+    of_worker, of_query, of_write = apart(_fails_in_spark, feed.path, log)
 
-    assert_discreet(*with_causes(found.value), *capfd.readouterr())
+    assert (type(of_worker), of_worker.found) == (UnexpectedError, "ArrowInvalid")
+    assert "CAST_INVALID_INPUT" in of_query.found
+    assert of_write.where == "Spark"
+    for told in (of_worker, of_query, of_write):
+        assert_discreet(*with_causes(told))
+    assert_discreet(log.read_text())
 
 
 TROUBLE = {
