@@ -17,6 +17,7 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.avro_look import AvroLook
 from ticdc_assets.pipeline.message_batches import Batch
 from ticdc_assets.pipeline.message_heads import look_at
+from ticdc_assets.pipeline.message_pending import StreamCursor
 from ticdc_assets.pipeline.message_task import Mark, Partition
 from ticdc_assets.pipeline.stream_look import (
     StreamForm,
@@ -36,17 +37,13 @@ from ticdc_assets.sources.capture import Message, Place
 BATCH_MESSAGES: Final = 4096
 
 
-def look_through(
-    placed: Iterable[tuple[Place, Message]],
-    stream: StreamForm,
-    offsets: Mapping[Partition, int],
-    watermarks: Mapping[Partition, int],
-) -> StreamLook:
-    """Read every message once; messages before `offsets` are only counted."""
-    look = StreamLook(watermarks=dict(watermarks))
+def look_through(placed: Iterable[tuple[Place, Message]], stream: StreamForm, cursor: StreamCursor) -> StreamLook:
+    """Read every message once; messages before the cursor are only counted."""
+    carried = {topic: set(names) for topic, names in cursor.carried.items()}
+    look = StreamLook(watermarks=dict(cursor.watermarks), carried=carried)
     if stream.protocol == "avro":
         look.avro = AvroLook(stream.options, stream.topics, stream.has_commit_ts, stream.newest)
-    for read in _batches(look, placed, offsets):
+    for read in _batches(look, placed, cursor.offsets):
         batch = _in_time(look, stream, read)
         for ordinal, message in zip(batch.ordinals, batch.messages, strict=True):
             look.ends[message.topic, message.partition] = message.offset + 1

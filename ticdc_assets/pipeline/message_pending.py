@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.pipeline.interval import Interval, TableState
 from ticdc_assets.pipeline.message_task import Partition, Told
 from ticdc_assets.pipeline.stream_look import StreamLook
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.lineage import History, fold_name
+from ticdc_assets.schema.lineage import History, SourceName, fold_name
 from ticdc_assets.tables.control import WatermarkRecord
 
 if TYPE_CHECKING:
@@ -20,21 +20,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StreamCursor:
-    """Per partition: the first offset not consumed, and the newest watermark seen."""
+    """Per partition: the first offset not consumed, and the newest watermark seen.
 
-    offsets: dict[Partition, int]
-    watermarks: dict[Partition, int]
+    `carried` has the tables that each topic had rows of, where there are several topics: one whose tables are all gone
+    gets no watermarks any more, also when all its messages are consumed.
+    """
+
+    offsets: dict[Partition, int] = field(default_factory=dict)
+    watermarks: dict[Partition, int] = field(default_factory=dict)
+    carried: dict[str, frozenset[SourceName]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         partitions = sorted(self.offsets.keys() | self.watermarks.keys())
-        listed = [[*p, self.offsets.get(p, 0), self.watermarks.get(p, 0)] for p in partitions]
-        return json.dumps({"partitions": listed}, separators=(",", ":"))
+        told: dict[str, Any] = {
+            "partitions": [[*p, self.offsets.get(p, 0), self.watermarks.get(p, 0)] for p in partitions]
+        }
+        if len(self.carried) > 1:
+            told["carried"] = {topic: sorted(names) for topic, names in sorted(self.carried.items())}
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> StreamCursor:
-        listed = json.loads(text or '{"partitions":[]}')["partitions"]
-        offsets = {(topic, number): offset for topic, number, offset, _ in listed}
-        return cls(offsets, {(topic, number): ts for topic, number, _, ts in listed if ts})
+        told = json.loads(text or "{}")
+        listed = told.get("partitions", [])
+        return cls(
+            {(topic, number): offset for topic, number, offset, _ in listed},
+            {(topic, number): ts for topic, number, _, ts in listed if ts},
+            {topic: frozenset(map(tuple, names)) for topic, names in told.get("carried", {}).items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class MessageRun:
         record = self._lake.control.newest()
         cursor = StreamCursor.from_json(record.cursor if record else "")
         log = ddl_log(self._lake.config, self._changefeed)
-        found = look_through(placed_messages(self._capture), self._form(record, log), cursor.offsets, cursor.watermarks)
+        found = look_through(placed_messages(self._capture), self._form(record, log), cursor)
         told = without_known_bootstraps(
             [*self._lake.control.ddl_events(), *found.statements, *(log.events if log else ())]
         )
@@ -326,7 +326,8 @@ class MessageRun:
         stopped = any(interval.hold is not None for interval in pending.intervals.values())
         if not held and not unknown and not stopped:
             offsets.update(self._first_unconsumed(pending))
-        return StreamCursor(offsets, dict(pending.look.watermarks))
+        carried = {topic: frozenset(names) for topic, names in pending.look.carried.items()}
+        return StreamCursor(offsets, dict(pending.look.watermarks), carried)
 
     def _first_unconsumed(self, pending: PendingMessages) -> dict[Partition, int]:
         if self._lake.by_arrival:

@@ -71,12 +71,12 @@ class MessageReplay(MessageRun):
         ground, look = self._ground, StreamLook()
         if self._protocol == "avro":
             log = ddl_log(self._lake.config, self._changefeed)
-            look = look_through(self._with_mended(found), self._form(None, log), {}, {})
+            look = look_through(self._with_mended(found), self._form(None, log), StreamCursor())
         return PendingMessages(
             run_id=ground.run_id,
             high=ground.record.tso,
             record=ground.record,
-            cursor=StreamCursor({}, {}),
+            cursor=StreamCursor(),
             look=look,
             statements=(),
             history=ground.history,
@@ -131,7 +131,7 @@ class MessageReplay(MessageRun):
         if pending.look.avro is None or not touched:
             return
         form = self._form(None, ddl_log(self._lake.config, self._changefeed))
-        before = look_through(placed_messages(self._capture), form, {}, {}).avro
+        before = look_through(placed_messages(self._capture), form, StreamCursor()).avro
         freed = (before.repeated() if before else frozenset()) - pending.look.avro.repeated()
         consumed = StreamCursor.from_json(self._ground.record.cursor).offsets
         for ordinal, (_, message) in enumerate(placed_messages(self._capture) if freed else ()):

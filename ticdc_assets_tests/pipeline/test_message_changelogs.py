@@ -16,7 +16,13 @@ from ticdc_assets_tests.pipeline.test_changelogs import difference
 from ticdc_assets_tests.pipeline.upstreams import upstream_of
 
 STREAMS = [w for w in workloads() if (w.root / "messages.jsonl").exists()]
-ABOVE = ("canal-json-tidb/seed1", "open/seed1", "simple-json/seed1", "canal-json-tidb-preexist/seed1")
+ABOVE = (
+    "canal-json-tidb/seed1",
+    "open/seed1",
+    "simple-json/seed1",
+    "canal-json-tidb-preexist/seed1",
+    "canal-json-tidb-topics/seed2",
+)
 
 
 @pytest.mark.parametrize("workload", STREAMS, ids=lambda w: w.name)

@@ -56,8 +56,8 @@ def check_whole_run(workload: Workload, folder: Path) -> None:
 
 def check_stepwise(workload: Workload, folder: Path, **settings: Any) -> None:
     """Runs bounded by every snapshot TSO; each leaves the truth of that TSO and can still be read at the end."""
-    with upstream_of(workload) as settings:
-        lake = FeedLake(workload, folder / "lake", **settings)
+    with upstream_of(workload) as upstream:
+        lake = FeedLake(workload, folder / "lake", **upstream, **settings)
         for ts in snapshot_tsos(workload):
             report = lake.run(until=ts)
             assert report is not None
