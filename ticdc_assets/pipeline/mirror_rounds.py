@@ -74,6 +74,8 @@ class Course:
         if delta is not None:
             self.table = self.writer.take(self.table, segment, delta)
         else:
+            for file in (file for report in reports for file in report.written):
+                self.table.io.delete(file.uri)  # of workers that were not unfit
             self.table = self.writer.merge(self.table, self.changelog, segment)
         self.plan = None
 

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.pipeline import mirror_merge, mirror_rounds, segments
+from ticdc_assets.pipeline.merge import merge
+from ticdc_assets.pipeline.merge_task import MergeReport, MergeTask
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
 from ticdc_assets_tests.pipeline.upstreams import upstream_of
@@ -107,6 +110,34 @@ def test_mirrors_that_only_spark_merges_equal_the_truth_too(settings: dict[str, 
     workload = next(w for w in ONE_OF_EACH if w.root.parent.name == "storage-csv-swapraw")
 
     check_stepwise(workload, tmp_path, **settings)
+
+
+@pytest.mark.spark
+def test_long_segments_are_taken_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(segments, "SEGMENT_ROWS", 20)
+    workload = next(w for w in ONE_OF_EACH if w.root.parent.name == "storage-canal-json-tidb-restart")
+
+    check_whole_run(workload, tmp_path)
+
+
+@pytest.mark.spark
+def test_what_workers_are_unfit_for_is_merged_by_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """One share of two finds itself unfit; what the other wrote is removed."""
+    monkeypatch.setattr(mirror_merge, "SHARE_ROWS", 1)
+    monkeypatch.setattr(mirror_rounds, "merge", unfit_at_times)
+    workload = next(w for w in ONE_OF_EACH if w.root.parent.name == "storage-canal-json-tidb-restart")
+
+    check_whole_run(workload, tmp_path)
+
+    lake = FeedLake(workload, tmp_path / "lake").lake
+    for record in lake.control.newest().tables:  # type: ignore[union-attr]
+        mirror = lake.catalog.load_table(tuple(record.mirror or ()))
+        known = {Path(uri).name for uri in mirror.inspect.all_data_files()["file_path"].to_pylist()}
+        assert {path.name for path in Path(mirror.location().removeprefix("file://")).rglob("*.parquet")} == known
+
+
+def unfit_at_times(task: MergeTask) -> MergeReport:
+    return MergeReport(task.lineage_id, unfit="a test") if task.share else merge(task)
 
 
 @pytest.mark.spark
