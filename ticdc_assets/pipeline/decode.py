@@ -115,7 +115,8 @@ class _TableDecoder:
         """All batches of a file: in bulk, else record by record. Bulk may give up halfway, so nothing is written
         before the whole file is known to be readable."""
         try:
-            return self._in_order(file, storage_files.raw_rows(self._task, file, False, count.bad))
+            rows = storage_files.raw_rows(self._task, file, False, count.bad, self._connection)
+            return self._in_order(file, rows)
         except (BulkUnsupported, NotYetError):  # a stray quote looks like a missing end: the reference tells them apart
             return self._in_order(file, storage_files.raw_rows(self._task, file, True, count.bad))
 

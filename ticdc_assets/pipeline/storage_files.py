@@ -10,10 +10,12 @@ import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from io import BufferedReader
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import duckdb
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError
@@ -32,9 +34,16 @@ _TODO_RECORD: Final = "The record is kept as it is; look at what wrote into this
 _TODO_SCHEMA: Final = "Look whether schema files were removed from the bucket."
 
 
-def raw_rows(task: DecodeTask, file: TaskFile, careful: bool, bad: list[BadLine]) -> Iterator[RawRows]:
+def raw_rows(
+    task: DecodeTask,
+    file: TaskFile,
+    careful: bool,
+    bad: list[BadLine],
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> Iterator[RawRows]:
     """The changes of a file in its order. `careful` reads record by record and puts those it cannot decode into `bad`.
 
+    To open a DuckDB connection costs as much as thousands of rows: give one where there are many files.
     Raises BulkUnsupported where only the careful form will do, NotYetError where the file is not complete yet.
     """
     with _opened(task, file) as stream:
@@ -45,7 +54,9 @@ def raw_rows(task: DecodeTask, file: TaskFile, careful: bool, bad: list[BadLine]
             name = (file.schema, file.table)
             yield from csv_bulk.read_stream(stream, task.csv, columns, file.path, name=name)
         else:
-            yield from canal_json_bulk.read_stream(stream, columns, file.path, file.schema, file.table)
+            yield from canal_json_bulk.read_stream(
+                stream, columns, file.path, file.schema, file.table, connection=connection
+            )
 
 
 def record_bytes(task: DecodeTask, file: TaskFile, lines: Collection[int]) -> dict[int, bytes]:
@@ -58,7 +69,7 @@ def record_bytes(task: DecodeTask, file: TaskFile, lines: Collection[int]) -> di
 
 
 @contextmanager
-def _opened(task: DecodeTask, file: TaskFile) -> Iterator[BinaryIO]:
+def _opened(task: DecodeTask, file: TaskFile) -> Iterator[BufferedReader]:
     """The file, fetched where it is not local; of the size that it was listed with, and still so at the end."""
     with ExitStack() as stack, _found(file):
         root = open_root(task.root_uri)

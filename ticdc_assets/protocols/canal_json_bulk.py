@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import duckdb
 import numpy as np
@@ -56,7 +57,7 @@ def read_file(
 
 
 def read_stream(
-    stream: BinaryIO,
+    stream: BufferedIOBase,
     columns: tuple[str, ...],
     where: str,
     schema: str,
@@ -77,21 +78,26 @@ def read_stream(
         line += len(rows)
 
 
-def _blocks(stream: BinaryIO, where: str, batch_bytes: int) -> Iterator[bytes]:
-    rest = b""
-    while more := stream.read(batch_bytes):
-        rest += more
-        end = rest.rfind(b"\n") + 1
+def _blocks(stream: BufferedIOBase, where: str, batch_bytes: int) -> Iterator[memoryview]:
+    """Whole lines, in one buffer: a block is there until the next is asked for."""
+    # A fresh buffer for every block would cost more in pages that the system clears than in the reading.
+    buffer, held = bytearray(batch_bytes), 0
+    while more := stream.readinto(memoryview(buffer)[held:]):
+        end = buffer.rfind(b"\n", held, held + more) + 1
         if end:
-            yield rest[:end]
-            rest = rest[end:]
-        if len(rest) > RECORD_BYTES_MAX:
+            yield memoryview(buffer)[:end]
+        held += more - end
+        rest = buffer[end : end + held]
+        if held > RECORD_BYTES_MAX:
             raise _unsupported(where, "a line without an end")
-    if rest:
+        if 2 * held > len(buffer):
+            buffer = bytearray(2 * len(buffer))
+        buffer[:held] = rest
+    if held:
         raise NotYetError(where, "a file that ends with a whole line", "the start of one", "Wait for the writer.")
 
 
-def _lines(block: bytes) -> pa.Array:
+def _lines(block: memoryview) -> pa.Array:
     """The lines of a block with their line ends, without a copy."""
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
     offsets = np.concatenate(([0], ends)).astype(np.int32)
