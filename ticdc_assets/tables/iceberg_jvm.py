@@ -36,7 +36,10 @@ class JvmCatalog:
         self.jvm = spark.sparkContext._jvm  # noqa: SLF001  the only way to Iceberg's Java API
         self._sessions = threading.local()
         self._named: dict[str, Any] = {}
-        self._catalog = self.named("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(spark._jsparkSession, name)  # noqa: SLF001
+        session = spark._jsparkSession  # noqa: SLF001
+        # Catalogs are looked up in the thread's active session, and that may still be one of another run.
+        self.named("org.apache.spark.sql.classic.SparkSession.setActiveSession")(session)
+        self._catalog = self.named("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(session, name)
 
     def thread_session(self) -> SparkSession:
         """This thread's own session over the one context: settings made in it touch no other thread's statements."""
