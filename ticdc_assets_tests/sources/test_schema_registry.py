@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import shutil
-import subprocess
 import time
 from base64 import b64encode
 from http.server import BaseHTTPRequestHandler
@@ -164,21 +162,6 @@ def test_a_schema_of_another_kind_is_told():
 
 
 # -- over TLS ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A certificate for the loopback address, signed by itself, with its key."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("makes its certificate with openssl")
-    key, made = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([openssl, *request, *names, "-keyout", key, "-out", made], check=True, capture_output=True)
-    both = tmp_path / "both.pem"
-    both.write_bytes(key.read_bytes() + made.read_bytes())
-    return both
 
 
 def test_a_certificate_of_nobody_known_is_refused_before_anything_is_sent(certificate: Path):

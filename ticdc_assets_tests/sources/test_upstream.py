@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -299,21 +297,6 @@ def test_nobody_is_asked_before_there_is_a_row_to_ask_for():
 
 
 # -- TLS --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A certificate for the loopback address, signed by itself, with its key."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("makes its certificate with openssl")
-    key, made = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([openssl, *request, *names, "-keyout", key, "-out", made], check=True, capture_output=True)
-    both = tmp_path / "both.pem"
-    both.write_bytes(key.read_bytes() + made.read_bytes())
-    return both
 
 
 def test_an_authority_that_was_named_is_enough(certificate: Path):
