@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
@@ -164,16 +163,19 @@ def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorW
     changelog = load_or_none(lake.catalog, place.changelog)
     if changelog is None:
         return None
-    mirror = load_or_none(lake.catalog, place.mirror)
-    if mirror is not None and lineage_of(mirror) != lineage.id:
-        todo = "Rename that table, or give the changefeed's tables other names with `target`."
-        raise ConfigError(".".join(place.mirror), "no table, or the mirror of this source table", "another", todo)
+    mirror = _mirror(lake, lineage.id, place)
     left = tuple(segments(lineage, changelog, mirror, watermark, lake.by_arrival))
     replayed = unfollowed(changelog, mirror)
     planned = progress_of(mirror) if mirror is not None else Progress()
     if not left and mirror is not None and replayed is None:
         return None
     return MirrorWork(lineage, place, changelog, left, watermark, replayed, mirror is None, planned)
+
+
+def _mirror(lake: Lake, lineage_id: str, place: Place) -> Table | None:
+    """The lineage's mirror, if it has one: a table of that name may be another's, which its writer refuses."""
+    found = load_or_none(lake.catalog, place.mirror)
+    return found if found is not None and lineage_of(found) == lineage_id else None
 
 
 # -- the record --------------------------------------------------------------------------------------------------------
@@ -208,7 +210,7 @@ def _table_record(
 ) -> TableRecord:
     if table.lineage not in lineages:
         return table
-    mirror = load_or_none(lake.catalog, places[table.lineage].mirror)
+    mirror = _mirror(lake, table.lineage, places[table.lineage])
     snapshot = mirror.current_snapshot() if mirror is not None else None
     error = errors.get(table.lineage) or _key_came_back(lineages[table.lineage], table.watermark)
     if lost_key(lineages[table.lineage], table.watermark) is not None:

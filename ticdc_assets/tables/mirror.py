@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.errors import SchemaError
+from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.schema.evolution import KeyChanged, TruncateRows
@@ -35,6 +35,7 @@ from ticdc_assets.tables.progress import (
     Progress,
     columns_of,
     columns_property,
+    lineage_of,
     progress_of,
 )
 from ticdc_assets.tables.row_delta import DataFile, RowDelta
@@ -122,8 +123,13 @@ class MirrorWriter:
 
     def open(self, lineage: Lineage, location: str, changelog: Table, planned: Progress) -> Table:
         """The mirror, which is where it was `planned` to be, made where there is none. Raises StaleRunError when
-        overtaken."""
+        overtaken, and ConfigError where another's table has its name."""
         found = load_or_none(self._catalog, self.identifier)
+        if found is not None and lineage_of(found) != lineage.id:
+            todo = "Rename that table, or give the changefeed's tables other names with `target`."
+            raise ConfigError(
+                ".".join(self.identifier), "no table, or the mirror of this source table", "another", todo
+            )
         if found is not None and progress_of(found) != planned:
             raise stale(found, planned, progress_of(found))
         return self._ensure(lineage, location, changelog)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ticdc_assets.cli import main
@@ -16,7 +17,7 @@ from ticdc_assets.moments import Moment
 from ticdc_assets.tables import catalog
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink
 from ticdc_assets_tests.pipeline.trouble import FROM, FROM_TOO, fault_of, listening
-from ticdc_assets_tests.pipeline.two_tables import T, assert_once, more, sink
+from ticdc_assets_tests.pipeline.two_tables import T, U, assert_once, more, sink
 
 
 @pytest.fixture
@@ -158,3 +159,21 @@ def test_a_table_that_was_dropped_and_made_again_at_the_source_before_the_record
 
     assert feed.found() == feed.expected()
     assert feed.run() is None
+
+
+@pytest.mark.spark
+def test_a_table_of_somebody_else_in_the_place_of_a_mirror_is_left_alone_and_the_other_mirror_goes_on(made: Sink):
+    feed = made.feed(made.folder.parent / "lake")
+    feed.run()
+    lakes = feed.lake.lake.catalog
+    lakes.create_namespace_if_not_exists("s")
+    lakes.create_table(("s", "t"), pa.schema([("mine", pa.int64())])).append(pa.table({"mine": [1]}))
+
+    report = feed.lake.mirrors()
+
+    assert report is not None
+    [fault] = report.errors.values()
+    assert "s.t: expected no table, or the mirror of this source table, found another" in fault
+    assert lakes.load_table(("s", "t")).scan().to_arrow().to_pylist() == [{"mine": 1}]
+    assert (feed.record(T).state, feed.record(T).mirror) == ("stopped", None)
+    assert feed.record(U).rows == 3
