@@ -41,6 +41,7 @@ def look_through(placed: Iterable[tuple[Place, Message]], stream: StreamForm, cu
     """Read every message once; messages before the cursor are only counted."""
     carried = {topic: set(names) for topic, names in cursor.carried.items()}
     look = StreamLook(watermarks=dict(cursor.watermarks), carried=carried)
+    look.passed = {partition: [(-1, ts)] for partition, ts in cursor.passed.items()}
     if stream.protocol == "avro":
         look.avro = AvroLook(stream.options, stream.topics, stream.has_commit_ts, stream.newest)
     for read in _batches(look, placed, cursor.offsets):
@@ -119,7 +120,7 @@ def _message(look: StreamLook, stream: StreamForm, message: Message, ordinal: in
     schema = avro_schema(look, stream, message, ordinal) if look.avro else None
     for event in known.decode(message.key, message.value, message.where, stream.options):
         if isinstance(event, WatermarkEvent):
-            _watermark(look, (message.topic, message.partition), event.ts, ordinal)
+            _watermark(look, message, event.ts, ordinal)
         elif isinstance(event, DdlEvent):
             # Simple lists columns by their ids; the others that tell columns do so in table order.
             look.statements.append(replace(event, after_is_ordered=stream.protocol != "simple"))
@@ -131,11 +132,13 @@ def _message(look: StreamLook, stream: StreamForm, message: Message, ordinal: in
             yield date_of(row, stream.dating)
 
 
-def _watermark(look: StreamLook, partition: Partition, ts: int, ordinal: int) -> None:
-    newest = look.watermarks.get(partition, 0)
-    if ts < newest:
+def _watermark(look: StreamLook, message: Message, ts: int, ordinal: int) -> None:
+    partition = (message.topic, message.partition)
+    passed = look.passed.setdefault(partition, [])
+    if passed and ts < passed[-1][1]:
         look.epochs.setdefault(partition, []).append(ordinal)
-    look.watermarks[partition] = max(newest, ts)
+    passed.append((message.offset, ts))
+    look.watermarks[partition] = max(ts, look.watermarks.get(partition, 0))
 
 
 def without_known_bootstraps(events: Iterable[DdlEvent]) -> list[DdlEvent]:

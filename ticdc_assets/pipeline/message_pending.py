@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StreamCursor:
-    """Per partition: the first offset not consumed, and the newest watermark seen.
+    """Per partition: the first offset not consumed, the newest watermark seen, and the last one `passed` before it.
 
     `carried` has the tables that each topic had rows of, where there are several topics: one whose tables are all gone
     gets no watermarks any more, also when all its messages are consumed.
@@ -29,11 +29,14 @@ class StreamCursor:
     offsets: dict[Partition, int] = field(default_factory=dict)
     watermarks: dict[Partition, int] = field(default_factory=dict)
     carried: dict[str, frozenset[SourceName]] = field(default_factory=dict)
+    passed: dict[Partition, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         partitions = sorted(self.offsets.keys() | self.watermarks.keys())
         told: dict[str, Any] = {
-            "partitions": [[*p, self.offsets.get(p, 0), self.watermarks.get(p, 0)] for p in partitions]
+            "partitions": [
+                [*p, self.offsets.get(p, 0), self.watermarks.get(p, 0), self.passed.get(p, 0)] for p in partitions
+            ]
         }
         if len(self.carried) > 1:
             told["carried"] = {topic: sorted(names) for topic, names in sorted(self.carried.items())}
@@ -44,9 +47,10 @@ class StreamCursor:
         told = json.loads(text or "{}")
         listed = told.get("partitions", [])
         return cls(
-            {(topic, number): offset for topic, number, offset, _ in listed},
-            {(topic, number): ts for topic, number, _, ts in listed if ts},
+            {(topic, number): offset for topic, number, offset, *_ in listed},
+            {(topic, number): ts for topic, number, _, ts, *_ in listed if ts},
             {topic: frozenset(map(tuple, names)) for topic, names in told.get("carried", {}).items()},
+            {(topic, number): ts for topic, number, _, *_, ts in listed if ts},
         )
 
 

@@ -327,7 +327,8 @@ class MessageRun:
         if not held and not unknown and not stopped:
             offsets.update(self._first_unconsumed(pending))
         carried = {topic: frozenset(names) for topic, names in pending.look.carried.items()}
-        return StreamCursor(offsets, dict(pending.look.watermarks), carried)
+        passed = {partition: pending.look.passed_before(partition, offset) for partition, offset in offsets.items()}
+        return StreamCursor(offsets, dict(pending.look.watermarks), carried, passed)
 
     def _first_unconsumed(self, pending: PendingMessages) -> dict[Partition, int]:
         if self._lake.by_arrival:

@@ -41,10 +41,13 @@ class StreamLook:
     `first_rows` holds schema, table and the smallest commit_ts of every name (its first place where rows have none),
     `inferred` the schema that its first row tells, to hold from just before that row. `newest` is the largest commit_ts
     of anything. `waiting` has the tables with rows that wait; their messages are in nothing else.
+    `passed` has the watermarks of each partition with their offsets: where one is smaller than that before it, a new
+    delivery begins (`epochs`, by ordinal).
     `marks` are places to begin reading at, one for every few thousand messages, the first at the first new one.
     """
 
     watermarks: dict[Partition, int] = field(default_factory=dict)
+    passed: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
     epochs: dict[Partition, list[int]] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
     statements: list[DdlEvent] = field(default_factory=list)
@@ -81,6 +84,10 @@ class StreamLook:
         self.carried.setdefault(topic, set()).add(name)
         if name not in self.first_rows or ts < self.first_rows[name][2]:
             self.first_rows[name] = (schema, table, ts)
+
+    def passed_before(self, partition: Partition, offset: int) -> int:
+        """The watermark that comes last before a message of a partition, 0 where there is none."""
+        return next((ts for at, ts in reversed(self.passed.get(partition, ())) if at < offset), 0)
 
     def first_above(self, partition: Partition, high: int) -> int:
         """The first offset of a partition with a commit_ts above `high`, else its end."""

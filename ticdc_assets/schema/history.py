@@ -198,6 +198,13 @@ class _Fold:
             else:
                 self._move(growing, new, event.commit_ts)
 
+    def _is_told_by(self, event: DdlEvent, name: SourceName) -> bool:
+        """Whether nothing was heard of a table before the statement that drops it, which says how it was."""
+        wanted = fold_name(*name)
+        return wanted == fold_name(event.schema, event.table) and not any(
+            fold_name(t.schema, t.table) == wanted for g in self._all for t in g.tenures
+        )
+
     def _as_it_was(self, event: DdlEvent, name: SourceName) -> _Growing | None:
         """A table that is first heard of by a statement on it, as the stream says it was before."""
         if event.before is None:
@@ -245,6 +252,8 @@ class _Fold:
                 self._create(event, statement)
             case ddl.DropTables(names=names):
                 for name in names:
+                    if self._is_told_by(event, name):
+                        self._as_it_was(event, name)
                     self._drop(name, event.commit_ts)
             case ddl.DropDatabase(name=schema):
                 for growing in list(self._live.values()):

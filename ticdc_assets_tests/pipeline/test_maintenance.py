@@ -193,6 +193,7 @@ def test_a_folder_that_another_catalog_uses_too_is_left_alone(tmp_path: Path):
     feed.lake.lake.catalog.drop_table(tuple(changelog))
     feed.run()
     (tmp_path / "lake" / "catalog.db").rename(tmp_path / "other.db")
+    (tmp_path / "lake" / "catalog.db").touch()  # one that is missing would be asked for
     feed = Feed(FeedLake(feed.lake.workload, tmp_path / "lake", feed.bucket), feed.bucket, feed.truth)
     feed.run()
     parts = {name for name in files(tmp_path) if name.endswith(".parquet") and "/changelog/" in name}
