@@ -20,6 +20,7 @@ from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_file, intervals
 from ticdc_assets.pipeline.message_decode import decode_messages
+from ticdc_assets.pipeline.message_guesses import SchemaGuesses
 from ticdc_assets.pipeline.message_look import look_through, without_known_bootstraps
 from ticdc_assets.pipeline.message_options import keep_schemas, options_of
 from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
@@ -30,10 +31,10 @@ from ticdc_assets.pipeline.storage_record import says_the_same, table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
-from ticdc_assets.protocols.avro_names import Name, sanitised
+from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import fold
-from ticdc_assets.schema.lineage import History, SourceName, fold_name
+from ticdc_assets.schema.lineage import History, fold_name
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import placed_messages
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 STRETCH_BATCHES_MAX: Final = 8
 """Rows of a stretch are held until it is sorted; a batch is of at most some 8 MiB."""
-
-
-_FILES: Final = "schema_files"
 
 
 class MessageRun:
@@ -77,11 +75,11 @@ class MessageRun:
             [*self._lake.control.ddl_events(), *found.statements, *(log.events if log else ())]
         )
         names = self._names(found, fold(told, self._lake.known))
-        events = self._with_guesses(told, found, names)
+        guesses = SchemaGuesses(self._lake.known, found, names)
+        events = guesses.added_to(told)
         high = self._high(found, record, events)
         if not self._lake.by_arrival:
-            # A statement above this run tells nothing of its table yet, which may need a guess for that.
-            events = self._with_guesses([e for e in events if e.commit_ts <= high], found, names, high)
+            events = guesses.as_of(high, events)
         kept = {_identity(event) for event in self._lake.control.ddl_events()}
         statements = [event for event in events if _identity(event) not in kept]
         history = self._lake.history(statements)
@@ -135,38 +133,6 @@ class MessageRun:
         live = {fold_name(*lineage.name) for lineage in lineages if lineage.dropped_ts is None}
         watermark = look.watermark(live.__contains__) or 0
         return max(known, min(watermark, self._until or watermark))
-
-    def _with_guesses(
-        self, told: list[DdlEvent], look: StreamLook, names: dict[Told, Name | None], high: int | None = None
-    ) -> list[DdlEvent]:
-        """What is told, and what the user or rows (up to `high`) tell of tables that no statement makes."""
-        history = fold(told, self._lake.known)
-        spelt = look.avro.names if look.avro else {}
-        true = {fold_name(*spelt[key]): name for key, name in names.items()}
-        for schema, table, ts in sorted(look.first_rows.values(), key=lambda row: row[2]):
-            name = true.get(fold_name(schema, table), (schema, table))
-            if high is not None and ts > high:
-                continue
-            if name is None or history.as_of(*name, ts) is not None or (not ts and _is_borne(history, name)):
-                continue
-            for guess in self._guesses(look, fold_name(schema, table), name):
-                history = fold([*told, guess], self._lake.known)
-                if guess.where != _FILES or _fits(history, name, look.inferred.get(fold_name(schema, table))):
-                    told = [*told, guess]
-                    break
-        return told
-
-    def _guesses(self, look: StreamLook, told: SourceName, name: Name) -> Iterator[DdlEvent]:
-        """The user's schema of a table, else what its first row tells, else what its deletes tell: the key."""
-        known = self._lake.known.tables.get(fold_name(*name))
-        if known is not None:
-            yield DdlEvent(0, known.schema, known.name, "", after=known, where=_FILES)
-        event = look.inferred.get(told)
-        if event is None and look.avro is not None and told in look.avro.keys:
-            event = DdlEvent(0, *name, "", after=look.avro.keys[told], where="deletes")
-        if event is not None and event.after is not None:
-            after = replace(event.after, schema=name[0], name=name[1])
-            yield replace(event, schema=name[0], table=name[1], after=after)
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -370,18 +336,5 @@ def _settled(interval: Interval, log: DdlLog | None) -> Interval:
     return replace(interval, high=max(interval.high, log.settles(interval.lineage)))
 
 
-def _fits(history: History, name: Name, row: DdlEvent | None) -> bool:
-    """Whether a history has the columns that a row tells, as far as the protocol can spell them."""
-    if row is None or row.after is None:
-        return True
-    found = history.as_of(*name, row.commit_ts + 1)
-    told = {sanitised(c.name).lower() for c in row.after.stored_columns}
-    return found is not None and {sanitised(c.name).lower() for c in found[1].table.stored_columns} == told
-
-
 def _within(placed: dict[int, int], first: int, last: int) -> dict[int, int]:
     return {ordinal: ts for ordinal, ts in placed.items() if first <= ordinal < last}
-
-
-def _is_borne(history: History, name: Name) -> bool:
-    return any(fold_name(t.schema, t.table) == fold_name(*name) for g in history.lineages for t in g.tenures)
