@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.protocols.canal_json import INT64_MAX
+from ticdc_assets.protocols.canal_json_cut import without_types
 from ticdc_assets.protocols.canal_json_form import extension_form, row_form
 from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
 from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
@@ -153,7 +154,7 @@ class _Reader:
         return members
 
     def _parsed(self, lines: pa.Array, shape: _Shape) -> dict[str, pa.Array]:
-        self._connection.register(_VIEW, pa.table({"line": lines.view(pa.string())}))
+        self._connection.register(_VIEW, pa.table({"line": without_types(lines)}))
         try:
             structure = _structure(shape).replace("'", "''")
             query = f"SELECT from_json_strict(line, '{structure}') AS message FROM {_VIEW}"
@@ -246,7 +247,15 @@ def _matches(lines: pa.Array, shape: _Shape) -> bool:
     if shape.form.new_is_regular and members > _MEMBERS_MAX:
         return False
     matches = pc.match_substring_regex(lines, _grammar(shape.form, members, shape.extended))
-    return bool(pc.all(matches).as_py())
+    return bool(pc.all(matches).as_py()) and _is_utf8(lines)
+
+
+def _is_utf8(lines: pa.Array) -> bool:
+    try:
+        lines.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 @lru_cache(maxsize=64)

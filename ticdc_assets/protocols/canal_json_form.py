@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from ticdc_assets.protocols.canal_json import INT64_MAX, OPS
-from ticdc_assets.protocols.json_grammar import COUNT, up_to
+from ticdc_assets.protocols.json_grammar import COUNT, TEXT, members, up_to
 
 _CODE: Final = r"(?:0|-?[1-9][0-9]{0,8})"
 _MS: Final = f"(?:0|{up_to(INT64_MAX >> 18)})"
 
 
 def row_form(text: str, old: str, new: str) -> str:
-    """One row change up to its values; `text` matches a string, `old` and `new` an object of column values."""
-    types = {value: rf"\{{{text}:{value}(?:,{text}:{value})*\}}" for value in (_CODE, text)}
+    """One row change up to its values; `text` matches a string, `old` and `new` an object of column values.
+
+    The types are matched as strictly as JSON is, since nobody reads them afterwards.
+    """
     return ",".join(
         (
             rf'\{{"id":{COUNT}',
@@ -25,8 +27,8 @@ def row_form(text: str, old: str, new: str) -> str:
             f'"es":{_MS}',
             f'"ts":{COUNT}',
             f'"sql":{text}',
-            f'"sqlType":{types[_CODE]}',
-            f'"mysqlType":{types[text]}',
+            f'"sqlType":{members(_CODE)}',
+            f'"mysqlType":{members(TEXT)}',
             rf'"old":(?:null|\[{old}\])',
             rf'"data":\[{new}\]',
         )

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from ticdc_assets.protocols import text_columns
 from ticdc_assets.protocols.canal_json import forms
+from ticdc_assets.protocols.canal_json_cut import values_only
 from ticdc_assets.protocols.canal_json_form import extension_form, row_form
 from ticdc_assets.protocols.canal_json_messages import Options
-from ticdc_assets.protocols.joined_texts import QUOTE, cut, joined
+from ticdc_assets.protocols.joined_texts import QUOTE
 from ticdc_assets.protocols.json_grammar import TEXT, TEXTS, members
 from ticdc_assets.protocols.json_strings import Strings, strings
 from ticdc_assets.protocols.message_bodies import bodies
@@ -34,7 +35,7 @@ _HEAD: Final = (
     r'"isDdl":false,"type":"(?P<op>[IUD])[A-Z]+","es":(?P<es>[0-9]+)'
 )
 _TAIL: Final = rf',"_tidb":\{{"commitTs":(?P<ts>[0-9]+)(?:,"rowkey":{TEXT})?\}}\}}\z'
-_BRACE, _BRACKET, _COMMA, _COLON, _N, _O, _ZERO, _NINE = b"}[,:no09"
+_BRACKET, _COLON, _N, _ZERO, _NINE = b"[:n09"
 
 
 def heads(messages: Messages, options: Options) -> Heads:
@@ -45,8 +46,7 @@ def heads(messages: Messages, options: Options) -> Heads:
 def rows(messages: Messages, options: Options, _connection: duckdb.DuckDBPyConnection) -> BulkRows:
     """The rows that are in TiCDC's own form."""
     told, texts = _read(messages, options)
-    sections = _sections(texts)
-    found = strings(sections)
+    found = strings(values_only(texts))
     is_update = pc.equal(told.op, "U").to_numpy(zero_copy_only=False)
     images, has_old = _images(found, len(texts))
     new = np.arange(len(texts)) * 2 + 1
@@ -75,15 +75,6 @@ def _read(messages: Messages, options: Options) -> tuple[Heads, pa.Array]:
         commit_ts=integers(pc.struct_field(tail, "ts")),
         commit_ms=integers(head.field("es")),
     ), texts
-
-
-def _sections(texts: pa.Array) -> pa.Array:
-    """Of each message what begins with `"old":`; only that name, among those after a brace, starts with an o."""
-    data, offsets = joined(texts)
-    braces = np.flatnonzero(data[:-3] == _BRACE)
-    starts = braces[(data[braces + 1] == _COMMA) & (data[braces + 2] == QUOTE) & (data[braces + 3] == _O)] + 2
-    assert len(starts) == len(texts)
-    return cut(texts, starts - offsets[:-1], np.diff(offsets))
 
 
 def _images(found: Strings, texts: int) -> tuple[Images, np.ndarray]:
