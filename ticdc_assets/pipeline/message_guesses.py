@@ -32,14 +32,20 @@ class SchemaGuesses:
             name = self._true.get(fold_name(schema, table), (schema, table))
             if high is not None and ts > high:
                 continue
-            if name is None or history.as_of(*name, ts) is not None or (not ts and _is_borne(history, name)):
+            row = self.look.inferred.get(fold_name(schema, table))
+            if name is None or (not ts and _is_borne(history, name)) or self._is_known(history, name, ts, row):
                 continue
             for guess in self._of(fold_name(schema, table), name):
                 history = fold([*events, guess], self.known)
-                if guess.where != _FILES or _fits(history, name, self.look.inferred.get(fold_name(schema, table))):
+                if guess.where != _FILES or _fits(history, name, row):
                     events = [*events, guess]
                     break
         return events
+
+    def _is_known(self, history: History, name: Name, ts: int, row: DdlEvent | None) -> bool:
+        """Whether a history has the table, and does not have it from a file of the user that the row contradicts."""
+        found = history.as_of(*name, ts)
+        return found is not None and (found[0].told_ts > 0 or _fits(history, name, row))
 
     def as_of(self, high: int, events: Sequence[DdlEvent]) -> list[DdlEvent]:
         """The statements up to `high`, and guesses for tables of which only later ones tell."""

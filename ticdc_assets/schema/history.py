@@ -68,6 +68,7 @@ class _Fold:
         self._all: list[_Growing] = []
         self._live: dict[SourceName, _Growing] = {}
         self._database_stops: list[Stop] = []
+        self._unborn: dict[SourceName, list[tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]]] = {}
 
     def history(self) -> History:
         return History(tuple(g.frozen() for g in self._all), tuple(self._database_stops))
@@ -173,6 +174,7 @@ class _Fold:
     # -- deaths, names --------------------------------------------------------------------------------------------
 
     def _drop(self, name: SourceName, ts: int) -> None:
+        self._unborn.pop(fold_name(*name), None)
         growing = self._live.pop(fold_name(*name), None)
         if growing is not None:
             growing.dropped_ts = ts
@@ -214,11 +216,14 @@ class _Fold:
         return self._live[fold_name(*name)]
 
     def _as_the_user_told(self, name: SourceName) -> _Growing | None:
-        """A table that is first heard of by its rename, where `schema_files` have it under its old name."""
+        """A table that is named a first time by its rename, where `schema_files` have it under its old name: what
+        came before the rename is done on it now."""
         known = self._known.tables.get(fold_name(*name))
         if known is None or any(fold_name(t.schema, t.table) == fold_name(*name) for g in self._all for t in g.tenures):
             return None
         self._born(name, shape_of(replace(known, schema=name[0], name=name[1])), 0, 0)
+        for event, statement in self._unborn.pop(fold_name(*name), ()):
+            self._alter(event, statement)
         return self._live[fold_name(*name)]
 
     def _can_rename(self, pair: tuple[SourceName, SourceName], before: dict[SourceName, _Growing]) -> bool:
@@ -299,6 +304,8 @@ class _Fold:
         if growing is None:
             if event.after is not None:
                 self._first_seen(event)
+            else:
+                self._unborn.setdefault(fold_name(event.schema, event.table), []).append((event, statement))
             return
         if growing.stop is not None:
             return

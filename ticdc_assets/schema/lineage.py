@@ -72,6 +72,11 @@ class Lineage:
         return None
 
     @property
+    def told_ts(self) -> int:
+        """The TSO of what first told of it; 0 where that was the user."""
+        return int(self.id.rpartition("@")[2])
+
+    @property
     def newest(self) -> TableSchema:
         return self.versions[-1].table
 

@@ -88,3 +88,19 @@ def test_rows_above_the_watermark_do_not_make_every_run_write():
     world.transact([(0, "put", 2, 2)], 1)
     world.deliver([], [(0, 0)] * 2, None, 2)
     world.teardown()
+
+
+@pytest.mark.usefixtures("cheap")
+@pytest.mark.parametrize("described_late", [False, True], ids=["as it joined", "as it is now"])
+def test_a_schema_file_is_taken_where_the_rows_bear_it_out(described_late: bool):
+    """A table older than the stream is altered, written and renamed in one run."""
+    world = begun(OpenProtocol(), late=True)
+    world.transact([(0, "put", 2, 2)], 1)
+    world.alter(0, "add column", 0, 1)
+    world.transact([(0, "put", 2, 3)], 1)
+    if described_late:
+        (described,) = world.folder.glob("*.sql")
+        described.write_text(world.database.live[0].create + ";\n")
+    world.alter(0, "rename table", 1, 1)
+    world.transact([(0, "put", 3, 3)], 1)
+    world.teardown()

@@ -147,3 +147,30 @@ def test_a_key_that_the_user_names_is_the_key():
 
     assert history.lineages[0].newest.key == ("id",)
     assert not any("no key" in mark for mark in history.lineages[0].marks)
+
+
+def test_a_table_that_the_user_describes_takes_the_statements_before_its_rename():
+    described = Known({("shop", "t"): table("t", "id", key=("id",))})
+
+    history = fold([
+        event(10, "t", "ALTER TABLE `t` ADD COLUMN `n` INT"),
+        event(20, "u", "RENAME TABLE `t` TO `u`"),
+        event(30, "u", "ALTER TABLE `u` DROP COLUMN `n`"),
+    ], described)  # fmt: skip
+
+    (lineage,) = history.lineages
+    assert lineage.name == ("shop", "u")
+    assert lineage.stop is None
+    assert [[c.name for c in v.table.stored_columns] for v in lineage.versions] == [["id"], ["id", "n"], ["id"]]
+
+
+def test_statements_on_a_table_that_was_dropped_are_not_of_its_successor():
+    described = Known({("shop", "t"): table("t", "id", key=("id",))})
+
+    history = fold([
+        event(10, "t", "ALTER TABLE `t` ADD COLUMN `n` INT"),
+        event(20, "t", "DROP TABLE `t`"),
+        event(30, "v", "RENAME TABLE `t` TO `v`"),
+    ], described)  # fmt: skip
+
+    assert [[c.name for c in lineage.newest.stored_columns] for lineage in history.lineages] == [["id"]]
