@@ -8,6 +8,7 @@ commit_ts goes back (the weak case of design section 5).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import duckdb
 import numpy as np
@@ -15,22 +16,31 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+_FEW: Final = 256
+"""So many rows are compared sooner than they are hashed."""
 
 
 def first_of_each(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) -> Bools:
     """True for the first row of each distinct combination of values over all columns; NULLs are values here."""
-    hashed = _hashes(connection, columns)
-    _, index, counts = np.unique(hashed, return_index=True, return_counts=True)
-    first = np.ones(len(hashed), np.bool_)
-    if len(index) == len(hashed):
-        return first
-    suspects = np.flatnonzero(np.isin(hashed, hashed[index[counts > 1]]))
+    suspects = _alike(connection, columns)
+    first = np.ones(len(columns[0]), np.bool_)
     seen: set[tuple[object, ...]] = set()
     taken = [column.take(pa.array(suspects)).to_pylist() for column in columns]
     for row, values in zip(suspects, zip(*taken, strict=True), strict=True):
         first[row] = values not in seen
         seen.add(values)
     return first
+
+
+def _alike(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) -> Ints:
+    """Rows that may equal another one: all of a few, else those that share a hash."""
+    if len(columns[0]) <= _FEW:
+        return np.arange(len(columns[0]))
+    hashed = _hashes(connection, columns)
+    _, index, counts = np.unique(hashed, return_index=True, return_counts=True)
+    return np.flatnonzero(np.isin(hashed, hashed[index[counts > 1]]))
 
 
 def _hashes(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:

@@ -9,6 +9,7 @@ records that cannot are set aside, unless the changefeed is to stop at them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import duckdb
@@ -114,11 +115,12 @@ class _TableDecoder:
     def _raw_rows(self, file: TaskFile, count: _Count) -> list[RawRows]:
         """All batches of a file: in bulk, else record by record. Bulk may give up halfway, so nothing is written
         before the whole file is known to be readable."""
-        try:
-            rows = storage_files.raw_rows(self._task, file, False, count.bad, self._connection)
-            return self._in_order(file, rows)
-        except (BulkUnsupported, NotYetError):  # a stray quote looks like a missing end: the reference tells them apart
-            return self._in_order(file, storage_files.raw_rows(self._task, file, True, count.bad))
+        if storage_files.is_read_in_bulk(self._task, file):
+            # A stray quote looks like a missing end: the reference tells them apart.
+            with suppress(BulkUnsupported, NotYetError):
+                rows = storage_files.raw_rows(self._task, file, False, count.bad, self._connection)
+                return self._in_order(file, rows)
+        return self._in_order(file, storage_files.raw_rows(self._task, file, True, count.bad))
 
     def _in_order(self, file: TaskFile, batches: Iterator[RawRows]) -> list[RawRows]:
         if self._task.by_arrival:

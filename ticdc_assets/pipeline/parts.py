@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import duckdb
 import numpy as np
@@ -21,6 +22,9 @@ from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import first_of_each
 from ticdc_assets.changes.typed import TypedChanges, changelog_table, seq_of
 from ticdc_assets.pipeline.task import Part, Target
+
+_DICTIONARY_ROWS_MIN: Final = 1000
+"""Of fewer rows a dictionary takes more room and time than it saves."""
 
 
 @dataclass(slots=True)
@@ -101,7 +105,7 @@ class PartWriter:
         return pa.array(fresh)
 
     def _append(self, slot: tuple[int, int | None], rows: pa.Table) -> None:
-        part = self._open.get(slot) or self._begin(slot, rows.schema)
+        part = self._open.get(slot) or self._begin(slot, rows)
         part.writer.write_table(rows)
         for op in pc.value_counts(rows.column(layout.OP)).to_pylist():
             part.rows_by_op[op["values"]] = part.rows_by_op.get(op["values"], 0) + op["counts"]
@@ -111,11 +115,18 @@ class PartWriter:
             part.max_ts = max(bounds["max"].as_py(), part.max_ts or 0)
         part.max_seq = max(part.max_seq, pc.max(rows.column(layout.SEQ)).as_py())
 
-    def _begin(self, slot: tuple[int, int | None], schema: pa.Schema) -> _Open:
+    def _begin(self, slot: tuple[int, int | None], rows: pa.Table) -> _Open:
         self._made += 1
         uri = f"{self._target.data_uri}/{self._prefix}-{self._made:05d}.parquet"
         stream = self._io.new_output(uri).create(overwrite=True)
-        writer = pq.ParquetWriter(stream, schema, compression="zstd", compression_level=1, store_schema=False)
+        writer = pq.ParquetWriter(
+            stream,
+            rows.schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=len(rows) >= _DICTIONARY_ROWS_MIN,
+            store_schema=False,
+        )
         self._open[slot] = _Open(uri, stream, writer)
         return self._open[slot]
 

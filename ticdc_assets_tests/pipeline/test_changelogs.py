@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from ticdc_assets.pipeline import storage_files
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay, expected_changes
 
@@ -28,6 +29,17 @@ def difference(found: Counter, wanted: Counter) -> str:
 @pytest.mark.parametrize("workload", STORAGE, ids=lambda w: w.name)
 def test_one_run_holds_every_change_once(workload: Workload, tmp_path: Path):
     """Repeats after restarts, DDL in mid-stream, other zones, tables without a key: all come out as the log says."""
+    assert_holds_every_change(workload, tmp_path)
+
+
+@pytest.mark.parametrize("workload", [w for w in STORAGE if "canal-json" in w.name], ids=lambda w: w.name)
+def test_small_files_hold_the_same_changes_in_bulk(workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(storage_files, "SMALL_JSON_BYTES", 0)
+
+    assert_holds_every_change(workload, tmp_path)
+
+
+def assert_holds_every_change(workload: Workload, tmp_path: Path) -> None:
     lake = FeedLake(workload, tmp_path / "lake")
 
     report = lake.publish()
