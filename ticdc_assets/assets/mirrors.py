@@ -12,7 +12,8 @@ from ticdc_assets.assets.recent import recent
 from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
 from ticdc_assets.assets.steps import CODE_VERSION, Feed, sayer
-from ticdc_assets.pipeline.mirror_run import MirrorReport, blocked_tables, run_mirrors
+from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
+from ticdc_assets.pipeline.mirror_work import blocked_tables
 from ticdc_assets.schema.lineage import History, SourceName, fold_name
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_run import blocked_tables, pending_work
+from ticdc_assets.pipeline.mirror_work import blocked_tables, pending_work
 from ticdc_assets.pipeline.runs import run_of
 
 if TYPE_CHECKING:

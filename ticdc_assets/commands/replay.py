@@ -11,7 +11,8 @@ from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_run import MirrorReport, pending_work, run_mirrors
+from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
+from ticdc_assets.pipeline.mirror_work import pending_work
 from ticdc_assets.pipeline.replay import Fate, Outcome, Position, ReplayReport, Wish
 from ticdc_assets.pipeline.replay import replay as take_in
 

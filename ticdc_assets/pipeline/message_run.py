@@ -19,7 +19,6 @@ from ticdc_assets.pipeline.avro_look import true_names
 from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_file, intervals
-from ticdc_assets.pipeline.message_decode import decode_messages
 from ticdc_assets.pipeline.message_guesses import SchemaGuesses
 from ticdc_assets.pipeline.message_look import look_through, without_known_bootstraps
 from ticdc_assets.pipeline.message_options import keep_schemas, options_of
@@ -140,6 +139,8 @@ class MessageRun:
         self, pending: PendingMessages, workers: Workers, say: Callable[[str], None] = lambda _: None
     ) -> ChangelogReport:
         """Decode all pending messages and append to every changelog; leaves a record with the cursor."""
+        from ticdc_assets.pipeline.message_decode import decode_messages  # what looks alone need not wait for this
+
         lake = self._lake
         reached(Moment.LOOKED)
         keep_schemas(self._options, lake.control)

@@ -16,41 +16,25 @@ from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_rounds import Course, catch_up
+from ticdc_assets.pipeline.mirror_work import MirrorWork, blocked_tables, mirror_of, pending_work
 from ticdc_assets.pipeline.replay_mirror import made_anew, merged_again, name_beside
-from ticdc_assets.pipeline.segments import lost_key, reached_versions, segments
+from ticdc_assets.pipeline.segments import lost_key, segments
 from ticdc_assets.schema.lineage import History, Lineage
 from ticdc_assets.spark import SparkWorkers
-from ticdc_assets.tables.catalog import Identifier, load_or_none
+from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
-from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter, Segment
+from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter
 from ticdc_assets.tables.mirror_branch import live_rows
 from ticdc_assets.tables.places import Place
-from ticdc_assets.tables.progress import Progress, lineage_of, progress_of
-from ticdc_assets.tables.replayed import Replayed, unfollowed
+from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.tables.replayed import Replayed
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
     from ticdc_assets.spark import Workers
 
 MIRROR_FAULT: Final = "its mirror: "
 """How the note of a table begins whose changelog is well and whose mirror is not."""
-
-
-@dataclass(frozen=True, slots=True)
-class MirrorWork:
-    """One lineage's pending segments up to `watermark`, from where its mirror is as `planned`; `replayed` where changes
-    below came back to its changelog."""
-
-    lineage: Lineage
-    place: Place
-    changelog: Table
-    segments: tuple[Segment, ...]
-    watermark: int
-    replayed: Replayed | None = None
-    is_new: bool = False
-    planned: Progress = field(default_factory=Progress)
 
 
 @dataclass(slots=True)
@@ -137,47 +121,6 @@ def _options(lake: Lake, lineage: Lineage) -> MirrorOptions:
     return MirrorOptions(lake.changefeed.format_version, spec)
 
 
-# -- what is pending ---------------------------------------------------------------------------------------------------
-
-
-def pending_work(
-    lake: Lake, history: History, record: WatermarkRecord, only: Iterable[str] | None = None
-) -> list[MirrorWork]:
-    """The lineages whose mirror is behind its changelog or its table's newest shape."""
-    wanted = None if only is None else set(only)
-    recorded = lake.recorded(record)
-    places = lake.places(history)
-    works = []
-    for lineage in history.lineages:
-        if lineage.id not in recorded or (wanted is not None and lineage.id not in wanted):
-            continue
-        work = _work(lake, lineage, places[lineage.id], recorded[lineage.id].watermark)
-        if work is not None:
-            works.append(work)
-    return works
-
-
-def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorWork | None:
-    if watermark == 0 or not list(reached_versions(lineage, watermark)):
-        return None
-    changelog = load_or_none(lake.catalog, place.changelog)
-    if changelog is None:
-        return None
-    mirror = _mirror(lake, lineage.id, place)
-    left = tuple(segments(lineage, changelog, mirror, watermark, lake.by_arrival))
-    replayed = unfollowed(changelog, mirror)
-    planned = progress_of(mirror) if mirror is not None else Progress()
-    if not left and mirror is not None and replayed is None:
-        return None
-    return MirrorWork(lineage, place, changelog, left, watermark, replayed, mirror is None, planned)
-
-
-def _mirror(lake: Lake, lineage_id: str, place: Place) -> Table | None:
-    """The lineage's mirror, if it has one: a table of that name may be another's, which its writer refuses."""
-    found = load_or_none(lake.catalog, place.mirror)
-    return found if found is not None and lineage_of(found) == lineage_id else None
-
-
 # -- the record --------------------------------------------------------------------------------------------------------
 
 
@@ -210,7 +153,7 @@ def _table_record(
 ) -> TableRecord:
     if table.lineage not in lineages:
         return table
-    mirror = _mirror(lake, table.lineage, places[table.lineage])
+    mirror = mirror_of(lake, table.lineage, places[table.lineage])
     snapshot = mirror.current_snapshot() if mirror is not None else None
     error = errors.get(table.lineage) or _key_came_back(lineages[table.lineage], table.watermark)
     if lost_key(lineages[table.lineage], table.watermark) is not None:
@@ -242,8 +185,3 @@ def _key_came_back(lineage: Lineage, watermark: int) -> str | None:
         f"{lineage.name[0]}.{lineage.name[1]}: expected a key without a break, found none from {lost} on for a while. "
         "Its changelog is complete; load the table anew to get a mirror again."
     )
-
-
-def blocked_tables(records: Sequence[TableRecord]) -> list[TableRecord]:
-    """The tables that hold back the recorded TSO."""
-    return [r for r in records if r.state in (str(TableState.WAITING), str(TableState.STOPPED))]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
-from ticdc_assets.pipeline.decode import decode
 from ticdc_assets.pipeline.interval import Hold, Interval, intervals
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.packing import pack
@@ -154,6 +153,8 @@ class StorageRun:
         self, pending: Pending, workers: Workers, say: Callable[[str], None] = lambda _: None
     ) -> ChangelogReport:
         """Decode all pending files in one pass and append to every changelog; leaves a record with the cursor."""
+        from ticdc_assets.pipeline.decode import decode  # what looks alone need not wait for this
+
         lake = self._lake
         reached(Moment.LOOKED)
         lake.control.mend_ddl_events(pending.mended)

@@ -21,7 +21,8 @@ from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.changes import layout
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_run import MirrorReport, blocked_tables
+from ticdc_assets.pipeline.mirror_run import MirrorReport
+from ticdc_assets.pipeline.mirror_work import blocked_tables
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.control import TableRecord, now
 from ticdc_assets.tso import from_physical_ms

@@ -1,0 +1,80 @@
+"""Which mirrors are behind their changelogs, and which tables hold back the recorded TSO. It needs no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ticdc_assets.pipeline.interval import TableState
+from ticdc_assets.pipeline.segments import reached_versions, segments
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.progress import Progress, lineage_of, progress_of
+from ticdc_assets.tables.replayed import Replayed, unfollowed
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.lineage import History, Lineage
+    from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.mirror import Segment
+    from ticdc_assets.tables.places import Place
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorWork:
+    """One lineage's pending segments up to `watermark`, from where its mirror is as `planned`; `replayed` where changes
+    below came back to its changelog."""
+
+    lineage: Lineage
+    place: Place
+    changelog: Table
+    segments: tuple[Segment, ...]
+    watermark: int
+    replayed: Replayed | None = None
+    is_new: bool = False
+    planned: Progress = field(default_factory=Progress)
+
+
+def pending_work(
+    lake: Lake, history: History, record: WatermarkRecord, only: Iterable[str] | None = None
+) -> list[MirrorWork]:
+    """The lineages whose mirror is behind its changelog or its table's newest shape."""
+    wanted = None if only is None else set(only)
+    recorded = lake.recorded(record)
+    places = lake.places(history)
+    works = []
+    for lineage in history.lineages:
+        if lineage.id not in recorded or (wanted is not None and lineage.id not in wanted):
+            continue
+        work = _work(lake, lineage, places[lineage.id], recorded[lineage.id].watermark)
+        if work is not None:
+            works.append(work)
+    return works
+
+
+def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorWork | None:
+    if watermark == 0 or not list(reached_versions(lineage, watermark)):
+        return None
+    changelog = load_or_none(lake.catalog, place.changelog)
+    if changelog is None:
+        return None
+    mirror = mirror_of(lake, lineage.id, place)
+    left = tuple(segments(lineage, changelog, mirror, watermark, lake.by_arrival))
+    replayed = unfollowed(changelog, mirror)
+    planned = progress_of(mirror) if mirror is not None else Progress()
+    if not left and mirror is not None and replayed is None:
+        return None
+    return MirrorWork(lineage, place, changelog, left, watermark, replayed, mirror is None, planned)
+
+
+def mirror_of(lake: Lake, lineage_id: str, place: Place) -> Table | None:
+    """The lineage's mirror, if it has one: a table of that name may be another's, which its writer refuses."""
+    found = load_or_none(lake.catalog, place.mirror)
+    return found if found is not None and lineage_of(found) == lineage_id else None
+
+
+def blocked_tables(records: Sequence[TableRecord]) -> list[TableRecord]:
+    """The tables that hold back the recorded TSO."""
+    return [r for r in records if r.state in (str(TableState.WAITING), str(TableState.STOPPED))]
