@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ticdc_assets.schema.lineage import History, Lineage, SourceName, fold_name
+from ticdc_assets.schema.lineage import Lineage, SourceName, fold_name
 
 
 class TableState(StrEnum):
@@ -65,11 +65,9 @@ def _interval(lineage: Lineage, low: int, high: int, holds: Mapping[SourceName, 
     return Interval(lineage, low, max(low, high))
 
 
-def held_by_file(history: History, name: SourceName, low: int) -> set[str]:
-    """The lineages that a file under this name may hold rows of, above `low`."""
-    return {
-        lineage.id
-        for lineage in history.lineages
+def may_have_rows(lineage: Lineage, name: SourceName, low: int) -> bool:
+    """Whether what came under this name may be rows of the lineage, above `low`."""
+    return any(
+        fold_name(tenure.schema, tenure.table) == name and (tenure.until_ts is None or tenure.until_ts > low)
         for tenure in lineage.tenures
-        if fold_name(tenure.schema, tenure.table) == name and (tenure.until_ts is None or tenure.until_ts > low)
-    }
+    )

@@ -18,7 +18,7 @@ from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.avro_look import true_names
 from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
-from ticdc_assets.pipeline.interval import Hold, Interval, TableState, held_by_file, intervals
+from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals, may_have_rows
 from ticdc_assets.pipeline.message_guesses import SchemaGuesses
 from ticdc_assets.pipeline.message_look import look_through, without_known_bootstraps
 from ticdc_assets.pipeline.message_options import keep_schemas, options_of
@@ -252,7 +252,7 @@ class MessageRun:
         held: dict[str, Hold] = {}
         for name in (file for report in reports for file in report.files if file.state is not FileState.READ):
             for lineage_id, interval in pending.intervals.items():
-                if lineage_id in held_by_file(pending.history, name.name, interval.low):
+                if may_have_rows(interval.lineage, name.name, interval.low):
                     held.setdefault(lineage_id, Hold(TableState(name.state), name.problem))
         return held
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from ticdc_assets.pipeline import arrivals
-from ticdc_assets.pipeline.interval import Interval, held_by_file
+from ticdc_assets.pipeline.interval import Interval, may_have_rows
 from ticdc_assets.pipeline.task import TaskFile
 from ticdc_assets.schema.lineage import History, Slot, SourceName, fold_name
 
@@ -58,7 +58,6 @@ class Plan:
     by_arrival: bool
     follows: Callable[[str, str], bool]
     told: Mapping[tuple[SourceName, int], tuple[str, ...]] = field(default_factory=dict)
-    _lineages: dict[SourceName, set[str]] = field(default_factory=dict)
 
     @cached_property
     def timelines(self) -> dict[SourceName, tuple[Slot, ...]]:
@@ -84,7 +83,7 @@ class Plan:
         if self.by_arrival:
             found = arrivals.lineage_of(self.timelines, file)
             return {found} if found else set()
-        return self._bearers(fold_name(file.schema, file.table))
+        return self._bearers.get(fold_name(file.schema, file.table), set())
 
     def awaiting(self, file: DataFile) -> set[str]:
         """Those of the asked-for tables that may not have all rows of the file yet."""
@@ -92,12 +91,16 @@ class Plan:
         if self.by_arrival:
             return {i for i in asked if i not in self.progress or not arrivals.has(self.progress[i], file)}
         name = fold_name(file.schema, file.table)
-        return {i for i in asked if i in held_by_file(self.history, name, self.intervals[i].low)}
+        return {i for i in asked if may_have_rows(self.intervals[i].lineage, name, self.intervals[i].low)}
 
-    def _bearers(self, name: SourceName) -> set[str]:
-        if name not in self._lineages:
-            self._lineages[name] = held_by_file(self.history, name, -1)
-        return self._lineages[name]
+    @cached_property
+    def _bearers(self) -> dict[SourceName, set[str]]:
+        """Whoever bore a name."""
+        found: dict[SourceName, set[str]] = {}
+        for lineage in self.history.lineages:
+            for tenure in lineage.tenures:
+                found.setdefault(fold_name(tenure.schema, tenure.table), set()).add(lineage.id)
+        return found
 
     def _fate(self, file: DataFile) -> Fate:
         lineages = self.lineages_of(file)

@@ -37,6 +37,8 @@ _PLAIN: dict[pa.DataType, IcebergType] = {
     pa.timestamp("us", tz="UTC"): TimestamptzType(),
 }
 
+_ARROW: Final = {type(iceberg): arrow for arrow, iceberg in _PLAIN.items()}
+
 
 def iceberg_type(arrow: pa.DataType, ids: Iterator[int]) -> IcebergType:
     """The Iceberg type; `ids` gives the element of a list its field id."""
@@ -53,7 +55,7 @@ def arrow_of(iceberg: IcebergType) -> pa.DataType:
         return pa.decimal128(iceberg.precision, iceberg.scale)
     if isinstance(iceberg, ListType):
         return pa.list_(arrow_of(iceberg.element_type))
-    return next(arrow for arrow, known in _PLAIN.items() if known == iceberg)
+    return _ARROW[type(iceberg)]
 
 
 def arrow_field(field: NestedField) -> pa.Field:

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-from ticdc_assets_tests.bench import child, copies, targets
+from ticdc_assets_tests.bench import child, copies, ours, targets
 from ticdc_assets_tests.bench.child import ChildFailedError, Outcome
 from ticdc_assets_tests.bench.ground import Ground, events_of
-from ticdc_assets_tests.bench.recorded import TABLE
 
 JSON: Final = "storage-canal-json"
 CSV: Final = "storage-csv"
@@ -52,7 +51,7 @@ def own_load(ground: Ground, form: str, events: int | None = None, name: str = "
     warm_up = str(ground.recorded(form))
     outcome = child.run("ticdc_assets_tests.bench.load", scratch, form=form, source=source, warm_up=warm_up)
     wanted = copies.shifted_rows(ground.true_rows, copies.shifts(events or ground.events))
-    copies.check(pq.read_table(scratch / f"{TABLE}.parquet"), wanted, form)
+    copies.check(ours.mirror_rows(ours.lake_in(scratch / "lake")), wanted, form)
     return outcome
 
 

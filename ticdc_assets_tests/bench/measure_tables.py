@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from ticdc_assets_tests.bench import child, copies, many_tables, targets
+from ticdc_assets_tests.bench import child, copies, many_tables, ours, targets
 from ticdc_assets_tests.bench.child import Outcome
 from ticdc_assets_tests.bench.ground import Ground
 from ticdc_assets_tests.bench.measure_loads import JSON
@@ -40,9 +38,8 @@ def _load(ground: Ground, source: Path, table: str, commit_ts: int) -> Outcome:
         form=JSON,
         source=str(source),
         warm_up=str(_warm_up(ground)),
-        tables=[table],
     )
-    copies.check(pq.read_table(scratch / f"{table}.parquet"), ground.log.rows_after(commit_ts), table)
+    copies.check(ours.mirror_rows(ours.lake_in(scratch / "lake"), table), ground.log.rows_after(commit_ts), table)
     return outcome
 
 

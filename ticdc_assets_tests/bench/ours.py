@@ -152,6 +152,12 @@ def again(config: Config, workers: Workers | None = None, with_mirrors: bool = T
         LISTENERS.remove(phases.reached)
 
 
+def lake_in(folder: Path) -> Lake:
+    """The lake that a run left in a folder."""
+    config = load(folder / "changefeeds.yaml", {})
+    return Lake(config, config.changefeeds[0])
+
+
 def mirror_rows(lake: Lake, table: str = TABLE) -> pa.Table:
     """The rows of a mirror."""
     newest = lake.control.newest()
