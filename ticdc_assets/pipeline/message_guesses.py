@@ -27,9 +27,9 @@ class SchemaGuesses:
     def added_to(self, told: Sequence[DdlEvent], high: int | None = None) -> list[DdlEvent]:
         """What is told, and what the user or rows (up to `high`) tell of tables that no statement makes."""
         events = list(told)
-        history = fold(events, self.known)
+        history, true = fold(events, self.known), self._true()
         for schema, table, ts in sorted(self.look.first_rows.values(), key=lambda row: row[2]):
-            name = self._true.get(fold_name(schema, table), (schema, table))
+            name = true.get(fold_name(schema, table), (schema, table))
             if high is not None and ts > high:
                 continue
             row = self.look.inferred.get(fold_name(schema, table))
@@ -66,7 +66,6 @@ class SchemaGuesses:
             if event.query:
                 met.add(fold_name(event.schema, event.table))
 
-    @property
     def _true(self) -> dict[SourceName, Name | None]:
         spelt = self.look.avro.names if self.look.avro else {}
         return {fold_name(*spelt[key]): name for key, name in self.names.items()}

@@ -20,9 +20,9 @@ _TYPES: Final = len(',"sqlType":')
 def without_types(texts: pa.Array) -> pa.Array:
     """The texts without their members `sqlType` and `mysqlType`."""
     data, offsets = joined(texts)
-    bounds = np.empty((len(texts), 4), np.int64)
-    bounds[:, 0], bounds[:, 3] = offsets[:-1], offsets[1:]
-    bounds[:, 1], bounds[:, 2] = _begins_of_types(data), _begins_of_values(data)
+    types, values = _begins_of_types(data), _begins_of_values(data)
+    assert len(types) == len(values) == len(texts)
+    bounds = np.stack((offsets[:-1], types, values, offsets[1:]), axis=1)
     pieces = slices(data, bounds[:, 0::2].ravel(), bounds[:, 1::2].ravel())
     kept = pieces.take(pa.array(np.arange(2 * len(texts)) * 2))
     ends = np.frombuffer(kept.buffers()[1], np.int32)[: 2 * len(texts) + 1 : 2].copy()
@@ -32,7 +32,9 @@ def without_types(texts: pa.Array) -> pa.Array:
 def values_only(texts: pa.Array) -> pa.Array:
     """Of each text what begins with `"old":`."""
     data, offsets = joined(texts)
-    return cut(texts, _begins_of_values(data) + 1 - offsets[:-1], np.diff(offsets))
+    values = _begins_of_values(data)
+    assert len(values) == len(texts)
+    return cut(texts, values + 1 - offsets[:-1], np.diff(offsets))
 
 
 def _begins_of_types(data: Bytes) -> Ints:
