@@ -28,6 +28,7 @@ from ticdc_assets.errors import DecodeError, LakeError, TicdcAssetsError, Unexpe
 from ticdc_assets.faults import plain
 from ticdc_assets.moments import Moment
 from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets_tests.apart import apart
 from ticdc_assets_tests.assets.feeds import Feed, all_that_was_told, without_java
 from ticdc_assets_tests.test_secrets import (
@@ -165,6 +166,7 @@ def _fails_in_spark(path: Path, log: Path) -> list[TicdcAssetsError]:
     table = f"`{config.catalog.name}`.`default`.`t`"
     number = f"CAST(concat('{ROW_CANARY}', id) AS INT)"
     with noise_kept_in(log):
+        open_catalog(config.catalog)
         session = spark.session(config)
         session.sql(f"CREATE NAMESPACE `{config.catalog.name}`.`default`")
         session.sql(f"CREATE TABLE {table} (n INT) USING iceberg")
