@@ -188,6 +188,10 @@ def _keep_rows_out_of_the_log(spark: SparkSession) -> None:
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # noqa: SLF001
     for name in _QUOTING_LOGGERS:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+    from pyspark.logger import PySparkLogger
+
+    for name in _QUOTING_PYTHON_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def session_conf(config: Config) -> dict[str, str]:
@@ -212,6 +216,7 @@ _QUOTING_LOGGERS: Final = (
     "org.apache.spark.sql.execution.datasources.v2",
     "org.apache.spark.util.Utils",
 )
+_QUOTING_PYTHON_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _LOCAL_CONF: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
