@@ -263,7 +263,10 @@ class VersionReader:
         later = [n for n, (_, later_size) in sizes.items() if number < n <= sequence.last and later_size]
         if later:
             return HeldError(where, f"a file, since there is number {min(later)}", found, _TODO_FILE)
-        todo = "TiCDC is still writing it; if it stays so, restore it or name it in skip_files."
+        todo = (
+            "TiCDC is still writing it, or was stopped before it did and the date has changed since. "
+            "If it stays so, restore it or name it in skip_files."
+        )
         return NotYetError(where, "the file that the index names", found, todo)
 
     def _file(self, spot: Spot, sequence: _Sequence, number: int, path: str, size: int) -> DataFile:

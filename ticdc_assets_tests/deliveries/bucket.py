@@ -131,14 +131,16 @@ class StorageSink:
         del self._writes[:count]
 
     @property
+    def absent(self) -> list[Path]:
+        """The files that are indexed and not there."""
+        indexes = self.folder.glob("**/CDC.index")
+        named = [index.parents[1] / index.read_text().strip() for index in indexes]
+        return [path.relative_to(self.folder) for path in named if not path.exists()]
+
+    @property
     def missing(self) -> set[Name]:
         """The tables of which a file is indexed and not there."""
-        found = set()
-        for index in self.folder.glob("**/CDC.index"):
-            if not (index.parents[1] / index.read_text().strip()).exists():
-                parts = index.relative_to(self.folder).parts
-                found.add((parts[0], parts[1]))
-        return found
+        return {(path.parts[0], path.parts[1]) for path in self.absent}
 
     # -- mishaps ------------------------------------------------------------------------------------------------------
 

@@ -103,10 +103,10 @@ class TiCdc:
             self._bootstrapped.add(_version(shape))
             self._to(self.partitions, message)
 
-    def tell_bootstraps(self) -> None:
+    def tell_bootstraps(self, up_to: int = 1 << 62) -> None:
         """Bootstraps of everything sent so far, for those rows whose schema did not come before them."""
         for event in self.database.log:
-            if isinstance(event, RowChange) and event.commit_ts > self._queues.checkpoint:
+            if isinstance(event, RowChange) and self._queues.checkpoint < event.commit_ts <= up_to:
                 self._bootstrap(event.shape)
 
     def _to(self, count: int, message: Message) -> None:
@@ -128,6 +128,7 @@ class TiCdc:
         acknowledged = min(max(found) for found in known)
         earlier = self._checkpoints(acknowledged)
         checkpoint = earlier[max(0, len(earlier) - 1 - back)]
+        self.tell_bootstraps(checkpoint)  # up to there everything was written
         self._queues.restart(checkpoint)
         self._bootstrapped.clear()
         self._told = dict.fromkeys(range(self.partitions), checkpoint)

@@ -123,13 +123,13 @@ class MemoryLake:
     """A lake of one changefeed; every run opens it anew, as a new process would."""
 
     def __init__(self, config: Config) -> None:
-        self._config = config
+        self.config = config
         warehouse = {"warehouse": config.catalog.warehouse_uri or ""}
         self.catalog = MemoryCatalog(config.catalog.name, **warehouse)
         self.control = MemoryControl(self.catalog)
 
     def open(self) -> Lake:
-        lake = Lake(self._config, self._config.changefeed("feed"))
+        lake = Lake(self.config, self.config.changefeed("feed"))
         lake.__dict__.update(catalog=self.catalog, control=self.control)
         return lake
 

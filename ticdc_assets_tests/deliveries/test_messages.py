@@ -8,7 +8,6 @@ runs and Spark are the work of the tests in `pipeline/`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from ticdc_assets.schema import ddl
 from ticdc_assets.schema.ddl import parse
 from ticdc_assets_tests.deliveries.examples import deliver
 from ticdc_assets_tests.deliveries.machine import MessageDeliveries
-from ticdc_assets_tests.deliveries.memory_lake import small_and_cheap
 from ticdc_assets_tests.deliveries.wires import WIRES, CanalJson, OpenProtocol, SimpleJson, Wire
 
 T = ("s", "t")
@@ -31,12 +29,6 @@ def test_whatever_is_sent_again_or_late_the_lake_is_what_happened(wire: Wire):
 
 def machine(wire: Wire) -> type[MessageDeliveries]:
     return type("Messages", (MessageDeliveries,), {"wire": wire})
-
-
-@pytest.fixture
-def cheap() -> Iterator[None]:
-    with small_and_cheap():
-        yield
 
 
 def begun(wire: Wire, late: bool = False) -> MessageDeliveries:
