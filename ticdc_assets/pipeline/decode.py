@@ -118,7 +118,7 @@ class _TableDecoder:
         if storage_files.is_read_in_bulk(self._task, file):
             # A stray quote looks like a missing end: the reference tells them apart.
             with suppress(BulkUnsupported, NotYetError):
-                rows = storage_files.raw_rows(self._task, file, False, count.bad, self._connection)
+                rows = storage_files.raw_rows(self._task, file, False, count.bad)
                 return self._in_order(file, rows)
         return self._in_order(file, storage_files.raw_rows(self._task, file, True, count.bad))
 

@@ -15,7 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
-import duckdb
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError
@@ -42,16 +41,9 @@ def is_read_in_bulk(task: DecodeTask, file: TaskFile) -> bool:
     return task.format is FileFormat.CSV or file.size_bytes > SMALL_JSON_BYTES
 
 
-def raw_rows(
-    task: DecodeTask,
-    file: TaskFile,
-    careful: bool,
-    bad: list[BadLine],
-    connection: duckdb.DuckDBPyConnection | None = None,
-) -> Iterator[RawRows]:
+def raw_rows(task: DecodeTask, file: TaskFile, careful: bool, bad: list[BadLine]) -> Iterator[RawRows]:
     """The changes of a file in its order. `careful` reads record by record and puts those it cannot decode into `bad`.
 
-    To open a DuckDB connection costs as much as thousands of rows: give one where there are many files.
     Raises BulkUnsupported where only the careful form will do, NotYetError where the file is not complete yet.
     """
     with _opened(task, file) as stream:
@@ -62,9 +54,7 @@ def raw_rows(
             name = (file.schema, file.table)
             yield from csv_bulk.read_stream(stream, task.csv, columns, file.path, name=name)
         else:
-            yield from canal_json_bulk.read_stream(
-                stream, columns, file.path, file.schema, file.table, connection=connection
-            )
+            yield from canal_json_bulk.read_stream(stream, columns, file.path, file.schema, file.table)
 
 
 def record_bytes(task: DecodeTask, file: TaskFile, lines: Collection[int]) -> dict[int, bytes]:

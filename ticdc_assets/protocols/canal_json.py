@@ -17,7 +17,7 @@ import orjson
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
+from ticdc_assets.protocols.limits import INT64_MAX, MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
 from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete
 from ticdc_assets.protocols.text_values import TextForms
 from ticdc_assets.protocols.text_values import value as text_value
@@ -25,7 +25,6 @@ from ticdc_assets.schema.model import Column
 
 WATERMARK: Final = "TIDB_WATERMARK"
 OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
-INT64_MAX: Final = (1 << 63) - 1
 
 _PATH_SEPARATOR: Final = re.compile(r"[/\\]")
 

@@ -11,22 +11,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.protocols.joined_texts import QUOTE, Bytes, Ints, cut, joined, slices
+from ticdc_assets.protocols.joined_texts import QUOTE, Bytes, Ints, cut, joined
 
 _OPEN, _CLOSE, _COMMA, _COLON, _E, _O = b"{},:eo"
 _TYPES: Final = len(',"sqlType":')
-
-
-def without_types(texts: pa.Array) -> pa.Array:
-    """The texts without their members `sqlType` and `mysqlType`."""
-    data, offsets = joined(texts)
-    types, values = _begins_of_types(data), _begins_of_values(data)
-    assert len(types) == len(values) == len(texts)
-    bounds = np.stack((offsets[:-1], types, values, offsets[1:]), axis=1)
-    pieces = slices(data, bounds[:, 0::2].ravel(), bounds[:, 1::2].ravel())
-    kept = pieces.take(pa.array(np.arange(2 * len(texts)) * 2))
-    ends = np.frombuffer(kept.buffers()[1], np.int32)[: 2 * len(texts) + 1 : 2].copy()
-    return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(ends), kept.buffers()[2]])
 
 
 def values_only(texts: pa.Array) -> pa.Array:
@@ -35,14 +23,6 @@ def values_only(texts: pa.Array) -> pa.Array:
     values = _begins_of_values(data)
     assert len(values) == len(texts)
     return cut(texts, values + 1 - offsets[:-1], np.diff(offsets))
-
-
-def _begins_of_types(data: Bytes) -> Ints:
-    """Only the names of the two types end with an e and name an object."""
-    braces = np.flatnonzero(data == _OPEN)
-    braces = braces[(data[braces - 1] == _COLON) & (data[braces - 2] == QUOTE) & (data[braces - 3] == _E)]
-    found: Ints = braces[0::2] - _TYPES
-    return found
 
 
 def _begins_of_values(data: Bytes) -> Ints:

@@ -24,7 +24,6 @@ VALUE: Final = "value"
 _INTEGERS: Final = frozenset({*INTEGER_BITS, Kind.BIT, Kind.YEAR})
 _REALS: Final = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _BIT_BYTES_MAX: Final = 8
-_INT64_MAX: Final = (1 << 63) - 1
 _ROOM: Final = bytes(_BIT_BYTES_MAX)
 
 

@@ -8,7 +8,6 @@ import json
 from collections import Counter
 from typing import Any
 
-import duckdb
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -26,7 +25,6 @@ from ticdc_assets_tests.protocols.storage_rows import Row, Typed
 
 STORAGE = workloads("storage-canal-json")
 MESSAGES = workloads("canal-json")
-CONNECTION = duckdb.connect(config={"threads": 1})
 
 
 def reference(data: bytes, columns: tuple[str, ...]) -> list[Row] | None:
@@ -35,7 +33,7 @@ def reference(data: bytes, columns: tuple[str, ...]) -> list[Row] | None:
 
 def bulk(data: bytes, columns: tuple[str, ...], batch_bytes: int = 1 << 20) -> list[Row]:
     return storage_rows.of_bulk(
-        canal_json_bulk.read_stream(io.BytesIO(data), columns, "f", "shop", "naïve", batch_bytes, CONNECTION)
+        canal_json_bulk.read_stream(io.BytesIO(data), columns, "f", "shop", "naïve", batch_bytes)
     )
 
 
@@ -53,7 +51,7 @@ def test_bulk_reads_every_file_of_ticdc_as_the_reference_does(workload: Workload
     for path, schema, table, shape in storage_rows.folders(workload, "json"):
         columns = (*reversed([c.name for c in shape.stored_columns]), "a column of another version")
         told = reference(path.read_bytes(), columns)
-        batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table, 5000, CONNECTION)
+        batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table, 5000)
 
         assert told is not None
         assert told == storage_rows.of_bulk(batches)
@@ -67,7 +65,7 @@ def test_the_typed_changes_of_all_files_are_what_happened(workload: Workload) ->
     found: list[Typed] = []
     for path, schema, table, shape in storage_rows.folders(workload, "json"):
         columns = tuple(c.name for c in shape.stored_columns)
-        batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table, connection=CONNECTION)
+        batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table)
         found += storage_rows.typed(batches, (schema, table), shape, canal_json.forms(workload.time_zone))
     extended = "enable-tidb-extension=true" in workload.variant["sink_uri"]
     told = storage_rows.expected(workload, with_old=True, with_commit_ts=extended)

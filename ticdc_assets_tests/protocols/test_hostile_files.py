@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -154,21 +153,21 @@ def test_a_damaged_canal_json_file_is_read_line_by_line():
 # -- in bulk ----------------------------------------------------------------------------------------------------------
 
 
-def csv_bulk_rows(data: bytes, folder: Folder, connection: duckdb.DuckDBPyConnection) -> Iterator[RawRows]:
+def csv_bulk_rows(data: bytes, folder: Folder) -> Iterator[RawRows]:
     assert folder.options is not None
     return csv_bulk.read_stream(io.BytesIO(data), folder.options, folder.columns, "f", 200)
 
 
-def json_bulk_rows(data: bytes, folder: Folder, connection: duckdb.DuckDBPyConnection) -> Iterator[RawRows]:
+def json_bulk_rows(data: bytes, folder: Folder) -> Iterator[RawRows]:
     stream = io.BytesIO(data)
-    return canal_json_bulk.read_stream(stream, folder.columns, "f", folder.schema, folder.table, 900, connection)
+    return canal_json_bulk.read_stream(stream, folder.columns, "f", folder.schema, folder.table, 900)
 
 
-def agree(bulk: Any, records: Any, connection: duckdb.DuckDBPyConnection, mutant: Mutant) -> bool:
+def agree(bulk: Any, records: Any, mutant: Mutant) -> bool:
     """What bulk takes of a file is what the reference takes, value by value; true where it took it."""
     data, folder = mutant.value or b"", mutant.seed.context
     try:
-        batches = list(bulk(data, folder, connection))
+        batches = list(bulk(data, folder))
     except (BulkUnsupported, NotYetError):
         return False
     told = storage_rows.of_reference(records(data, folder), folder.columns)
@@ -196,15 +195,13 @@ def _typed_alike(batch: RawRows, folder: Folder) -> None:
 def test_a_damaged_csv_file_is_to_bulk_what_it_is_to_the_reference():
     mutator = Mutator(csv_seeds(), NUMBER, CSV_HOSTILE, CSV_TOKENS)
 
-    outcome = bombard(partial(agree, csv_bulk_rows, csv_records, None), mutator, BULK_INPUTS)
+    outcome = bombard(partial(agree, csv_bulk_rows, csv_records), mutator, BULK_INPUTS)
 
     assert outcome.taken > outcome.inputs // 10
 
 
 def test_a_damaged_canal_json_file_is_to_bulk_what_it_is_to_the_reference():
-    with duckdb.connect(config={"threads": 1}) as connection:
-        target = partial(agree, json_bulk_rows, json_records, connection)
-        outcome = bombard(target, Mutator(json_seeds(), NUMBER), BULK_INPUTS)
+    outcome = bombard(partial(agree, json_bulk_rows, json_records), Mutator(json_seeds(), NUMBER), BULK_INPUTS)
 
     assert outcome.taken > outcome.inputs // 50
 

@@ -1,0 +1,165 @@
+"""The strings that `json_scan` noted in images of rows as Arrow columns, their escapes resolved.
+
+Machine code in one file, as there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ticdc_assets.protocols.compiled import compiled, inlined
+from ticdc_assets.protocols.joined_texts import Bytes, Ints, Mask
+from ticdc_assets.protocols.json_machine import NOT_SENT, Places
+
+_BACKSLASH, _U, _B, _F, _N, _R, _T = b"\\ubfnrt"
+
+
+def columns_of(data: Bytes, image: Places, under: Places, rows: Mask) -> tuple[pa.Array, ...]:
+    """Each column's strings in the rows that are asked for, null elsewhere; `under` tells what `image` did not send.
+
+    What neither sent is null.
+    """
+    count, columns = image.shape[0], image.shape[1]
+    sizes = np.zeros(columns, np.int64)
+    _measure(image, under, rows, sizes)
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    filled = np.empty(int(ends[-1]) if columns else 0, np.uint8)
+    offsets = np.empty((columns, count + 1), np.int32)
+    validity = np.zeros((columns, (count + 7) // 8), np.uint8)
+    nulls = np.zeros(columns, np.int64)
+    _fill(data, image, under, rows, filled, starts.copy(), offsets, validity, nulls)
+    return tuple(
+        pa.Array.from_buffers(
+            pa.string(),
+            count,
+            [
+                pa.py_buffer(validity[column]) if nulls[column] else None,
+                pa.py_buffer(offsets[column]),
+                pa.py_buffer(filled[starts[column] : ends[column]]),
+            ],
+            int(nulls[column]),
+        )
+        for column in range(columns)
+    )
+
+
+@compiled
+def _measure(image: Places, under: Places, rows: Mask, sizes: Ints) -> None:
+    """At most so many bytes has each column."""
+    for row in range(image.shape[0]):
+        if not rows[row]:
+            continue
+        for column in range(image.shape[1]):
+            start, end = image[row, column, 0], image[row, column, 1]
+            if start == NOT_SENT:
+                start, end = under[row, column, 0], under[row, column, 1]
+            if start >= 0:
+                sizes[column] += (end if end >= 0 else -1 - end) - start
+
+
+@compiled
+def _fill(
+    data: Bytes,
+    image: Places,
+    under: Places,
+    rows: Mask,
+    filled: Bytes,
+    places: Ints,
+    offsets: Places,
+    validity: Bytes,
+    nulls: Ints,
+) -> None:
+    """Row by row, so that what is read is read in its order."""
+    begins = places.copy()
+    columns = image.shape[1]
+    for row in range(image.shape[0]):
+        for column in range(columns):
+            offsets[column, row] = places[column] - begins[column]
+            start, end = image[row, column, 0], image[row, column, 1]
+            if start == NOT_SENT:
+                start, end = under[row, column, 0], under[row, column, 1]
+            if start < 0 or not rows[row]:
+                nulls[column] += 1
+                continue
+            validity[column, row >> 3] |= np.uint8(1 << (row & 7))
+            place = places[column]
+            if end >= 0:
+                for offset in range(end - start):
+                    filled[place + offset] = data[start + offset]
+                places[column] = place + end - start
+            else:
+                places[column] = _unescape(data, start, -1 - end, filled, place)
+    for column in range(columns):
+        offsets[column, image.shape[0]] = places[column] - begins[column]
+
+
+@compiled
+def _unescape(data: Bytes, at: int, end: int, filled: Bytes, place: int) -> int:
+    """Where what follows in `filled` goes; the escapes are known to be well-formed."""
+    while at < end:
+        byte = data[at]
+        if byte != _BACKSLASH:
+            filled[place] = byte
+            at, place = at + 1, place + 1
+            continue
+        kind = data[at + 1]
+        if kind == _U:
+            code = _unit(data, at + 2)
+            at += 6
+            if 0xD800 <= code <= 0xDBFF:
+                code = 0x10000 + ((code - 0xD800) << 10) + _unit(data, at + 2) - 0xDC00
+                at += 6
+            place = _encode(code, filled, place)
+            continue
+        if kind == _B:
+            kind = np.uint8(8)
+        elif kind == _F:
+            kind = np.uint8(12)
+        elif kind == _N:
+            kind = np.uint8(10)
+        elif kind == _R:
+            kind = np.uint8(13)
+        elif kind == _T:
+            kind = np.uint8(9)
+        filled[place] = kind
+        at, place = at + 2, place + 1
+    return place
+
+
+@inlined
+def _signed(number: np.uint8 | np.uint64) -> int:
+    """What numbers are counted in: of an unsigned and a signed one NumPy would make a float."""
+    return np.int64(number)  # type: ignore[return-value]
+
+
+@inlined
+def _unit(data: Bytes, at: int) -> int:
+    """The number that four hexadecimal digits stand for."""
+    value = 0
+    for place in range(at, at + 4):
+        byte = _signed(data[place])
+        value = value * 16 + (byte - 48 if byte <= 57 else (byte | 32) - 87)
+    return value
+
+
+@inlined
+def _encode(code: int, filled: Bytes, place: int) -> int:
+    """Where what follows a character's UTF-8 goes."""
+    if code < 0x80:
+        filled[place] = np.uint8(code)
+        return place + 1
+    if code < 0x800:
+        filled[place] = np.uint8(0xC0 | code >> 6)
+    else:
+        if code < 0x10000:
+            filled[place] = np.uint8(0xE0 | code >> 12)
+        else:
+            filled[place] = np.uint8(0xF0 | code >> 18)
+            place += 1
+            filled[place] = np.uint8(0x80 | code >> 12 & 0x3F)
+        place += 1
+        filled[place] = np.uint8(0x80 | code >> 6 & 0x3F)
+    filled[place + 1] = np.uint8(0x80 | code & 0x3F)
+    return place + 2

@@ -1,0 +1,318 @@
+"""Looks for a form (`json_forms`) in many JSON texts: one pass over their bytes that proves it and notes what is where.
+
+Everything here is machine code, in one file (see `compiled`). Places are offsets into the data. A string is noted by
+its start and its end, the latter as `-1 - end` where it has escapes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ticdc_assets.protocols.compiled import compiled, inlined
+from ticdc_assets.protocols.joined_texts import Bytes, Ints
+from ticdc_assets.protocols.json_forms import COUNT, IMAGE, JUMP, LITERAL, MEMBERS, SET, TEXT, TEXTS, UNLESS
+
+Places = npt.NDArray[np.int32]
+
+NOT_SENT: Final = -2
+"""The start of a value that a text does not have."""
+IS_NULL: Final = -1
+"""The start of a value that is null."""
+
+OTHER_FORM: Final = -1
+OTHER_NAME: Final = -2
+_QUOTE, _BACKSLASH, _COMMA, _COLON, _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST, _ZERO, _NINE, _MINUS = b'"\\,:{}[]09-'
+_U, _N, _L = b"unl"
+_SPECIAL: Final = np.array([byte < 0x20 or byte in (_QUOTE, _BACKSLASH) for byte in range(256)])
+_CODE_DIGITS_MAX: Final = 9
+_UNIT: Final = 6
+"""An escape of four hexadecimal digits."""
+
+
+@compiled
+def scan(
+    data: Bytes,
+    bounds: Ints,
+    steps: Ints,
+    literals: Bytes,
+    names: Bytes,
+    name_bounds: Ints,
+    name_columns: Ints,
+    numbers: Ints,
+    strings: Places,
+    images: Places,
+) -> tuple[int, int, int]:
+    """How many texts have the form, from the first on; where the next one has not, and OTHER_FORM or OTHER_NAME.
+
+    Text n is `data[bounds[n]:bounds[n + 1]]`. `names` are the names of columns between their quotes, `name_columns`
+    which column each means. Of text n, `numbers[n, slot]`, `strings[n, slot]` and `images[which, n, column]` are set;
+    the last two hold start and end. A column that an image does not have starts at NOT_SENT, one that is null at
+    IS_NULL. OTHER_NAME is a name of a column that is not in `names`; a column twice in an image is OTHER_FORM.
+    """
+    for row in range(len(bounds) - 1):
+        at, end = bounds[row], bounds[row + 1]
+        step = 0
+        while step < len(steps):
+            does, first, second = steps[step, 0], steps[step, 3], steps[step, 4]
+            begin = at
+            if does == LITERAL:
+                at = _after_literal(data, at, end, literals, steps[step, 1], steps[step, 2])
+            elif does == UNLESS:
+                after = _after_literal(data, at, end, literals, steps[step, 1], steps[step, 2])
+                if after < 0:
+                    step += first
+                else:
+                    at = after
+            elif does == JUMP:
+                step += first
+            elif does == SET:
+                numbers[row, first] = second
+            elif does == COUNT:
+                at, value = _count(data, at, end, second)
+                if first >= 0:
+                    numbers[row, first] = value
+            elif does == TEXT:
+                at, escaped = _after_text(data, at, end)
+                if at >= 0 and first >= 0:
+                    strings[row, first, 0] = begin + 1
+                    strings[row, first, 1] = -at if escaped else at - 1
+            elif does == TEXTS:
+                at = _after_texts(data, at, end)
+            elif does == MEMBERS:
+                at = _after_members(data, at, end, first)
+            elif does == IMAGE:
+                at, where = _image(data, at, end, second, names, name_bounds, name_columns, images[first, row])
+                if at == OTHER_NAME:
+                    return row, where, OTHER_NAME
+            if at < 0:
+                return row, begin, OTHER_FORM
+            step += 1
+        if at != end:
+            return row, at, OTHER_FORM
+    return len(bounds) - 1, 0, 0
+
+
+@inlined
+def _signed(number: np.uint8 | np.uint64) -> int:
+    """What numbers are counted in: of an unsigned and a signed one NumPy would make a float."""
+    return np.int64(number)  # type: ignore[return-value]
+
+
+@inlined
+def _after_literal(data: Bytes, at: int, end: int, literals: Bytes, start: int, stop: int) -> int:
+    """Where what follows these bytes begins, or -1."""
+    length = stop - start
+    if at + length > end:
+        return -1
+    for offset in range(length):
+        if data[at + offset] != literals[start + offset]:
+            return -1
+    return at + length
+
+
+@inlined
+def _count(data: Bytes, at: int, end: int, most: int) -> tuple[int, int]:
+    """Where what follows a whole number begins, or -1; and the number."""
+    start, value = at, 0
+    while at < end and _ZERO <= data[at] <= _NINE:
+        digit = _signed(data[at]) - _ZERO
+        if value > (most - digit) // 10:
+            return -1, 0
+        value = value * 10 + digit
+        at += 1
+    if at == start or (at - start > 1 and data[start] == _ZERO):
+        return -1, 0
+    return at, value
+
+
+@inlined
+def _hex(data: Bytes, at: int) -> int:
+    """The number that four hexadecimal digits stand for, or -1."""
+    value = 0
+    for place in range(at, at + 4):
+        byte = _signed(data[place])
+        if _ZERO <= byte <= _NINE:
+            value = value * 16 + byte - 48
+        elif 65 <= byte <= 70:
+            value = value * 16 + byte - 55
+        elif 97 <= byte <= 102:
+            value = value * 16 + byte - 87
+        else:
+            return -1
+    return value
+
+
+@compiled
+def _after_escape(data: Bytes, at: int, end: int) -> int:
+    """Where what follows an escape begins, or -1; surrogates come in pairs."""
+    if at + 2 > end:
+        return -1
+    byte = data[at + 1]
+    if byte != _U:
+        # " / \ b f n r t
+        known = byte in (34, 47, 92, 98, 102, 110, 114, 116)
+        return at + 2 if known else -1
+    if at + _UNIT > end:
+        return -1
+    unit = _hex(data, at + 2)
+    if unit < 0 or 0xDC00 <= unit <= 0xDFFF:
+        return -1
+    if not 0xD800 <= unit <= 0xDBFF:
+        return at + _UNIT
+    if at + 2 * _UNIT > end or data[at + _UNIT] != _BACKSLASH or data[at + _UNIT + 1] != _U:
+        return -1
+    return at + 2 * _UNIT if 0xDC00 <= _hex(data, at + _UNIT + 2) <= 0xDFFF else -1
+
+
+@inlined
+def _after_text(data: Bytes, at: int, end: int) -> tuple[int, bool]:
+    """Where what follows a string begins, or -1; and whether it has escapes."""
+    escaped = False
+    if at >= end or data[at] != _QUOTE:
+        return -1, escaped
+    at = _special(data, at + 1, end)
+    while at < end and data[at] == _BACKSLASH:
+        escaped = True
+        at = _after_escape(data, at, end)
+        if at < 0:
+            return -1, escaped
+        at = _special(data, at, end)
+    return at + 1 if at < end and data[at] == _QUOTE else -1, escaped
+
+
+@inlined
+def _special(data: Bytes, at: int, end: int) -> int:
+    """Where the next quote, backslash or control character is, or the end."""
+    # Unsigned, since what may be negative is looked at twice; a table, since three comparisons take twice as long.
+    place, stop, one = np.uint64(at), np.uint64(end), np.uint64(1)
+    while place < stop and not _SPECIAL[data[place]]:
+        place += one
+    return _signed(place)
+
+
+@compiled
+def _after_texts(data: Bytes, at: int, end: int) -> int:
+    """Where what follows a list of strings begins, or -1."""
+    if at + 1 >= end or data[at] != _OPEN_LIST:
+        return -1
+    at += 1
+    if data[at] == _CLOSE_LIST:
+        return at + 1
+    while True:
+        at, _ = _after_text(data, at, end)
+        if at < 0 or at >= end:
+            return -1
+        at += 1
+        if data[at - 1] == _CLOSE_LIST:
+            return at
+        if data[at - 1] != _COMMA:
+            return -1
+
+
+@inlined
+def _after_code(data: Bytes, at: int, end: int) -> int:
+    """Where what follows a small number begins, or -1."""
+    if at < end and data[at] == _MINUS:
+        if at + 1 < end and data[at + 1] == _ZERO:
+            return -1
+        at += 1
+    start = at
+    at, _ = _count(data, at, end, 10**_CODE_DIGITS_MAX - 1)
+    return at if at > start else -1
+
+
+@compiled
+def _after_members(data: Bytes, at: int, end: int, texts: int) -> int:
+    """Where what follows an object of one member or more begins, or -1; its values are texts, or codes."""
+    if at >= end or data[at] != _OPEN:
+        return -1
+    while True:
+        at, _ = _after_text(data, at + 1, end)
+        if at < 0 or at >= end or data[at] != _COLON:
+            return -1
+        if texts:
+            at, _ = _after_text(data, at + 1, end)
+        else:
+            at = _after_code(data, at + 1, end)
+        if at < 0 or at >= end:
+            return -1
+        if data[at] == _CLOSE:
+            return at + 1
+        if data[at] != _COMMA:
+            return -1
+
+
+@inlined
+def _known_name(data: Bytes, start: int, stop: int, guess: int, names: Bytes, name_bounds: Ints) -> int:
+    """Which of the names these bytes are, or -1; the guess is tried first, then those behind it."""
+    count = len(name_bounds) - 1
+    for turn in range(count):
+        name = guess + turn
+        if name >= count:
+            name -= count
+        if name_bounds[name + 1] - name_bounds[name] == stop - start:
+            after = _after_literal(data, start, stop, names, name_bounds[name], name_bounds[name + 1])
+            if after == stop:
+                return name
+    return -1
+
+
+@compiled
+def _image(
+    data: Bytes,
+    at: int,
+    end: int,
+    may_be_empty: int,
+    names: Bytes,
+    name_bounds: Ints,
+    name_columns: Ints,
+    cells: Places,
+) -> tuple[int, int]:
+    """Where what follows an image begins, or OTHER_FORM, or OTHER_NAME and where that name is."""
+    for column in range(len(cells)):
+        cells[column, 0] = NOT_SENT
+        cells[column, 1] = 0
+    if at + 1 >= end or data[at] != _OPEN:
+        return OTHER_FORM, 0
+    if may_be_empty and data[at + 1] == _CLOSE:
+        return at + 2, 0
+    guess = 0
+    while True:
+        start = at + 1
+        at, _ = _after_text(data, start, end)
+        if at < 0 or at >= end or data[at] != _COLON:
+            return OTHER_FORM, 0
+        name = _known_name(data, start + 1, at - 1, guess, names, name_bounds)
+        if name < 0:
+            return OTHER_NAME, start
+        guess = name + 1
+        column = name_columns[name]
+        if cells[column, 0] != NOT_SENT:
+            return OTHER_FORM, 0
+        start = at + 1
+        at, escaped = _after_text(data, start, end)
+        if at >= 0:
+            cells[column, 0] = start + 1
+            cells[column, 1] = -at if escaped else at - 1
+        else:
+            at = _after_null(data, start, end)
+            if at < 0:
+                return OTHER_FORM, 0
+            cells[column, 0] = IS_NULL
+        if at >= end:
+            return OTHER_FORM, 0
+        if data[at] == _CLOSE:
+            return at + 1, 0
+        if data[at] != _COMMA:
+            return OTHER_FORM, 0
+
+
+@inlined
+def _after_null(data: Bytes, at: int, end: int) -> int:
+    """Where what follows a null begins, or -1."""
+    if at + 4 > end or data[at] != _N or data[at + 1] != _U or data[at + 2] != _L or data[at + 3] != _L:
+        return -1
+    return at + 4

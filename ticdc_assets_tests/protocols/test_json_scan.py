@@ -1,0 +1,225 @@
+"""JSON texts of a known form: what has the form is what a JSON parser reads there, what has not is refused."""
+
+import ast
+import json
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ticdc_assets import protocols
+from ticdc_assets.protocols.json_columns import columns_of
+from ticdc_assets.protocols.json_forms import (
+    Form,
+    either,
+    image,
+    literal,
+    maybe,
+    members_of_codes,
+    members_of_texts,
+    number,
+    text,
+    texts,
+)
+from ticdc_assets.protocols.json_scan import Names, Noted, noted
+
+COMPILES = settings(deadline=None)
+CHARACTERS = st.text(st.characters(codec="utf-8"), max_size=12)
+IMAGE = Form(image(0, may_be_empty=True))
+COLUMNS = ("a", "naïve", "x,y", 'q"')
+
+
+def seen(form: Form, *given: bytes, columns: tuple[str, ...] = ()) -> tuple[Noted, np.ndarray]:
+    data = np.frombuffer(b"".join(given), np.uint8)
+    bounds = np.cumsum([0, *(len(one) for one in given)])
+    return noted(data, bounds, form, Names.of(columns))[0], data
+
+
+def fits(form: Form, given: bytes) -> bool:
+    return seen(form, given)[0].count == 1
+
+
+def strings_of(*given: bytes) -> list[str]:
+    found, data = seen(Form(text(0)), *given)
+    assert found.count == len(given)
+    (column,) = columns_of(data, found.strings, found.strings, np.ones(len(given), np.bool_))
+    column.validate(full=True)
+    return list(column.to_pylist())
+
+
+def images_of(*given: bytes) -> list[dict[str, str | None]]:
+    """Each image as a dict of its columns; null and not sent look alike."""
+    found, data = seen(IMAGE, *given, columns=COLUMNS)
+    assert found.count == len(given)
+    columns = columns_of(data, found.images[0], found.images[0], np.ones(len(given), np.bool_))
+    return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*(c.to_pylist() for c in columns), strict=True)]
+
+
+@COMPILES
+@given(st.lists(st.tuples(CHARACTERS, st.booleans()), min_size=1, max_size=4))
+def test_a_string_says_what_a_parser_reads(given: list[tuple[str, bool]]):
+    written = [json.dumps(value, ensure_ascii=escaped).encode() for value, escaped in given]
+
+    assert strings_of(*written) == [value for value, _ in given]
+
+
+def test_every_escape_is_known():
+    assert strings_of(rb'"\"\\\/\b\f\n\r\t\u0000\u00e9\u20AC\ud83d\ude00\uD83D\uDE00 "') == ['"\\/\b\f\n\r\t\0é€😀😀 ']
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        b"",
+        b'"',
+        b'"a',
+        b'a"',
+        b'"a""',
+        b'"a\n"',
+        b'"\x00"',
+        b'"\x1f"',
+        rb'"\"',
+        rb'"\x"',
+        rb'"\u12"',
+        rb'"\u12g4"',
+        rb'"\ud83d"',
+        rb'"\ud83d\n"',
+        rb'"\ud83d\u0041"',
+        rb'"\ude00"',
+        rb'"\ud83d\ude0"',
+        rb'"\ud83d\ud83d"',
+        rb'"\u1234',
+        b'"\\',
+    ],
+)
+def test_what_is_no_string_is_refused(given: bytes):
+    assert not fits(Form(text()), given)
+    with pytest.raises(orjson.JSONDecodeError):
+        orjson.loads(given)
+
+
+@COMPILES
+@given(st.binary(max_size=24))
+def test_whatever_is_taken_for_a_string_is_one(noise: bytes):
+    given = b'"' + noise + b'"'
+    if fits(Form(text()), given):
+        try:
+            told = orjson.loads(given)
+        except orjson.JSONDecodeError:
+            with pytest.raises(UnicodeDecodeError):
+                given.decode()
+        else:
+            assert strings_of(given) == [told]
+
+
+@pytest.mark.parametrize("given", [0, 1, 10, (1 << 63) - 1])
+def test_a_number_is_kept(given: int):
+    found, _ = seen(Form(number(0)), str(given).encode())
+
+    assert found.numbers.tolist() == [[given]]
+
+
+@pytest.mark.parametrize("given", [b"", b"-1", b"01", b"00", b"1.", b"1e3", b"9223372036854775808", b"1" * 40])
+def test_what_is_no_whole_number_is_refused(given: bytes):
+    assert not fits(Form(number()), given)
+
+
+def test_a_number_has_a_bound():
+    assert fits(Form(number(most=12)), b"12")
+    assert not fits(Form(number(most=12)), b"13")
+
+
+@pytest.mark.parametrize("given", [b"[]", b'["a"]', rb'["a","\n",""]'])
+def test_a_list_of_strings_is_passed_over(given: bytes):
+    assert fits(Form(texts()), given)
+
+
+@pytest.mark.parametrize("given", [b"", b"[", b"[1]", b'["a",]', b'["a"', b'["a"}', b'["a""b"]', b"[,]"])
+def test_another_list_is_refused(given: bytes):
+    assert not fits(Form(texts()), given)
+
+
+@pytest.mark.parametrize(
+    ("piece", "given", "fit"),
+    [
+        (members_of_codes(), b'{"a":-5,"b":93}', True),
+        (members_of_codes(), b'{"a":0}', True),
+        (members_of_codes(), b'{"a":-0}', False),
+        (members_of_codes(), b'{"a":-}', False),
+        (members_of_codes(), b'{"a":1234567890}', False),
+        (members_of_codes(), b'{"a":"b"}', False),
+        (members_of_texts(), rb'{"a":"bigint","\u0041":""}', True),
+        (members_of_texts(), b'{"a":1}', False),
+        (members_of_texts(), b"{}", False),
+        (members_of_texts(), b'{"a":"b",}', False),
+        (members_of_texts(), b'{"a":"b"', False),
+        (members_of_texts(), b'{"a"', False),
+        (members_of_texts(), b'{"a":', False),
+    ],
+)
+def test_an_object_is_passed_over_where_it_is_sound(piece: tuple, given: bytes, fit: bool):
+    assert fits(Form(piece), given) is fit
+
+
+def test_of_choices_the_first_that_begins_so_is_taken():
+    form = Form((*either([(b"a", literal(b"1")), (b"b", literal(b"2"))], literal(b"c")), *maybe(b"x", literal(b"y"))))
+
+    assert [fits(form, given) for given in (b"a1", b"b2", b"c", b"a1xy", b"cxy")] == [True] * 5
+    assert [fits(form, given) for given in (b"a2", b"b1", b"", b"a1x", b"cx", b"c1", b"a1y")] == [False] * 7
+
+
+@COMPILES
+@given(st.lists(st.dictionaries(st.sampled_from(COLUMNS), st.none() | CHARACTERS), min_size=1, max_size=4))
+def test_an_image_has_its_columns_whatever_their_order_and_spelling(given: list[dict[str, str | None]]):
+    written = [
+        json.dumps(one, ensure_ascii=place % 2 == 0, separators=(",", ":")).encode() for place, one in enumerate(given)
+    ]
+
+    assert images_of(*written) == [dict.fromkeys(COLUMNS) | one for one in given]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [b'{"b":"1"}', b'{"a":"1","a":"2"}', rb'{"a":"1","\u0061":"2"}', b'{"a":1}', b'{"a":nul}', b'{"a":"1",}', b'{"a"'],
+)
+def test_an_image_with_another_column_or_a_value_of_another_kind_is_refused(given: bytes):
+    assert seen(IMAGE, given, columns=COLUMNS)[0].count == 0
+
+
+def test_spellings_are_learnt_but_not_without_end():
+    some = [rb'{"\u0061":"1"}', rb'{"q\"":"1"}', rb'{"x\u002cy":"1"}']
+    more = [rb'{"\u0078,y":"1"}', rb'{"x,\u0079":"1"}', rb'{"\u0078\u002cy":"1"}']
+
+    assert seen(IMAGE, *some * 3, columns=COLUMNS)[0].count == 9
+    assert seen(IMAGE, *some, *more, columns=COLUMNS)[0].count < 6
+
+
+def test_what_was_not_sent_is_taken_from_under_it():
+    below, data = seen(IMAGE, b'{"a":"1","x,y":"2"}', b'{"a":"3","x,y":"4"}', columns=COLUMNS)
+    above, more = seen(IMAGE, b'{"a":null}', b'{"x,y":"5"}', columns=COLUMNS)
+    shifted = np.where(above.images[0] >= 0, above.images[0] + np.int32(len(data)), above.images[0])
+
+    found = columns_of(np.concatenate((data, more)), shifted, below.images[0], np.array([True, True]))
+    none = columns_of(data, below.images[0], below.images[0], np.array([False, True]))
+
+    assert [column.to_pylist() for column in found] == [[None, "3"], [None, None], ["2", "5"], [None, None]]
+    assert [column.to_pylist() for column in none] == [[None, "3"], [None, None], [None, "4"], [None, None]]
+
+
+def test_compiled_code_calls_none_of_another_file():
+    """What is kept of a function is renewed when its own file changes, not when that of what it calls does."""
+    for path in Path(protocols.__file__).parent.glob("*.py"):
+        tree = ast.parse(path.read_text())
+        compiled = [f for f in tree.body if isinstance(f, ast.FunctionDef) and _is_compiled(f)]
+        own = {f.name for f in tree.body if isinstance(f, ast.FunctionDef)}
+        calls = [node for function in compiled for node in ast.walk(function) if isinstance(node, ast.Call)]
+        called = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+
+        assert called <= own | {"len", "range"}
+
+
+def _is_compiled(function: ast.FunctionDef) -> bool:
+    return any(isinstance(d, ast.Name) and d.id in ("compiled", "inlined") for d in function.decorator_list)
