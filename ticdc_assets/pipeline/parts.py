@@ -25,6 +25,8 @@ from ticdc_assets.pipeline.task import Part, Target
 
 _DICTIONARY_ROWS_MIN: Final = 1000
 """Of fewer rows a dictionary takes more room and time than it saves."""
+_ROWS_PER_VALUE_MIN: Final = 2
+"""Nor does it save any where values come less often."""
 
 
 @dataclass(slots=True)
@@ -124,7 +126,7 @@ class PartWriter:
             rows.schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=len(rows) >= _DICTIONARY_ROWS_MIN,
+            use_dictionary=_repetitive(rows),
             store_schema=False,
         )
         self._open[slot] = _Open(uri, stream, writer)
@@ -159,6 +161,19 @@ class PartWriter:
         for part in self.parts:
             self._io.delete(part.uri)
         self.parts.clear()
+
+
+def _repetitive(rows: pa.Table) -> list[str]:
+    """The columns, those below `_ticdc_before` too, whose first values come again and again."""
+    if len(rows) < _DICTIONARY_ROWS_MIN:
+        return []
+    first = rows.slice(0, _DICTIONARY_ROWS_MIN).combine_chunks().flatten()
+    return [name for name, values in zip(first.column_names, first.columns, strict=True) if _repeats(values)]
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    present = values.drop_null()
+    return pa.types.is_nested(values.type) or len(present) >= _ROWS_PER_VALUE_MIN * len(present.unique())
 
 
 def _same_types(frontier: list[pa.Array], columns: list[pa.Array]) -> bool:

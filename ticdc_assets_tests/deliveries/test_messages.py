@@ -55,6 +55,15 @@ def test_rows_wait_also_where_no_table_is_known_yet():
 
 
 @pytest.mark.usefixtures("cheap")
+def test_a_table_that_a_bootstrap_tells_of_before_the_watermark_is_there_has_no_rows():
+    world = machine(SimpleJson())()
+    world.begin(2, False, [(T, True, False)], True, False, True, [(0, "put", 0, 0)] * 5)
+    world.bootstrap()
+    world.deliver([], [(1, 1), (1, 5), (10, 0), (9, 0)], None, 2)
+    world.teardown()
+
+
+@pytest.mark.usefixtures("cheap")
 def test_rows_behind_a_statement_that_could_not_be_read_come_when_it_can(monkeypatch: pytest.MonkeyPatch):
     world = begun(CanalJson())
     world.alter(0, "add index", 0, 1)
