@@ -65,7 +65,7 @@ class SparkWorkers:
         dealt = [number for task in range(tasks) for number in range(task, count, tasks)]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _spare_archives()
+            spare_archives()
             for batch in batches:
                 for place in batch.column(0).to_pylist():
                     number = dealt[place]
@@ -81,7 +81,7 @@ class SparkWorkers:
         return answers
 
 
-def _spare_archives() -> None:
+def spare_archives() -> None:
     """Before every task a Python worker reads anew what is in the archives that it imports from, once for each package
     in them. They never change: those of Java leave the path, and the others are looked at when something is imported.
 
@@ -176,7 +176,7 @@ def _start(conf: dict[str, str]) -> SparkSession:
     spark = builder.getOrCreate()
     context = spark.sparkContext
     context.setLogLevel("ERROR")
-    _spare_archives()
+    spare_archives()
     context._python_includes = [name for name in context._python_includes if not name.endswith(".jar")]  # noqa: SLF001
     if not os.environ.get(DEBUG_VARIABLE):
         _keep_rows_out_of_the_log(spark)
@@ -228,6 +228,7 @@ _LOCAL_CONF: Final[dict[str, str]] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.driver.memory": "2g",
+    "spark.python.daemon.module": "ticdc_assets.pipeline.python_daemon",
     "spark.log.structuredLogging.enabled": "false",
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|uri",
 }

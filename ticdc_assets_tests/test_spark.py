@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -30,3 +31,10 @@ def test_jars_are_not_on_the_path_that_python_imports_from(workers: SparkWorkers
     paths = workers.map(lambda _: list(sys.path), range(4))
 
     assert [entry for path in [sys.path, *paths] for entry in path if entry.endswith(".jar")] == []
+
+
+def test_workers_begin_with_what_they_need(workers: SparkWorkers):
+    """They are forked from a process that has it, which keeps it out of what a worker looks through after each task."""
+    frozen = workers.map(lambda _: gc.get_freeze_count(), range(4))
+
+    assert min(frozen) > 100_000

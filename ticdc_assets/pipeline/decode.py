@@ -21,9 +21,9 @@ from pyiceberg.io import FileIO, load_file_io
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError, TicdcAssetsError
 from ticdc_assets.moments import Moment, reached
-from ticdc_assets.pipeline import storage_files
 from ticdc_assets.pipeline.bad_rows import ALL_BAD_MIN, BAD_RECORDS_MAX, BadRow, RowRules, sound_changes, too_many
 from ticdc_assets.pipeline.parts import PartWriter
+from ticdc_assets.pipeline.storage_files import FileReader
 from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, FileReport, FileState, TaskFile, TaskReport
 from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
 from ticdc_assets.schema.lineage import Slot, Version
@@ -32,14 +32,15 @@ from ticdc_assets.schema.lineage import Slot, Version
 def decode(task: DecodeTask) -> TaskReport:
     """Decode the files of a task in their order. Tables follow each other, so few files are open at once."""
     io = load_file_io(dict(task.io_properties), location=next(iter(task.targets.values())).data_uri)
+    files = FileReader(task)
     connection = duckdb.connect(config={"threads": 1})
     reports: list[FileReport] = []
     writers: dict[str, PartWriter] = {}
     try:
-        for files in _by_name(task.files):
-            table = _TableDecoder(task, connection, io, writers)
+        for of_table in _by_name(task.files):
+            table = _TableDecoder(task, files, connection, io, writers)
             held = False
-            for file in files:
+            for file in of_table:
                 report = table.file(file) if not held else _passed_over(file)
                 held = report.state is not FileState.READ
                 reached(Moment.FILE_READ)
@@ -82,16 +83,23 @@ class _TableDecoder:
     """Decodes the files of one source name, whatever lineages and versions its rows belong to."""
 
     def __init__(
-        self, task: DecodeTask, connection: duckdb.DuckDBPyConnection, io: FileIO, writers: dict[str, PartWriter]
+        self,
+        task: DecodeTask,
+        files: FileReader,
+        connection: duckdb.DuckDBPyConnection,
+        io: FileIO,
+        writers: dict[str, PartWriter],
     ) -> None:
         self._task = task
+        self._files = files
         self._connection = connection
         self._io = io
         self._writers = writers  # by lineage: a table that was renamed has files under several names
+        self._used: dict[str, PartWriter] = {}
 
     def finish(self) -> None:
         """Close what is open; tables follow each other, so that few files are open at once."""
-        for writer in self._writers.values():
+        for writer in self._used.values():
             writer.close()
 
     def file(self, file: TaskFile) -> FileReport:
@@ -115,12 +123,12 @@ class _TableDecoder:
     def _raw_rows(self, file: TaskFile, count: _Count) -> list[RawRows]:
         """All batches of a file: in bulk, else record by record. Bulk may give up halfway, so nothing is written
         before the whole file is known to be readable."""
-        if storage_files.is_read_in_bulk(self._task, file):
+        if self._files.is_read_in_bulk(file):
             # A stray quote looks like a missing end: the reference tells them apart.
             with suppress(BulkUnsupported, NotYetError):
-                rows = storage_files.raw_rows(self._task, file, False, count.bad)
+                rows = self._files.raw_rows(file, False, count.bad)
                 return self._in_order(file, rows)
-        return self._in_order(file, storage_files.raw_rows(self._task, file, True, count.bad))
+        return self._in_order(file, self._files.raw_rows(file, True, count.bad))
 
     def _in_order(self, file: TaskFile, batches: Iterator[RawRows]) -> list[RawRows]:
         if self._task.by_arrival:
@@ -221,6 +229,7 @@ class _TableDecoder:
             target = self._task.targets[slot.lineage_id]
             writer = PartWriter(self._io, target, prefix, self._task.number, self._connection)
             self._writers[slot.lineage_id] = writer
+        self._used[slot.lineage_id] = writer
         return writer.write(changes, slot.version.table.key, slot.version.from_ts, file.ordinal)
 
     # -- bad records --------------------------------------------------------------------------------------------------
@@ -236,7 +245,7 @@ class _TableDecoder:
         if not count.misfits:
             return
         lines = {line: self._record_lines(row) for line, row in count.misfits.items()}
-        raw = storage_files.record_bytes(self._task, file, {n for numbers in lines.values() for n in numbers})
+        raw = self._files.record_bytes(file, {n for numbers in lines.values() for n in numbers})
         for line, numbers in lines.items():
             reason = str(count.misfits[line].fault)
             yield BadLine(file.path, line, b"".join(raw[n] for n in numbers), reason, file.schema, file.table)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import duckdb
 import numpy as np
@@ -30,6 +31,8 @@ from ticdc_assets.tso import LOGICAL_BITS
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+BATCH_MESSAGES: Final = 4096
+"""How many messages are decoded together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,8 @@ import numpy as np
 
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.moments import Moment, reached
-from ticdc_assets.pipeline.message_batches import Batch, Piece, settle
+from ticdc_assets.pipeline.message_batches import BATCH_MESSAGES, Batch, Piece, settle
 from ticdc_assets.pipeline.message_completion import Completed, CutRow, completed, needs_completing
-from ticdc_assets.pipeline.message_look import BATCH_MESSAGES
 from ticdc_assets.pipeline.message_parts import Group, group_of, write_parts
 from ticdc_assets.pipeline.message_slots import slot_of
 from ticdc_assets.pipeline.message_task import MessageTask

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 import numpy as np
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.avro_look import AvroLook
-from ticdc_assets.pipeline.message_batches import Batch
+from ticdc_assets.pipeline.message_batches import BATCH_MESSAGES, Batch
 from ticdc_assets.pipeline.message_heads import look_at
 from ticdc_assets.pipeline.message_pending import StreamCursor
 from ticdc_assets.pipeline.message_task import Mark, Partition
@@ -33,8 +32,6 @@ from ticdc_assets.protocols.limits import BATCH_BYTES
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.lineage import fold_name
 from ticdc_assets.sources.capture import Message, Place
-
-BATCH_MESSAGES: Final = 4096
 
 
 def look_through(placed: Iterable[tuple[Place, Message]], stream: StreamForm, cursor: StreamCursor) -> StreamLook:

@@ -17,14 +17,14 @@ def pack(files: Sequence[TaskFile], cores: int, whole: Mapping[SourceName, bool]
     """Deal `files`, which come in order of consumption by name. The files of a name in `whole` stay together: the
     order of their deliveries matters (tables without a key)."""
     total = sum(file.size_bytes for file in files)
-    wanted = max(TASK_BYTES_MIN, -(-total // (cores * TASKS_PER_CORE)))
-    tasks: list[list[TaskFile]] = []
-    room = 0
+    count = max(1, min(cores * TASKS_PER_CORE, total // TASK_BYTES_MIN))
+    if count > cores:
+        count -= count % cores  # a last round of few tasks would leave cores idle
+    tasks: dict[int, list[TaskFile]] = {}
+    dealt = 0
     for name, group in groupby(files, key=lambda file: file.name):
         for run in [list(group)] if whole.get(name) else [[file] for file in group]:
-            if room <= 0:
-                tasks.append([])
-                room = wanted
-            tasks[-1].extend(run)
-            room -= sum(file.size_bytes for file in run)
-    return [tuple(task) for task in tasks]
+            number = min(count - 1, dealt * count // max(1, total))
+            tasks.setdefault(number, []).extend(run)
+            dealt += sum(file.size_bytes for file in run)
+    return [tuple(task) for task in tasks.values()]

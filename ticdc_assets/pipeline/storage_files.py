@@ -20,15 +20,17 @@ import pyarrow as pa
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError
 from ticdc_assets.pipeline.bad_rows import BAD_RECORDS_MAX, too_many
 from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, TaskFile
-from ticdc_assets.protocols import canal_json, canal_json_bulk, csv, csv_bulk
+from ticdc_assets.protocols import canal_json, csv
 from ticdc_assets.protocols.csv import CsvRecord
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete, RawRows
 from ticdc_assets.schema.lineage import Slot, fold_name
-from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.sources.filesystem import Root, open_root
 
 SMALL_JSON_BYTES: Final = 1 << 17
-"""Up to here it takes longer to begin the bulk form of Canal-JSON than to read each record alone. CSV is quick."""
+"""Up to here a file of Canal-JSON is read quicker record by record than the bulk form is made ready. CSV is quick."""
+MANY_JSON_BYTES: Final = 4 << 20
+"""Of so much in one task small files, too, are worth it: it is made ready once."""
 
 Records = Iterable[tuple[int, RowEvent] | BadRecord | Incomplete]
 
@@ -36,49 +38,51 @@ _TODO_RECORD: Final = "The record is kept as it is; look at what wrote into this
 _TODO_SCHEMA: Final = "Look whether schema files were removed from the bucket."
 
 
-def is_read_in_bulk(task: DecodeTask, file: TaskFile) -> bool:
-    """Whether the bulk form is worth its beginning."""
-    return task.format is FileFormat.CSV or file.size_bytes > SMALL_JSON_BYTES
+class FileReader:
+    """Reads the files of one task. Their root is opened with the first of them."""
 
+    def __init__(self, task: DecodeTask) -> None:
+        self._task = task
+        self._many = sum(file.size_bytes for file in task.files) > MANY_JSON_BYTES
+        self._root: Root | None = None
 
-def raw_rows(task: DecodeTask, file: TaskFile, careful: bool, bad: list[BadLine]) -> Iterator[RawRows]:
-    """The changes of a file in its order. `careful` reads record by record and puts those it cannot decode into `bad`.
+    def is_read_in_bulk(self, file: TaskFile) -> bool:
+        """Whether the bulk form is worth its beginning."""
+        return self._task.format is FileFormat.CSV or self._many or file.size_bytes > SMALL_JSON_BYTES
 
-    Raises BulkUnsupported where only the careful form will do, NotYetError where the file is not complete yet.
-    """
-    with _opened(task, file) as stream:
-        columns = columns_of(task, file)
-        if careful:
-            yield from _record_by_record(task, file, stream.read(), columns, bad)
-        elif task.format is FileFormat.CSV:
-            name = (file.schema, file.table)
-            yield from csv_bulk.read_stream(stream, task.csv, columns, file.path, name=name)
-        else:
-            yield from canal_json_bulk.read_stream(stream, columns, file.path, file.schema, file.table)
+    def raw_rows(self, file: TaskFile, careful: bool, bad: list[BadLine]) -> Iterator[RawRows]:
+        """The changes of a file in its order. `careful` reads record by record and puts into `bad` what it cannot.
 
+        Raises BulkUnsupported where only the careful form will do, NotYetError where the file is not complete yet.
+        """
+        with self._opened(file) as stream:
+            columns = columns_of(self._task, file)
+            if careful:
+                yield from _record_by_record(self._task, file, stream.read(), columns, bad)
+            else:
+                yield from _in_bulk(self._task, file, stream, columns)
 
-def record_bytes(task: DecodeTask, file: TaskFile, lines: Collection[int]) -> dict[int, bytes]:
-    """The records of these ordinals, as they stand in the file."""
-    with _opened(task, file) as stream:
-        data = stream.read()
-    if task.format is FileFormat.CSV:
-        return csv.record_bytes(data, task.csv, lines)
-    return canal_json.record_bytes(data, lines)
+    def record_bytes(self, file: TaskFile, lines: Collection[int]) -> dict[int, bytes]:
+        """The records of these ordinals, as they stand in the file."""
+        with self._opened(file) as stream:
+            data = stream.read()
+        if self._task.format is FileFormat.CSV:
+            return csv.record_bytes(data, self._task.csv, lines)
+        return canal_json.record_bytes(data, lines)
 
-
-@contextmanager
-def _opened(task: DecodeTask, file: TaskFile) -> Iterator[BufferedReader]:
-    """The file, fetched where it is not local; of the size that it was listed with, and still so at the end."""
-    with ExitStack() as stack, _found(file):
-        root = open_root(task.root_uri)
-        local = root.local_path(file.path)
-        if local is None:
-            local = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "file"
-            root.fetch_to(file.path, local)
-        stream = stack.enter_context(local.open("rb"))
-        _check_size(file, stream)
-        yield stream
-        _check_size(file, stream)
+    @contextmanager
+    def _opened(self, file: TaskFile) -> Iterator[BufferedReader]:
+        """The file, fetched where it is not local; of the size that it was listed with, and still so at the end."""
+        with ExitStack() as stack, _found(file):
+            self._root = self._root or open_root(self._task.root_uri)
+            local = self._root.local_path(file.path)
+            if local is None:
+                local = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "file"
+                self._root.fetch_to(file.path, local)
+            stream = stack.enter_context(local.open("rb"))
+            _check_size(file, stream)
+            yield stream
+            _check_size(file, stream)
 
 
 @contextmanager
@@ -125,6 +129,18 @@ def _folder_slot(task: DecodeTask, file: TaskFile) -> Slot:
     if not reached:
         raise DecodeError(file.path, f"a schema of {file.schema}.{file.table} for its folder", "none", _TODO_SCHEMA)
     return reached[-1]
+
+
+def _in_bulk(task: DecodeTask, file: TaskFile, stream: BufferedReader, columns: tuple[str, ...]) -> Iterator[RawRows]:
+    # Each costs as much to import as hundreds of rows to read, and a changefeed has one of them.
+    if task.format is FileFormat.CSV:
+        from ticdc_assets.protocols import csv_bulk
+
+        name = (file.schema, file.table)
+        return csv_bulk.read_stream(stream, task.csv, columns, file.path, name=name)
+    from ticdc_assets.protocols import canal_json_bulk
+
+    return canal_json_bulk.read_stream(stream, columns, file.path, file.schema, file.table)
 
 
 # -- record by record -------------------------------------------------------------------------------------------------

@@ -208,9 +208,9 @@ def rows_of(folder: Path, data: bytes, options: CsvOptions | None) -> tuple[Any,
     task = DecodeTask("r", 0, str(folder), form, csv, csv.forms("UTC"), False, (file,), slots, {})
     try:
         try:
-            batches = list(storage_files.raw_rows(task, file, False, []))
+            batches = list(storage_files.FileReader(task).raw_rows(file, False, []))
         except (BulkUnsupported, NotYetError):
-            batches = list(storage_files.raw_rows(task, file, True, []))
+            batches = list(storage_files.FileReader(task).raw_rows(file, True, []))
     except NotYetError:
         return None
     return tuple(row for b in batches for row in zip(b.op.to_pylist(), *(a.to_pylist() for a in b.wire), strict=True))
