@@ -33,7 +33,7 @@ from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.commits import NOT_KNOWN, other_table, refreshed
+from ticdc_assets.tables.commits import NOT_KNOWN, other_table, refreshed, transaction
 from ticdc_assets.tables.iceberg_types import arrow_field, arrow_of, field_id, iceberg_type
 from ticdc_assets.tables.progress import (
     CHANGEFEED,
@@ -163,7 +163,7 @@ def _widen(table: Table, columns: Sequence[LakeColumn]) -> Table:
     ]  # fmt: skip
     if not changed:
         return table
-    with table.transaction() as tx:
+    with transaction(table) as tx:
         _rename_and_promote(tx, table, known, [c for c in changed if c.uid in known])
         added = [c for c in changed if c.uid not in known]
         if added:
@@ -246,7 +246,7 @@ def _is_same(found: Progress, progress: Progress) -> bool:
 
 
 def _append(table: Table, files: Sequence[WrittenFile], summary: dict[str, str], properties: Mapping[str, str]) -> None:
-    with table.transaction() as tx:
+    with transaction(table) as tx:
         if properties:
             tx.set_properties(dict(properties))
         with tx.update_snapshot(snapshot_properties=summary).fast_append() as append:

@@ -6,15 +6,35 @@ every commit that did not come back well the table is looked at again; only what
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import ConfigError
 
 NOT_KNOWN: Final = (CommitFailedException, CommitStateUnknownException)
 """What a catalog says where somebody else committed, or where it cannot say itself: look, then try again."""
+
+
+@contextmanager
+def transaction(table: Table) -> Iterator[Transaction]:
+    """One commit on the table. Where it fails nothing that was written for it is deleted, as pyiceberg would.
+
+    A catalog may say that somebody else came first although it was we: the request landed, its answer was lost, and
+    something on the way asked again. Then a table whose files were deleted could not be read any more. What a commit
+    that did fail leaves is found by the maintenance of leftovers.
+    """
+    with table.transaction() as made:
+        yield made
+        for producer in made._snapshot_producers:  # noqa: SLF001
+            producer._clean_all_uncommitted = _keep  # type: ignore[method-assign]  # noqa: SLF001
+
+
+def _keep() -> None:
+    pass
 
 
 def refreshed(table: Table) -> Table:

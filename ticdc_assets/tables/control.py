@@ -18,12 +18,12 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThanOrEqual
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.commits import NOT_KNOWN, refreshed
+from ticdc_assets.tables.commits import NOT_KNOWN, refreshed, transaction
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -185,7 +185,7 @@ class Control:
             data = pa.Table.from_pylist([_ddl_row(event) for event in events], schema=_SCHEMAS)
             mended = In("where", {event.where for event in events})
             table = self._ensure("schemas", _SCHEMAS)
-            _committed(table, lambda fresh: fresh.overwrite(data, overwrite_filter=mended))
+            _committed(table, lambda _, tx: tx.overwrite(data, overwrite_filter=mended))
 
     # -- registry -------------------------------------------------------------------------------------------------
 
@@ -220,9 +220,9 @@ class Control:
             return
         touched = In("path", {path for path, _ in resolutions})
 
-        def write(fresh: Table) -> None:
+        def write(fresh: Table, tx: Transaction) -> None:
             rows = [_resolved(r, resolutions.get(r.position), run_id) for r in _quarantined(fresh, touched)]
-            fresh.overwrite(pa.Table.from_pylist([_shallow(r) for r in rows], schema=_QUARANTINE), touched)
+            tx.overwrite(pa.Table.from_pylist([_shallow(r) for r in rows], schema=_QUARANTINE), touched)
 
         _committed(self._ensure("quarantine", _QUARANTINE), write)
 
@@ -237,20 +237,20 @@ class Control:
         table = self._ensure("tables", schema)
         found = table.scan().to_arrow().to_pylist()
         if sorted(found, key=str) != sorted(rows, key=str):
-            _committed(table, lambda fresh: (fresh.overwrite if fresh.current_snapshot() else fresh.append)(wanted))
+            _committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(wanted))
 
     # -- all ------------------------------------------------------------------------------------------------------
 
     def _append(self, name: str, schema: pa.Schema, rows: list[dict[str, Any]], identity: tuple[str, ...]) -> None:
         """Add the rows that are not there yet, whoever else adds some at this moment; a row is known by `identity`."""
 
-        def write(fresh: Table) -> None:
+        def write(fresh: Table, tx: Transaction) -> None:
             near = In(identity[0], {row[identity[0]] for row in rows})
             found = fresh.scan(row_filter=near, selected_fields=identity).to_arrow().to_pylist()
             kept = {tuple(row[name] for name in identity) for row in found}
             new = [row for row in rows if tuple(row[name] for name in identity) not in kept]
             if new:
-                fresh.append(pa.Table.from_pylist(new, schema=schema))
+                tx.append(pa.Table.from_pylist(new, schema=schema))
 
         if rows:
             _committed(self._ensure(name, schema), write)
@@ -259,8 +259,8 @@ class Control:
         """Rewrite a table of many small files as one; another writer that comes between has its way."""
         table = self._catalog.load_table((*self.namespace, name))
         if sum(1 for _ in table.scan().plan_files()) > FILES_MAX:
-            with suppress(*NOT_KNOWN):
-                table.overwrite(table.scan().to_arrow())
+            with suppress(*NOT_KNOWN), transaction(table) as tx:
+                tx.overwrite(table.scan().to_arrow())
 
     def _ensure(self, name: str, schema: pa.Schema) -> Table:
         identifier = (*self.namespace, name)
@@ -278,12 +278,14 @@ class Control:
         return table
 
 
-def _committed(table: Table, write: Callable[[Table], None], tries: int = 5) -> None:
+def _committed(table: Table, write: Callable[[Table, Transaction], None], tries: int = 5) -> None:
     """Write on top of what there is. `write` leaves out what is there already, so that a race that was lost, or an
     answer that was, may be tried again."""
     for attempt in range(tries):
         try:
-            write(refreshed(table))
+            fresh = refreshed(table)
+            with transaction(fresh) as tx:
+                write(fresh, tx)
             return
         except NOT_KNOWN as error:
             if attempt == tries - 1:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException
 
 from ticdc_assets.errors import NotYetError, StaleRunError
+from ticdc_assets.tables.commits import transaction
 
 if TYPE_CHECKING:
     from ticdc_assets.tables.control import Control
@@ -50,7 +51,8 @@ def thin(control: Control, older_than: datetime, days_kept: int, now: datetime, 
         if not thinned.removed or not write:
             return thinned
         try:
-            table.overwrite(kept)
+            with transaction(table) as tx:
+                tx.overwrite(kept)
         except CommitFailedException:
             time.sleep(0.05 * 2**attempt)  # a run has recorded; look again at what is there now
             continue
@@ -123,7 +125,7 @@ def _set_pins(control: Control, pins: Iterable[int]) -> None:
     text = json.dumps(sorted(pins))
     for attempt in range(COMMIT_TRIES_MAX):
         try:
-            with table.refresh().transaction() as tx:
+            with transaction(table.refresh()) as tx:
                 tx.set_properties({PINNED: text})
         except CommitFailedException:
             time.sleep(0.05 * 2**attempt)

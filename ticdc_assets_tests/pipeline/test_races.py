@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from requests import ReadTimeout
 from sqlalchemy.exc import OperationalError
 
@@ -226,7 +226,8 @@ class LossyCatalog:
 
 
 ANSWERS = [
-    pytest.param(lambda: CommitStateUnknownException("500"), id="state unknown"),
+    pytest.param(lambda: CommitStateUnknownException("500"), id="state unknown", marks=pytest.mark.matrix),
+    pytest.param(lambda: CommitFailedException("409"), id="conflict"),
     pytest.param(lambda: ReadTimeout("no answer"), id="no answer", marks=pytest.mark.matrix),
     pytest.param(
         lambda: OperationalError("x", {}, sqlite3.OperationalError("x")), id="database", marks=pytest.mark.matrix
