@@ -1,6 +1,6 @@
 """Which changes are the same change, sent again.
 
-Identity is (table, key values, commit_ts, op). Hashes find the rows that may be equal, the values decide. A table
+Identity is (table, key values, commit_ts, op). Codes find the rows that may be equal, the values decide. A table
 without a key has only the row itself and its ordinal among equal rows of one delivery; a delivery ends where
 commit_ts goes back (the weak case of design section 5).
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -19,12 +18,13 @@ Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 _FEW: Final = 256
-"""So many rows are compared sooner than they are hashed."""
+"""So many rows are compared sooner than they are coded."""
+_INT64_MAX: Final = (1 << 63) - 1
 
 
-def first_of_each(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) -> Bools:
+def first_of_each(columns: Sequence[pa.Array]) -> Bools:
     """True for the first row of each distinct combination of values over all columns; NULLs are values here."""
-    suspects = _alike(connection, columns)
+    suspects = _alike(columns)
     first = np.ones(len(columns[0]), np.bool_)
     seen: set[tuple[object, ...]] = set()
     taken = [column.take(pa.array(suspects)).to_pylist() for column in columns]
@@ -34,22 +34,24 @@ def first_of_each(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Ar
     return first
 
 
-def _alike(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) -> Ints:
-    """Rows that may equal another one: all of a few, else those that share a hash."""
+def _alike(columns: Sequence[pa.Array]) -> Ints:
+    """Rows that may equal another one: all of a few, else those that share a code."""
     if len(columns[0]) <= _FEW:
         return np.arange(len(columns[0]))
-    hashed = _hashes(connection, columns)
-    _, index, counts = np.unique(hashed, return_index=True, return_counts=True)
-    return np.flatnonzero(np.isin(hashed, hashed[index[counts > 1]]))
+    codes = _codes(columns)
+    _, index, counts = np.unique(codes, return_index=True, return_counts=True)
+    return np.flatnonzero(np.isin(codes, codes[index[counts > 1]]))
 
 
-def _hashes(connection: duckdb.DuckDBPyConnection, columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
-    names = [f"c{number}" for number in range(len(columns))]
-    connection.register("identity_rows", pa.Table.from_arrays(list(columns), names=names))
-    try:
-        query = f"SELECT hash({', '.join(names)}) AS h FROM identity_rows"  # noqa: S608  names are ours
-        answer = connection.sql(query).to_arrow_table()
-    finally:
-        connection.unregister("identity_rows")
-    hashes: npt.NDArray[np.uint64] = answer.column("h").to_numpy()
-    return hashes
+def _codes(columns: Sequence[pa.Array]) -> Ints:
+    """A number for each row, the same where all values are."""
+    codes, ways = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        coded = column.dictionary_encode()
+        count = len(coded.dictionary) + 1
+        if ways * count > _INT64_MAX:
+            codes = np.unique(codes, return_inverse=True)[1]
+            ways = len(codes)
+        codes = codes * count + coded.indices.fill_null(-1).to_numpy() + 1
+        ways *= count
+    return codes

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,22 +32,18 @@ def decode(task: DecodeTask) -> TaskReport:
     """Decode the files of a task in their order. Tables follow each other, so few files are open at once."""
     io = load_file_io(dict(task.io_properties), location=next(iter(task.targets.values())).data_uri)
     files = FileReader(task)
-    connection = duckdb.connect(config={"threads": 1})
     reports: list[FileReport] = []
     writers: dict[str, PartWriter] = {}
-    try:
-        for of_table in _by_name(task.files):
-            table = _TableDecoder(task, files, connection, io, writers)
-            held = False
-            for file in of_table:
-                report = table.file(file) if not held else _passed_over(file)
-                held = report.state is not FileState.READ
-                reached(Moment.FILE_READ)
-                reports.append(report)
-            table.finish()
-            reached(Moment.PARTS_WRITTEN)
-    finally:
-        connection.close()
+    for of_table in _by_name(task.files):
+        table = _TableDecoder(task, files, io, writers)
+        held = False
+        for file in of_table:
+            report = table.file(file) if not held else _passed_over(file)
+            held = report.state is not FileState.READ
+            reached(Moment.FILE_READ)
+            reports.append(report)
+        table.finish()
+        reached(Moment.PARTS_WRITTEN)
     return TaskReport(task.number, tuple(part for w in writers.values() for part in w.parts), tuple(reports))
 
 
@@ -86,13 +81,11 @@ class _TableDecoder:
         self,
         task: DecodeTask,
         files: FileReader,
-        connection: duckdb.DuckDBPyConnection,
         io: FileIO,
         writers: dict[str, PartWriter],
     ) -> None:
         self._task = task
         self._files = files
-        self._connection = connection
         self._io = io
         self._writers = writers  # by lineage: a table that was renamed has files under several names
         self._used: dict[str, PartWriter] = {}
@@ -227,7 +220,7 @@ class _TableDecoder:
         if writer is None:
             prefix = f"{self._task.run_id}-{self._task.number:05d}"
             target = self._task.targets[slot.lineage_id]
-            writer = PartWriter(self._io, target, prefix, self._task.number, self._connection)
+            writer = PartWriter(self._io, target, prefix, self._task.number)
             self._writers[slot.lineage_id] = writer
         self._used[slot.lineage_id] = writer
         return writer.write(changes, slot.version.table.key, slot.version.from_ts, file.ordinal)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -89,10 +88,10 @@ class _Found:
     number: Ints
 
 
-def settle(task: MessageTask, bulk: Bulk, batch: Batch, connection: duckdb.DuckDBPyConnection) -> Settled:
+def settle(task: MessageTask, bulk: Bulk, batch: Batch) -> Settled:
     """What the bulk form can settle of a batch."""
     wired = Messages.from_pairs((m.key, m.value) for m in batch.messages)
-    told = bulk.rows(wired, task.options, connection)
+    told = bulk.rows(wired, task.options)
     found = [found for table in told.tables for found in _by_name(task, batch, table)]
     spoilt = told.left.copy()
     for rows in found:

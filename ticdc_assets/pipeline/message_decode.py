@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
-import duckdb
 import numpy as np
 
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
@@ -83,18 +82,14 @@ class MessageDecoder:
         self._pieces: dict[Group, list[Piece]] = {}
         self._cut: list[CutRow] = []
         self._sent = RowValues(task, self._protocol.value)
-        self._connection = duckdb.connect(config={"threads": 1})
 
     def run(self) -> TaskReport:
-        try:
-            for batch in self._batches():
-                for index in self._in_bulk(batch):
-                    self._one(batch.messages[index], int(batch.ordinals[index]))
-                reached(Moment.FILE_READ)
-            parts = [*self._complete(), *write_parts(self._task, self._connection, self._gathered())]
-            reached(Moment.PARTS_WRITTEN)
-        finally:
-            self._connection.close()
+        for batch in self._batches():
+            for index in self._in_bulk(batch):
+                self._one(batch.messages[index], int(batch.ordinals[index]))
+            reached(Moment.FILE_READ)
+        parts = [*self._complete(), *write_parts(self._task, self._gathered())]
+        reached(Moment.PARTS_WRITTEN)
         return TaskReport(self._task.number, tuple(parts), tuple(self._reports()))
 
     def _batches(self) -> Iterator[Batch]:
@@ -113,7 +108,7 @@ class MessageDecoder:
         bulk = self._protocol.bulk
         if bulk is None or self._task.checked:  # checksums are verified row by row
             return range(len(batch.messages))
-        settled = settle(self._task, bulk, batch, self._connection)
+        settled = settle(self._task, bulk, batch)
         for name, tally in settled.tallies.items():
             said = self._names.setdefault(name, _Name())
             said.rows += tally.rows
@@ -226,7 +221,7 @@ class MessageDecoder:
             pieces.setdefault(group_of(rows.slot, rows.epoch), []).append(self._typed(rows))
             held_bytes += done.size_bytes
             if held_bytes > COMPLETED_BYTES:
-                yield from write_parts(self._task, self._connection, sorted(pieces.items()), f"-large{number}")
+                yield from write_parts(self._task, sorted(pieces.items()), f"-large{number}")
                 pieces, held_bytes = {}, 0
         for group, more in pieces.items():
             self._pieces.setdefault(group, []).extend(more)

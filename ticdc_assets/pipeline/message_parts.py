@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from pyiceberg.io import load_file_io
@@ -30,7 +29,6 @@ def group_of(slot: Slot, epoch: int) -> Group:
 
 def write_parts(
     task: MessageTask,
-    connection: duckdb.DuckDBPyConnection,
     groups: Iterable[tuple[Group, list[Piece]]],
     label: str = "",
 ) -> list[Part]:
@@ -44,8 +42,8 @@ def write_parts(
         if (lineage_id, epoch) not in writers:
             prefix = f"{task.run_id}-{task.number:05d}-{epoch}{label}"
             target = task.targets[lineage_id]
-            writers[lineage_id, epoch] = PartWriter(io, target, prefix, 0, connection, epoch)
-        _write(task, connection, writers[lineage_id, epoch], version_ts, pieces)
+            writers[lineage_id, epoch] = PartWriter(io, target, prefix, 0, epoch)
+        _write(task, writers[lineage_id, epoch], version_ts, pieces)
     for writer in writers.values():
         writer.close()
     return [part for writer in writers.values() for part in writer.parts]
@@ -53,7 +51,6 @@ def write_parts(
 
 def _write(
     task: MessageTask,
-    connection: duckdb.DuckDBPyConnection,
     writer: PartWriter,
     version_ts: int,
     pieces: Sequence[Piece],
@@ -67,7 +64,7 @@ def _write(
     if not task.by_arrival:
         changes = changes.take(_sorted(changes))
         if table.key:
-            changes = changes.take(_once(connection, changes, table.key))
+            changes = changes.take(_once(changes, table.key))
     writer.write(changes, (), version_ts, 0, by_arrival=task.by_arrival)
 
 
@@ -86,7 +83,7 @@ def _sorted(changes: TypedChanges) -> pa.Array:
     return pa.array(np.lexsort((place, ts)))
 
 
-def _once(connection: duckdb.DuckDBPyConnection, changes: TypedChanges, key: tuple[str, ...]) -> pa.Array:
+def _once(changes: TypedChanges, key: tuple[str, ...]) -> pa.Array:
     wanted = {name.lower() for name in key}
     keys = [a for c, a in zip(changes.columns, changes.now, strict=True) if c.name.lower() in wanted]
-    return pa.array(np.flatnonzero(first_of_each(connection, [changes.commit_ts, changes.op, *keys])))
+    return pa.array(np.flatnonzero(first_of_each([changes.commit_ts, changes.op, *keys])))

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,14 +48,12 @@ class PartWriter:
         target: Target,
         prefix: str,
         task: int,
-        connection: duckdb.DuckDBPyConnection,
         delivery: int = 0,
     ) -> None:
         self._io = io
         self._target = target
         self._prefix = prefix
         self._task = task
-        self._connection = connection
         self._open: dict[tuple[int, int | None], _Open] = {}
         self._made = 0
         self._delivery = delivery
@@ -101,7 +98,7 @@ class PartWriter:
         carried = self._frontier if self._frontier and _same_types(self._frontier, columns) else None
         offset = len(carried[0]) if carried else 0
         both = [pa.concat_arrays([a, b]) for a, b in zip(carried, columns, strict=True)] if carried else columns
-        fresh = np.flatnonzero(first_of_each(self._connection, both)[offset:])
+        fresh = np.flatnonzero(first_of_each(both)[offset:])
         at_newest = pc.equal(both[0], self._newest_ts)
         self._frontier = [column.filter(at_newest) for column in both]
         return pa.array(fresh)

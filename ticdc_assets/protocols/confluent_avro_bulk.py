@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +24,7 @@ from ticdc_assets.protocols.raw_rows import RawRows
 from ticdc_assets.schema.model import Column
 
 
-def rows(messages: Messages, options: Options, _connection: duckdb.DuckDBPyConnection) -> BulkRows:
+def rows(messages: Messages, options: Options) -> BulkRows:
     """The rows of a batch by schema id; deletes by the schema id of their key."""
     left = np.ones(len(messages), np.bool_)
     tables = []

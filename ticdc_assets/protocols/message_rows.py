@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -122,7 +121,7 @@ class BulkRows:
 
 
 HeadsOf = Callable[[Messages, Any], Heads]
-RowsOf = Callable[[Messages, Any, duckdb.DuckDBPyConnection], BulkRows]
+RowsOf = Callable[[Messages, Any], BulkRows]
 ColumnOf = Callable[[Column, pa.Array, str], pa.Array]
 
 
@@ -130,11 +129,10 @@ ColumnOf = Callable[[Column, pa.Array, str], pa.Array]
 class Bulk:
     """The bulk form of a message protocol.
 
-    `heads(messages, options)` is the cheaper first pass. `rows(messages, options, connection)` gives the rows; the
-    DuckDB connection is the caller's, best with threads=1, since to open one costs as much as thousands of rows.
-    `heads` and `rows` may leave different messages. `column(column, array, zone)` is `value` for a whole array of
-    `rows.wire` or `rows.before`: an array of `arrow_type(column.type)`, or DecodeError where the type cannot hold one
-    of its values (which one, only the reference tells).
+    `heads(messages, options)` is the cheaper first pass, `rows(messages, options)` gives the rows; they may leave
+    different messages. `column(column, array, zone)` is `value` for a whole array of `rows.wire` or `rows.before`: an
+    array of `arrow_type(column.type)`, or DecodeError where the type cannot hold one of its values (which one, only
+    the reference tells).
     """
 
     heads: HeadsOf
@@ -152,12 +150,12 @@ def in_turn(first: Bulk, second: Bulk, column: ColumnOf) -> Bulk:
         rest = np.flatnonzero(told.left)
         return _joined(told, second.heads(messages.take(rest), options), rest)
 
-    def rows(messages: Messages, options: Any, connection: duckdb.DuckDBPyConnection) -> BulkRows:
-        told = first.rows(messages, options, connection)
+    def rows(messages: Messages, options: Any) -> BulkRows:
+        told = first.rows(messages, options)
         if not told.left.any():
             return told
         rest = np.flatnonzero(told.left)
-        more = second.rows(messages.take(rest), options, connection)
+        more = second.rows(messages.take(rest), options)
         return BulkRows((*told.tables, *(_moved(table, rest) for table in more.tables)), _left(told.left, more.left))
 
     return Bulk(heads, rows, column)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,7 +57,7 @@ def heads(messages: Messages, options: Options) -> Heads:
     return replace(told.heads, op=_ops(told.texts, pc.match_substring(told.texts, _OLD)))
 
 
-def rows(messages: Messages, options: Options, _connection: duckdb.DuckDBPyConnection) -> BulkRows:
+def rows(messages: Messages, options: Options) -> BulkRows:
     """The whole rows."""
     told = _read(messages, options)
     images, counts = _images(strings(told.texts))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +28,7 @@ _OPS: Final = pa.array(["I", "U", "D"], pa.string())
 """By their numbers in the schema's enum."""
 
 
-def rows(messages: Messages, options: Options, _connection: duckdb.DuckDBPyConnection) -> BulkRows:
+def rows(messages: Messages, options: Options) -> BulkRows:
     """The rows of a batch by table, version and set of columns."""
     left = np.ones(len(messages), np.bool_)
     tables = []

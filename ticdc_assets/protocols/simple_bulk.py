@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,7 +53,7 @@ def heads(messages: Messages, options: Options) -> Heads:
     return _read(messages, options)[0]
 
 
-def rows(messages: Messages, options: Options, _connection: duckdb.DuckDBPyConnection) -> BulkRows:
+def rows(messages: Messages, options: Options) -> BulkRows:
     """The whole rows without checksum."""
     told, table_id, texts = _read(messages, options)
     images, counts = _images(strings(texts))

@@ -91,7 +91,10 @@ class Change:
 
 def ddl_error(schema: str, name: str, expected: str, found: str) -> SchemaError:
     """The error for a statement that does not fit its table."""
-    todo = "Check that the stream is whole, or give the table's present schema in schema_files."
+    todo = (
+        "Check that the stream is whole. What schema_files say of the table must be what it was before this statement: "
+        "give its CREATE TABLE of that time."
+    )
     return SchemaError(f"DDL of {schema}.{name}", expected, found, todo)
 
 

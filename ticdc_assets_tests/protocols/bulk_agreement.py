@@ -7,7 +7,6 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -24,7 +23,6 @@ from ticdc_assets_tests.fixtures import Workload
 
 TS = 459802238374641668
 Pair = tuple[bytes | None, bytes | None]
-CONNECTION = duckdb.connect(config={"threads": 1})
 
 
 # --- what the two forms tell, in one shape ---------------------------------------------------------------------------
@@ -91,7 +89,7 @@ def reference(module: Any, pairs: Sequence[Pair], options: Any) -> list[Any]:
 def agree(bulk: Any, module: Any, pairs: Sequence[Pair], options: Any) -> tuple[BulkRows, list[Any]]:
     """What both forms tell, once it is seen to be the same for every message that the bulk form takes."""
     batch = Messages.from_pairs(pairs)
-    rows = bulk.rows(batch, options, CONNECTION)
+    rows = bulk.rows(batch, options)
     events = reference(module, pairs, options)
     told = told_by_bulk(rows, len(pairs))
     for event, found, left in zip(events, told, rows.left, strict=True):

@@ -15,7 +15,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import orjson
 import pyarrow as pa
 
@@ -53,7 +52,6 @@ class Batches:
         self._sound = [seed.pack(seed.bodies) for seed in seeds(stream)]
         self._dice = random.Random(NUMBER)
         self._columns = _columns(stream)
-        self._connection = duckdb.connect(config={"threads": 1})
         self._pairs: list[Pair] = []
 
     def __call__(self, mutant: Mutant) -> int:
@@ -69,7 +67,7 @@ class Batches:
     def taken(self, pairs: Sequence[Pair]) -> set[int]:
         """The ids of the messages that bulk took, once it is clear that it tells the same of them."""
         batch = Messages.from_pairs(pairs)
-        rows = self._bulk.rows(batch, self._stream.options, self._connection)
+        rows = self._bulk.rows(batch, self._stream.options)
         told = _told_by_bulk(rows.tables)
         for number, pair in enumerate(pairs):
             assert not (rows.left[number] and number in told), shown(pair)

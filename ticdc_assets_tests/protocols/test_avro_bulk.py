@@ -23,7 +23,6 @@ from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.bulk_agreement import (
     ANY_COLUMN,
-    CONNECTION,
     LONGS,
     TEXTS,
     TS,
@@ -80,7 +79,7 @@ def test_a_wide_schema_costs_nothing_where_there_are_no_values():
     pairs = [(None, struct.pack(">bI", 0, 7) + b"\0" * 5)] * 50_000
     batch = Messages.from_pairs([*pairs, (None, struct.pack(">bI", 0, 7) + b"\0" * 9_000)])
     options = confluent_avro.Options({7: record(fields)}.__getitem__)
-    rows = confluent_avro_bulk.rows(batch, options, CONNECTION)
+    rows = confluent_avro_bulk.rows(batch, options)
 
     assert [50_000] == np.flatnonzero(~rows.left).tolist()
 
@@ -90,8 +89,7 @@ def test_a_part_of_a_batch_is_read_as_the_whole_is():
     whole = Messages.from_pairs(pairs_of(workload))
     part = Messages(whole.keys.slice(37, 100), whole.values.slice(37, 100))
     of_whole, of_part = (
-        told_by_bulk(confluent_avro_bulk.rows(batch, avro_options(workload), CONNECTION), len(batch))
-        for batch in (whole, part)
+        told_by_bulk(confluent_avro_bulk.rows(batch, avro_options(workload)), len(batch)) for batch in (whole, part)
     )
 
     assert of_whole[37:137] == of_part

@@ -326,11 +326,6 @@ def test_rows_of_another_table_are_left_to_the_reference() -> None:
         bulk(GOOD + b"\n" + line("INSERT", [{"a": "1", "b": None}], table="other") + b"\n", ("a", "b"))
 
 
-def test_a_connection_is_opened_where_none_is_given() -> None:
-    (batch,) = canal_json_bulk.read_stream(io.BytesIO(GOOD + b"\n"), ("a", "b"), "f", "shop", "naïve")
-    assert ["1"] == batch.wire[0].to_pylist()
-
-
 def test_a_file_without_its_last_line_end_is_incomplete() -> None:
     data = GOOD + b"\r\n" + GOOD
     assert isinstance(list(canal_json.read_file(data, "f"))[-1], Incomplete)

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import orjson
 import pyarrow as pa
 import pytest
@@ -40,7 +39,6 @@ from ticdc_assets_tests.protocols import happened
 
 Pair = tuple[bytes | None, bytes | None]
 Told = dict[int, list[Any]]
-CONNECTION = duckdb.connect(config={"threads": 1})
 FORMS: dict[str, tuple[str, Bulk]] = {
     "canal-json": ("canal-json", canal_json_messages_bulk.BULK),
     "simple-json": ("simple", simple_bulk.BULK),
@@ -105,7 +103,7 @@ def row_told(row: RowEvent) -> Any:
 
 def bulk_told(stream: Stream, pairs: list[Pair]) -> tuple[Told, list[TableRows]]:
     """What the bulk form tells by message, what it left told by the reference."""
-    told = stream.bulk.rows(Messages.from_pairs(pairs), stream.options, CONNECTION)
+    told = stream.bulk.rows(Messages.from_pairs(pairs), stream.options)
     found: dict[int, dict[int, Any]] = defaultdict(dict)
     for table in told.tables:
         places = list(zip(table.rows.line.to_pylist(), table.position.to_pylist(), strict=True))
@@ -182,7 +180,7 @@ def test_columns_have_the_values_that_the_reference_reads_one_by_one(workload):
     value = REGISTRY[stream.protocol].value
     compared = 0
 
-    for table in stream.bulk.rows(Messages.from_pairs(pairs_of(workload)), stream.options, CONNECTION).tables:
+    for table in stream.bulk.rows(Messages.from_pairs(pairs_of(workload)), stream.options).tables:
         for name, wire, old in zip(
             table.rows.columns, table.rows.wire, table.rows.before or table.rows.wire, strict=True
         ):
@@ -210,7 +208,7 @@ def columns_agree(stream: Stream, value: Any, column: Column, array: pa.Array) -
 @every_workload
 def test_bulk_takes_the_rows_of_plain_streams(workload):
     stream, pairs = stream_of(workload), pairs_of(workload)
-    told = stream.bulk.rows(Messages.from_pairs(pairs), stream.options, CONNECTION)
+    told = stream.bulk.rows(Messages.from_pairs(pairs), stream.options)
     rows = [n for n, pair in enumerate(pairs) if any(isinstance(row, tuple) for row in reference(stream, pair))]
 
     assert rows
@@ -365,7 +363,7 @@ def test_bulk_and_reference_give_columns_the_same_values(stream, data):
     kinds = [Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.VARCHAR, Kind.VARBINARY, Kind.TEXT, Kind.TIMESTAMP, Kind.ENUM]
     pairs = Messages.from_pairs(data.draw(st.lists(message, max_size=4)))
 
-    for table in form.bulk.rows(pairs, form.options, CONNECTION).tables:
+    for table in form.bulk.rows(pairs, form.options).tables:
         for array in (*table.rows.wire, *(table.rows.before or ())):
             for kind in kinds:
                 column = Column("c", MySqlType(kind, unsigned=kind is Kind.BIGINT))
@@ -428,10 +426,10 @@ def test_one_odd_message_leaves_the_others_to_bulk():
 
 def test_absent_keys_and_values_are_left():
     for form, _ in STREAMS.values():
-        told = form.bulk.rows(Messages.from_pairs([(None, None), (b"", b"")]), form.options, CONNECTION)
+        told = form.bulk.rows(Messages.from_pairs([(None, None), (b"", b"")]), form.options)
 
         assert ((), [True, True]) == (told.tables, told.left.tolist())
-        assert () == form.bulk.rows(Messages.from_pairs([]), form.options, CONNECTION).tables
+        assert () == form.bulk.rows(Messages.from_pairs([]), form.options).tables
 
 
 def test_a_key_that_is_not_utf8_is_left():
@@ -497,7 +495,7 @@ def test_json_and_avro_of_the_simple_protocol_may_be_in_one_batch():
     form = Stream("simple", bulk, simple.Options())
     wanted = {number: reference(form, pair) for number, pair in enumerate(pairs)}
 
-    told = bulk.rows(Messages.from_pairs(pairs), form.options, CONNECTION)
+    told = bulk.rows(Messages.from_pairs(pairs), form.options)
 
     heads_agree(form, pairs, wanted)
     rows = {number for number, events in wanted.items() if any(isinstance(event, tuple) for event in events)}

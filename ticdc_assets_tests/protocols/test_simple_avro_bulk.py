@@ -25,7 +25,6 @@ from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.bulk_agreement import (
     ANY_COLUMN,
-    CONNECTION,
     LONGS,
     TEXTS,
     TS,
@@ -192,7 +191,7 @@ def test_a_wide_row_costs_nothing_where_others_only_claim_to_be_as_wide():
     payload = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {f"c{number}": None for number in range(4096)}, "old": None}
     wide = simple_message(payload)
     batch = Messages.from_pairs([(None, wide)] + [(None, wide[: wide.index(b"\x04c0") + 9])] * 50_000)
-    rows = simple_avro_bulk.rows(batch, PLAIN, CONNECTION)
+    rows = simple_avro_bulk.rows(batch, PLAIN)
 
     assert [0] == np.flatnonzero(~rows.left).tolist()
 
