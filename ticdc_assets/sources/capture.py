@@ -151,27 +151,46 @@ def _binary(path: Path, start: Place) -> Iterator[tuple[Place, Message]]:
         file.seek(start.byte)
         data, at, base, offset = b"", 0, start.byte, start.record
         while True:
-            end = _record_end(data, at, f"{path}: record {offset}")
-            if end > len(data):
-                more = file.read(max(_READ_BYTES, end - len(data)))
-                if not more:
-                    break
-                base, data, at = base + at, data[at:] + more, 0
+            record = _record(data, at)
+            if record is not None:
+                end, ts_ms, key, value = record
+                yield Place(start.file, base + at, offset), Message(topic, partition, offset, key, value, ts_ms)
+                at, offset = end, offset + 1
                 continue
-            ts_ms, key_length = _RECORD_HEAD.unpack_from(data, at)
-            key_end = at + _RECORD_HEAD.size + max(0, key_length)
-            key = None if key_length < 0 else data[at + _RECORD_HEAD.size : key_end]
-            (value_length,) = _LENGTH.unpack_from(data, key_end)
-            value = None if value_length < 0 else data[key_end + _LENGTH.size : end]
-            yield Place(start.file, base + at, offset), Message(topic, partition, offset, key, value, ts_ms)
-            at, offset = end, offset + 1
+            end = _record_end(data, at, f"{path}: record {offset}")
+            more = file.read(max(_READ_BYTES, end - len(data)))
+            if not more:
+                break
+            base, data, at = base + at, data[at:] + more, 0
         if at < len(data):
             found = f"{len(data) - at} before the end of the file"
             raise SourceError(f"{path}: record {offset}", f"at least {end - at} bytes", found, _TODO)
 
 
+def _record(data: bytes, at: int) -> tuple[int, int, bytes | None, bytes | None] | None:
+    """The end, time, key and value of the record at `at`; None where `data` has not all of it or it is none."""
+    key_at = at + _RECORD_HEAD.size
+    if key_at > len(data):
+        return None
+    ts_ms, key_length = _RECORD_HEAD.unpack_from(data, at)
+    key_end = key_at + key_length if key_length > 0 else key_at
+    value_at = key_end + _LENGTH.size
+    if value_at > len(data):
+        return None
+    (value_length,) = _LENGTH.unpack_from(data, key_end)
+    end = value_at + value_length if value_length > 0 else value_at
+    if end > len(data) or not -1 <= key_length <= MAX_FIELD_BYTES or not -1 <= value_length <= MAX_FIELD_BYTES:
+        return None
+    return (
+        end,
+        ts_ms,
+        None if key_length < 0 else data[key_at:key_end],
+        None if value_length < 0 else data[value_at:end],
+    )
+
+
 def _record_end(data: bytes, at: int, where: str) -> int:
-    """Where the record at `at` ends, or how far `data` must reach to say more."""
+    """Where the record at `at` ends, or how far `data` must reach to say more; SourceError where it is none."""
     head_end = at + _RECORD_HEAD.size
     if head_end > len(data):
         return head_end
