@@ -7,6 +7,8 @@ from typing import Final, NewType
 
 Tso = NewType("Tso", int)
 
+INT64_MAX: Final = (1 << 63) - 1
+"""The largest number that TiDB and the lake count in."""
 LOGICAL_BITS: Final = 18
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -23,6 +23,7 @@ from ticdc_assets.pipeline.task import BadLine, DecodeTask, FileFormat, TaskFile
 from ticdc_assets.protocols import canal_json, csv
 from ticdc_assets.protocols.csv import CsvRecord
 from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.limits import BATCH_BYTES
 from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete, RawRows
 from ticdc_assets.schema.lineage import Slot, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
@@ -140,7 +141,8 @@ def _in_bulk(task: DecodeTask, file: TaskFile, stream: BufferedReader, columns: 
         return csv_bulk.read_stream(stream, task.csv, columns, file.path, name=name)
     from ticdc_assets.protocols import canal_json_bulk
 
-    return canal_json_bulk.read_stream(stream, columns, file.path, file.schema, file.table)
+    batch_bytes = min(BATCH_BYTES, file.size_bytes)
+    return canal_json_bulk.read_stream(stream, columns, file.path, file.schema, file.table, batch_bytes)
 
 
 # -- record by record -------------------------------------------------------------------------------------------------

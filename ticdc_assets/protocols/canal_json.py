@@ -17,11 +17,12 @@ import orjson
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.limits import INT64_MAX, MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
+from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
 from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete
 from ticdc_assets.protocols.text_values import TextForms
 from ticdc_assets.protocols.text_values import value as text_value
 from ticdc_assets.schema.model import Column
+from ticdc_assets.tso import INT64_MAX
 
 WATERMARK: Final = "TIDB_WATERMARK"
 OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}

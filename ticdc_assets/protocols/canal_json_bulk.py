@@ -26,8 +26,6 @@ from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
 from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
 
 _FORM: Final = row_form((*maybe(b"\r", ()), *literal(b"\n")))
-_FIRST_BYTES: Final = 1 << 17
-"""A small file is not worth a large buffer."""
 _CELLS_MAX: Final = 1 << 20
 """Of so many values places are noted at a time, 16 bytes for each: a short line may be of a table of many columns."""
 
@@ -48,7 +46,7 @@ def read_stream(
     table: str,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[RawRows]:
-    """The row changes of an opened file, which is read once from its start to its end."""
+    """The row changes of an opened file, which is read once from its start to its end, so many bytes at a time."""
     reader = _Reader(columns, where, (schema, table))
     line = 0
     for block in _blocks(stream, where, batch_bytes):
@@ -60,9 +58,8 @@ def read_stream(
 def _blocks(stream: BufferedIOBase, where: str, batch_bytes: int) -> Iterator[memoryview]:
     """Whole lines, in one buffer: a block is there until the next is asked for."""
     # A fresh buffer for every block would cost more in pages that the system clears than in the reading.
-    buffer, held = bytearray(min(batch_bytes, _FIRST_BYTES)), 0
+    buffer, held = bytearray(batch_bytes), 0
     while more := stream.readinto(memoryview(buffer)[held:]):
-        full = held + more == len(buffer)
         end = buffer.rfind(b"\n", held, held + more) + 1
         if end:
             yield memoryview(buffer)[:end]
@@ -72,8 +69,6 @@ def _blocks(stream: BufferedIOBase, where: str, batch_bytes: int) -> Iterator[me
             raise _unsupported(where, "a line without an end")
         if 2 * held > len(buffer):
             buffer = bytearray(2 * len(buffer))
-        elif full and len(buffer) < batch_bytes:
-            buffer = bytearray(batch_bytes)
         buffer[:held] = rest
     if held:
         raise NotYetError(where, "a file that ends with a whole line", "the start of one", "Wait for the writer.")

@@ -6,7 +6,7 @@ from typing import Final
 
 from ticdc_assets.protocols.canal_json import OPS
 from ticdc_assets.protocols.json_grammar import COUNT, TEXT, members, up_to
-from ticdc_assets.protocols.limits import INT64_MAX
+from ticdc_assets.tso import INT64_MAX
 
 _CODE: Final = r"(?:0|-?[1-9][0-9]{0,8})"
 _MS: Final = f"(?:0|{up_to(INT64_MAX >> 18)})"

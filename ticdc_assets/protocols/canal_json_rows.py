@@ -19,7 +19,7 @@ from ticdc_assets.protocols.json_forms import (
     texts,
     told,
 )
-from ticdc_assets.protocols.limits import INT64_MAX
+from ticdc_assets.tso import INT64_MAX
 
 OP, COMMIT_MS, COMMIT_TS, HAS_OLD = range(4)
 """The numbers of a row: the code of I, U or D; -1 where it has no commit_ts; 0 or 1."""

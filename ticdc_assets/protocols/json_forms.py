@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ticdc_assets.protocols.joined_texts import Bytes, Ints
-from ticdc_assets.protocols.limits import INT64_MAX
+from ticdc_assets.tso import INT64_MAX
 
 LITERAL, UNLESS, JUMP, SET, TEXT, COUNT, TEXTS, MEMBERS, IMAGE = range(9)
 """What a step looks for; see `json_machine.scan`."""

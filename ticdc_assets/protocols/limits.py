@@ -21,6 +21,3 @@ COLUMNS_MAX: Final = 4096
 
 ROWS_PER_MESSAGE_MAX: Final = 65_536
 """Rows in one official Canal message; TiCDC always writes one."""
-
-INT64_MAX: Final = (1 << 63) - 1
-"""The largest whole number of commit times and positions."""
