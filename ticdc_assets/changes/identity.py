@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ticdc_assets.tso import INT64_MAX
+
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 _FEW: Final = 256
 """So many rows are compared sooner than they are coded."""
-_INT64_MAX: Final = (1 << 63) - 1
 
 
 def first_of_each(columns: Sequence[pa.Array]) -> Bools:
@@ -49,7 +50,7 @@ def _codes(columns: Sequence[pa.Array]) -> Ints:
     for column in columns:
         coded = column.dictionary_encode()
         count = len(coded.dictionary) + 1
-        if ways * count > _INT64_MAX:
+        if ways * count > INT64_MAX:
             codes = np.unique(codes, return_inverse=True)[1]
             ways = len(codes)
         codes = codes * count + coded.indices.fill_null(-1).to_numpy() + 1

@@ -77,13 +77,7 @@ class _Count:
 class _TableDecoder:
     """Decodes the files of one source name, whatever lineages and versions its rows belong to."""
 
-    def __init__(
-        self,
-        task: DecodeTask,
-        files: FileReader,
-        io: FileIO,
-        writers: dict[str, PartWriter],
-    ) -> None:
+    def __init__(self, task: DecodeTask, files: FileReader, io: FileIO, writers: dict[str, PartWriter]) -> None:
         self._task = task
         self._files = files
         self._io = io

@@ -1,4 +1,4 @@
-"""TiCDC's own form of a Canal-JSON row change as an RE2 pattern, for files and messages alike."""
+"""TiCDC's own form of a Canal-JSON row change as an RE2 pattern, for messages; `canal_json_rows` is that of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TiCDC's own form of a Canal-JSON row change, for files and messages alike, and what is kept of it."""
+"""TiCDC's own form of a Canal-JSON row change in files, and what is kept of it; `canal_json_form` is for messages."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ NOT_KNOWN: Final = (CommitFailedException, CommitStateUnknownException)
 
 @contextmanager
 def transaction(table: Table) -> Iterator[Transaction]:
-    """One commit on the table. Where it fails nothing that was written for it is deleted, as pyiceberg would.
+    """One commit on the table. Where it fails, what was written for it stays; pyiceberg would delete it.
 
     A catalog may say that somebody else came first although it was we: the request landed, its answer was lost, and
     something on the way asked again. Then a table whose files were deleted could not be read any more. What a commit
