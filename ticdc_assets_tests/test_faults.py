@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import duckdb
 import fastavro
 import pyarrow as pa
 import pytest
@@ -65,7 +64,6 @@ def _of_a_cause() -> None:
 
 LIBRARIES: dict[str, tuple[str, Callable[[], Any]]] = {
     "pyarrow": ("ArrowInvalid", lambda: pa.array([ROW_CANARY]).cast(pa.int64())),
-    "duckdb": ("ConversionException", lambda: duckdb.sql(f"SELECT CAST('{ROW_CANARY}' AS INT)").fetchall()),
     "fastavro": ("ValueError", _of_avro),
     "pyiceberg": ("ValueError", lambda: literal(ROW_CANARY).to(IntegerType())),
     "sqlalchemy": ("SQLITE_ERROR", _of_sql),
@@ -117,7 +115,7 @@ def test_an_error_is_told_by_kind_and_place(kind: str, fault: Callable[[], Any])
 
 
 @pytest.mark.usefixtures("without_java", "no_retries")
-@pytest.mark.parametrize("library", ["duckdb", pytest.param("the system", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("library", ["pyarrow", pytest.param("the system", marks=pytest.mark.matrix)])
 def test_a_step_in_which_a_library_fails_tells_no_row(
     feed: Feed,
     library: str,

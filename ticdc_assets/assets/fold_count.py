@@ -9,13 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
+from ticdc_assets.changes.newest import newest_of_each
 from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
 from ticdc_assets.tables.progress import columns_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyiceberg.table import Table
 
     from ticdc_assets.schema.lineage import Lineage, Version
@@ -24,7 +28,11 @@ if TYPE_CHECKING:
 ROWS_MAX: Final = 1_000_000
 """About a second of work; a larger changelog is not counted at every run."""
 
-MEMORY_LIMIT: Final = "512MB"
+FOLD_BYTES_MAX: Final = 512 << 20
+"""Of keys held at a time; larger ones are not counted."""
+
+_FOLD_ROWS: Final = 1 << 17
+"""Fewer new rows are not worth a fold of those before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ def count_fold(lineage: Lineage, changelog: Table, watermark: int, by_arrival: b
     most = sum(task.file.record_count for task in scan.plan_files())
     if most > ROWS_MAX:
         return FoldCount(None, f"the changelog has {most:,} changes to count, more than the {ROWS_MAX:,} of each run")
-    return FoldCount(_counted(scan.to_arrow_batch_reader(), len(names), by_arrival) if most else 0)
+    return _counted(scan.to_arrow_batch_reader(), by_arrival) if most else FoldCount(0)
 
 
 def _begin(lineage: Lineage, watermark: int) -> Version:
@@ -84,20 +92,24 @@ def _key_names(lineage: Lineage, changelog: Table) -> list[str]:
     return [changelog.schema().find_field(places[column.uid][0]).name for column in _key_columns(lineage)]
 
 
-def _counted(rows: object, key_columns: int, by_arrival: bool) -> int:
-    # Columns go by place: op, commit_ts and seq first, as selected, so that no name is ever put into the statement.
-    connection = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "threads": 1})
-    try:
-        connection.register("changes", rows)
-        columns = connection.execute("DESCRIBE changes").fetchall()
-        listed = ", ".join(f"c{number}" for number in range(len(columns)))
-        places = {name: f"c{number}" for number, (name, *_) in enumerate(columns)}
-        op, ts, seq = (places.pop(name) for name in (layout.OP, layout.COMMIT_TS, layout.SEQ))
-        assert len(places) == key_columns
-        newest = f"max_by({op}, {seq})" if by_arrival else f"max_by({op}, struct_pack(ts := {ts}, seq := {seq}))"
-        key = ", ".join(places.values())
-        by_key = f"SELECT {newest} AS op FROM changes AS t({listed}) GROUP BY {key}"  # noqa: S608  numbered names
-        found = connection.execute(f"SELECT count(*) FILTER (op <> 'D') FROM ({by_key})").fetchone()  # noqa: S608
-    finally:
-        connection.close()
-    return int(found[0]) if found else 0
+def _counted(batches: Iterable[pa.RecordBatch], by_arrival: bool) -> FoldCount:
+    held: list[pa.RecordBatch] = []
+    folded_rows = 0
+    for batch in batches:
+        held.append(batch)
+        if sum(len(each) for each in held) >= folded_rows + max(folded_rows, _FOLD_ROWS):
+            folded = _newest(held, by_arrival)
+            held, folded_rows = folded.to_batches(), len(folded)
+            if folded.nbytes > FOLD_BYTES_MAX:
+                return FoldCount(None, f"its keys take more than the {FOLD_BYTES_MAX >> 20} MiB that may be held")
+    if not held:
+        return FoldCount(0)
+    remain = pc.not_equal(_newest(held, by_arrival).column(layout.OP), "D")
+    return FoldCount(int(pc.sum(remain, min_count=0).as_py()))
+
+
+def _newest(changes: list[pa.RecordBatch], by_arrival: bool) -> pa.Table:
+    table = pa.Table.from_batches(changes)
+    keys = table.drop_columns([layout.OP, layout.COMMIT_TS, layout.SEQ]).columns
+    order = [layout.SEQ] if by_arrival else [layout.COMMIT_TS, layout.SEQ]
+    return table.take(pa.array(newest_of_each(keys, [table.column(name).to_numpy() for name in order])))

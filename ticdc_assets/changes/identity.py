@@ -1,58 +1,80 @@
 """Which changes are the same change, sent again.
 
-Identity is (table, key values, commit_ts, op). Codes find the rows that may be equal, the values decide. A table
-without a key has only the row itself and its ordinal among equal rows of one delivery; a delivery ends where
-commit_ts goes back (the weak case of design section 5).
+Identity is (table, key values, commit_ts, op). A table without a key has only the row itself and its ordinal among
+equal rows of one delivery; a delivery ends where commit_ts goes back (the weak case of design section 5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.types as pt
 
 from ticdc_assets.tso import INT64_MAX
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+Column: TypeAlias = pa.Array | pa.ChunkedArray
 
-_FEW: Final = 256
-"""So many rows are compared sooner than they are coded."""
+_NULL: Final = -1
 
 
-def first_of_each(columns: Sequence[pa.Array]) -> Bools:
+def first_of_each(columns: Sequence[Column]) -> Bools:
     """True for the first row of each distinct combination of values over all columns; NULLs are values here."""
-    suspects = _alike(columns)
-    first = np.ones(len(columns[0]), np.bool_)
-    seen: set[tuple[object, ...]] = set()
-    taken = [column.take(pa.array(suspects)).to_pylist() for column in columns]
-    for row, values in zip(suspects, zip(*taken, strict=True), strict=True):
-        first[row] = values not in seen
-        seen.add(values)
+    first = np.zeros(len(columns[0]), np.bool_)
+    first[np.unique(codes(columns), return_index=True)[1]] = True
     return first
 
 
-def _alike(columns: Sequence[pa.Array]) -> Ints:
-    """Rows that may equal another one: all of a few, else those that share a code."""
-    if len(columns[0]) <= _FEW:
-        return np.arange(len(columns[0]))
-    codes = _codes(columns)
-    _, index, counts = np.unique(codes, return_index=True, return_counts=True)
-    return np.flatnonzero(np.isin(codes, codes[index[counts > 1]]))
+def ordinals(columns: Sequence[Column]) -> Ints:
+    """How many equal rows come before each row."""
+    found = codes(columns)
+    order = np.argsort(found, kind="stable")
+    ranked = found[order]
+    starts = np.flatnonzero(np.diff(ranked, prepend=_NULL))
+    numbers = np.empty(len(found), np.int64)
+    numbers[order] = np.arange(len(found)) - np.repeat(starts, np.diff(starts, append=len(found)))
+    return numbers
 
 
-def _codes(columns: Sequence[pa.Array]) -> Ints:
-    """A number for each row, the same where all values are."""
-    codes, ways = np.zeros(len(columns[0]), np.int64), 1
+def codes(columns: Sequence[Column]) -> Ints:
+    """A number for each row, the same exactly where all values are; NULLs, and NaNs, are equal to their like."""
+    together, ways = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
-        coded = column.dictionary_encode()
-        count = len(coded.dictionary) + 1
+        found = _codes_of(column)
+        count = int(found.max(initial=_NULL)) + 2  # _NULL is one of them
         if ways * count > INT64_MAX:
-            codes = np.unique(codes, return_inverse=True)[1]
-            ways = len(codes)
-        codes = codes * count + coded.indices.fill_null(-1).to_numpy() + 1
+            together = np.unique(together, return_inverse=True)[1]
+            ways = int(together.max(initial=0)) + 1
+        together = together * count + found + 1
         ways *= count
-    return codes
+    return together
+
+
+def _codes_of(column: Column) -> Ints:
+    if isinstance(column, pa.ChunkedArray):
+        return _codes_of_chunks(column)
+    if pt.is_struct(column.type):
+        return codes([column.is_null(), *column.flatten()])
+    if pt.is_list(column.type):  # Arrow codes no lists
+        column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
+    return _indices(column.dictionary_encode())
+
+
+def _codes_of_chunks(column: pa.ChunkedArray) -> Ints:
+    if not column.num_chunks:
+        return np.empty(0, np.int64)
+    if pt.is_nested(column.type):
+        return _codes_of(pa.concat_arrays(column.chunks))
+    coded = column.dictionary_encode().unify_dictionaries()
+    return np.concatenate([_indices(chunk) for chunk in coded.chunks])
+
+
+def _indices(coded: pa.DictionaryArray) -> Ints:
+    indices = coded.indices.fill_null(_NULL) if coded.null_count else coded.indices
+    numbers: Ints = indices.to_numpy().astype(np.int64)
+    return numbers

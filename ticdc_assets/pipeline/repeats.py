@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes import layout
+from ticdc_assets.changes.identity import Ints, first_of_each, ordinals
 from ticdc_assets.pipeline.task import Part
 
 
@@ -71,56 +71,42 @@ def _overlapping(parts: list[Part]) -> tuple[set[str], int, int]:
 def resolve(task: RepeatTask) -> RepeatReport:
     """Write the parts anew that hold repeats of others."""
     io = load_file_io(dict(task.io_properties), location=task.parts[0].uri)
-    connection = duckdb.connect(config={"threads": 1})
-    doomed: dict[str, np.ndarray] = {}
-    try:
-        for group, low, high in _groups(task.parts):
-            doomed.update(_repeats(connection, io, group, task.keys[group[0].version_ts], low, high))
-    finally:
-        connection.close()
+    doomed: dict[str, Ints] = {}
+    for group, low, high in _groups(task.parts):
+        doomed.update(_repeats(io, group, task.keys[group[0].version_ts], low, high))
     parts = [_without(io, part, doomed[part.uri]) if part.uri in doomed else part for part in task.parts]
     replaced = tuple(part.uri for part in task.parts if part.uri in doomed)
     return RepeatReport(tuple(p for p in parts if p.rows), sum(len(rows) for rows in doomed.values()), replaced)
 
 
-def _repeats(
-    connection: duckdb.DuckDBPyConnection, io: FileIO, parts: list[Part], key: tuple[str, ...], low: int, high: int
-) -> dict[str, np.ndarray]:
-    rows = pa.concat_tables([_identity_rows(io, part, number, key, low, high) for number, part in enumerate(parts)])
-    same = ", ".join(f'"{name}"' for name in rows.column_names if name not in ("part", "row", "delivery"))
-    connection.register("identities", rows)
-    ordinal = "0" if key else f"row_number() OVER (PARTITION BY delivery, {same} ORDER BY part, row)"
-    query = (
-        f"SELECT part, row FROM (SELECT part, row, row_number() OVER (PARTITION BY {same}, ordinal "  # noqa: S608
-        f"ORDER BY part, row) AS copy FROM (SELECT *, {ordinal} AS ordinal FROM identities)) WHERE copy > 1"
-    )
-    answer = connection.sql(query).to_arrow_table()
-    connection.unregister("identities")
-    found: dict[str, np.ndarray] = {}
-    for number, part in enumerate(parts):
-        numbers = answer.filter(pc.equal(answer.column("part"), number)).column("row").to_numpy()
-        if len(numbers):
-            found[part.uri] = np.sort(numbers)
-    return found
+def _repeats(io: FileIO, parts: list[Part], key: tuple[str, ...], low: int, high: int) -> dict[str, Ints]:
+    """The numbers of the rows that repeat one of an earlier part, by the URI of their part."""
+    shared = [_shared_rows(io, part, key, low, high) for part in parts]
+    rows = pa.concat_tables([table for table, _ in shared])
+    columns = rows.columns
+    if not key:
+        deliveries = [
+            np.full(len(t), part.task << 32 | part.delivery) for part, (t, _) in zip(parts, shared, strict=True)
+        ]
+        columns = [*columns, pa.array(ordinals([*columns, pa.array(np.concatenate(deliveries))]))]
+    repeated = ~first_of_each(columns)
+    ends = np.cumsum([len(table) for table, _ in shared])[:-1]
+    by_part = zip(parts, shared, np.split(repeated, ends), strict=True)
+    return {part.uri: numbers[which] for part, (_, numbers), which in by_part if which.any()}
 
 
-def _identity_rows(io: FileIO, part: Part, number: int, key: tuple[str, ...], low: int, high: int) -> pa.Table:
+def _shared_rows(io: FileIO, part: Part, key: tuple[str, ...], low: int, high: int) -> tuple[pa.Table, Ints]:
+    """What tells the rows of a part from each other, of those in the range of commit_ts, and the numbers of those."""
     names = [layout.COMMIT_TS, layout.OP, *key] if key else None
     with io.new_input(part.uri).open() as stream:
         table = pq.read_table(stream, columns=names)
     table = table if key else table.drop_columns([layout.SEQ])
-    ts = table.column(layout.COMMIT_TS)
-    # Plain names: source columns may be called anything, "row" too.
-    table = table.rename_columns([f"c{n}" for n in range(table.num_columns)])
-    table = (
-        table.append_column("part", pa.array(np.full(len(table), number)))
-        .append_column("row", pa.array(np.arange(len(table))))
-        .append_column("delivery", pa.array(np.full(len(table), part.task << 32 | part.delivery)))
-    )
-    return table.filter(pc.and_(pc.greater_equal(ts, low), pc.less_equal(ts, high)))
+    ts = table.column(layout.COMMIT_TS).to_numpy()
+    numbers = np.flatnonzero((low <= ts) & (ts <= high))
+    return table.take(pa.array(numbers)), numbers
 
 
-def _without(io: FileIO, part: Part, rows: np.ndarray) -> Part:
+def _without(io: FileIO, part: Part, rows: Ints) -> Part:
     with io.new_input(part.uri).open() as stream:
         table = pq.read_table(stream)
     keep = np.ones(len(table), np.bool_)

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.expressions import In
 
 from ticdc_assets.changes import layout
+from ticdc_assets.changes.identity import first_of_each, ordinals
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.pipeline.publish import key_names
 from ticdc_assets.pipeline.replay_ground import Ground, Rows
@@ -86,20 +87,11 @@ def _lacking(ground: Ground, table: Table, rows: Rows) -> Rows:
 
 def _not_among(rows: pa.Table, there: pa.Table, counts: bool) -> pa.Array:
     """The indices of rows whose like is not there. With `counts`, equal rows are as many changes as there are."""
-    names = [f"c{n}" for n in range(rows.num_columns)]  # source columns may be called anything, "row" too
-    listed, same = ", ".join(names), " AND ".join(f"n.{n} IS NOT DISTINCT FROM t.{n}" for n in names)
-    fresh = rows.rename_columns(names).append_column("row", pa.array(range(len(rows)), pa.int64()))
-    wanted = "copy > coalesce(t.copies, 0)" if counts else "copy = 1 AND t.copies IS NULL"
-    connection = duckdb.connect(config={"threads": 1})
-    try:
-        connection.register("fresh", fresh)
-        connection.register("there", there.rename_columns(names))
-        numbered = f"SELECT *, row_number() OVER (PARTITION BY {listed} ORDER BY row) AS copy FROM fresh"  # noqa: S608
-        counted = f"SELECT {listed}, count(*) AS copies FROM there GROUP BY {listed}"  # noqa: S608
-        query = f"SELECT n.row FROM ({numbered}) n LEFT JOIN ({counted}) t ON {same} WHERE {wanted} ORDER BY n.row"  # noqa: S608
-        return connection.sql(query).to_arrow_table().column("row").combine_chunks()
-    finally:
-        connection.close()
+    columns = pa.concat_tables([there.cast(rows.schema), rows]).columns
+    if counts:
+        side = pa.array(np.arange(len(there) + len(rows)) >= len(there))
+        columns = [*columns, pa.array(ordinals([*columns, side]))]
+    return pa.array(np.flatnonzero(first_of_each(columns)[len(there) :]))
 
 
 # -- files and the mark -----------------------------------------------------------------------------------------------

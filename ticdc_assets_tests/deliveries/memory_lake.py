@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import duckdb
 import pytest
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -154,15 +153,12 @@ class _AtOnce(ThreadPoolExecutor):
 
 @contextmanager
 def small_and_cheap() -> Iterator[None]:
-    """Batches of a few messages, and without what takes most time in small runs and decides nothing: a DuckDB and
-    threads for every little thing, and parsing the same statement again in every fold."""
-    database = duckdb.connect(config={"threads": 1})
+    """Batches of a few messages, and without what takes most time in small runs and decides nothing: threads
+    for every little thing, and parsing the same statement again in every fold."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(duckdb, "connect", lambda *_, **__: database.cursor())
         patch.setattr(ExecutorFactory, "_instance", _AtOnce(1))
         patch.setattr(ExecutorFactory, "_instance_pid", os.getpid())
         patch.setattr(ddl, "parse", lru_cache(4096)(ddl.parse))
         patch.setattr(message_look, "BATCH_MESSAGES", BATCH_MESSAGES)
         patch.setattr(message_decode, "BATCH_MESSAGES", BATCH_MESSAGES)
         yield
-    database.close()

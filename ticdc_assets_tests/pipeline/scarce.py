@@ -83,10 +83,10 @@ def small_files(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def few_open_files(folder: Path) -> Iterator[None]:
-    """Lets only a handful of files be open beside those that are."""
+    """Lets no file be open beside those that are."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     held = os.open(folder, os.O_RDONLY)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (held + 4, before[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held + 1, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
     os.close(held)
