@@ -13,6 +13,14 @@ from ticdc_assets_tests.protocols.hostile_messages import streams
 
 BULK_INPUTS = INPUTS // 400
 """A batch costs what its messages cost twice, and each of its values."""
+TAKEN_LEAST = {
+    "open": 1 / 100,
+    "simple-json": 1 / 30,
+    "simple-avro": 1 / 30,
+    "canal-json-tidb": 1 / 30,
+    "avro-ext": 1 / 15,
+}
+"""So much of what is damaged is still a message that the bulk form reads: half of what was counted, or more."""
 IN_BULK = [name for name, stream in streams().items() if stream.known.bulk is not None]
 
 
@@ -26,4 +34,4 @@ def test_a_damaged_message_is_to_bulk_what_it_is_to_the_reference(name: str, tmp
         error.add_note(f"the batch at work: {at_work.read_bytes()!r}")
         raise
 
-    assert outcome.taken > outcome.inputs // 100
+    assert outcome.taken >= outcome.inputs * TAKEN_LEAST[name]
