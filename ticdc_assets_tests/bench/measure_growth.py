@@ -1,21 +1,21 @@
-"""How time and memory grow with the events, and what a run with nothing new costs."""
+"""How time and memory grow with the events, and what looking costs where nothing is new."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ticdc_assets_tests.bench import targets
+from ticdc_assets_tests.bench import child, targets
 from ticdc_assets_tests.bench.child import Outcome
 from ticdc_assets_tests.bench.ground import Ground, events_of
+from ticdc_assets_tests.bench.idle_run import idle_run
 from ticdc_assets_tests.bench.measure_loads import JSON, own_load
-from ticdc_assets_tests.bench.tick import tick
 
 TIMES: int = 10
 """The growth of events that memory is judged by."""
 
 
 def measure(ground: Ground, sizes: list[int]) -> None:
-    """Print a line for each number of events, and the verdicts on memory and on the run after the last."""
+    """Print a line for each number of events, and the verdicts on memory and on looking again after the last."""
     ground.say("\nGrowth, storage Canal-JSON to changelog and mirror; each in processes of its own")
     ground.say(f"{'events':>10}{'seconds':>10}{'rows/s':>10}  memory")
     found: dict[int, Outcome] = {}
@@ -28,6 +28,13 @@ def measure(ground: Ground, sizes: list[int]) -> None:
             ratio = getattr(found[large].peaks, name) / max(1.0, getattr(found[small].peaks, name))
             what = f"{targets.MEMORY.what}, {small:,} to {large:,}: {name.removesuffix('_mb').replace('_', ' ')}"
             ground.judge(targets.Target(what, "<=", targets.MEMORY.bound), ratio)
-    seconds, has_jvm = tick(Path(found[sizes[-1]].told["lake"]) / "changefeeds.yaml")
-    ground.judge(targets.TICK, seconds)
-    ground.judge(targets.TICK_JVM, float(has_jvm))
+    _look_again(ground, Path(found[sizes[-1]].told["lake"]) / "changefeeds.yaml")
+
+
+def _look_again(ground: Ground, config: Path) -> None:
+    tick = child.run("ticdc_assets_tests.bench.sensor_tick", ground.scratch / "tick", config=str(config))
+    ground.say(f"\nNothing new: a sensor's first tick {tick.told['first_s']:.2f} s, which loads what it needs")
+    ground.judge(targets.TICK, tick.told["idle_s"])
+    seconds, has_jvm = idle_run(config)
+    ground.judge(targets.IDLE_RUN, seconds)
+    ground.judge(targets.IDLE_JVM, float(has_jvm or tick.peaks.jvm_mb > 0))

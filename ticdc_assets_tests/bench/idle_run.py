@@ -10,7 +10,7 @@ from pathlib import Path
 from ticdc_assets_tests.bench.memory import Watch
 
 
-def tick(config: Path) -> tuple[float, bool]:
+def idle_run(config: Path) -> tuple[float, bool]:
     """Seconds of `ticdc-assets run`, start of the interpreter included, and whether a JVM was seen."""
     begin = time.perf_counter()
     child = subprocess.Popen(
