@@ -29,7 +29,7 @@ _ROWS_PER_VALUE_MIN: Final = 2
 
 
 _HELD_BYTES_MAX: Final = 12 << 20
-"""So much is gathered into a row group: of one batch each, files would be larger by a tenth and take longer to write."""
+"""So much is gathered into a row group: of one batch each, files would be larger by a tenth and slower to write."""
 
 
 @dataclass(slots=True)

@@ -86,13 +86,22 @@ def _fill(
             validity[column, row >> 3] |= np.uint8(1 << (row & 7))
             place = places[column]
             if end >= 0:
-                for offset in range(end - start):
-                    filled[place + offset] = data[start + offset]
+                _copy(data, start, end, filled, place)
                 places[column] = place + end - start
             else:
                 places[column] = _unescape(data, start, -1 - end, filled, place)
     for column in range(columns):
         offsets[column, image.shape[0]] = places[column] - begins[column]
+
+
+@inlined
+def _copy(data: Bytes, start: int, end: int, filled: Bytes, place: int) -> None:
+    # Unsigned, since what may be negative is looked at twice.
+    taken, last, into, one = np.uint64(start), np.uint64(end), np.uint64(place), np.uint64(1)
+    while taken < last:
+        filled[into] = data[taken]
+        taken += one
+        into += one
 
 
 @compiled

@@ -47,7 +47,7 @@ def scan(
 ) -> tuple[int, int, int]:
     """How many texts have the form, from the first on; where the next one has not, and OTHER_FORM or OTHER_NAME.
 
-    Text n is `data[bounds[n]:bounds[n + 1]]`. `names` are the names of columns between their quotes, `name_columns`
+    Text n is `data[bounds[n]:bounds[n + 1]]`. `names` are the names of columns with quotes and colon, `name_columns`
     which column each means. Of text n, `numbers[n, slot]`, `strings[n, slot]` and `images[which, n, column]` are set;
     the last two hold start and end. A column that an image does not have starts at NOT_SENT, one that is null at
     IS_NULL. OTHER_NAME is a name of a column that is not in `names`; a column twice in an image is OTHER_FORM.
@@ -104,13 +104,16 @@ def _signed(number: np.uint8 | np.uint64) -> int:
 @inlined
 def _after_literal(data: Bytes, at: int, end: int, literals: Bytes, start: int, stop: int) -> int:
     """Where what follows these bytes begins, or -1."""
-    length = stop - start
-    if at + length > end:
+    if at + stop - start > end:
         return -1
-    for offset in range(length):
-        if data[at + offset] != literals[start + offset]:
+    # Unsigned, as in `_special`.
+    place, other, last, one = np.uint64(at), np.uint64(start), np.uint64(stop), np.uint64(1)
+    while other < last:
+        if data[place] != literals[other]:
             return -1
-    return at + length
+        place += one
+        other += one
+    return _signed(place)
 
 
 @inlined
@@ -245,9 +248,9 @@ def _after_members(data: Bytes, at: int, end: int, texts: int) -> int:
             return -1
 
 
-@inlined
+@compiled
 def _known_name(data: Bytes, start: int, stop: int, guess: int, names: Bytes, name_bounds: Ints) -> int:
-    """Which of the names these bytes are, or -1; the guess is tried first, then those behind it."""
+    """Which of the names these bytes are, or -1; those behind the guess are tried first."""
     count = len(name_bounds) - 1
     for turn in range(count):
         name = guess + turn
@@ -279,20 +282,25 @@ def _image(
         return OTHER_FORM, 0
     if may_be_empty and data[at + 1] == _CLOSE:
         return at + 2, 0
-    guess = 0
+    name, count = -1, len(name_bounds) - 1
     while True:
         start = at + 1
-        at, _ = _after_text(data, start, end)
-        if at < 0 or at >= end or data[at] != _COLON:
-            return OTHER_FORM, 0
-        name = _known_name(data, start + 1, at - 1, guess, names, name_bounds)
-        if name < 0:
-            return OTHER_NAME, start
-        guess = name + 1
+        name += 1
+        at = -1
+        if name < count:
+            at = _after_literal(data, start, end, names, name_bounds[name], name_bounds[name + 1])
+        if at < 0:
+            at, _ = _after_text(data, start, end)
+            if at < 0 or at >= end or data[at] != _COLON:
+                return OTHER_FORM, 0
+            at += 1
+            name = _known_name(data, start, at, name, names, name_bounds)
+            if name < 0:
+                return OTHER_NAME, start
         column = name_columns[name]
         if cells[column, 0] != NOT_SENT:
             return OTHER_FORM, 0
-        start = at + 1
+        start = at
         at, escaped = _after_text(data, start, end)
         if at >= 0:
             cells[column, 0] = start + 1

@@ -47,9 +47,11 @@ class Names:
         return Names(self.columns, (*self.spellings, (found[0][1:-1], self.columns.index(name))))
 
     def as_arrays(self) -> tuple[Bytes, Ints, Ints]:
-        """The spellings, one after the other; where each begins, one entry more for the end; what each means."""
-        joined = b"".join(spelling for spelling, _ in self.spellings)
-        bounds = np.cumsum([0, *(len(spelling) for spelling, _ in self.spellings)])
+        """The spellings, each between its quotes and with its colon, one after the other; where each begins, one entry
+        more for the end; what each means."""
+        spelled = [b'"%s":' % spelling for spelling, _ in self.spellings]
+        joined = b"".join(spelled)
+        bounds = np.cumsum([0, *(len(name) for name in spelled)])
         return np.frombuffer(joined, np.uint8), bounds, np.array([place for _, place in self.spellings], np.int64)
 
 
