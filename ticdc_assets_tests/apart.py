@@ -10,7 +10,14 @@ from typing import Any
 
 SECONDS_MAX = 240
 CONTEXT = multiprocessing.get_context("forkserver")  # imports once, and each process starts without threads
-CONTEXT.set_forkserver_preload(["ticdc_assets_tests.pipeline.killed", "ticdc_assets_tests.protocols.hostile_bulk"])
+CONTEXT.set_forkserver_preload(
+    [
+        "ticdc_assets.pipeline.storage_run",
+        "ticdc_assets.pipeline.message_run",
+        "ticdc_assets_tests.pipeline.killed",
+        "ticdc_assets_tests.protocols.hostile_bulk",
+    ]
+)
 
 
 def apart(work: Callable[..., Any], *arguments: Any, seconds_max: float = SECONDS_MAX) -> Any:

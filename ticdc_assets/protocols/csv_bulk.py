@@ -83,21 +83,27 @@ def _check_options(options: CsvOptions, where: str) -> None:
 def _blocks(stream: BinaryIO, options: CsvOptions, where: str, batch_bytes: int) -> Iterator[bytes]:
     """The file in blocks that end where a record ends, without its header."""
     quote = options.quote.encode()
-    first = stream.readline(CSV_HEADER_BYTES_MAX)
-    is_header = header_bytes(first) > 0
-    if is_header and not first.endswith(b"\n"):
-        raise _not_yet(where)
-    begun = [] if is_header else [first]
-    is_quoted = _is_odd(b"".join(begun), quote)
-    while more := stream.read(batch_bytes):
+    more = stream.read(max(batch_bytes, CSV_HEADER_BYTES_MAX))
+    header_end = more.find(b"\n", 0, CSV_HEADER_BYTES_MAX) + 1
+    if header_bytes(more[: header_end or CSV_HEADER_BYTES_MAX]) > 0:
+        if not header_end:
+            raise _not_yet(where)
+        more = more[header_end:] or stream.read(batch_bytes)
+    begun: list[bytes] = []
+    is_quoted = False
+    while more:
         end = _last_record_end(more, quote, is_quoted)
+        # At the end of a record nothing is quoted.
+        is_quoted = _is_odd(more, quote, end, len(more)) != (is_quoted and not end)
         if end:
-            yield b"".join([*begun, more[:end]])
-            begun, is_quoted = [more[end:]], _is_odd(more[end:], quote)
-        else:
-            begun, is_quoted = [*begun, more], is_quoted != _is_odd(more, quote)
+            block = more if end == len(more) else more[:end]
+            yield b"".join([*begun, block]) if begun else block
+            begun = []
+        if end < len(more):
+            begun.append(more[end:])
         if sum(map(len, begun)) > RECORD_BYTES_MAX:
             raise _unsupported(where, "a record without an end")
+        more = stream.read(batch_bytes)
     rest = b"".join(begun)
     if rest and (is_quoted or not rest.endswith(b"\n")):
         raise _not_yet(where)
@@ -105,17 +111,17 @@ def _blocks(stream: BinaryIO, options: CsvOptions, where: str, batch_bytes: int)
         yield rest
 
 
-def _is_odd(data: bytes, quote: bytes) -> bool:
-    return bool(quote) and data.count(quote) % 2 == 1
+def _is_odd(data: bytes, quote: bytes, begin: int, end: int) -> bool:
+    return bool(quote) and data.count(quote, begin, end) % 2 == 1
 
 
 def _last_record_end(data: bytes, quote: bytes, is_quoted: bool) -> int:
     """Where the last record in the data ends, 0 where none does; `is_quoted` where they begin inside a quoted field."""
     end = data.rfind(b"\n") + 1
-    is_quoted = is_quoted != _is_odd(data[:end], quote)
+    is_quoted = is_quoted != _is_odd(data, quote, 0, end)
     while is_quoted and end:
         before = data.rfind(b"\n", 0, end - 1) + 1
-        is_quoted = is_quoted != _is_odd(data[before:end], quote)
+        is_quoted = is_quoted != _is_odd(data, quote, before, end)
         end = before
     return end
 
@@ -137,11 +143,19 @@ def _quoted_fields(block: bytes, options: CsvOptions, width_max: int, where: str
         spare = _spare_byte(block, where)
         block = block.replace(delimiter, spare)
     grammar = _quoted_grammar(spare or delimiter, options.quote.encode())
-    if not pc.match_substring_regex(pa.array([block], pa.binary()), grammar)[0].as_py():
+    whole = pa.Array.from_buffers(
+        pa.large_binary(), 1, [None, pa.array([0, len(block)]).buffers()[1], pa.py_buffer(block)]
+    )
+    if not pc.match_substring_regex(whole, grammar)[0].as_py():
         raise _unsupported(where, "a block outside the format's grammar")
     table = _arrow_read(block, (spare or delimiter).decode(), options, width_max)
-    fields = [column.combine_chunks() for column in table.columns]
+    fields = [_whole(column) for column in table.columns]
     return _restored(fields, [(spare, delimiter)]) if spare else fields
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    # To combine one chunk with nothing copies it.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @lru_cache(maxsize=64)
@@ -298,7 +312,7 @@ def _hold_last_half(records: pa.Table, held: pa.Table | None) -> tuple[pa.Table,
 
 
 def _rows(records: pa.Table, options: CsvOptions, columns: tuple[str, ...]) -> RawRows:
-    op, commit_ts, is_update, line, *wire = (column.combine_chunks() for column in records.columns)
+    op, commit_ts, is_update, line, *wire = (_whole(column) for column in records.columns)
     unknown = pa.nulls(len(op), pa.int64())
     rows = RawRows(op, commit_ts, unknown, line, columns, tuple(wire))
     return _paired(rows, is_update) if options.output_old_value else rows
