@@ -93,8 +93,9 @@ class _TableDecoder:
         """Decode one file; every fault becomes its report."""
         count = _Count()
         try:
-            for raw in self._raw_rows(file, count):
-                self._rows(file, raw, count)
+            batches = self._raw_rows(file, count)[::-1]
+            while batches:  # each is gone when it is written
+                self._rows(file, batches.pop(), count)
             self._judge_bad(file, count)
             bad = (*count.bad, *self._misfits(file, count))
         except (NotYetError, SourceError) as error:
