@@ -228,7 +228,7 @@ _LOCAL_CONF: Final[dict[str, str]] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.driver.memory": "2g",
-    # What a run asks of Java is over before optimised code pays: a third of Java's time went into making it. Loops that
+    # What a run asks of Java is over before optimised code pays: much of Java's time went into making it. Loops that
     # stay hot, as in a large MERGE, still get it.
     "spark.driver.extraJavaOptions": (
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "

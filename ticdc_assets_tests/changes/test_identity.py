@@ -1,15 +1,15 @@
 """Of equal rows the first one counts, however many there are and whatever their columns hold."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.changes.identity import first_of_each
+from ticdc_assets.changes.identity import first_of_each, ordinals
 
 KINDS = {
     "numbers": pa.array([1, 2, None, 1 << 62], pa.int64()),
@@ -18,6 +18,10 @@ KINDS = {
     "decimals": pa.array([Decimal("1.5"), Decimal("-2.0"), None], pa.decimal128(5, 1)),
     "dates": pa.array([date(2025, 1, 1), date(1, 1, 1), None], pa.date32()),
     "floats": pa.array([1.5, -1.5, None, 0.0], pa.float64()),
+    "vectors": pa.array([[1.5, 2.0], [1.5], [], None], pa.list_(pa.float32())),
+    "images": pa.array(
+        [{"a": 1, "b": None}, {"a": None, "b": "x"}, None], pa.struct([("a", pa.int64()), ("b", pa.string())])
+    ),
 }
 
 
@@ -26,17 +30,28 @@ def drawn(rows: int, kinds: Sequence[str], seed: int) -> list[pa.Array]:
     return [KINDS[kind].take(pa.array(random.integers(0, len(KINDS[kind]), rows))) for kind in kinds]
 
 
-def naive(columns: list[pa.Array]) -> list[bool]:
-    seen: set[Any] = set()
-    return [not (row in seen or seen.add(row)) for row in zip(*(c.to_pylist() for c in columns), strict=True)]
+def spelled(columns: list[pa.Array]) -> list[str]:
+    return [repr(row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 200, 257, 3000])
 @pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] + [["numbers", "texts"], list(KINDS)], ids=" ".join)
-def test_the_first_of_each_is_found(rows: int, kinds: list[str]):
+def test_the_first_of_each_is_found_and_the_place_of_the_others(rows: int, kinds: list[str]):
     columns = drawn(rows, kinds, rows)
+    seen: Counter[str] = Counter()
+    before = [(seen[row], seen.update([row]))[0] for row in spelled(columns)]
 
-    assert first_of_each(columns).tolist() == naive(columns)
+    assert ordinals(columns).tolist() == before
+    assert first_of_each(columns).tolist() == [count == 0 for count in before]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chunks_are_one_column(kind: str):
+    column = drawn(100, [kind], 7)[0]
+    chunks = pa.chunked_array([column.slice(0, 40), column.slice(40, 0), column.slice(40)])
+
+    assert ordinals([chunks]).tolist() == ordinals([column]).tolist()
+    assert ordinals([pa.chunked_array([], column.type)]).tolist() == []
 
 
 def test_columns_of_many_values_do_not_run_out_of_codes():
