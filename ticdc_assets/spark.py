@@ -231,7 +231,7 @@ _LOCAL_CONF: Final[dict[str, str]] = {
     # What a run asks of Java is over before optimised code pays: much of Java's time went into making it. Loops that
     # stay hot, as in a large MERGE, still get it.
     "spark.driver.extraJavaOptions": (
-        "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+        "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
     ),
     "spark.python.daemon.module": "ticdc_assets.pipeline.python_daemon",

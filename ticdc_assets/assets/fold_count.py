@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 ROWS_MAX: Final = 1_000_000
 """About a second of work; a larger changelog is not counted at every run."""
 
-FOLD_BYTES_MAX: Final = 512 << 20
-"""Of keys held at a time; larger ones are not counted."""
+HELD_BYTES_MAX: Final = 512 << 20
+"""Of changes held at a time. Where the keys alone take half of it they are not counted."""
 
 _FOLD_ROWS: Final = 1 << 17
 """Fewer new rows are not worth a fold of those before them."""
@@ -94,14 +94,16 @@ def _key_names(lineage: Lineage, changelog: Table) -> list[str]:
 
 def _counted(batches: Iterable[pa.RecordBatch], by_arrival: bool) -> FoldCount:
     held: list[pa.RecordBatch] = []
-    folded_rows = 0
+    folded_rows = new_rows = held_bytes = 0
     for batch in batches:
         held.append(batch)
-        if sum(len(each) for each in held) >= folded_rows + max(folded_rows, _FOLD_ROWS):
+        new_rows += len(batch)
+        held_bytes += batch.nbytes
+        if new_rows >= max(folded_rows, _FOLD_ROWS) or held_bytes >= HELD_BYTES_MAX:
             folded = _newest(held, by_arrival)
-            held, folded_rows = folded.to_batches(), len(folded)
-            if folded.nbytes > FOLD_BYTES_MAX:
-                return FoldCount(None, f"its keys take more than the {FOLD_BYTES_MAX >> 20} MiB that may be held")
+            held, folded_rows, new_rows, held_bytes = folded.to_batches(), len(folded), 0, folded.nbytes
+            if 2 * held_bytes > HELD_BYTES_MAX:
+                return FoldCount(None, f"its keys take more than {HELD_BYTES_MAX >> 21} MiB")
     if not held:
         return FoldCount(0)
     remain = pc.not_equal(_newest(held, by_arrival).column(layout.OP), "D")

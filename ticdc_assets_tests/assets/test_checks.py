@@ -98,6 +98,28 @@ def test_a_changelog_folds_to_the_keys_whose_newest_change_is_not_a_delete(tmp_p
     assert counted(feed, watermark=ts(4)) == FoldCount(0)
 
 
+@pytest.mark.parametrize("limit", [{"_FOLD_ROWS": 1}, {"HELD_BYTES_MAX": 400}], ids=str)
+def test_a_fold_that_is_made_in_steps_comes_to_the_same(limit: dict[str, int], tmp_path: Path, monkeypatch: Any):
+    feed = Feed(tmp_path).table("shop", "users")
+    for number in range(6):  # each a data file
+        feed.rows("shop", "users", ("I", number, "a", 2 + number)).checkpoint(2.5 + number).run()
+    feed.rows("shop", "users", ("D", 1, "a", 20), ("U", 2, "b", 21)).checkpoint(30).run()
+    for name, value in limit.items():
+        monkeypatch.setattr(fold_count, name, value)
+
+    assert counted(feed) == FoldCount(5)
+
+
+def test_keys_that_take_too_much_memory_are_not_counted(tmp_path: Path, monkeypatch: Any):
+    feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "a", 2)).checkpoint(10)
+    feed.run()
+    monkeypatch.setattr(fold_count, "HELD_BYTES_MAX", 10)
+
+    count = counted(feed)
+
+    assert (count.rows, "keys" in count.reason) == (None, True)
+
+
 def test_a_fold_begins_at_the_last_truncate(tmp_path: Path):
     feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "a", 2), ("I", 2, "b", 3))
     feed.statement("shop", "users", "TRUNCATE TABLE `users`", 4, type_=11)
