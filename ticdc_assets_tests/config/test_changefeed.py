@@ -1,0 +1,101 @@
+"""What this project is told about a changefeed: filters, keys, partitions, files and choices."""
+
+from __future__ import annotations
+
+import pytest
+
+from ticdc_assets.config import OnBadMessage, OnDrop, PartitionField, ZeroDates
+from ticdc_assets_tests.config.config_file import feed, refused, with_feed
+
+
+def test_the_filter_follows_the_changefeeds_case_sensitivity(tmp_path):
+    tables = ["Shop.*", "!Shop.tmp_*"]
+
+    loose = feed(tmp_path, tables=tables)
+    strict = feed(tmp_path, tables=tables, config={"case-sensitive": True})
+
+    assert loose.tables.matches("shop", "a")
+    assert not loose.tables.matches("shop", "TMP_a")
+    assert not strict.tables.matches("shop", "a")
+    assert "filter rule" in str(refused(tmp_path, with_feed(tables=["shop"])))
+
+
+def test_keys_and_partitions_are_given_by_pattern_and_the_last_match_decides(tmp_path):
+    shop = feed(
+        tmp_path,
+        keys={"*.*": ["id"], 'shop."a.b"': ["x", "y"]},
+        partition={"*.*": "bucket(16)", "shop.log*": ["days(created)", "bucket(4, user_id)"], "shop.tiny": "none"},
+    )
+
+    assert shop.key_of("shop", "a.b") == ("x", "y")
+    assert shop.key_of("shop", "c") == ("id",)
+    assert shop.partition_of("shop", "orders") == (PartitionField("bucket", 16, None),)
+    assert shop.partition_of("shop", "logs") == (
+        PartitionField("day", None, "created"),
+        PartitionField("bucket", 4, "user_id"),
+    )
+    assert shop.partition_of("shop", "tiny") == ()
+    assert feed(tmp_path, partition="truncate(4, name)").partition_of("a", "b") == (
+        PartitionField("truncate", 4, "name"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"keys": {"shop.t": []}}, "key's columns"),
+        ({"keys": {"shop.t": ["a", "a"]}}, "key's columns"),
+        ({"keys": {"shop": ["a"]}}, "filter rule"),
+        ({"keys": ["a"]}, "a mapping"),
+        ({"partition": "buket(16)"}, "Did you mean bucket(...)?"),
+        ({"partition": "bucket(id)"}, "a number"),
+        ({"partition": "bucket(0)"}, "a number"),
+        ({"partition": "day(3, a)"}, "a number"),
+        ({"partition": "day()"}, "Write day(column)."),
+        ({"partition": {"*.*": "truncate(4)"}}, "a column"),
+        ({"format_version": "3"}, "2 or 3"),
+        ({"format_version": True}, "2 or 3"),
+        ({"zero_dates": "nul"}, "Did you mean null?"),
+        ({"schema_files": ["none/*.sql"]}, "none that match"),
+        ({"ddl_from": "shop"}, "another changefeed"),
+        ({"ddl_from": "other"}, "another changefeed"),
+        ({"config": {"sink": {}}, "config_file": "x.toml"}, "both"),
+        ({"config_file": "none.toml"}, "none.toml"),
+        ({"config": "sink"}, "a mapping"),
+        ({"time_zone": "../etc/passwd"}, "IANA"),
+        ({"target": {"mirror": "{schema}.{tble}"}}, "target.mirror"),
+    ],
+)
+def test_faults_of_what_this_project_is_told(tmp_path, keys, words):
+    assert words in str(refused(tmp_path, with_feed(**keys)))
+
+
+def test_schema_files_are_found_in_order(tmp_path):
+    for name in ("b.sql", "a.sql", "sub/c.sql", "d.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+
+    shop = feed(tmp_path, schema_files=["*.sql", "sub/c.sql", str(tmp_path / "**" / "*.txt")])
+
+    assert [path.name for path in shop.schema_files] == ["a.sql", "b.sql", "c.sql", "d.txt"]
+
+
+def test_a_toml_fault_names_the_file_and_the_line_without_quoting_it(tmp_path):
+    (tmp_path / "c.toml").write_text('[sink]\nsasl-password = hunter2"\n')
+
+    error = refused(tmp_path, with_feed(config_file="c.toml"))
+
+    assert "c.toml" in str(error)
+    assert "line 2" in str(error)
+    assert "hunter2" not in str(error)
+
+
+def test_choices_are_taken(tmp_path):
+    shop = feed(
+        tmp_path, zero_dates="error", on_bad_message="stop", on_drop="drop", format_version=2, skip_files="*/CDC01.csv"
+    )
+
+    assert (shop.zero_dates, shop.on_bad_message, shop.on_drop) == (ZeroDates.ERROR, OnBadMessage.STOP, OnDrop.DROP)
+    assert (shop.format_version, shop.skip_files) == (2, ("*/CDC01.csv",))
+    assert feed(tmp_path, zero_dates=None).zero_dates is ZeroDates.NULL
+    assert feed(tmp_path, zero_dates="null").zero_dates is ZeroDates.NULL

@@ -1,0 +1,243 @@
+"""A config file becomes a complete, frozen `Config`: its defaults, its catalog and Spark, its changefeeds together."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.config import (
+    DateSeparator,
+    LargeMessageOption,
+    OnBadMessage,
+    OnDrop,
+    Protocol,
+    StorageSource,
+    Target,
+    ZeroDates,
+    load,
+)
+from ticdc_assets.errors import ConfigError
+from ticdc_assets_tests.config.config_file import MINIMAL, loaded, refused, with_feed, written
+from ticdc_assets_tests.fixtures import needs_fixtures, workloads
+
+
+def test_a_minimal_config_has_all_defaults(tmp_path):
+    config = loaded(tmp_path, MINIMAL)
+
+    assert (config.catalog.name, config.catalog.type) == ("lake", "sql")
+    assert config.catalog.uri == f"sqlite:///{tmp_path}/lake/catalog.db"
+    assert config.catalog.warehouse == f"{tmp_path}/lake/warehouse"
+    assert (config.spark.master, config.spark.remote, dict(config.spark.conf)) == ("local[*]", None, {})
+    shop = config.changefeed("shop")
+    assert isinstance(shop.source, StorageSource)
+    assert shop.source.storage.location == "s3://bucket/prefix"
+    assert (shop.time_zone, shop.ddl_from, shop.schema_files, shop.skip_files) == ("UTC", None, (), ())
+    assert (shop.zero_dates, shop.on_bad_message, shop.on_drop) == (
+        ZeroDates.NULL,
+        OnBadMessage.QUARANTINE,
+        OnDrop.KEEP,
+    )
+    assert (shop.format_version, shop.target, shop.schema_registry, shop.claim_check) == (3, Target(), None, None)
+    assert shop.upstream is None
+    assert shop.tables.matches("any", "table")
+    assert shop.key_of("any", "table") is None
+    assert shop.partition_of("any", "table") == ()
+    assert shop.warnings == ()
+
+
+def test_the_example_of_the_documentation_loads(tmp_path):
+    (tmp_path / "changefeed.toml").write_text('case-sensitive = true\n[sink]\ndate-separator = "none"\n')
+    config = loaded(
+        tmp_path,
+        """
+catalog:
+  name: lake
+  type: sql
+  uri: sqlite:///lake/catalog.db
+  warehouse: lake/warehouse
+spark:
+  master: local[*]
+  conf: {}
+changefeeds:
+  shop:
+    sink_uri: "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"
+    config_file: changefeed.toml
+    source:
+      storage: s3://bucket/prefix
+    claim_check: s3://bucket/claims
+    time_zone: UTC
+    tables: ["*.*"]
+    schema_files: []
+    ddl_from: null
+    target:
+      mirror: "{schema}.{table}"
+      changelog: "{schema}__changes.{table}"
+      control: "ticdc_{changefeed}"
+""",
+    )
+
+    assert config.catalog.uri == f"sqlite:///{tmp_path}/lake/catalog.db"
+    shop = config.changefeed("shop")
+    assert shop.sink.date_separator is DateSeparator.NONE
+    assert shop.sink.enable_tidb_extension
+    assert shop.tables.case_sensitive
+    assert shop.claim_check is not None
+    assert shop.claim_check.location == "s3://bucket/claims"
+
+
+def test_the_path_wins_over_the_variable_and_the_variable_over_the_sample(tmp_path):
+    one = written(tmp_path, MINIMAL, "one.yaml")
+    other = written(tmp_path, MINIMAL.replace("shop", "other"), "other.yaml")
+
+    assert load(one, {"TICDC_ASSETS_CONFIG": str(other)}).path == one
+    assert load(None, {"TICDC_ASSETS_CONFIG": str(other)}).path == other
+
+
+def test_a_missing_file_says_how_to_name_one(tmp_path):
+    with pytest.raises(ConfigError, match="--config"):
+        load(tmp_path / "none.yaml", {})
+
+
+def test_yaml_merge_keys_may_be_overridden(tmp_path):
+    config = loaded(
+        tmp_path,
+        """
+changefeeds:
+  one: &one {sink_uri: "s3://b/one?protocol=csv", time_zone: Asia/Shanghai}
+  two: {<<: *one, sink_uri: "s3://b/two?protocol=csv"}
+""",
+    )
+
+    assert config.changefeed("two").time_zone == "Asia/Shanghai"
+    assert config.changefeed("two").redacted_sink_uri == "s3://b/two?protocol=csv"
+
+
+def test_a_config_is_a_frozen_value_that_pickles(tmp_path):
+    config = loaded(tmp_path, with_feed(config={"sink": {"csv": {"quote": ""}}}))
+
+    assert config == pickle.loads(pickle.dumps(config))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.changefeed("shop").time_zone = "x"
+
+
+def test_an_unknown_changefeed_is_refused_with_the_known_ones(tmp_path):
+    with pytest.raises(ConfigError, match="shop"):
+        loaded(tmp_path, MINIMAL).changefeed("shp")
+
+
+@needs_fixtures
+def test_every_real_changefeed_loads_from_a_config(tmp_path):
+    feeds = {}
+    for workload in workloads():
+        name = workload.name.replace("/", "_").replace("-", "_")
+        form = "storage" if (workload.root / "data").is_dir() else "capture"
+        place = workload.root / ("data" if form == "storage" else "messages.jsonl")
+        variant = workload.variant
+        feeds[name] = {"sink_uri": variant["sink_uri"], "config": variant["config"], "source": {form: str(place)}}
+        feeds[name]["time_zone"] = variant.get("time_zone", "UTC")
+
+    config = loaded(tmp_path, {"changefeeds": feeds})
+
+    assert len(config.changefeeds) == len(workloads())
+    for changefeed in config.changefeeds:
+        if changefeed.sink.protocol is Protocol.AVRO:
+            assert changefeed.schema_registry is not None
+            assert changefeed.schema_registry.file is not None
+            assert json.loads(changefeed.schema_registry.file.read_text())
+        if changefeed.sink.large_message.option is LargeMessageOption.CLAIM_CHECK:
+            assert changefeed.claim_check is not None
+            assert Path(changefeed.claim_check.location).is_dir()
+
+
+# ---- catalog and Spark
+
+
+def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
+    config = loaded(
+        tmp_path,
+        {
+            "catalog": {
+                "name": "prod",
+                "type": "rest",
+                "uri": "https://catalog/api",
+                "warehouse": "main",
+                "properties": {"credential": {"env": "CATALOG_LOGIN"}, "s3.path-style-access": True, "retries": 3},
+            },
+            "spark": {"remote": "sc://spark:15002", "conf": {"spark.executor.instances": 4}},
+            **with_feed(),
+        },
+        CATALOG_LOGIN="id:hunter2",
+    )
+
+    assert config.catalog.properties["credential"] == "id:hunter2"
+    assert config.catalog.properties["s3.path-style-access"] == "true"
+    assert config.catalog.uri == "https://catalog/api"
+    assert config.spark.remote == "sc://spark:15002"
+    assert config.spark.conf["spark.executor.instances"] == "4"
+    assert "hunter2" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("section", "found"),
+    [
+        ({"catalog": {"type": "slq"}}, "Did you mean sql?"),
+        ({"catalog": {"type": "rest"}}, "catalog's address"),
+        ({"catalog": {"name": "my lake"}}, "Rename the catalog."),
+        ({"catalog": {"properties": {"a": [1]}}}, "a list"),
+        ({"spark": {"master": "local", "remote": "sc://h"}}, "both"),
+        ({"spark": {"remote": "h:1"}}, "sc://host"),
+        ({"spark": 3}, "a mapping"),
+    ],
+)
+def test_catalog_and_spark_faults(tmp_path, section, found):
+    assert found in str(refused(tmp_path, {**section, **with_feed()}))
+
+
+def test_hive_and_glue_get_names_without_upper_case(tmp_path):
+    values = {"catalog": {"type": "glue", "warehouse": "s3://lake/w"}, **with_feed()}
+
+    assert loaded(tmp_path, values).changefeed("shop").target.portable
+    assert loaded(tmp_path, values).catalog.uri is None
+
+
+@pytest.mark.parametrize("uri", ["postgresql://u:hunter2@db/iceberg", "sqlite:////absolute/c.db", "sqlite:///:memory:"])
+def test_other_sql_uris_stay_as_they_are(tmp_path, uri):
+    catalog = loaded(tmp_path, {"catalog": {"uri": uri, "warehouse": "s3://w/h"}, **with_feed()}).catalog
+
+    assert (catalog.uri, catalog.warehouse) == (uri, "s3://w/h")
+    assert "hunter2" not in f"{catalog!r} {catalog.redacted_uri}"
+
+
+# ---- changefeeds together
+
+
+def test_ddl_comes_from_a_changefeed_that_has_it(tmp_path):
+    uri = "kafka://h/t?protocol=avro&enable-tidb-extension=true"
+    avro = {"sink_uri": uri, "schema_registry": {"file": "r.json"}, "ddl_from": "ddl"}
+    config = loaded(tmp_path, {"changefeeds": {"rows": avro, "ddl": {"sink_uri": "s3://b/p?protocol=canal-json"}}})
+
+    assert config.changefeed("rows").ddl_from == "ddl"
+    assert "carries DDL" in str(refused(tmp_path, {"changefeeds": {"rows": avro, "ddl": {**avro, "ddl_from": "rows"}}}))
+    typo = {"changefeeds": {"rows": {**avro, "ddl_from": "ddll"}, "ddl": {"sink_uri": "s3://b/p?protocol=canal-json"}}}
+    assert "Did you mean ddl?" in str(refused(tmp_path, typo))
+
+
+def test_ddl_is_taken_only_where_rows_can_be_put_in_order_with_it(tmp_path):
+    ddl = {"sink_uri": "s3://b/p?protocol=canal-json"}
+    plain = {"sink_uri": "kafka://h/t?protocol=avro", "schema_registry": {"file": "r.json"}, "ddl_from": "ddl"}
+    told = {"sink_uri": "kafka://h/t?protocol=simple", "ddl_from": "ddl"}
+
+    assert "enable-tidb-extension=true" in str(refused(tmp_path, {"changefeeds": {"rows": plain, "ddl": ddl}}))
+    assert "tells its own statements" in str(refused(tmp_path, {"changefeeds": {"rows": told, "ddl": ddl}}))
+
+
+def test_changefeeds_do_not_share_control_tables(tmp_path):
+    one = {"sink_uri": "s3://b/p?protocol=csv"}
+
+    assert "control namespace" in str(refused(tmp_path, {"changefeeds": {"shop": one, "Shop": one}}))
+    shared = {**one, "target": {"control": "ticdc"}}
+    assert "control namespace" in str(refused(tmp_path, {"changefeeds": {"one": shared, "two": shared}}))

@@ -1,0 +1,168 @@
+"""Where a stream, its schemas and its large messages are read: as configured, else where the sink URI says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.config import CaptureSource, KafkaSource, Secret, StorageSource
+from ticdc_assets_tests.config.config_file import feed, loaded, refused, with_feed
+
+
+@pytest.mark.parametrize(
+    ("uri", "location", "options"),
+    [
+        ("file:///data/cdc/?protocol=csv", "/data/cdc", {}),
+        ("file:///data/a%20b?protocol=csv", "/data/a b", {}),
+        ("local:///data?protocol=csv", "/data", {}),
+        ("s3://b/p/q/?protocol=csv&endpoint=http://minio:9000&access-key=a", "s3://b/p/q", ["endpoint", "access-key"]),
+        ("gcs://b/p?protocol=csv&credentials-file=/k.json", "gcs://b/p", ["credentials-file"]),
+        ("azblob://c/p?protocol=csv&account-name=n", "azblob://c/p", ["account-name"]),
+        ("s3://b?protocol=csv", "s3://b", {}),
+        ("abfss://c@a.dfs.core.windows.net/p?protocol=csv", "abfss://c@a.dfs.core.windows.net/p", {}),
+    ],
+)
+def test_a_storage_sink_is_read_where_it_writes(tmp_path, uri, location, options):
+    source = feed(tmp_path, sink_uri=uri).source
+
+    assert isinstance(source, StorageSource)
+    assert location == source.storage.location
+    assert sorted(options) == sorted(source.storage.options)
+
+
+def test_a_kafka_sink_is_read_where_it_writes(tmp_path):
+    source = feed(
+        tmp_path,
+        sink_uri="kafka://a:9092,b:9092/main?protocol=open-protocol&sasl-user=u&sasl-password=p&sasl-mechanism=scram-sha-256",
+        config={
+            "sink": {
+                "dispatchers": [
+                    {"matcher": ["a.*"], "topic": "tidb_{schema}_{table}"},
+                    {"matcher": ["b.*"], "topic": "other"},
+                    {"matcher": ["c.*"], "partition": "ts"},
+                ],
+                "kafka-config": {"enable-tls": True},
+            }
+        },
+    ).source
+
+    assert isinstance(source, KafkaSource)
+    assert source.bootstrap_servers == ("a:9092", "b:9092")
+    assert source.topics == ("main", "other")
+    assert source.topic_pattern == "tidb_[A-Za-z0-9._-]+_[A-Za-z0-9._-]+"
+    assert source.options["security.protocol"] == "SASL_SSL"
+    assert source.options["sasl.mechanism"] == "SCRAM-SHA-256"
+    assert 'ScramLoginModule required username="u" password="p";' in source.options["sasl.jaas.config"]
+
+
+def test_a_configured_source_wins_over_the_sink_uri(tmp_path):
+    assert feed(tmp_path, source={"storage": "copy"}).source.storage.location == f"{tmp_path}/copy"
+    assert feed(tmp_path, source={"capture": "m.jsonl"}).source == CaptureSource(tmp_path / "m.jsonl")
+    kafka = feed(
+        tmp_path,
+        source={
+            "kafka": {
+                "bootstrap_servers": "x:1, y:2",
+                "topics": "t",
+                "security": {"protocol": "ssl", "ca": "/ca.pem"},
+                "options": {"fetch.max.bytes": 5},
+            }
+        },
+    ).source
+    assert kafka.bootstrap_servers == ("x:1", "y:2")
+    assert kafka.topics == ("t",)
+    assert dict(kafka.options) == {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/ca.pem",
+        "fetch.max.bytes": "5",
+    }
+
+
+def test_storage_options_join_those_of_the_uri(tmp_path):
+    source = feed(
+        tmp_path,
+        environ={"KEY": "hunter2"},
+        source={"storage": "s3://b/p?region=eu", "options": {"secret-access-key": {"env": "KEY"}}},
+    ).source
+
+    assert dict(source.storage.options) == {"region": "eu", "secret-access-key": "hunter2"}
+    assert "hunter2" not in repr(source)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"source": {"storage": "a", "capture": "b"}}, "storage and capture"),
+        ({"source": {"storage": "a", "options": {"regoin": "eu"}}}, "region"),
+        ({"source": {"storage": "ftp://a"}}, "storage URI"),
+        ({"source": {"storage": "file://host/a"}}, "three slashes"),
+        ({"source": {"kafka": {"topic": "t"}}}, "Did you mean topics?"),
+        ({"source": {"kafka": {"bootstrap_servers": "h:1", "topic_pattern": "("}}}, "brackets"),
+        ({"source": {"kafka": {"options": {"a": 1}}}}, "bootstrap_servers"),
+        ({"source": {"kafka": {"options": {"a": 1}}}}, "topic_pattern"),
+        ({"source": {"capture": "m"}, "sink_uri": "file:///x?protocol=csv"}, "csv"),
+        ({"source": {"storage": "m"}, "sink_uri": "kafka://h/t?protocol=open"}, "open-protocol"),
+        ({"sink_uri": "mysql://h/?protocol=open-protocol"}, "Add source:"),
+        ({"sink_uri": "kafka://h?protocol=open-protocol"}, "topic"),
+    ],
+)
+def test_source_faults(tmp_path, keys, words):
+    assert words in str(refused(tmp_path, with_feed(**keys)))
+
+
+def test_what_a_storage_uri_tells_of_its_store_reaches_whoever_opens_it_and_nobody_who_prints_it(tmp_path: Path):
+    config = loaded(
+        tmp_path,
+        """
+changefeeds:
+  shop:
+    sink_uri: "s3://bucket/prefix?protocol=csv&endpoint=http://127.0.0.1:9&access-key=AKIA&secret-access-key=hu%2Fsh"
+    source:
+      storage: "s3://other/place?access-key=AKIA"
+      options: {secret-access-key: "hu/sh", region: eu}
+""",
+    )
+
+    source = config.changefeed("shop").source
+
+    assert isinstance(source, StorageSource)
+    assert source.storage.uri == "s3://other/place?access-key=AKIA&secret-access-key=hu%2Fsh&region=eu"
+    assert "hu/sh" not in repr(config)
+    assert "hu%2Fsh" not in repr(config)
+
+
+# ---- schema registry, claim check
+
+
+def test_the_registry_of_the_sink_uri_is_used_without_its_password_in_sight(tmp_path):
+    uri = "kafka://h/t?protocol=avro&schema-registry=http://u:p%2540@registry:8081/x/"
+    registry = feed(tmp_path, sink_uri=uri).schema_registry
+
+    assert registry.url == "http://registry:8081/x"
+    assert (registry.auth.user, registry.auth.password) == ("u", Secret("p@"))
+
+
+def test_the_avro_protocol_needs_a_registry(tmp_path):
+    values = with_feed(sink_uri="kafka://h/t?protocol=avro")
+
+    assert "schema_registry: {url" in str(refused(tmp_path, values))
+
+
+def test_a_registry_is_a_url_or_a_file(tmp_path):
+    avro = {"sink_uri": "kafka://h/t?protocol=avro"}
+
+    assert feed(tmp_path, **avro, schema_registry={"file": "r.json"}).schema_registry.file == tmp_path / "r.json"
+    token = feed(tmp_path, **avro, schema_registry={"url": "https://r", "auth": {"token": "t"}}).schema_registry
+    assert token.auth.token == Secret("t")
+    assert "both" in str(refused(tmp_path, with_feed(**avro, schema_registry={"url": "https://r", "file": "r"})))
+    assert "http" in str(refused(tmp_path, with_feed(**avro, schema_registry={"url": "ftp://r"})))
+
+
+def test_claim_check_without_a_place_is_refused(tmp_path):
+    large = {"sink": {"kafka-config": {"large-message-handle": {"large-message-handle-option": "claim-check"}}}}
+    values = {"sink_uri": "kafka://h/t?protocol=open", "config": large}
+
+    assert "claim_check" in str(refused(tmp_path, with_feed(**values)))
+    assert feed(tmp_path, **values, claim_check="claims").claim_check.location == f"{tmp_path}/claims"

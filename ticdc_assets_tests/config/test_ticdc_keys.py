@@ -1,0 +1,204 @@
+"""Options of a changefeed, in TiCDC's own keys, are read as TiCDC reads them, or refused with their place."""
+
+from __future__ import annotations
+
+import pytest
+
+from ticdc_assets.config import Compression, CsvOptions, DateSeparator, DispatchRule, Protocol, read_sink
+from ticdc_assets.errors import ConfigError
+from ticdc_assets_tests.fixtures import needs_fixtures, workloads
+
+
+@needs_fixtures
+@pytest.mark.parametrize("workload", workloads(), ids=lambda w: w.name)
+def test_every_real_changefeed_is_understood_without_warnings(workload):
+    uri, config = workload.variant["sink_uri"], workload.variant["config"]
+
+    options, warnings = read_sink(uri, config)
+
+    assert warnings == ()
+    assert f"protocol={options.protocol.value}" in uri
+    assert options.enable_tidb_extension == ("enable-tidb-extension=true" in uri)
+    assert (options.encoding_format == "avro") == ("encoding-format=avro" in uri)
+    assert options.only_output_updated_columns == (
+        "only-output-updated-columns=true" in uri or "content-compatible=true" in uri
+    )
+    sink = config["sink"]
+    assert options.date_separator.value == sink.get("date-separator", "day")
+    assert options.terminator == sink.get("terminator", "\r\n")
+    assert options.force_replicate == config.get("force-replicate", False)
+    assert options.open_output_old_value == sink.get("open", {}).get("output-old-value", True)
+    assert options.integrity.enabled == ("integrity" in config)
+    for name, value in sink.get("csv", {}).items():
+        assert getattr(options.csv, name.replace("-", "_")) == value
+    for name, value in sink.get("cloud-storage-config", {}).items():
+        assert getattr(options, name.replace("-", "_")) == value
+    large = sink.get("kafka-config", {}).get("large-message-handle", {})
+    assert options.large_message.option.value == large.get("large-message-handle-option", "none")
+    assert options.large_message.compression.value == (large.get("large-message-handle-compression") or "none")
+    assert options.large_message.claim_check_raw_value == large.get("claim-check-raw-value", False)
+    assert (options.large_message.claim_check is not None) == bool(large.get("claim-check-storage-uri"))
+    assert [rule.topic for rule in options.dispatchers] == [rule["topic"] for rule in sink.get("dispatchers", [])]
+
+
+def test_options_have_ticdc_defaults():
+    options, _ = read_sink("kafka://h:9092/t?protocol=open-protocol", {})
+
+    assert options.csv == CsvOptions(",", '"', "\\N", False, "base64", False, False, False)
+    assert (options.date_separator, options.file_index_width) == (DateSeparator.DAY, 20)
+    assert (options.enable_partition_separator, options.terminator) == (True, "\r\n")
+    assert (options.avro_decimal_handling_mode, options.avro_bigint_unsigned_handling_mode) == ("precise", "long")
+    assert (options.open_output_old_value, options.case_sensitive, options.encoding_format) == (True, False, "json")
+
+
+@pytest.mark.parametrize(
+    ("uri", "config", "field", "value"),
+    [
+        ("kafka://h/t?protocol=open", {}, "protocol", Protocol.OPEN),
+        ("kafka://h/t?protocol=default", {}, "protocol", Protocol.OPEN),
+        ("kafka://h/t?protocol=Canal-JSON", {}, "protocol", Protocol.CANAL_JSON),
+        ("kafka://h/t?protocol=flat-avro", {}, "protocol", Protocol.AVRO),
+        ("kafka://h/t", {"sink": {"protocol": "simple"}}, "protocol", Protocol.SIMPLE),
+        ("kafka://h/t?protocol=simple", {"sink": {"protocol": "avro"}}, "protocol", Protocol.SIMPLE),
+        (
+            "kafka://h/t?protocol=canal-json",
+            {"sink": {"kafka-config": {"codec-config": {"enable-tidb-extension": True}}}},
+            "enable_tidb_extension",
+            True,
+        ),
+        (
+            "kafka://h/t?protocol=canal-json&enable-tidb-extension=false",
+            {"sink": {"kafka-config": {"codec-config": {"enable-tidb-extension": True}}}},
+            "enable_tidb_extension",
+            False,
+        ),
+        ("kafka://h/t?protocol=canal-json&enable-tidb-extension=1", {}, "enable_tidb_extension", True),
+        ("kafka://h/t?protocol=canal-json&enable-tidb-extension=", {}, "enable_tidb_extension", False),
+        ("kafka://h/t?protocol=canal-json&content-compatible=true", {}, "only_output_updated_columns", True),
+        ("kafka://h/t?protocol=open&content-compatible=true", {}, "only_output_updated_columns", False),
+        ("file:///x?protocol=csv", {"sink": {"file-index-digit": 6}}, "file_index_width", 6),
+        ("file:///x?protocol=csv", {"sink": {"file_index_width": 7}}, "file_index_width", 7),
+        ("file:///x?protocol=csv", {"sink": {"file-index-digit": 5}}, "file_index_width", 20),
+        ("file:///x?protocol=csv", {"sink": {"file-index-digit": 21}}, "file_index_width", 20),
+        ("file:///x?protocol=csv", {"sink": {"terminator": ""}}, "terminator", "\r\n"),
+        ("file:///x?protocol=csv", {"sink": {"date-separator": ""}}, "date_separator", DateSeparator.NONE),
+        ("file:///x?protocol=csv", {"sink": {"date_separator": "Month"}}, "date_separator", DateSeparator.MONTH),
+        ("file:///x?protocol=csv", {"case_sensitive": True}, "case_sensitive", True),
+        (
+            "file:///x?protocol=csv",
+            {"sink": {"cloud_storage_config": {"output_raw_change_event": True}}},
+            "output_raw_change_event",
+            True,
+        ),
+        (
+            "kafka://h/t?protocol=csv",
+            {"sink": {"cloud-storage-config": {"output-raw-change-event": True}}},
+            "output_raw_change_event",
+            False,
+        ),
+        (
+            "kafka://h/t?protocol=simple",
+            {"sink": {"kafka-config": {"output-raw-change-event": True}}},
+            "output_raw_change_event",
+            True,
+        ),
+        (
+            "kafka://h/t?protocol=open",
+            {"sink": {"dispatchers": [{"matcher": ["a.*"], "dispatcher": "ts"}]}},
+            "dispatchers",
+            (DispatchRule(("a.*",), "ts", ""),),
+        ),
+        ("kafka://h/t?protocol=debezium&debezium-disable-schema=true", {}, "debezium_disable_schema", True),
+        ("kafka://h/t?protocol=debezium", {"sink": {"debezium-disable-schema": True}}, "debezium_disable_schema", True),
+        ("s3://b/p?protocol=csv&use-table-id-as-path=true", {}, "use_table_id_as_path", True),
+        ("file:///x?protocol=csv", {"scheduler": {"enable-table-across-nodes": True}}, "table_across_nodes", True),
+    ],
+)
+def test_an_option_is_read_as_ticdc_reads_it(uri, config, field, value):
+    options, _ = read_sink(uri, config)
+
+    assert value == getattr(options, field)
+
+
+@pytest.mark.parametrize(
+    ("sink", "place"),
+    [
+        ({"csv": {"include-commit-ts": "true"}}, "include-commit-ts"),
+        ({"csv": {"delimiter": ""}}, "delimiter"),
+        ({"csv": {"delimiter": "|+|+"}}, "delimiter"),
+        ({"csv": {"delimiter": "\n"}}, "delimiter"),
+        ({"csv": {"delimiter": 3}}, "delimiter"),
+        ({"csv": {"quote": "''"}}, "quote"),
+        ({"csv": {"quote": ","}}, "quote"),
+        ({"csv": {"binary-encoding-method": "base46"}}, "binary-encoding-method"),
+        ({"csv": "x"}, "csv"),
+        ({"date-separator": "week"}, "date-separator"),
+        ({"date-separator": "day", "date_separator": "day"}, "date-separator"),
+        ({"file-index-digit": "6"}, "file-index-digit"),
+        ({"dispatchers": {"matcher": []}}, "dispatchers"),
+        ({"dispatchers": [{"matcher": "a.*"}]}, "matcher"),
+        ({"kafka-config": {"large-message-handle": {"large-message-handle-option": "claimcheck"}}}, "option"),
+        ({"kafka-config": {"large-message-handle": {"large-message-handle-compression": "zstd"}}}, "compression"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_with_its_place(sink, place):
+    with pytest.raises(ConfigError) as caught:
+        read_sink("s3://b/p?protocol=csv", {"sink": sink})
+
+    assert place in caught.value.where
+    assert caught.value.todo
+
+
+@pytest.mark.parametrize(
+    ("uri", "advice"),
+    [
+        ("kafka://h/t?protocol=canal-jsn", "canal-json"),
+        ("kafka://h/t?protocol=maxwell", "open-protocol"),
+        ("kafka://h/t", "protocol"),
+        ("kafka://h/t?protocol=canal-json&enable-tidb-extension=yes", "true or false"),
+        ("h:9092/t?protocol=csv", "kafka://"),
+        ("", "kafka://"),
+    ],
+)
+def test_a_sink_uri_that_cannot_be_meant_is_refused(uri, advice):
+    with pytest.raises(ConfigError) as caught:
+        read_sink(uri, {})
+
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "commit_ts", "watermark"),
+    [
+        ("kafka://h/t?protocol=open", True, True),
+        ("kafka://h/t?protocol=simple", True, True),
+        ("kafka://h/t?protocol=canal-json", False, False),
+        ("kafka://h/t?protocol=canal-json&enable-tidb-extension=true", True, True),
+        ("kafka://h/t?protocol=avro&enable-tidb-extension=true", True, False),
+        ("kafka://h/t?protocol=avro&enable-tidb-extension=true&avro-enable-watermark=true", True, True),
+        ("kafka://h/t?protocol=debezium", True, False),
+        ("file:///x?protocol=csv", False, True),
+        ("file:///x?protocol=canal-json", False, True),
+    ],
+)
+def test_the_options_tell_what_a_stream_can_promise(uri, commit_ts, watermark):
+    options, _ = read_sink(uri, {})
+
+    assert (commit_ts, watermark) == (options.has_commit_ts, options.has_watermark)
+
+
+def test_compression_and_claim_check_are_taken_apart():
+    large = {
+        "large-message-handle-option": "claim-check",
+        "large-message-handle-compression": "snappy",
+        "claim-check-storage-uri": "s3://claims/x/?secret-access-key=hunter2&region=eu&protocol=1",
+        "claim-check-raw-value": True,
+    }
+    options, _ = read_sink("kafka://h/t?protocol=open", {"sink": {"kafka-config": {"large-message-handle": large}}})
+
+    place = options.large_message.claim_check
+    assert place is not None
+    assert place.location == "s3://claims/x"
+    assert dict(place.options) == {"secret-access-key": "hunter2", "region": "eu"}
+    assert options.large_message.compression is Compression.SNAPPY
+    assert "hunter2" not in repr(options)
