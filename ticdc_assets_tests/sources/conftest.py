@@ -1,4 +1,4 @@
-"""What the tests of several servers share."""
+"""What the tests of several servers and buckets share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from ticdc_assets_tests.sources.storage_bucket import Bucket
 
 
 @pytest.fixture
@@ -22,3 +24,12 @@ def certificate(tmp_path: Path) -> Path:
     both = tmp_path / "both.pem"
     both.write_bytes(key.read_bytes() + made.read_bytes())
     return both
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Bucket:
+    """Tables t1 and t2 of schema shop, each with version 100."""
+    bucket = Bucket(tmp_path)
+    bucket.schema("shop", "t1", 100)
+    bucket.schema("shop", "t2", 100)
+    return bucket

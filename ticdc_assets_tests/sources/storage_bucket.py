@@ -1,4 +1,4 @@
-"""A bucket that tests write the way TiCDC does, and a root that counts what is asked of it."""
+"""A bucket that tests write the way TiCDC does, what a scan of it found, and a root that counts what is asked of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from ticdc_assets.sources.storage_paths import Layout
 ID = {"ColumnName": "id", "ColumnType": "INT", "ColumnPrecision": "11", "ColumnNullable": "false", "ColumnIsPk": "true"}
 NAME = {"ColumnName": "name", "ColumnType": "VARCHAR", "ColumnPrecision": "200"}
 NONE = Layout(date_separator="none")
+T1 = "shop/t1"
+PHYSICAL_DAY = 86_400_000 << 18
+JULY_31 = 459802240407830531  # a TSO of 2025-07-31
 
 
 class Bucket:
@@ -97,8 +100,21 @@ def schema_document(
     return json.dumps(document, indent=4).encode()
 
 
+def dated(base: Path, separator: str = "day") -> Bucket:
+    return Bucket(base, Layout(separator), JULY_31 + PHYSICAL_DAY)
+
+
 def paths(found: Scan) -> list[str]:
     return [file.path for file in found.data]
+
+
+def kinds(found: Scan) -> list[tuple[str, str]]:
+    return [(problem.kind.value, problem.table) for problem in found.problems]
+
+
+def after(found: Scan, cursor: Cursor | None = None) -> Cursor:
+    """The cursor when everything offered was consumed, through its text."""
+    return Cursor.from_json((cursor or Cursor.empty()).advance(found, found.data).to_json())
 
 
 class CountingRoot(Root):
