@@ -22,8 +22,9 @@ from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols import happened
+from ticdc_assets_tests.protocols.damage import cuts, damage, flips, splices
 from ticdc_assets_tests.protocols.happened import Change
-from ticdc_assets_tests.protocols.test_open_protocol import cuts, damage, flips, image, splices
+from ticdc_assets_tests.protocols.wire_images import image
 
 PLAIN = Options()
 TS = 459802238374641668
