@@ -1,4 +1,4 @@
-"""Bytes that are flipped, cut or spliced, as Hypothesis draws it."""
+"""Bytes that are flipped, cut, spliced or replaced, as Hypothesis draws it."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ def damage(data: bytes, how: tuple[str, int, Any]) -> bytes:
     if kind == "flip":
         return data[:at] + bytes(b ^ what for b in data[at : at + 1]) + data[at + 1 :]
     return data[:at] + data[at + what :] if kind == "cut" else data[:at] + what + data[at:]
+
+
+def mutated(body: bytes, data: st.DataObject) -> bytes:
+    at = data.draw(st.integers(0, len(body)))
+    cut = data.draw(st.integers(at, len(body)))
+    return body[:at] + data.draw(st.binary(max_size=6)) + body[cut:]
