@@ -1,0 +1,164 @@
+"""Statements on partitions say exactly which rows they remove, or are refused."""
+
+# ruff: noqa: E501 (a case a line)
+
+from __future__ import annotations
+
+import pytest
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.evolution import Change, DeletePartitions, RangeRows, Shape, TruncateRows
+from ticdc_assets_tests.schema.shapes import altered, table
+
+
+def parts(change: Change) -> list[tuple]:
+    (effect,) = change.effects
+    assert isinstance(effect, DeletePartitions)
+    return [
+        (r.partition, r.lower, r.upper) if isinstance(r, RangeRows) else (r.partition, r.values, r.others)
+        for r in effect.partitions
+    ]
+
+
+RANGE = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100), PARTITION P1 VALUES LESS THAN (200), PARTITION m VALUES LESS THAN MAXVALUE)"
+
+
+def ranged() -> Shape:
+    return table("id INT PRIMARY KEY, v INT", RANGE)
+
+
+def test_truncated_range_partitions_lose_the_rows_between_their_bounds_and_stay():
+    change = altered(ranged(), "TRUNCATE PARTITION p1, M, p0")
+
+    assert parts(change) == [("P1", ("100",), ("200",)), ("m", ("200",), None), ("p0", None, ("100",))]
+    assert ranged().table.partitioning == change.table.partitioning
+
+
+def test_after_a_drop_the_next_partition_reaches_down_to_the_bound_before():
+    change = altered(ranged(), "DROP PARTITION p0")
+    assert parts(change) == [("p0", None, ("100",))]
+    assert parts(altered(change.shape, "TRUNCATE PARTITION p1")) == [("P1", None, ("200",))]
+
+    change = altered(ranged(), "DROP PARTITION P1")
+    assert parts(altered(change.shape, "DROP PARTITION m")) == [("m", ("100",), None)]
+
+
+def test_dropping_partitions_together_uses_the_bounds_before_the_statement():
+    assert parts(altered(ranged(), "DROP PARTITION p0, p1")) == [("p0", None, ("100",)), ("P1", ("100",), ("200",))]
+
+
+def test_unknown_partitions_are_refused_unless_if_exists():
+    with pytest.raises(SchemaError):
+        altered(ranged(), "DROP PARTITION nope")
+
+    assert altered(ranged(), "DROP PARTITION IF EXISTS nope").effects == ()
+    assert parts(altered(ranged(), "DROP PARTITION IF EXISTS nope, p0")) == [("p0", None, ("100",))]
+
+
+def test_added_and_reorganized_partitions_have_their_bounds():
+    shape = altered(ranged(), "DROP PARTITION m").shape
+    shape = altered(
+        shape, "ADD PARTITION (PARTITION p2 VALUES LESS THAN (300), PARTITION p3 VALUES LESS THAN (400))"
+    ).shape
+    shape = altered(
+        shape,
+        "REORGANIZE PARTITION P1, p2 INTO (PARTITION a VALUES LESS THAN (150), PARTITION b VALUES LESS THAN (300))",
+    ).shape
+    shape = altered(shape, "ADD PARTITION IF NOT EXISTS (PARTITION A VALUES LESS THAN (500))").shape
+
+    assert [p.name for p in shape.table.partitioning.partitions] == ["p0", "a", "b", "p3"]
+    assert parts(altered(shape, "TRUNCATE PARTITION b, p3")) == [("b", ("150",), ("300",)), ("p3", ("300",), ("400",))]
+
+
+def test_truncating_all_partitions_empties_a_table_however_it_is_cut():
+    assert (TruncateRows(),) == altered(ranged(), "TRUNCATE PARTITION ALL").effects
+    hashed = table("id INT", "PARTITION BY HASH (id) PARTITIONS 3")
+    assert (TruncateRows(),) == altered(hashed, "TRUNCATE PARTITION ALL").effects
+
+
+def test_hash_partitions_are_counted():
+    shape = table("id INT", "PARTITION BY HASH (id) PARTITIONS 3")
+    shape = altered(shape, "ADD PARTITION PARTITIONS 4").shape
+
+    assert altered(shape, "COALESCE PARTITION 2").table.partitioning.count == 5
+    assert altered(shape, "REMOVE PARTITIONING").table.partitioning is None
+    assert altered(shape, "PARTITION BY KEY (id) PARTITIONS 2").table.partitioning.method == "KEY"
+
+
+ROWS = [
+    ("d DATE", "RANGE (YEAR(d)) (PARTITION a VALUES LESS THAN (2023), PARTITION p VALUES LESS THAN (YEAR('2024-05-06')))",
+     ("p", ("2023",), ("2024",))),
+    ("d DATETIME", "RANGE (to_days(`d`)) (PARTITION p VALUES LESS THAN (TO_DAYS('2024-01-01')))", ("p", None, ("739251",))),
+    ("d DATETIME(3)", "RANGE COLUMNS (d) (PARTITION p VALUES LESS THAN ('2024-01-01'))", ("p", None, ("2024-01-01 00:00:00.000",))),
+    ("d DATE", "RANGE (MONTH(d)) (PARTITION p VALUES LESS THAN (7))", ("p", None, ("7",))),
+    ("d TIMESTAMP", "RANGE (UNIX_TIMESTAMP(d)) (PARTITION p VALUES LESS THAN (UNIX_TIMESTAMP('2024-01-01')))",
+     ("p", None, ("2024-01-01 00:00:00",))),
+    ("d TIMESTAMP(6)", "RANGE (FLOOR(UNIX_TIMESTAMP(`d`))) (PARTITION p VALUES LESS THAN (1700000000))", ("p", None, ("1700000000",))),
+    ("d INT", "RANGE (d) (PARTITION a VALUES LESS THAN (-5), PARTITION p VALUES LESS THAN (0))", ("p", ("-5",), ("0",))),
+    ("d BIGINT UNSIGNED", "RANGE (d) (PARTITION p VALUES LESS THAN (18446744073709551615))", ("p", None, ("18446744073709551615",))),
+    ("d INT, e VARCHAR(9)", "RANGE COLUMNS (d, e) (PARTITION a VALUES LESS THAN (1, MAXVALUE), PARTITION p VALUES LESS THAN (2, 'o''k'))",
+     ("p", ("1", None), ("2", "o'k"))),
+    ("d INT, e DATE", "LIST COLUMNS (d, e) (PARTITION p VALUES IN ((1,'2024-1-1'),(NULL,'2024-01-02')))",
+     ("p", (("1", "2024-01-01"), (None, "2024-01-02")), False)),
+    ("d INT", "LIST (d) (PARTITION a VALUES IN (1, 2), PARTITION b VALUES IN (NULL), PARTITION p DEFAULT)",
+     ("p", (("1",), ("2",), (None,)), True)),
+    ("d VARCHAR(5) COLLATE utf8mb4_bin", "LIST COLUMNS (d) (PARTITION p VALUES IN ('eu', 'US'))", ("p", (("eu",), ("US",)), False)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "partitioning", "expected"), ROWS)
+def test_a_partition_is_told_by_the_values_of_its_columns(columns, partitioning, expected):
+    assert [expected] == parts(altered(table(columns, f"PARTITION BY {partitioning}"), "TRUNCATE PARTITION p"))
+
+
+def test_the_columns_of_a_partitions_rows_are_those_before_the_statement():
+    (effect,) = altered(ranged(), "TRUNCATE PARTITION p0").effects
+
+    assert [(k.column.name, k.column.uid, k.function) for k in effect.partitions[0].keys] == [("id", 1, None)]
+
+
+UNTOLD = [
+    ("d INT", "HASH (d) (PARTITION p)"),
+    ("d INT", "KEY (d) (PARTITION p)"),
+    ("d INT, e INT", "RANGE (d + e) (PARTITION p VALUES LESS THAN (7))"),
+    ("d DATE", "RANGE (QUARTER(d)) (PARTITION p VALUES LESS THAN (3))"),
+    ("d INT", "RANGE (d) (PARTITION p VALUES LESS THAN (3 + 4))"),
+    ("d INT", "RANGE (d) INTERVAL (10) FIRST PARTITION LESS THAN (10) LAST PARTITION LESS THAN (90)"),
+    ("d INT AS (1) VIRTUAL", "RANGE (d) (PARTITION p VALUES LESS THAN (3))"),
+    ("d TIME", "RANGE COLUMNS (d) (PARTITION p VALUES LESS THAN ('10:00:00'))"),
+    ("d VARBINARY(4)", "RANGE COLUMNS (d) (PARTITION p VALUES LESS THAN (x'41'))"),
+    ("d VARCHAR(9) COLLATE utf8mb4_general_ci", "LIST COLUMNS (d) (PARTITION p VALUES IN ('a'))"),
+    ("d INT, e INT", "RANGE COLUMNS (d, e) (PARTITION p VALUES LESS THAN (3))"),
+    ("d DATE", "RANGE COLUMNS (d) (PARTITION p VALUES LESS THAN ('not a date'))"),
+]
+
+
+@pytest.mark.parametrize(("columns", "partitioning"), UNTOLD)
+def test_rows_of_a_partition_that_cannot_be_told_are_never_guessed(columns, partitioning):
+    shape = table(columns, f"PARTITION BY {partitioning}")
+    for text in ("TRUNCATE PARTITION p", "DROP PARTITION p"):
+        with pytest.raises(SchemaError):
+            altered(shape, text)
+
+
+def test_partitions_added_to_ones_that_are_not_known_stay_unknown():
+    shape = table(
+        "d INT", "PARTITION BY RANGE (d) INTERVAL (9) FIRST PARTITION LESS THAN (9) LAST PARTITION LESS THAN (90)"
+    )
+    shape = altered(shape, "ADD PARTITION (PARTITION p VALUES LESS THAN (99))").shape
+
+    with pytest.raises(SchemaError):
+        altered(shape, "DROP PARTITION p")
+
+
+def test_a_collation_taken_later_is_minded():
+    body, cut = "d VARCHAR(9), e INT", "PARTITION BY LIST COLUMNS (d) (PARTITION p VALUES IN ('a'))"
+    for text in (
+        "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+        "MODIFY d VARCHAR(9) COLLATE utf8mb4_unicode_ci",
+    ):
+        with pytest.raises(SchemaError):
+            altered(altered(table(body, cut), text).shape, "TRUNCATE PARTITION p")
+
+    kept = altered(table(body, cut), "DEFAULT COLLATE utf8mb4_general_ci, RENAME COLUMN e TO f").shape
+    assert parts(altered(kept, "TRUNCATE PARTITION p")) == [("p", (("a",),), False)]
