@@ -1,0 +1,177 @@
+"""Definitions of columns: defaults as MySQL prints them, attributes, names and strings in any spelling."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ticdc_assets.schema import ddl
+from ticdc_assets.schema.ddl_tokens import cursor_over
+from ticdc_assets.schema.defaults import Literal
+from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
+from ticdc_assets_tests.schema.statements import INT, column, columns, default
+
+DEFAULTS = [
+    ("INT", None),
+    ("INT DEFAULT NULL", Default()),
+    ("INT DEFAULT -5", Default("-5")),
+    ("INT DEFAULT - 5", Default("-5")),
+    ("INT DEFAULT +5", Default("5")),
+    ("INT DEFAULT '15'", Default("15")),
+    ("INT DEFAULT (15)", Default("15")),
+    ("INT DEFAULT 1.5", Default("2")),
+    ("INT DEFAULT TRUE", Default("1")),
+    ("TINYINT(1) DEFAULT false", Default("0")),
+    ("BIGINT UNSIGNED DEFAULT 18446744073709551615", Default("18446744073709551615")),
+    ("BIGINT DEFAULT x'FF'", Default("255")),
+    ("BIGINT DEFAULT 0xff", Default("255")),
+    ("INT DEFAULT b'101'", Default("5")),
+    ("BIT(10) DEFAULT b'101'", Default("5")),
+    ("BIT(10) DEFAULT 0b101", Default("5")),
+    ("BIT(8) DEFAULT 5", Default("5")),
+    ("BIT(8) DEFAULT 'A'", Default("65")),
+    ("DECIMAL(12,4) DEFAULT 1.5000", Default("1.5000")),
+    ("DECIMAL(12,4) DEFAULT 1.5", Default("1.5000")),
+    ("DECIMAL(12,4) DEFAULT '1.5'", Default("1.5000")),
+    ("DECIMAL(12,4) DEFAULT -0.00005", Default("-0.0001")),
+    ("DECIMAL(12,4) DEFAULT 1e2", Default("100.0000")),
+    ("DECIMAL DEFAULT 7", Default("7")),
+    (
+        "DECIMAL(65,30) DEFAULT 12345678901234567890123456789012345.5",
+        Default("12345678901234567890123456789012345.5" + "0" * 29),
+    ),
+    ("FLOAT DEFAULT 3.25", Default("3.25")),
+    ("DOUBLE DEFAULT 1e-7", Default("1e-7")),
+    ("VARCHAR(9) DEFAULT _UTF8MB4'o''k'", Default("o'k")),
+    ("VARCHAR(9) DEFAULT 'a' 'b'", Default("ab")),
+    ('VARCHAR(9) DEFAULT "o""k"', Default('o"k')),
+    ("VARCHAR(9) DEFAULT N'x'", Default("x")),
+    ("VARCHAR(9) DEFAULT 5", Default("5")),
+    ("VARCHAR(9) DEFAULT x'6162'", Default("ab")),
+    ("VARCHAR(9) DEFAULT ''", Default("")),
+    ("VARCHAR(9) DEFAULT 'NULL'", Default("NULL")),
+    ("TEXT DEFAULT ('abc')", Default("abc")),
+    ("VARBINARY(9) DEFAULT _UTF8MB4'bin'", Default(b"bin")),
+    ("BINARY(4) DEFAULT x'00ff'", Default(b"\0\xff")),
+    ("BINARY(4) DEFAULT 0xf", Default(b"\x0f")),
+    ("VARBINARY(4) DEFAULT _binary'a'", Default(b"a")),
+    ("ENUM('a','B') DEFAULT 'b'", Default("B")),
+    ("ENUM('a','B') DEFAULT 1", Default("a")),
+    ("SET('x','y') DEFAULT 'Y,x'", Default("x,y")),
+    ("SET('x','y') DEFAULT ''", Default("")),
+    ("SET('x','y') DEFAULT 3", Default("x,y")),
+    ("YEAR DEFAULT 2023", Default("2023")),
+    ("YEAR DEFAULT 24", Default("2024")),
+    ("YEAR DEFAULT '99'", Default("1999")),
+    ("YEAR DEFAULT 0", Default("0000")),
+    ("YEAR DEFAULT '0'", Default("2000")),
+    ("YEAR DEFAULT '0000'", Default("0000")),
+    ("DATE DEFAULT '2024-1-2'", Default("2024-01-02")),
+    ("DATE DEFAULT 20240102", Default("2024-01-02")),
+    ("DATE DEFAULT DATE '2024-01-02'", Default("2024-01-02")),
+    ("DATETIME DEFAULT '2024-01-02'", Default("2024-01-02 00:00:00")),
+    ("DATETIME(3) DEFAULT '2024-01-02 03:04:05'", Default("2024-01-02 03:04:05.000")),
+    ("DATETIME DEFAULT '2024-01-02 03:04:05.5'", Default("2024-01-02 03:04:06")),
+    ("DATETIME(2) DEFAULT '2023-12-31 23:59:59.995'", Default("2024-01-01 00:00:00.00")),
+    ("DATETIME(1) DEFAULT '0000-00-00 00:00:00'", Default("0000-00-00 00:00:00.0")),
+    ("TIMESTAMP DEFAULT '2024-01-02 03:04:05+08:00'", Default("2024-01-02 03:04:05+08:00")),
+    ("TIME DEFAULT _UTF8MB4'12:27:23'", Default("12:27:23")),
+    ("TIME(3) DEFAULT '-1:2:3.5'", Default("-01:02:03.500")),
+    ("TIME DEFAULT '838:59:59'", Default("838:59:59")),
+    ("TIME DEFAULT 1122", Default("00:11:22")),
+    ("JSON DEFAULT ('{\"a\": 1}')", Default('{"a": 1}')),
+    ("TIMESTAMP DEFAULT CURRENT_TIMESTAMP", Default(expression="CURRENT_TIMESTAMP")),
+    ("TIMESTAMP(3) DEFAULT NOW(3) ON UPDATE NOW(3)", Default(expression="CURRENT_TIMESTAMP(3)")),
+    ("DATETIME DEFAULT CURRENT_TIMESTAMP() ON UPDATE CURRENT_TIMESTAMP", Default(expression="CURRENT_TIMESTAMP")),
+    ("DATE DEFAULT (CURRENT_DATE)", Default(expression="CURRENT_DATE")),
+    ("VARCHAR(36) DEFAULT (UUID())", Default(expression="(UUID())")),
+    ("VARCHAR(36) DEFAULT UUID()", Default(expression="UUID()")),
+    ("BIGINT DEFAULT NEXT VALUE FOR `s`.`q`", Default(expression="NEXT VALUE FOR `s`.`q`")),
+    ("INT DEFAULT ((1 + 2) * 3)", Default(expression="((1 + 2) * 3)")),
+]
+
+
+@pytest.mark.parametrize(("definition", "expected"), DEFAULTS)
+def test_a_default_is_what_mysql_would_print_for_its_column(definition, expected):
+    assert expected == default(definition)
+
+
+ATTRIBUTES = [
+    ("INT NOT NULL", Column("c", INT, nullable=False)),
+    ("INT NULL", Column("c", INT)),
+    ("INT PRIMARY KEY", Column("c", INT, nullable=False)),
+    ("INT KEY AUTO_INCREMENT", Column("c", INT, nullable=False)),
+    ("BIGINT NOT NULL /*T![auto_rand] AUTO_RANDOM(5, 54) */", Column("c", MySqlType(Kind.BIGINT), nullable=False)),
+    ("INT COMMENT 'it''s; /* no */ -- comment' COLUMN_FORMAT FIXED STORAGE DISK", Column("c", INT)),
+    ("BIGINT GENERATED ALWAYS AS(`a`+(1*(2))) STORED NOT NULL", Column("c", MySqlType(Kind.BIGINT), nullable=False)),
+    ("BIGINT AS (a)", Column("c", MySqlType(Kind.BIGINT), virtual=True)),
+    ("BIGINT GENERATED ALWAYS AS (concat(')', `x``)`)) VIRTUAL", Column("c", MySqlType(Kind.BIGINT), virtual=True)),
+    ("INT CHECK (c > 0) NOT ENFORCED", Column("c", INT)),
+    ("INT CONSTRAINT k CHECK (c > 0)", Column("c", INT)),
+    ("INT REFERENCES p (id) ON DELETE SET NULL ON UPDATE CASCADE", Column("c", INT)),
+    ("INT INVISIBLE", Column("c", INT)),
+    ("VARCHAR(3) NOT NULL COLLATE binary", Column("c", MySqlType(Kind.VARBINARY, 3), nullable=False)),
+    ("SERIAL", Column("c", MySqlType(Kind.BIGINT, unsigned=True), nullable=False)),
+    ("/*!40101 INT */ /*!50100NOT NULL*/ /* plain */ # more\n-- end\n", Column("c", INT, nullable=False)),
+]
+
+
+@pytest.mark.parametrize(("definition", "expected"), ATTRIBUTES)
+def test_column_attributes_are_read_or_passed_over(definition, expected):
+    assert expected == column(definition)
+
+
+NAMES = [
+    "`a b`",
+    "`sel``ect`",
+    "`select`",
+    "naïve",
+    "列",
+    '`q"x,y`',
+    "1a",
+    "$x",
+    "`1`",
+    '"ansi"',
+    "t.x",
+    "`s`.`t`.`x`",
+    "`vector`",
+    "Vector",
+    "status",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_spelling_of_a_name_names_the_column(name):
+    expected = name.split("`.")[-1] if "`." in name else name.removeprefix("t.")
+    expected = expected.strip('`"').replace("``", "`")
+
+    assert [expected] == list(columns(f"{name} INT"))
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1), st.booleans())
+def test_a_quoted_name_round_trips_whatever_it_holds(name, in_comment):
+    quoted = "`" + name.replace("`", "``") + "`"
+    text = f"/*T![x] {quoted} */" if in_comment else quoted
+
+    assert name == cursor_over(text).identifier()
+
+
+@given(st.text(st.characters(codec="utf-8")), st.booleans())
+def test_a_string_round_trips_in_restored_text_and_in_mysql_text(value, restored):
+    escaped = value if restored else value.replace("\\", "\\\\")
+    literal = "_UTF8MB4'" + escaped.replace("'", "''") + "'"
+    (statement,) = ddl.parse(f"ALTER TABLE `t` ALTER COLUMN `c` SET DEFAULT {literal}", "s", restored=restored)
+
+    assert statement.actions == (ddl.AlterDefault("c", Literal(value, is_string=True)),)
+
+
+def test_a_backslash_of_restored_text_is_one_and_of_written_text_escapes():
+    """TiCDC restores strings without escaping backslashes; SHOW CREATE TABLE and people escape them."""
+    restored = "CREATE TABLE `t` (`a` VARCHAR(9) DEFAULT _UTF8MB4'C:\\new\\',`b` ENUM('x\\','y'))"
+    shown = "CREATE TABLE `t` (\n  `a` varchar(9) DEFAULT 'C:\\\\new\\\\',\n  `b` enum('x\\\\','y')\n)"
+
+    for text in (restored, shown):
+        (table,) = ddl.parse(text, "s")
+        assert Default("C:\\new\\") == table.columns[0].default
+        assert table.columns[1].type.elements == ("x\\", "y")
