@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.pipeline.interval import Interval
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.tables.control import WatermarkRecord
 
+COMMITS_AT_ONCE: Final = 4  # they wait for the catalog and the file system more than for the processor
+
 
 def ensure_changelogs(
     lake: Lake, history: History, intervals: Mapping[str, Interval], record: WatermarkRecord | None
@@ -27,21 +30,21 @@ def ensure_changelogs(
     """
     places = lake.places(history)
     recorded = lake.recorded(record)
-    made = {}
-    for lineage_id, interval in intervals.items():
-        if interval.high > 0 or interval.low > 0:
-            place, columns = places[lineage_id], changelog_columns(interval.lineage)
-            known = recorded.get(lineage_id)
-            made[lineage_id] = changelog.ensure(
-                lake.catalog,
-                place.changelog,
-                lake.changefeed.name,
-                lineage_id,
-                columns,
-                place.changelog_location,
-                known.changelog_snapshot_id if known else None,
-            )
-    return made
+
+    def ensure(lineage_id: str) -> tuple[str, Table]:
+        place, known = places[lineage_id], recorded.get(lineage_id)
+        return lineage_id, changelog.ensure(
+            lake.catalog,
+            place.changelog,
+            lake.changefeed.name,
+            lineage_id,
+            changelog_columns(intervals[lineage_id].lineage),
+            place.changelog_location,
+            known.changelog_snapshot_id if known else None,
+        )
+
+    with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
+        return dict(pool.map(ensure, [i for i, interval in intervals.items() if interval.high > 0 or interval.low > 0]))
 
 
 def target_of(interval: Interval, table: Table, low: int) -> Target:

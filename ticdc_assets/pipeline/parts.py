@@ -26,29 +26,66 @@ _DICTIONARY_ROWS_MIN: Final = 1000
 """Of fewer rows a dictionary takes more room and time than it saves."""
 _ROWS_PER_VALUE_MIN: Final = 2
 """Nor does it save any where values come less often."""
-
-
 _HELD_BYTES_MAX: Final = 12 << 20
 """So much is gathered into a row group: of one batch each, files would be larger by a tenth and slower to write."""
+_SMALL_BYTES_MAX: Final = 64 << 10
+"""Of so few rows zstd makes no smaller file than Snappy, and takes longer for each column than all else does."""
 
 
 @dataclass(slots=True)
 class _Open:
+    """A file that is being written. It is opened with its first row group: how it is encoded depends on its rows."""
+
+    io: FileIO
     uri: str
-    stream: OutputStream
-    writer: pq.ParquetWriter
+    file: tuple[OutputStream, pq.ParquetWriter] | None = None
     held: list[pa.Table] = field(default_factory=list)
     rows_by_op: dict[str, int] = field(default_factory=dict)
     min_ts: int | None = None
     max_ts: int | None = None
     max_seq: int = -1
 
-    def flush(self) -> None:
-        """Write what is held as one row group."""
+    def add(self, rows: pa.Table) -> None:
+        """Hold the rows for the next row group."""
+        self.held.append(rows)
+        for op in pc.value_counts(rows.column(layout.OP)).to_pylist():
+            self.rows_by_op[op["values"]] = self.rows_by_op.get(op["values"], 0) + op["counts"]
+        bounds = pc.min_max(rows.column(layout.COMMIT_TS)).as_py()
+        if bounds["min"] is not None:
+            self.min_ts = min(bounds["min"], self.min_ts if self.min_ts is not None else 1 << 63)
+            self.max_ts = max(bounds["max"], self.max_ts or 0)
+        self.max_seq = max(self.max_seq, pc.max(rows.column(layout.SEQ)).as_py())
+
+    def flush(self, is_last: bool = False) -> None:
+        """Write what is held as one row group; `is_last` where no other will follow."""
         if self.held:
             rows = pa.concat_tables(self.held)
-            self.writer.write_table(rows, row_group_size=len(rows))
             self.held.clear()
+            if self.file is None:
+                is_small = is_last and rows.nbytes <= _SMALL_BYTES_MAX
+                self.file = self._opened(rows, "snappy" if is_small else "zstd")
+            self.file[1].write_table(rows, row_group_size=len(rows))
+
+    def _opened(self, rows: pa.Table, codec: str) -> tuple[OutputStream, pq.ParquetWriter]:
+        stream = self.io.new_output(self.uri).create(overwrite=True)
+        return stream, pq.ParquetWriter(
+            stream,
+            rows.schema,
+            compression=codec,
+            compression_level=1 if codec == "zstd" else None,
+            use_dictionary=_repetitive(rows),
+            store_schema=False,
+        )
+
+    def finish(self) -> tuple[int, pq.FileMetaData]:
+        """Write what is left; the file's size in bytes and its footer."""
+        self.flush(is_last=True)
+        assert self.file is not None
+        stream, writer = self.file
+        writer.close()
+        size_bytes = stream.tell()
+        stream.close()
+        return size_bytes, writer.writer.metadata
 
 
 class PartWriter:
@@ -117,53 +154,30 @@ class PartWriter:
         return pa.array(fresh)
 
     def _append(self, slot: tuple[int, int | None], rows: pa.Table) -> None:
-        part = self._open.get(slot) or self._begin(slot, rows)
-        part.held.append(rows)
+        part = self._open.get(slot) or self._begin(slot)
+        part.add(rows)
         self._held_bytes += rows.nbytes
         if self._held_bytes >= _HELD_BYTES_MAX:
-            self._flush()
-        for op in pc.value_counts(rows.column(layout.OP)).to_pylist():
-            part.rows_by_op[op["values"]] = part.rows_by_op.get(op["values"], 0) + op["counts"]
-        bounds = pc.min_max(rows.column(layout.COMMIT_TS))
-        if bounds["min"].as_py() is not None:
-            part.min_ts = min(bounds["min"].as_py(), part.min_ts if part.min_ts is not None else 1 << 63)
-            part.max_ts = max(bounds["max"].as_py(), part.max_ts or 0)
-        part.max_seq = max(part.max_seq, pc.max(rows.column(layout.SEQ)).as_py())
+            for part in self._open.values():
+                part.flush()
+            self._held_bytes = 0
 
-    def _begin(self, slot: tuple[int, int | None], rows: pa.Table) -> _Open:
+    def _begin(self, slot: tuple[int, int | None]) -> _Open:
         self._made += 1
-        uri = f"{self._target.data_uri}/{self._prefix}-{self._made:05d}.parquet"
-        stream = self._io.new_output(uri).create(overwrite=True)
-        writer = pq.ParquetWriter(
-            stream,
-            rows.schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=_repetitive(rows),
-            store_schema=False,
-        )
-        self._open[slot] = _Open(uri, stream, writer)
+        self._open[slot] = _Open(self._io, f"{self._target.data_uri}/{self._prefix}-{self._made:05d}.parquet")
         return self._open[slot]
-
-    def _flush(self) -> None:
-        for part in self._open.values():
-            part.flush()
-        self._held_bytes = 0
 
     def close(self) -> None:
         """Finish every open file; their parts are then in `parts`."""
-        self._flush()
         for (version_ts, _), part in self._open.items():
-            part.writer.close()
-            size_bytes = part.stream.tell()
-            part.stream.close()
+            size_bytes, footer = part.finish()
             self.parts.append(
                 Part(
                     lineage_id=self._target.lineage_id,
                     version_ts=version_ts,
                     uri=part.uri,
                     size_bytes=size_bytes,
-                    footer=part.writer.writer.metadata,
+                    footer=footer,
                     rows_by_op=part.rows_by_op,
                     min_ts=part.min_ts,
                     max_ts=part.max_ts,
@@ -173,6 +187,7 @@ class PartWriter:
                 )
             )
         self._open.clear()
+        self._held_bytes = 0
 
     def abandon(self) -> None:
         """Close and remove every file of this writer."""

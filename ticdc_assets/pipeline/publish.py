@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from ticdc_assets.pipeline.changelog_tables import COMMITS_AT_ONCE
 from ticdc_assets.pipeline.interval import Hold, Interval
 from ticdc_assets.pipeline.repeats import RepeatReport, RepeatTask, overlaps, resolve
 from ticdc_assets.pipeline.task import Part, TaskReport
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.spark import Workers
-
-COMMITS_AT_ONCE: Final = 4  # commits wait for the catalog and the file system more than for the processor
 
 
 @dataclass(frozen=True, slots=True)

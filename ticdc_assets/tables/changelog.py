@@ -234,10 +234,11 @@ def publish(
         except NOT_KNOWN:
             continue
         except Exception:
-            if not _is_same(progress_of(refreshed(table)), progress):
+            table = refreshed(table)
+            if not _is_same(progress_of(table), progress):
                 raise
         reached(Moment.AFTER_CHANGELOG_COMMIT)
-        return refreshed(table)
+        return table
     raise stale(table, parent, progress_of(refreshed(table)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from ticdc_assets.pipeline.runs import run_of
 from ticdc_assets.spark import SparkWorkers, Workers
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 from ticdc_assets_tests.bench.recorded import SCHEMA, TABLE, Form
+from ticdc_assets_tests.bench.used import Measured
 
 CORES: Final = 2
 
@@ -105,26 +105,9 @@ class _Timed:
         self._tasks = tasks
 
     def map(self, work: Callable[[Any], Any], payloads: Sequence[Any]) -> list[Any]:
-        answers = self._workers.map(_Measured(work), payloads)
+        answers = self._workers.map(Measured(work), payloads)
         self._tasks += [used for _, used in answers]
         return [answer for answer, _ in answers]
-
-
-class _Measured:
-    """A task's work with what it used: seconds by the wall and of the processor, and the worker's largest size."""
-
-    def __init__(self, work: Callable[[Any], Any]) -> None:
-        self._work = work
-
-    def __call__(self, payload: Any) -> tuple[Any, dict[str, float]]:
-        wall, cpu = time.perf_counter(), time.process_time()
-        answer = self._work(payload)
-        used = {
-            "wall_s": time.perf_counter() - wall,
-            "cpu_s": time.process_time() - cpu,
-            "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        }
-        return answer, used
 
 
 def run(form: Form, source: Path, lake: Path, workers: Workers | None = None, with_mirrors: bool = True) -> Run:
