@@ -70,6 +70,7 @@ class SparkWorkers:
                 for place in batch.column(0).to_pylist():
                     number = dealt[place]
                     answer = pickle.dumps(_answer(work, pickle.loads(pickled[number])))  # noqa: S301  our own bytes
+                    pa.default_memory_pool().release_unused()  # the worker stays, and its next work may be another
                     yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "answer": [answer]})
 
         frame = self._spark.range(0, count, 1, tasks).mapInArrow(run, "number long, answer binary")
@@ -235,6 +236,9 @@ _LOCAL_CONF: Final[dict[str, str]] = {
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
     ),
     "spark.python.daemon.module": "ticdc_assets.pipeline.python_daemon",
+    # What a worker frees goes back to the system: it keeps 80 MB less, and does not grow with what it has done.
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(1 << 20),
     "spark.log.structuredLogging.enabled": "false",
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|uri",
 }

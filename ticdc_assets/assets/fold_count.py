@@ -114,4 +114,4 @@ def _newest(changes: list[pa.RecordBatch], by_arrival: bool) -> pa.Table:
     table = pa.Table.from_batches(changes)
     keys = table.drop_columns([layout.OP, layout.COMMIT_TS, layout.SEQ]).columns
     order = [layout.SEQ] if by_arrival else [layout.COMMIT_TS, layout.SEQ]
-    return table.take(pa.array(newest_of_each(keys, [table.column(name).to_numpy() for name in order])))
+    return table.take(pa.array(newest_of_each(keys, [table.column(name) for name in order])))

@@ -12,8 +12,13 @@ import pyarrow.compute as pc
 Ints = npt.NDArray[np.int64]
 
 
-def newest_of_each(keys: Sequence[pa.ChunkedArray], order: Sequence[Ints]) -> Ints:
-    """The rows, ascending, that are the last of their key when all are sorted by `order`, its first array first."""
+def newest_of_each(keys: Sequence[pa.ChunkedArray], order: Sequence[pa.ChunkedArray]) -> Ints:
+    """The rows, ascending, that are the last of their key when all are sorted by `order`, its first column first.
+
+    `order` holds whole numbers without nulls. What is sorted already, as a changelog mostly is, takes less memory.
+    """
+    if len(keys) == 1 and pa.types.is_integer(keys[0].type) and not keys[0].null_count:
+        return _newest_of_numbers(keys[0].to_numpy(), order)
     places = _places(order)
     table = pa.table([*keys, pa.array(places)], names=[*_names(keys), "place"])
     newest = table.group_by(_names(keys), use_threads=False).aggregate([("place", "max")]).column("place_max")
@@ -22,18 +27,43 @@ def newest_of_each(keys: Sequence[pa.ChunkedArray], order: Sequence[Ints]) -> In
     return np.sort(rows[newest.to_numpy()])
 
 
-def _places(order: Sequence[Ints]) -> Ints:
+def _newest_of_numbers(key: Ints, order: Sequence[pa.ChunkedArray]) -> Ints:
+    """By sorting, which is as quick as grouping and takes a third of its memory."""
+    by_key = np.argsort(key, kind="stable") if _is_sorted(order) else np.lexsort([*_last_first(order), key])
+    sorted_keys = key[by_key]
+    is_last = np.ones(len(key), np.bool_)
+    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_last[:-1])
+    return np.sort(by_key[is_last])
+
+
+def _places(order: Sequence[pa.ChunkedArray]) -> Ints:
     """Where each row stands when all are sorted."""
     count = len(order[0])
     if _is_sorted(order):
         return np.arange(count)
     places = np.empty(count, np.int64)
-    places[np.lexsort(list(reversed(order)))] = np.arange(count)
+    places[np.lexsort(_last_first(order))] = np.arange(count)
     return places
 
 
-def _is_sorted(order: Sequence[Ints]) -> bool:
-    unsettled = np.ones(max(len(order[0]) - 1, 0), np.bool_)
+def _last_first(order: Sequence[pa.ChunkedArray]) -> list[Ints]:
+    return [column.to_numpy() for column in reversed(order)]
+
+
+def _is_sorted(order: Sequence[pa.ChunkedArray]) -> bool:
+    last: tuple[int, ...] = ()
+    for batch in pa.table(list(order), names=_names(order)).to_batches():
+        columns = [column.to_numpy() for column in batch.columns]
+        if not len(batch):
+            continue
+        if last > tuple(int(values[0]) for values in columns) or not _are_ascending(columns):
+            return False
+        last = tuple(int(values[-1]) for values in columns)
+    return True
+
+
+def _are_ascending(order: Sequence[Ints]) -> bool:
+    unsettled = np.ones(len(order[0]) - 1, np.bool_)
     for values in order:
         steps = np.diff(values)
         if bool((unsettled & (steps < 0)).any()):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,7 +26,10 @@ from ticdc_assets.pipeline.merge_task import GoneRows, LiveFile, MergeReport, Me
 from ticdc_assets.tables.deletion_vectors import blob_of, positions_of
 from ticdc_assets.tables.iceberg_types import FIELD_ID
 
-ROWS_AT_ONCE: Final = 1 << 17
+_GATHERED_BYTES: Final = 12 << 20
+"""So much becomes a row group."""
+
+_Places = npt.NDArray[np.int32]
 
 
 class UnfitError(Exception):
@@ -38,6 +42,7 @@ def merge(task: MergeTask) -> MergeReport:
     written: list[WrittenRows] = []
     try:
         newest = _newest(io, task)
+        pa.default_memory_pool().release_unused()  # of all changes; what follows needs room for rows
         gone = [found for live in task.live if (found := _gone(io, task, live, newest))]
         _write(io, task, newest, written)
     except (UnfitError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
@@ -52,8 +57,8 @@ class _Newest:
     """The newest change of every key: its key, its file's number, its row there, and whether it takes the row away."""
 
     keys: list[pa.ChunkedArray]
-    files: Ints
-    rows: Ints
+    files: _Places
+    rows: _Places
     is_delete: np.ndarray
 
 
@@ -67,10 +72,8 @@ def _newest(io: FileIO, task: MergeTask) -> _Newest:
     columns = [table.column(f"k{number}") for number in range(len(keys))]
     if any(column.null_count for column in columns):
         raise UnfitError
-    order = [table.column("seq").to_numpy()]
-    if not task.by_arrival:
-        order.insert(0, table.column("ts").to_numpy())
-    rows = newest_of_each(columns, order)
+    rows = newest_of_each(columns, [table.column(name) for name in (["seq"] if task.by_arrival else ["ts", "seq"])])
+    table = table.drop_columns(["ts", "seq"])
     kept = table.take(pa.array(rows))
     return _Newest(
         [kept.column(f"k{number}") for number in range(len(keys))],
@@ -90,7 +93,7 @@ def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[Taken])
         found = []
         for group, first in _groups(file, bound, task.low + 1, task.high):
             table = file.read_row_group(group, columns=[*system, *names], use_threads=False)
-            rows = np.arange(first, first + len(table))
+            rows = np.arange(first, first + len(table), dtype=np.int32)
             values = table.column(bound)
             wanted = pc.and_(pc.greater(values, task.low), pc.less_equal(values, task.high))
             if task.by_arrival:
@@ -100,17 +103,19 @@ def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[Taken])
                 "seq": table.column(layout.SEQ),
                 "ts": pc.fill_null(table.column(layout.COMMIT_TS), 0),
                 "gone": pc.equal(table.column(layout.OP), "D"),
-                "file": pa.array(np.full(len(table), number)),
+                "file": pa.array(np.full(len(table), number, np.int32)),
                 "row": pa.array(rows),
             }
-            found.append(pa.table(columns).filter(pc.fill_null(wanted, False)))
+            is_whole = not wanted.null_count and pc.all(wanted).as_py()
+            every = pa.table(columns)
+            found.append(every if is_whole else every.filter(pc.fill_null(wanted, False)))
     return pa.concat_tables(found) if found else _no_identities(keys)
 
 
 def _no_identities(keys: Sequence[Taken]) -> pa.Table:
     fields = [(f"k{n}", taken.field.type) for n, taken in enumerate(keys)]
-    whole = [(name, pa.int64()) for name in ("seq", "ts")]
-    return pa.schema([*fields, *whole, ("gone", pa.bool_()), ("file", pa.int64()), ("row", pa.int64())]).empty_table()
+    order = [(name, pa.int64()) for name in ("seq", "ts")]
+    return pa.schema([*fields, *order, ("gone", pa.bool_()), ("file", pa.int32()), ("row", pa.int32())]).empty_table()
 
 
 # -- the mirror as it is -----------------------------------------------------------------------------------------------
@@ -197,11 +202,11 @@ def _rows(io: FileIO, task: MergeTask, newest: _Newest, mine: np.ndarray, schema
 
 
 def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of at least ROWS_AT_ONCE, but for the last."""
+    """The same rows in tables of at least _GATHERED_BYTES, but for the last."""
     held: list[pa.Table] = []
     for table in tables:
         held.append(table)
-        if sum(len(part) for part in held) >= ROWS_AT_ONCE:
+        if sum(part.nbytes for part in held) >= _GATHERED_BYTES:
             yield pa.concat_tables(held)
             held = []
     if held:

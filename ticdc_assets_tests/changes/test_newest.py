@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -20,6 +19,12 @@ def columns(keys: list[tuple[int, str]]) -> list[pa.ChunkedArray]:
     ]
 
 
+def numbers(values: list[int], data: st.DataObject) -> pa.ChunkedArray:
+    """The values in two chunks, either of which may be empty."""
+    cut = data.draw(st.integers(0, len(values)))
+    return pa.chunked_array([pa.array(part, pa.int64()) for part in (values[:cut], values[cut:])])
+
+
 @given(KEYS, st.data())
 def test_the_last_of_each_key_in_the_order_is_its_newest(keys: list[tuple[int, str]], data: st.DataObject):
     moments = data.draw(st.lists(st.integers(0, 9), min_size=len(keys), max_size=len(keys)))
@@ -28,9 +33,20 @@ def test_the_last_of_each_key_in_the_order_is_its_newest(keys: list[tuple[int, s
     for row in sorted(range(len(keys)), key=lambda row: (moments[row], places[row])):
         newest[keys[row]] = row
 
-    found = newest_of_each(columns(keys), [np.array(moments, np.int64), np.array(places, np.int64)])
+    order = [numbers(moments, data), numbers(list(places), data)]
 
-    assert found.tolist() == sorted(newest.values())
+    assert newest_of_each(columns(keys), order).tolist() == sorted(newest.values())
+
+
+@given(st.lists(st.integers(-3, 3), max_size=30), st.booleans(), st.data())
+def test_the_last_of_each_number_is_its_newest(keys: list[int], is_sorted: bool, data: st.DataObject):
+    moments = data.draw(st.lists(st.integers(0, 9), min_size=len(keys), max_size=len(keys)))
+    moments = sorted(moments) if is_sorted else moments
+    newest = {keys[row]: row for row in sorted(range(len(keys)), key=lambda row: (moments[row], row))}
+
+    order = [numbers(moments, data), numbers(list(range(len(keys))), data)]
+
+    assert newest_of_each([numbers(keys, data)], order).tolist() == sorted(newest.values())
 
 
 @given(KEYS, KEYS)
@@ -56,7 +72,8 @@ def test_keys_of_every_type_that_a_table_can_be_known_by_are_told_apart(values: 
     twice = pa.chunked_array([values, values])
     other = pa.chunked_array([pa.array([7] * 6)])
 
-    assert newest_of_each([twice], [np.arange(6)]).tolist() == [3, 4, 5]
-    assert newest_of_each([twice, other], [np.arange(6)[::-1]]).tolist() == [0, 1, 2]
+    order = pa.chunked_array([pa.array(range(6))])
+    assert newest_of_each([twice], [order]).tolist() == [3, 4, 5]
+    assert newest_of_each([twice, other], [order.take(pa.array(range(5, -1, -1)))]).tolist() == [0, 1, 2]
     assert rows_with([twice], [pa.chunked_array([values[1:2]])]).tolist() == [1, 4]
     assert sorted(rows_with([twice, other], [pa.chunked_array([values[1:2]]), other[:1]]).tolist()) == [1, 4]
