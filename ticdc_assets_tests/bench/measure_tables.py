@@ -37,14 +37,7 @@ def _load(ground: Ground, source: Path, table: str, commit_ts: int) -> Outcome:
         scratch,
         form=JSON,
         source=str(source),
-        warm_up=str(_warm_up(ground)),
+        warm_up=str(ground.recorded(JSON)),
     )
     copies.check(ours.mirror_rows(ours.lake_in(scratch / "lake"), table), ground.log.rows_after(commit_ts), table)
     return outcome
-
-
-def _warm_up(ground: Ground) -> Path:
-    made = ground.scratch / "tables-warm-up"
-    if not made.is_dir():
-        many_tables.spread(ground.bucket(JSON), made, 4)
-    return made
