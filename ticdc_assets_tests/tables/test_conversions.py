@@ -148,6 +148,7 @@ def results_of(case: Case) -> list[Any]:
 def test_every_value_becomes_what_the_server_makes_of_it(tmp_path: Path):
     config_file = tmp_path / "changefeeds.yaml"
     config_file.write_text(
+        "spark: {master: 'local[2]'}\n"  # as all tests: a process has one session
         "changefeeds:\n  feed:\n    sink_uri: file:///bucket?protocol=csv\n    source: {storage: bucket}\n"
     )
     session = spark.session(load(config_file, {}))
