@@ -121,7 +121,7 @@ def _integer(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Ar
         return _unsigned64(texts, b"-" in raw).cast(target)
     low, high = integer_range(column_type)
     numbers = texts.cast(target)
-    if high < (1 << target.bit_width - 1) - 1:  # else Arrow has refused them
+    if high - low + 1 < 1 << target.bit_width:  # else Arrow has refused them
         _refuse_outside(numbers, low, high)
     if column_type.kind is Kind.YEAR:
         _refuse_if_any(pc.and_(pc.greater(numbers, 0), pc.less(numbers, YEAR_MIN)))

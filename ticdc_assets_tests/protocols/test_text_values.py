@@ -92,6 +92,9 @@ REFUSED: list[tuple[str, str, TextForms]] = [
     ("bigint unsigned", "-9223372036854775809", LABELS),
     ("bit(3)", "8", LABELS),
     ("bit(3)", "-1", LABELS),
+    ("bit(63)", "-1", LABELS),
+    ("bit(63)", "9223372036854775808", LABELS),
+    ("bigint", "-9223372036854775809", LABELS),
     ("year", "1900", LABELS),
     ("year", "2156", LABELS),
     *(("double", text, LABELS) for text in ("", ".", "+5", "nan", "NaN", "inf", "1e", "1e400", "0x1p3", " 1", "1_0")),
@@ -226,6 +229,7 @@ TYPES = [
     *(
         "bit",
         "bit(17)",
+        "bit(63)",
         "bit(64)",
         "float",
         "double",
