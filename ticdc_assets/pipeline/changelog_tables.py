@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.pipeline.interval import Interval
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.schema.lineage import History
 from ticdc_assets.tables import changelog
+from ticdc_assets.tables.commits import COMMITS_AT_ONCE
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.tables.control import WatermarkRecord
-
-COMMITS_AT_ONCE: Final = 4  # they wait for the catalog and the file system more than for the processor
 
 
 def ensure_changelogs(

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.pipeline.changelog_tables import COMMITS_AT_ONCE
 from ticdc_assets.pipeline.interval import Hold, Interval
 from ticdc_assets.pipeline.repeats import RepeatReport, RepeatTask, overlaps, resolve
 from ticdc_assets.pipeline.task import Part, TaskReport
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.changelog import WrittenFile
+from ticdc_assets.tables.commits import COMMITS_AT_ONCE
 from ticdc_assets.tables.progress import Files, Progress, columns_of, progress_of
 
 if TYPE_CHECKING:

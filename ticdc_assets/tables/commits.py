@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
+COMMITS_AT_ONCE: Final = 4  # they wait for the catalog and the file system more than for the processor
 NOT_KNOWN: Final = (CommitFailedException, CommitStateUnknownException)
 """What a catalog says where somebody else committed, or where it cannot say itself: look, then try again."""
 

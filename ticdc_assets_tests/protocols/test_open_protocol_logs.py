@@ -16,7 +16,7 @@ from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols import happened
 from ticdc_assets_tests.protocols.happened import Change
-from ticdc_assets_tests.protocols.wire_images import image, keys_only
+from ticdc_assets_tests.protocols.wire_images import claims_opened, image, keys_only
 
 every_workload = pytest.mark.parametrize("workload", workloads("open"), ids=lambda w: w.name)
 
@@ -42,15 +42,8 @@ def events_of(workload: Workload, partition: int | None = None) -> list[Any]:
 
 
 def rows_of(workload: Workload) -> list[RowEvent]:
-    """Every row event, claims opened."""
     options = options_of(workload)
-    rows = []
-    for event in events_of(workload):
-        if isinstance(event, RowEvent) and event.claim:
-            (event,) = open_claim((workload.root / "claim-check" / event.claim).read_bytes(), event.claim, options)
-        if isinstance(event, RowEvent):
-            rows.append(event)
-    return rows
+    return claims_opened(workload, events_of(workload), lambda raw, where: open_claim(raw, where, options))
 
 
 def change_of(event: RowEvent, shapes: happened.Tables, zone: str) -> Change:

@@ -25,7 +25,7 @@ from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols import happened
 from ticdc_assets_tests.protocols.happened import Change
-from ticdc_assets_tests.protocols.wire_images import image, keys_only
+from ticdc_assets_tests.protocols.wire_images import claims_opened, image, keys_only
 
 every_workload = pytest.mark.parametrize("workload", workloads("simple"), ids=lambda w: w.name)
 Schemas = dict[tuple[str, str, int], TableSchema]
@@ -59,15 +59,8 @@ def partitions_of(workload: Workload) -> set[int]:
 
 
 def rows_of(workload: Workload) -> list[RowEvent]:
-    """Every row event, claims opened."""
     options = options_of(workload)
-    rows = []
-    for event in events_of(workload):
-        if isinstance(event, RowEvent) and event.claim:
-            (event,) = open_claim((workload.root / "claim-check" / event.claim).read_bytes(), event.claim, options)
-        if isinstance(event, RowEvent):
-            rows.append(event)
-    return rows
+    return claims_opened(workload, events_of(workload), lambda raw, where: open_claim(raw, where, options))
 
 
 def schemas_of(events: list[Any]) -> tuple[Schemas, dict[tuple[str, str, int], int]]:
