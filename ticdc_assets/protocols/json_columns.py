@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from ticdc_assets.protocols.byte_vectors import VECTOR, backslashes, copied, lowest
 from ticdc_assets.protocols.compiled import compiled, inlined
 from ticdc_assets.protocols.joined_texts import Bytes, Ints, Mask
 from ticdc_assets.protocols.json_machine import NOT_SENT, Places
@@ -23,13 +24,13 @@ def columns_of(data: Bytes, image: Places, under: Places, rows: Mask) -> tuple[p
     count, columns = image.shape[0], image.shape[1]
     sizes = np.zeros(columns, np.int64)
     _measure(image, under, rows, sizes)
-    ends = np.cumsum(sizes)
+    ends = np.cumsum(sizes + VECTOR) - VECTOR
     starts = ends - sizes
-    filled = np.empty(int(ends[-1]) if columns else 0, np.uint8)
+    filled = np.empty(int(ends[-1]) + VECTOR if columns else 0, np.uint8)
     offsets = np.empty((columns, count + 1), np.int32)
     validity = np.zeros((columns, (count + 7) // 8), np.uint8)
     nulls = np.zeros(columns, np.int64)
-    _fill(data, image, under, rows, filled, starts.copy(), offsets, validity, nulls)
+    _fill(data, image, under, rows, filled, starts, starts.copy(), offsets, validity, nulls)
     return tuple(
         pa.Array.from_buffers(
             pa.string(),
@@ -66,13 +67,16 @@ def _fill(
     under: Places,
     rows: Mask,
     filled: Bytes,
+    begins: Ints,
     places: Ints,
     offsets: Places,
     validity: Bytes,
     nulls: Ints,
 ) -> None:
-    """Row by row, so that what is read is read in its order."""
-    begins = places.copy()
+    """Row by row, so that what is read is read in its order; `places`, at first `begins`, tell where each column is.
+
+    Up to VECTOR bytes behind what a column has so far are written over.
+    """
     columns = image.shape[1]
     for row in range(image.shape[0]):
         for column in range(columns):
@@ -96,18 +100,25 @@ def _fill(
 
 @inlined
 def _copy(data: Bytes, start: int, end: int, filled: Bytes, place: int) -> None:
-    # Unsigned, since what may be negative is looked at twice.
-    taken, last, into, one = np.uint64(start), np.uint64(end), np.uint64(place), np.uint64(1)
-    while taken < last:
-        filled[into] = data[taken]
-        taken += one
-        into += one
+    while start < end and start + VECTOR <= len(data):
+        copied(data, start, filled, place)
+        start, place = start + VECTOR, place + VECTOR
+    while start < end:
+        filled[place] = data[start]
+        start, place = start + 1, place + 1
 
 
 @compiled
 def _unescape(data: Bytes, at: int, end: int, filled: Bytes, place: int) -> int:
     """Where what follows in `filled` goes; the escapes are known to be well-formed."""
     while at < end:
+        if at + VECTOR <= len(data):
+            copied(data, at, filled, place)
+            found = backslashes(data, at)
+            size = min(lowest(found) if found else VECTOR, end - at)
+            at, place = at + size, place + size
+            if at == end:
+                break
         byte = data[at]
         if byte != _BACKSLASH:
             filled[place] = byte
@@ -138,7 +149,7 @@ def _unescape(data: Bytes, at: int, end: int, filled: Bytes, place: int) -> int:
 
 
 @inlined
-def _signed(number: np.uint8 | np.uint64) -> int:
+def _signed(number: np.uint8) -> int:
     """What numbers are counted in: of an unsigned and a signed one NumPy would make a float."""
     return np.int64(number)  # type: ignore[return-value]
 

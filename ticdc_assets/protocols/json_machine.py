@@ -11,9 +11,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ticdc_assets.protocols.byte_vectors import VECTOR, differing, lowest, specials
 from ticdc_assets.protocols.compiled import compiled, inlined
 from ticdc_assets.protocols.joined_texts import Bytes, Ints
 from ticdc_assets.protocols.json_forms import COUNT, IMAGE, JUMP, LITERAL, MEMBERS, SET, TEXT, TEXTS, UNLESS
+from ticdc_assets.tso import INT64_MAX
 
 Places = npt.NDArray[np.int32]
 
@@ -27,6 +29,8 @@ OTHER_NAME: Final = -2
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST, _ZERO, _NINE, _MINUS = b'"\\,:{}[]09-'
 _U, _N, _L = b"unl"
 _SPECIAL: Final = np.array([byte < 0x20 or byte in (_QUOTE, _BACKSLASH) for byte in range(256)])
+_SAFE_DIGITS: Final = 18
+"""So many are a number of 64 bits whatever they are."""
 _CODE_DIGITS_MAX: Final = 9
 _UNIT: Final = 6
 """An escape of four hexadecimal digits."""
@@ -96,24 +100,24 @@ def scan(
 
 
 @inlined
-def _signed(number: np.uint8 | np.uint64) -> int:
+def _signed(number: np.uint8) -> int:
     """What numbers are counted in: of an unsigned and a signed one NumPy would make a float."""
     return np.int64(number)  # type: ignore[return-value]
 
 
 @inlined
 def _after_literal(data: Bytes, at: int, end: int, literals: Bytes, start: int, stop: int) -> int:
-    """Where what follows these bytes begins, or -1."""
-    if at + stop - start > end:
+    """Where what follows these bytes begins, or -1; `literals` has VECTOR bytes more than its last piece needs."""
+    size = stop - start
+    if at + size > end:
         return -1
-    # Unsigned, as in `_special`.
-    place, other, last, one = np.uint64(at), np.uint64(start), np.uint64(stop), np.uint64(1)
-    while other < last:
-        if data[place] != literals[other]:
+    if size <= VECTOR and at + VECTOR <= len(data):
+        others = differing(data, at, literals, start) & ((1 << size) - 1)
+        return -1 if others else at + size
+    for place in range(size):
+        if data[at + place] != literals[start + place]:
             return -1
-        place += one
-        other += one
-    return _signed(place)
+    return at + size
 
 
 @inlined
@@ -122,11 +126,11 @@ def _count(data: Bytes, at: int, end: int, most: int) -> tuple[int, int]:
     start, value = at, 0
     while at < end and _ZERO <= data[at] <= _NINE:
         digit = _signed(data[at]) - _ZERO
-        if value > (most - digit) // 10:
+        if at - start >= _SAFE_DIGITS and value > (INT64_MAX - digit) // 10:
             return -1, 0
         value = value * 10 + digit
         at += 1
-    if at == start or (at - start > 1 and data[start] == _ZERO):
+    if at == start or value > most or (at - start > 1 and data[start] == _ZERO):
         return -1, 0
     return at, value
 
@@ -188,12 +192,15 @@ def _after_text(data: Bytes, at: int, end: int) -> tuple[int, bool]:
 
 @inlined
 def _special(data: Bytes, at: int, end: int) -> int:
-    """Where the next quote, backslash or control character is, or the end."""
-    # Unsigned, since what may be negative is looked at twice; a table, since three comparisons take twice as long.
-    place, stop, one = np.uint64(at), np.uint64(end), np.uint64(1)
-    while place < stop and not _SPECIAL[data[place]]:
-        place += one
-    return _signed(place)
+    """Where the next quote, backslash or control character is, or a place from the end on."""
+    while at < end and at + VECTOR <= len(data):
+        found = specials(data, at)
+        if found:
+            return at + lowest(found)
+        at += VECTOR
+    while at < end and not _SPECIAL[data[at]]:
+        at += 1
+    return at
 
 
 @compiled

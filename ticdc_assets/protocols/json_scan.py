@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import orjson
 
+from ticdc_assets.protocols.byte_vectors import VECTOR
 from ticdc_assets.protocols.joined_texts import Bytes, Ints
 from ticdc_assets.protocols.json_forms import Form
 from ticdc_assets.protocols.json_machine import OTHER_NAME, Places, scan
@@ -52,7 +53,11 @@ class Names:
         spelled = [b'"%s":' % spelling for spelling, _ in self.spellings]
         joined = b"".join(spelled)
         bounds = np.cumsum([0, *(len(name) for name in spelled)])
-        return np.frombuffer(joined, np.uint8), bounds, np.array([place for _, place in self.spellings], np.int64)
+        return (
+            np.frombuffer(joined, np.uint8),
+            bounds,
+            np.array([place for _, place in self.spellings], np.int64),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +79,17 @@ def noted(data: Bytes, bounds: Ints, form: Form, names: Names) -> tuple[Noted, N
     numbers = np.empty((count, form.numbers), np.int64)
     strings = np.empty((count, form.strings, 2), np.int32)
     images = np.empty((form.images, count, len(names.columns), 2), np.int32)
+    literals = _followed(form.literals)
     while True:
-        found, at, why = scan(data, bounds, form.steps, form.literals, *names.as_arrays(), numbers, strings, images)
+        spelled, starts, means = names.as_arrays()
+        found, at, why = scan(
+            data, bounds, form.steps, literals, _followed(spelled), starts, means, numbers, strings, images
+        )
         more = names.learnt(data[at : at + _NAME_BYTES_MAX].tobytes()) if why == OTHER_NAME else None
         if more is None:
             return Noted(found, numbers[:found], strings[:found], images[:, :found]), names
         names = more
+
+
+def _followed(pieces: Bytes) -> Bytes:
+    return np.concatenate((pieces, np.zeros(VECTOR, np.uint8)))

@@ -1,0 +1,108 @@
+"""Thirty-two bytes at a time, for compiled loops: most strings of a row are shorter, so nothing is left to guess.
+
+Numba has no words for this; LLVM makes a few instructions of each. Nothing is checked: at least VECTOR bytes must
+follow every place. What `compiled` keeps does not notice when this file changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from ticdc_assets.protocols.joined_texts import Bytes
+
+VECTOR: Final = 32
+"""So many bytes are looked at together; bit n of what is found stands for the byte n places on."""
+
+_BYTE: Final = ir.IntType(8)
+_BYTES: Final = ir.VectorType(_BYTE, VECTOR)
+_MASK: Final = ir.IntType(VECTOR)
+_COUNT: Final = ir.IntType(64)
+
+
+def _intrinsic(function: Callable[..., Any]) -> Any:
+    return intrinsic(function)
+
+
+def _each(byte: bytes) -> Any:
+    return ir.Constant(_BYTES, [ir.Constant(_BYTE, ord(byte))] * VECTOR)
+
+
+def _where(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), _BYTES.as_pointer())
+
+
+def _loaded(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+    bytes_there = builder.load(_where(context, builder, array_type, array, at))
+    bytes_there.align = 1
+    return bytes_there
+
+
+def _bits(builder: Any, found: Any) -> Any:
+    return builder.zext(builder.bitcast(found, _MASK), _COUNT)
+
+
+@_intrinsic
+def _specials(_: Any, data: Any, at: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        there = _loaded(context, builder, signature.args[0], *given)
+        quotes = builder.icmp_unsigned("==", there, _each(b'"'))
+        backslashes = builder.icmp_unsigned("==", there, _each(b"\\"))
+        controls = builder.icmp_unsigned("<", there, _each(b" "))
+        return _bits(builder, builder.or_(builder.or_(quotes, backslashes), controls))
+
+    return types.int64(data, types.int64), build
+
+
+@_intrinsic
+def _backslashes(_: Any, data: Any, at: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        there = _loaded(context, builder, signature.args[0], *given)
+        return _bits(builder, builder.icmp_unsigned("==", there, _each(b"\\")))
+
+    return types.int64(data, types.int64), build
+
+
+@_intrinsic
+def _differing(_: Any, data: Any, at: Any, other: Any, start: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        one = _loaded(context, builder, signature.args[0], *given[:2])
+        two = _loaded(context, builder, signature.args[2], *given[2:])
+        return _bits(builder, builder.icmp_unsigned("!=", one, two))
+
+    return types.int64(data, types.int64, other, types.int64), build
+
+
+@_intrinsic
+def _copied(_: Any, data: Any, at: Any, into: Any, place: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        there = _loaded(context, builder, signature.args[0], *given[:2])
+        builder.store(there, _where(context, builder, signature.args[2], *given[2:])).align = 1
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, into, types.int64), build
+
+
+@_intrinsic
+def _lowest(_: Any, bits: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        return builder.cttz(given[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), build
+
+
+specials: Final[Callable[[Bytes, int], int]] = _specials
+"""Which bytes from a place on are a quote, a backslash or a control character."""
+backslashes: Final[Callable[[Bytes, int], int]] = _backslashes
+"""Which bytes from a place on are backslashes."""
+differing: Final[Callable[[Bytes, int, Bytes, int], int]] = _differing
+"""Which bytes from a place on are not as those from the other place on."""
+copied: Final[Callable[[Bytes, int, Bytes, int], None]] = _copied
+"""Copies bytes from a place on to the other place."""
+lowest: Final[Callable[[int], int]] = _lowest
+"""The number of the lowest bit that is set; one must be."""
