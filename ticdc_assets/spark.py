@@ -6,6 +6,8 @@ Nothing here starts a JVM at import. `session` builds one session a process and 
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import pickle
 import re
@@ -66,6 +68,7 @@ class SparkWorkers:
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             spare_archives()
+            _keep_what_is_loaded()
             for batch in batches:
                 for place in batch.column(0).to_pylist():
                     number = dealt[place]
@@ -92,6 +95,16 @@ def spare_archives() -> None:
     for entry, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             del sys.path_importer_cache[entry]
+
+
+_TASKS_BEGUN = itertools.count()
+
+
+def _keep_what_is_loaded() -> None:
+    """After a task a Python worker looks through all its objects. What its first one has loaded stays, and need not be
+    looked at again."""
+    if next(_TASKS_BEGUN) == 1:
+        gc.freeze()
 
 
 def _answer(work: Callable[[Payload], Answer], payload: Payload) -> Answer | TicdcAssetsError:

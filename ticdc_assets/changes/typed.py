@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout, order
 from ticdc_assets.protocols import text_columns
+from ticdc_assets.protocols.text_values import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.tso import LOGICAL_BITS
 
@@ -103,7 +104,7 @@ def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms:
         now,
         before,
         raw.has_before if raw.has_before is not None else pa.array(np.zeros(len(raw), np.bool_)),
-        _zero_dates(raw.wire, where, columns),
+        _zero_dates(raw.wire, now, where, columns),
     )
     return split_key_moves(changes, unique)
 
@@ -144,8 +145,10 @@ def _cast(
     return tuple(arrays)
 
 
-def _zero_dates(texts: tuple[pa.Array, ...], where: dict[str, int], columns: Sequence[Column]) -> int:
-    return sum(text_columns.zero_dates(c.type, texts[where[c.name]]) for c in columns if c.name in where)
+def _zero_dates(texts: _Images, now: _Images, where: dict[str, int], columns: Sequence[Column]) -> int:
+    """How many dates were sent that no calendar has: they became NULL."""
+    sent = ((values, where.get(c.name)) for c, values in zip(columns, now, strict=True) if c.type.kind in DATE_KINDS)
+    return sum(values.null_count - texts[place].null_count for values, place in sent if place is not None)
 
 
 def split_key_moves(changes: TypedChanges, unique: Sequence[str]) -> TypedChanges:

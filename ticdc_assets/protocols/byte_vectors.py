@@ -20,16 +20,9 @@ VECTOR: Final = 32
 
 _BYTE: Final = ir.IntType(8)
 _BYTES: Final = ir.VectorType(_BYTE, VECTOR)
+_PLACES: Final = ir.VectorType(ir.IntType(32), VECTOR)
 _MASK: Final = ir.IntType(VECTOR)
-_COUNT: Final = ir.IntType(64)
-
-
-def _intrinsic(function: Callable[..., Any]) -> Any:
-    return intrinsic(function)
-
-
-def _each(byte: bytes) -> Any:
-    return ir.Constant(_BYTES, [ir.Constant(_BYTE, ord(byte))] * VECTOR)
+_BITS: Final = ir.IntType(64)
 
 
 def _where(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
@@ -38,34 +31,34 @@ def _where(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> 
 
 
 def _loaded(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
-    bytes_there = builder.load(_where(context, builder, array_type, array, at))
-    bytes_there.align = 1
-    return bytes_there
+    there = builder.load(_where(context, builder, array_type, array, at))
+    there.align = 1
+    return there
+
+
+def _everywhere(builder: Any, number: Any) -> Any:
+    one = builder.insert_element(ir.Constant(_BYTES, ir.Undefined), builder.trunc(number, _BYTE), _PLACES.element(0))
+    return builder.shuffle_vector(one, ir.Constant(_BYTES, ir.Undefined), ir.Constant(_PLACES, None))
 
 
 def _bits(builder: Any, found: Any) -> Any:
-    return builder.zext(builder.bitcast(found, _MASK), _COUNT)
+    return builder.zext(builder.bitcast(found, _MASK), _BITS)
 
 
-@_intrinsic
-def _specials(_: Any, data: Any, at: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        there = _loaded(context, builder, signature.args[0], *given)
-        quotes = builder.icmp_unsigned("==", there, _each(b'"'))
-        backslashes = builder.icmp_unsigned("==", there, _each(b"\\"))
-        controls = builder.icmp_unsigned("<", there, _each(b" "))
-        return _bits(builder, builder.or_(builder.or_(quotes, backslashes), controls))
-
-    return types.int64(data, types.int64), build
+def _intrinsic(function: Callable[..., Any]) -> Any:
+    return intrinsic(function)
 
 
-@_intrinsic
-def _backslashes(_: Any, data: Any, at: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        there = _loaded(context, builder, signature.args[0], *given)
-        return _bits(builder, builder.icmp_unsigned("==", there, _each(b"\\")))
+def _compared(operator: str) -> Any:
+    @_intrinsic
+    def with_byte(_: Any, data: Any, at: Any, byte: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            there = _loaded(context, builder, signature.args[0], *given[:2])
+            return _bits(builder, builder.icmp_unsigned(operator, there, _everywhere(builder, given[2])))
 
-    return types.int64(data, types.int64), build
+        return types.int64(data, types.int64, types.int64), build
+
+    return with_byte
 
 
 @_intrinsic
@@ -96,13 +89,13 @@ def _lowest(_: Any, bits: Any) -> Any:
     return types.int64(types.int64), build
 
 
-specials: Final[Callable[[Bytes, int], int]] = _specials
-"""Which bytes from a place on are a quote, a backslash or a control character."""
-backslashes: Final[Callable[[Bytes, int], int]] = _backslashes
-"""Which bytes from a place on are backslashes."""
+equal: Final[Callable[[Bytes, int, int], int]] = _compared("==")
+"""Which bytes from a place on are this byte."""
+below: Final[Callable[[Bytes, int, int], int]] = _compared("<")
+"""Which bytes from a place on are less than this byte."""
 differing: Final[Callable[[Bytes, int, Bytes, int], int]] = _differing
 """Which bytes from a place on are not as those from the other place on."""
 copied: Final[Callable[[Bytes, int, Bytes, int], None]] = _copied
-"""Copies bytes from a place on to the other place."""
+"""Copies the bytes from a place on to the other place."""
 lowest: Final[Callable[[int], int]] = _lowest
 """The number of the lowest bit that is set; one must be."""

@@ -24,6 +24,7 @@ from ticdc_assets.protocols.json_forms import literal, maybe
 from ticdc_assets.protocols.json_scan import Names, Noted, noted
 from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
 from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
+from ticdc_assets.protocols.utf8_lines import line_bounds
 
 _FORM: Final = row_form((*maybe(b"\r", ()), *literal(b"\n")))
 _CELLS_MAX: Final = 1 << 20
@@ -85,9 +86,9 @@ class _Reader:
 
     def rows(self, block: Bytes, line: int) -> Iterator[RawRows]:
         """The row changes of a block of lines, the first being the file's line `line`."""
-        if not _is_utf8(block):
+        bounds = line_bounds(block)
+        if bounds is None:
             raise _unsupported(self._where, "bytes that are not UTF-8")
-        bounds = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(block == ord("\n")) + 1))
         lines_max = max(1, _CELLS_MAX // max(1, len(self._columns)))
         for first in range(0, len(bounds) - 1, lines_max):
             yield self._rows(block, bounds[first : first + lines_max + 1], line + first)
@@ -126,16 +127,6 @@ def _letters(codes: Ints) -> pa.Array:
     return pa.Array.from_buffers(
         pa.string(), len(codes), [None, pa.py_buffer(offsets), pa.py_buffer(codes.astype(np.uint8))]
     )
-
-
-def _is_utf8(block: Bytes) -> bool:
-    bounds = np.array([0, len(block)], np.int32)
-    text = pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(bounds), pa.py_buffer(block)])
-    try:
-        text.cast(pa.string())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _unsupported(where: str, found: str) -> BulkUnsupported:

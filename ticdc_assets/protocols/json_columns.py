@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.protocols.byte_vectors import VECTOR, backslashes, copied, lowest
+from ticdc_assets.protocols.byte_vectors import VECTOR, copied, equal, lowest
 from ticdc_assets.protocols.compiled import compiled, inlined
 from ticdc_assets.protocols.joined_texts import Bytes, Ints, Mask
 from ticdc_assets.protocols.json_machine import NOT_SENT, Places
@@ -114,7 +114,7 @@ def _unescape(data: Bytes, at: int, end: int, filled: Bytes, place: int) -> int:
     while at < end:
         if at + VECTOR <= len(data):
             copied(data, at, filled, place)
-            found = backslashes(data, at)
+            found = equal(data, at, _BACKSLASH)
             size = min(lowest(found) if found else VECTOR, end - at)
             at, place = at + size, place + size
             if at == end:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ticdc_assets.protocols.byte_vectors import VECTOR, differing, lowest, specials
+from ticdc_assets.protocols.byte_vectors import VECTOR, below, differing, equal, lowest
 from ticdc_assets.protocols.compiled import compiled, inlined
 from ticdc_assets.protocols.joined_texts import Bytes, Ints
 from ticdc_assets.protocols.json_forms import COUNT, IMAGE, JUMP, LITERAL, MEMBERS, SET, TEXT, TEXTS, UNLESS
@@ -27,8 +27,8 @@ IS_NULL: Final = -1
 OTHER_FORM: Final = -1
 OTHER_NAME: Final = -2
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST, _ZERO, _NINE, _MINUS = b'"\\,:{}[]09-'
-_U, _N, _L = b"unl"
-_SPECIAL: Final = np.array([byte < 0x20 or byte in (_QUOTE, _BACKSLASH) for byte in range(256)])
+_U, _N, _L, _SPACE = b"unl "
+_SPECIAL: Final = np.array([byte < _SPACE or byte in (_QUOTE, _BACKSLASH) for byte in range(256)])
 _SAFE_DIGITS: Final = 18
 """So many are a number of 64 bits whatever they are."""
 _CODE_DIGITS_MAX: Final = 9
@@ -194,7 +194,7 @@ def _after_text(data: Bytes, at: int, end: int) -> tuple[int, bool]:
 def _special(data: Bytes, at: int, end: int) -> int:
     """Where the next quote, backslash or control character is, or a place from the end on."""
     while at < end and at + VECTOR <= len(data):
-        found = specials(data, at)
+        found = equal(data, at, _QUOTE) | equal(data, at, _BACKSLASH) | below(data, at, _SPACE)
         if found:
             return at + lowest(found)
         at += VECTOR

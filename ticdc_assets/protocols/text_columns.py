@@ -167,19 +167,18 @@ def _length_max(texts: pa.Array) -> int:
 
 
 def _date(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
-    days = _without_zero_dates(column_type, texts).cast(pa.date32())
+    days = _cast_dates(column_type, texts, pa.date32())
     _refuse_if_any(pc.less(days, pa.scalar(_YEAR_ONE.date())))
     return days
 
 
 def _datetime(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
-    known = _without_zero_dates(column_type, texts)
-    if b"T" in joined_bytes(known):  # Arrow reads 2000-01-01T00:00:00
+    if b"T" in joined_bytes(texts):  # Arrow reads 2000-01-01T00:00:00
         raise _NotFastError
-    shortest = pc.min(pc.binary_length(known)).as_py()
+    shortest = pc.min(pc.binary_length(texts)).as_py()
     if shortest is not None and shortest < _DATETIME_CHARACTERS_MIN:  # Arrow reads a day, an hour, a minute
         raise _NotFastError
-    times = known.cast(pa.timestamp("us"))
+    times = _cast_dates(column_type, texts, pa.timestamp("us"))
     _refuse_if_any(pc.less(times, pa.scalar(_YEAR_ONE, pa.timestamp("us"))))
     return times
 
@@ -197,13 +196,15 @@ def _timestamp(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.
     return pc.assume_timezone(walls, forms.zone, ambiguous="earliest", nonexistent="raise").cast(target)
 
 
-def _without_zero_dates(column_type: MySqlType, texts: pa.Array) -> pa.Array:
-    if b"-00" not in joined_bytes(texts):
-        return texts
-    zero = pc.match_substring(texts, "-00")
-    if not all(is_zero_date(column_type, text) for text in texts.filter(zero).unique().to_pylist()):
-        raise _NotFastError
-    return pc.if_else(zero, pa.scalar(None, pa.string()), texts)
+def _cast_dates(column_type: MySqlType, texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """The dates, null for zero dates, which Arrow refuses."""
+    try:
+        return texts.cast(target)
+    except pa.ArrowInvalid:
+        zero = pc.match_substring(texts, "-00")
+        if not all(is_zero_date(column_type, text) for text in texts.filter(zero).unique().to_pylist()):
+            raise _NotFastError from None
+        return pc.if_else(zero, pa.scalar(None, pa.string()), texts).cast(target)
 
 
 def _time(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:

@@ -35,7 +35,7 @@ COLUMNS = ("a", "naïve", "x,y", 'q"')
 
 
 ROOM = (b"", b'"' * VECTOR)
-"""What is behind the last text: nothing, so that bytes are looked at singly there, or enough to look at many at a time."""
+"""Behind the last text there is nothing, so that its bytes are looked at singly, or enough to look at many at once."""
 
 
 def seen(form: Form, *given: bytes, columns: tuple[str, ...] = (), behind: bytes = b"") -> tuple[Noted, np.ndarray]:
