@@ -5,6 +5,8 @@ Machine code in one file, as there.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,7 +15,10 @@ from ticdc_assets.protocols.compiled import compiled, inlined
 from ticdc_assets.protocols.joined_texts import Bytes, Ints, Mask
 from ticdc_assets.protocols.json_machine import NOT_SENT, Places
 
-_BACKSLASH, _U, _B, _F, _N, _R, _T = b"\\ubfnrt"
+_BACKSLASH, _U = b"\\u"
+_MEANT: Final = np.arange(256, dtype=np.uint8)
+"""The character that an escape of one letter stands for."""
+_MEANT[list(b"bfnrt")] = list(b"\b\f\n\r\t")
 
 
 def columns_of(data: Bytes, image: Places, under: Places, rows: Mask) -> tuple[pa.Array, ...]:
@@ -133,17 +138,7 @@ def _unescape(data: Bytes, at: int, end: int, filled: Bytes, place: int) -> int:
                 at += 6
             place = _encode(code, filled, place)
             continue
-        if kind == _B:
-            kind = np.uint8(8)
-        elif kind == _F:
-            kind = np.uint8(12)
-        elif kind == _N:
-            kind = np.uint8(10)
-        elif kind == _R:
-            kind = np.uint8(13)
-        elif kind == _T:
-            kind = np.uint8(9)
-        filled[place] = kind
+        filled[place] = _MEANT[kind]
         at, place = at + 2, place + 1
     return place
 

@@ -29,6 +29,7 @@ OTHER_NAME: Final = -2
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST, _ZERO, _NINE, _MINUS = b'"\\,:{}[]09-'
 _U, _N, _L, _SPACE = b"unl "
 _SPECIAL: Final = np.array([byte < _SPACE or byte in (_QUOTE, _BACKSLASH) for byte in range(256)])
+_ESCAPED: Final = np.array([byte in b'"/\\bfnrt' for byte in range(256)])
 _SAFE_DIGITS: Final = 18
 """So many are a number of 64 bits whatever they are."""
 _CODE_DIGITS_MAX: Final = 9
@@ -152,16 +153,14 @@ def _hex(data: Bytes, at: int) -> int:
     return value
 
 
-@compiled
+@inlined
 def _after_escape(data: Bytes, at: int, end: int) -> int:
     """Where what follows an escape begins, or -1; surrogates come in pairs."""
     if at + 2 > end:
         return -1
     byte = data[at + 1]
     if byte != _U:
-        # " / \ b f n r t
-        known = byte in (34, 47, 92, 98, 102, 110, 114, 116)
-        return at + 2 if known else -1
+        return at + 2 if _ESCAPED[byte] else -1
     if at + _UNIT > end:
         return -1
     unit = _hex(data, at + 2)
@@ -177,30 +176,58 @@ def _after_escape(data: Bytes, at: int, end: int) -> int:
 @inlined
 def _after_text(data: Bytes, at: int, end: int) -> tuple[int, bool]:
     """Where what follows a string begins, or -1; and whether it has escapes."""
-    escaped = False
     if at >= end or data[at] != _QUOTE:
-        return -1, escaped
+        return -1, False
     at = _special(data, at + 1, end)
-    while at < end and data[at] == _BACKSLASH:
-        escaped = True
-        at = _after_escape(data, at, end)
-        if at < 0:
-            return -1, escaped
-        at = _special(data, at, end)
-    return at + 1 if at < end and data[at] == _QUOTE else -1, escaped
+    if at >= end:
+        return -1, False
+    if data[at] == _QUOTE:
+        return at + 1, False
+    return _after_escapes(data, at, end), True
+
+
+@compiled
+def _after_escapes(data: Bytes, at: int, end: int) -> int:
+    """Where what follows the string begins that goes on here, or -1."""
+    while at < end:
+        begin, found, size = at, 1, 1
+        if at + VECTOR <= len(data):
+            size = VECTOR
+            found = _specials(data, at)
+        elif not _SPECIAL[data[at]]:
+            found = 0
+        at += size
+        while found:
+            place = begin + lowest(found)
+            if place >= end:
+                return -1
+            if data[place] == _QUOTE:
+                return place + 1
+            after = _after_escape(data, place, end) if data[place] == _BACKSLASH else -1
+            if after < 0:
+                return -1
+            at = max(at, after)
+            found &= -1 << min(after - begin, VECTOR)
+    return -1
 
 
 @inlined
 def _special(data: Bytes, at: int, end: int) -> int:
     """Where the next quote, backslash or control character is, or a place from the end on."""
     while at < end and at + VECTOR <= len(data):
-        found = equal(data, at, _QUOTE) | equal(data, at, _BACKSLASH) | below(data, at, _SPACE)
+        found = _specials(data, at)
         if found:
             return at + lowest(found)
         at += VECTOR
     while at < end and not _SPECIAL[data[at]]:
         at += 1
     return at
+
+
+@inlined
+def _specials(data: Bytes, at: int) -> int:
+    """Which of VECTOR bytes are quotes, backslashes or control characters."""
+    return equal(data, at, _QUOTE) | equal(data, at, _BACKSLASH) | below(data, at, _SPACE)
 
 
 @compiled
@@ -240,19 +267,45 @@ def _after_members(data: Bytes, at: int, end: int, texts: int) -> int:
     if at >= end or data[at] != _OPEN:
         return -1
     while True:
-        at, _ = _after_text(data, at + 1, end)
-        if at < 0 or at >= end or data[at] != _COLON:
-            return -1
-        if texts:
-            at, _ = _after_text(data, at + 1, end)
-        else:
-            at = _after_code(data, at + 1, end)
+        after = _after_short_texts(data, at + 1, end) if texts else -1
+        if after < 0:
+            after = _after_member(data, at + 1, end, texts)
+        at = after
         if at < 0 or at >= end:
             return -1
         if data[at] == _CLOSE:
             return at + 1
         if data[at] != _COMMA:
             return -1
+
+
+@inlined
+def _after_member(data: Bytes, at: int, end: int, texts: int) -> int:
+    """Where what follows a name with its text or code begins, or -1."""
+    at, _ = _after_text(data, at, end)
+    if at < 0 or at >= end or data[at] != _COLON:
+        return -1
+    if texts:
+        at, _ = _after_text(data, at + 1, end)
+        return at
+    return _after_code(data, at + 1, end)
+
+
+@inlined
+def _after_short_texts(data: Bytes, at: int, end: int) -> int:
+    """The same for a name and a text that are looked at together; -1 where they are too long or have escapes."""
+    if at + VECTOR > len(data):
+        return -1
+    opening = equal(data, at, _QUOTE)
+    closing = opening & (opening - 1)
+    second = closing & (closing - 1)
+    last = second & (second - 1)
+    others = equal(data, at, _BACKSLASH) | below(data, at, _SPACE)
+    if not last or not opening & 1 or others & (last ^ (last - 1)):
+        return -1
+    between = at + lowest(closing) + 1
+    after = at + lowest(last) + 1
+    return after if data[between] == _COLON and lowest(second) == between + 1 - at and after <= end else -1
 
 
 @compiled

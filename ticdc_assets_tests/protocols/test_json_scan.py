@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -214,6 +215,25 @@ def test_spellings_are_learnt_but_not_without_end():
     assert seen(IMAGE, *some, *more, columns=COLUMNS)[0].count < 6
 
 
+_STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-f]{4}))*"'
+_MEMBERS = re.compile(rf"\{{{_STRING}:{_STRING}(?:,{_STRING}:{_STRING})*\}}")
+
+
+@COMPILES
+@given(
+    st.dictionaries(CHARACTERS, CHARACTERS, min_size=1, max_size=4),
+    st.integers(0),
+    st.sampled_from(["", '"', "\\", ":", ",", "{", "}", "\n", " ", '\\"', '":"', '","']),
+    st.integers(0, 2),
+)
+def test_members_are_texts_whatever_is_put_between_them(given: dict[str, str], at: int, put: str, instead_of: int):
+    written = json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+    place = at % (len(written) + 1)
+    changed = written[:place] + put + written[place + instead_of :]
+
+    assert fits(Form(members_of_texts()), changed.encode()) == (_MEMBERS.fullmatch(changed) is not None)
+
+
 def test_what_was_not_sent_is_taken_from_under_it():
     below, data = seen(IMAGE, b'{"a":"1","x,y":"2"}', b'{"a":"3","x,y":"4"}', columns=COLUMNS)
     above, more = seen(IMAGE, b'{"a":null}', b'{"x,y":"5"}', columns=COLUMNS)
@@ -236,7 +256,7 @@ def test_compiled_code_calls_none_of_another_file_but_for_its_vectors():
         calls = [node for function in compiled for node in ast.walk(function) if isinstance(node, ast.Call)]
         called = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
 
-        assert called <= own | vectors | {"len", "min", "range"}
+        assert called <= own | vectors | {"len", "max", "min", "range"}
 
 
 def _is_compiled(function: ast.FunctionDef) -> bool:
