@@ -19,11 +19,11 @@ import pyarrow as pa
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.protocols.canal_json_rows import COMMIT_MS, COMMIT_TS, HAS_OLD, NEW, OLD, OP, row_form
 from ticdc_assets.protocols.joined_texts import Bytes, Ints
-from ticdc_assets.protocols.json_columns import columns_of
 from ticdc_assets.protocols.json_forms import literal, maybe
 from ticdc_assets.protocols.json_scan import Names, Noted, noted
 from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
-from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows
+from ticdc_assets.protocols.noted_columns import columns_of
+from ticdc_assets.protocols.raw_rows import BulkUnsupported, RawRows, ops_of
 from ticdc_assets.protocols.utf8_lines import line_bounds
 
 _FORM: Final = row_form((*maybe(b"\r", ()), *literal(b"\n")))
@@ -101,7 +101,7 @@ class _Reader:
         has_before = (found.numbers[:, HAS_OLD] == 1) & (op == ord("U"))
         new, old = found.images[NEW], found.images[OLD]
         return RawRows(
-            op=_letters(op),
+            op=ops_of(op.astype(np.uint8)),
             commit_ts=pa.array(commit_ts, mask=commit_ts < 0),
             commit_ms=pa.array(commit_ms),
             line=pa.array(np.arange(line, line + count)),
@@ -120,13 +120,6 @@ class _Reader:
         if source != [[name] for name in self._source]:
             raise _unsupported(self._where, "rows of another table")
         return found
-
-
-def _letters(codes: Ints) -> pa.Array:
-    offsets = np.arange(len(codes) + 1, dtype=np.int32)
-    return pa.Array.from_buffers(
-        pa.string(), len(codes), [None, pa.py_buffer(offsets), pa.py_buffer(codes.astype(np.uint8))]
-    )
 
 
 def _unsupported(where: str, found: str) -> BulkUnsupported:

@@ -11,6 +11,13 @@ import pyarrow as pa
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int32]
+"""Where texts begin and end; the end is `-1 - end` of a text that has escapes."""
+
+NOT_SENT: Final = -2
+"""The begin of a text that is not there."""
+IS_NULL: Final = -1
+"""The begin of a text that is null."""
 
 QUOTE: Final = ord('"')
 BACKSLASH: Final = ord("\\")

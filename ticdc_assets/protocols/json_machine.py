@@ -1,7 +1,6 @@
 """Looks for a form (`json_forms`) in many JSON texts: one pass over their bytes that proves it and notes what is where.
 
-Everything here is machine code, in one file (see `compiled`). Places are offsets into the data. A string is noted by
-its start and its end, the latter as `-1 - end` where it has escapes.
+Everything here is machine code, in one file (see `compiled`). Places are offsets into the data.
 """
 
 from __future__ import annotations
@@ -9,20 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ticdc_assets.protocols.byte_vectors import VECTOR, below, differing, equal, lowest
 from ticdc_assets.protocols.compiled import compiled, inlined
-from ticdc_assets.protocols.joined_texts import Bytes, Ints
+from ticdc_assets.protocols.joined_texts import IS_NULL, NOT_SENT, Bytes, Ints, Places
 from ticdc_assets.protocols.json_forms import COUNT, IMAGE, JUMP, LITERAL, MEMBERS, SET, TEXT, TEXTS, UNLESS
 from ticdc_assets.tso import INT64_MAX
-
-Places = npt.NDArray[np.int32]
-
-NOT_SENT: Final = -2
-"""The start of a value that a text does not have."""
-IS_NULL: Final = -1
-"""The start of a value that is null."""
 
 OTHER_FORM: Final = -1
 OTHER_NAME: Final = -2

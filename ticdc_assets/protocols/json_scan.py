@@ -11,9 +11,9 @@ import numpy as np
 import orjson
 
 from ticdc_assets.protocols.byte_vectors import VECTOR
-from ticdc_assets.protocols.joined_texts import Bytes, Ints
+from ticdc_assets.protocols.joined_texts import Bytes, Ints, Places
 from ticdc_assets.protocols.json_forms import Form
-from ticdc_assets.protocols.json_machine import OTHER_NAME, Places, scan
+from ticdc_assets.protocols.json_machine import OTHER_NAME, scan
 
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NAME_BYTES_MAX: Final = 1024

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
+from ticdc_assets.protocols.joined_texts import Bytes
 
 
 class BulkUnsupported(TicdcAssetsError):  # noqa: N818 - it says what a caller does next, not what went wrong
@@ -105,3 +107,9 @@ def concat(parts: Iterable[RawRows]) -> RawRows:
 
 def _stacked(parts: list[tuple[pa.Array, ...]]) -> tuple[pa.Array, ...]:
     return tuple(pa.concat_arrays(list(arrays)) for arrays in zip(*parts, strict=True))
+
+
+def ops_of(codes: Bytes) -> pa.Array:
+    """The letters that these bytes are, as `RawRows.op` holds them."""
+    offsets = np.arange(len(codes) + 1, dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(codes), [None, pa.py_buffer(offsets), pa.py_buffer(codes)])

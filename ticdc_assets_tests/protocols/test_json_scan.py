@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from ticdc_assets import protocols
 from ticdc_assets.protocols import byte_vectors
 from ticdc_assets.protocols.byte_vectors import VECTOR
-from ticdc_assets.protocols.json_columns import columns_of
 from ticdc_assets.protocols.json_forms import (
     Form,
     either,
@@ -28,6 +27,7 @@ from ticdc_assets.protocols.json_forms import (
     texts,
 )
 from ticdc_assets.protocols.json_scan import Names, Noted, noted
+from ticdc_assets.protocols.noted_columns import columns_of
 
 COMPILES = settings(deadline=None)
 CHARACTERS = st.text(st.characters(codec="utf-8"), max_size=40)

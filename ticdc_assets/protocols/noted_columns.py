@@ -1,10 +1,11 @@
-"""The strings that `json_scan` noted in images of rows as Arrow columns, their escapes resolved.
+"""Texts whose places in the data were noted, row by row and column by column, as Arrow columns, escapes resolved.
 
-Machine code in one file, as there.
+Machine code in one file (see `compiled`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,19 +13,40 @@ import pyarrow as pa
 
 from ticdc_assets.protocols.byte_vectors import VECTOR, copied, equal, lowest
 from ticdc_assets.protocols.compiled import compiled, inlined
-from ticdc_assets.protocols.joined_texts import Bytes, Ints, Mask
-from ticdc_assets.protocols.json_machine import NOT_SENT, Places
+from ticdc_assets.protocols.joined_texts import NOT_SENT, Bytes, Ints, Mask, Places
 
-_BACKSLASH, _U = b"\\u"
+_BACKSLASH, _U, _LETTER_N, _LETTER_R = b"\\unr"
+_JSON, _LINE_ENDS, _DOUBLED = range(3)
 _MEANT: Final = np.arange(256, dtype=np.uint8)
-"""The character that an escape of one letter stands for."""
+"""The character that JSON's escape of one letter stands for."""
 _MEANT[list(b"bfnrt")] = list(b"\b\f\n\r\t")
 
 
-def columns_of(data: Bytes, image: Places, under: Places, rows: Mask) -> tuple[pa.Array, ...]:
-    """Each column's strings in the rows that are asked for, null elsewhere; `under` tells what `image` did not send.
+@dataclass(frozen=True, slots=True)
+class Escapes:
+    """How characters are written that cannot stand for themselves: what an escape begins with, and what follows."""
 
-    What neither sent is null.
+    mark: int
+    kind: int
+
+    @staticmethod
+    def doubled(quote: int) -> Escapes:
+        """A quote is written twice."""
+        return Escapes(quote, _DOUBLED)
+
+
+JSON_ESCAPES: Final = Escapes(_BACKSLASH, _JSON)
+"""As JSON has them."""
+BACKSLASHES: Final = Escapes(_BACKSLASH, _LINE_ENDS)
+"""A backslash before n or r, which mean line ends, or before what means itself."""
+
+
+def columns_of(
+    data: Bytes, image: Places, under: Places, rows: Mask, escapes: Escapes = JSON_ESCAPES
+) -> tuple[pa.Array, ...]:
+    """Each column's texts in the rows that are asked for, null elsewhere; `under` tells what `image` did not send.
+
+    What neither sent is null. The escapes must be well-formed, and the data UTF-8.
     """
     count, columns = image.shape[0], image.shape[1]
     sizes = np.zeros(columns, np.int64)
@@ -35,7 +57,7 @@ def columns_of(data: Bytes, image: Places, under: Places, rows: Mask) -> tuple[p
     offsets = np.empty((columns, count + 1), np.int32)
     validity = np.zeros((columns, (count + 7) // 8), np.uint8)
     nulls = np.zeros(columns, np.int64)
-    _fill(data, image, under, rows, filled, starts, starts.copy(), offsets, validity, nulls)
+    _fill(data, image, under, rows, escapes.mark, escapes.kind, filled, starts, starts.copy(), offsets, validity, nulls)
     return tuple(
         pa.Array.from_buffers(
             pa.string(),
@@ -71,6 +93,8 @@ def _fill(
     image: Places,
     under: Places,
     rows: Mask,
+    mark: int,
+    kind: int,
     filled: Bytes,
     begins: Ints,
     places: Ints,
@@ -98,7 +122,7 @@ def _fill(
                 _copy(data, start, end, filled, place)
                 places[column] = place + end - start
             else:
-                places[column] = _unescape(data, start, -1 - end, filled, place)
+                places[column] = _unescape(data, start, -1 - end, mark, kind, filled, place)
     for column in range(columns):
         offsets[column, image.shape[0]] = places[column] - begins[column]
 
@@ -114,23 +138,22 @@ def _copy(data: Bytes, start: int, end: int, filled: Bytes, place: int) -> None:
 
 
 @compiled
-def _unescape(data: Bytes, at: int, end: int, filled: Bytes, place: int) -> int:
-    """Where what follows in `filled` goes; the escapes are known to be well-formed."""
+def _unescape(data: Bytes, at: int, end: int, mark: int, kind: int, filled: Bytes, place: int) -> int:
+    """Where what follows in `filled` goes."""
     while at < end:
         if at + VECTOR <= len(data):
             copied(data, at, filled, place)
-            found = equal(data, at, _BACKSLASH)
+            found = equal(data, at, mark)
             size = min(lowest(found) if found else VECTOR, end - at)
             at, place = at + size, place + size
             if at == end:
                 break
-        byte = data[at]
-        if byte != _BACKSLASH:
-            filled[place] = byte
+        if data[at] != mark:
+            filled[place] = data[at]
             at, place = at + 1, place + 1
             continue
-        kind = data[at + 1]
-        if kind == _U:
+        letter = data[at + 1]
+        if kind == _JSON and letter == _U:
             code = _unit(data, at + 2)
             at += 6
             if 0xD800 <= code <= 0xDBFF:
@@ -138,7 +161,8 @@ def _unescape(data: Bytes, at: int, end: int, filled: Bytes, place: int) -> int:
                 at += 6
             place = _encode(code, filled, place)
             continue
-        filled[place] = _MEANT[kind]
+        is_meant = kind == _JSON or (kind == _LINE_ENDS and letter in (_LETTER_N, _LETTER_R))
+        filled[place] = _MEANT[letter] if is_meant else letter
         at, place = at + 2, place + 1
     return place
 
