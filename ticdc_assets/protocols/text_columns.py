@@ -8,6 +8,7 @@ Arrow's parsers accept more than the reference, or refuse anything, the column i
 from __future__ import annotations
 
 import binascii
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final
@@ -37,6 +38,8 @@ _YEAR_ONE: Final = datetime(1, 1, 1)
 _ZONE_RULES_FROM: Final = datetime(1970, 1, 2)
 _ZONE_RULES_TO: Final = datetime(2037, 1, 1)
 _TWO_TO_64: Final = 1 << 64
+_COMPILED: Final = "ticdc_assets.protocols.compiled"
+"""Used where a process has it loaded: that takes longer than it would save here."""
 
 
 class _NotFastError(Exception):
@@ -277,6 +280,13 @@ def _hex(texts: pa.Array) -> pa.Array:
 
 
 def _latin1(texts: pa.Array) -> pa.Array:
+    if _COMPILED in sys.modules and not texts.offset:
+        from ticdc_assets.protocols.latin1_columns import latin1_column
+
+        found = latin1_column(texts)
+        if found is None:
+            raise _NotFastError
+        return found
     present = texts.fill_null("")
     try:
         raw = joined_bytes(present).decode().encode("latin-1")
