@@ -28,12 +28,16 @@ def newest_of_each(keys: Sequence[pa.ChunkedArray], order: Sequence[pa.ChunkedAr
 
 
 def _newest_of_numbers(key: Ints, order: Sequence[pa.ChunkedArray]) -> Ints:
-    """By sorting, which is as quick as grouping and takes a third of its memory."""
-    by_key = np.argsort(key, kind="stable") if _is_sorted(order) else np.lexsort([*_last_first(order), key])
-    sorted_keys = key[by_key]
-    is_last = np.ones(len(key), np.bool_)
-    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_last[:-1])
-    return np.sort(by_key[is_last])
+    """By sorting, which takes a third of the memory of grouping. It need not be stable: of equal keys the last row is
+    looked for, and NumPy sorts twice as fast so."""
+    rows = None if _is_sorted(order) else np.lexsort(_last_first(order))
+    in_order = key if rows is None else key[rows]
+    by_key = np.argsort(in_order)
+    sorted_keys = in_order[by_key]
+    is_first = np.ones(len(key), np.bool_)
+    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_first[1:])
+    last = np.maximum.reduceat(by_key, np.flatnonzero(is_first)) if len(key) else by_key
+    return np.sort(last if rows is None else rows[last])
 
 
 def _places(order: Sequence[pa.ChunkedArray]) -> Ints:
