@@ -6,16 +6,19 @@ Nothing here starts a JVM at import. `session` builds one session a process and 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import itertools
 import os
 import pickle
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from zipimport import zipimporter
@@ -34,6 +37,9 @@ ICEBERG_PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12
 SQLITE_PACKAGE: Final = "org.xerial:sqlite-jdbc:3.54.1.0"
 JAVA_MAJOR_MIN: Final = 17
 TASKS_PER_CORE_MAX: Final = 4  # to start one costs more than what there is to do for a small table
+
+_SOCKET_FOLDER_MAX: Final = 60
+"""Characters; a socket's whole path may have about a hundred, of which Spark's own names take 42."""
 
 Payload = TypeVar("Payload")
 Answer = TypeVar("Answer")
@@ -61,24 +67,21 @@ class SparkWorkers:
     def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
         if not payloads:
             return []
+        context = self._spark.sparkContext
         pickled = [pickle.dumps(payload) for payload in payloads]
         count = len(pickled)
-        tasks = min(count, TASKS_PER_CORE_MAX * self._spark.sparkContext.defaultParallelism)
-        dealt = [number for task in range(tasks) for number in range(task, count, tasks)]
+        tasks = min(count, TASKS_PER_CORE_MAX * context.defaultParallelism)
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def run(task: int, _: Iterable[int]) -> Iterator[tuple[int, bytes]]:
             spare_archives()
             _keep_what_is_loaded()
-            for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    number = dealt[place]
-                    answer = pickle.dumps(_answer(work, pickle.loads(pickled[number])))  # noqa: S301  our own bytes
-                    pa.default_memory_pool().release_unused()  # the worker stays, and its next work may be another
-                    yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "answer": [answer]})
+            for number in range(task, count, tasks):
+                yield number, pickle.dumps(_answer(work, pickle.loads(pickled[number])))  # noqa: S301  our own bytes
+                pa.default_memory_pool().release_unused()  # the worker stays, and its next work may be another
 
-        frame = self._spark.range(0, count, 1, tasks).mapInArrow(run, "number long, answer binary")
-        rows = sorted(frame.collect(), key=lambda row: row["number"])
-        answers = [pickle.loads(row["answer"]) for row in rows]  # noqa: S301  our own bytes
+        # Not a frame: to plan one takes longer than to send such work and its answers.
+        found = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(run).collect()
+        answers = [pickle.loads(answer) for _, answer in sorted(found)]  # noqa: S301  our own bytes
         for answer in answers:
             if isinstance(answer, TicdcAssetsError):
                 raise answer
@@ -185,7 +188,7 @@ def _start(conf: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("ticdc_assets")
-    for key, value in conf.items():
+    for key, value in {**_sockets(conf["spark.master"]), **conf}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     context = spark.sparkContext
@@ -195,6 +198,20 @@ def _start(conf: dict[str, str]) -> SparkSession:
     if not os.environ.get(DEBUG_VARIABLE):
         _keep_rows_out_of_the_log(spark)
     return spark
+
+
+def _sockets(master: str) -> dict[str, str]:
+    """How Spark speaks to workers on this machine: by sockets in a folder that is this user's alone.
+
+    By TCP every task would wait 40 ms, for an acknowledgement that the other side puts off.
+    """
+    if not master.startswith("local") or not hasattr(socket, "AF_UNIX"):
+        return {}
+    folder = tempfile.mkdtemp(prefix="ticdc-assets-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if len(folder) > _SOCKET_FOLDER_MAX:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
 
 
 def _keep_rows_out_of_the_log(spark: SparkSession) -> None:

@@ -38,3 +38,11 @@ def test_workers_begin_with_what_they_need(workers: SparkWorkers):
     frozen = workers.map(lambda _: gc.get_freeze_count(), range(4))
 
     assert min(frozen) > 10_000
+
+
+def test_workers_on_this_machine_are_spoken_to_where_nobody_else_can(workers: SparkWorkers):
+    folder = Path(workers._spark.conf.get("spark.python.unix.domain.socket.dir"))
+
+    assert workers.map(lambda number: number, [1]) == [1]
+    assert folder.stat().st_mode & 0o077 == 0
+    assert list(folder.glob(".*.sock"))
