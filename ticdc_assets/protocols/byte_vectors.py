@@ -1,22 +1,29 @@
 """Thirty-two bytes at a time, for compiled loops: most strings of a row are shorter, so nothing is left to guess.
 
-Numba has no words for this; LLVM makes a few instructions of each. Nothing is checked: at least VECTOR bytes must
-follow every place. What `compiled` keeps does not notice when this file changes.
+Numba has no words for this; LLVM makes a few instructions of each function, whose body here says what they do, and is
+run where nothing is compiled (`NUMBA_DISABLE_JIT`). Nothing is checked: at least VECTOR bytes must follow every place.
+What `compiled` keeps does not notice when this file changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import numba
+import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from ticdc_assets.protocols.joined_texts import Bytes
+from ticdc_assets.protocols.joined_texts import Bytes, Mask
 
 VECTOR: Final = 32
 """So many bytes are looked at together; bit n of what is found stands for the byte n places on."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+# -- instructions ------------------------------------------------------------------------------------------------------
 
 _BYTE: Final = ir.IntType(8)
 _BYTES: Final = ir.VectorType(_BYTE, VECTOR)
@@ -41,7 +48,7 @@ def _everywhere(builder: Any, number: Any) -> Any:
     return builder.shuffle_vector(one, ir.Constant(_BYTES, ir.Undefined), ir.Constant(_PLACES, None))
 
 
-def _bits(builder: Any, found: Any) -> Any:
+def _mask(builder: Any, found: Any) -> Any:
     return builder.zext(builder.bitcast(found, _MASK), _BITS)
 
 
@@ -54,7 +61,7 @@ def _compared(operator: str) -> Any:
     def with_byte(_: Any, data: Any, at: Any, byte: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             there = _loaded(context, builder, signature.args[0], *given[:2])
-            return _bits(builder, builder.icmp_unsigned(operator, there, _everywhere(builder, given[2])))
+            return _mask(builder, builder.icmp_unsigned(operator, there, _everywhere(builder, given[2])))
 
         return types.int64(data, types.int64, types.int64), build
 
@@ -66,7 +73,7 @@ def _differing(_: Any, data: Any, at: Any, other: Any, start: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         one = _loaded(context, builder, signature.args[0], *given[:2])
         two = _loaded(context, builder, signature.args[2], *given[2:])
-        return _bits(builder, builder.icmp_unsigned("!=", one, two))
+        return _mask(builder, builder.icmp_unsigned("!=", one, two))
 
     return types.int64(data, types.int64, other, types.int64), build
 
@@ -89,13 +96,44 @@ def _lowest(_: Any, bits: Any) -> Any:
     return types.int64(types.int64), build
 
 
-equal: Final[Callable[[Bytes, int, int], int]] = _compared("==")
-"""Which bytes from a place on are this byte."""
-below: Final[Callable[[Bytes, int, int], int]] = _compared("<")
-"""Which bytes from a place on are less than this byte."""
-differing: Final[Callable[[Bytes, int, Bytes, int], int]] = _differing
-"""Which bytes from a place on are not as those from the other place on."""
-copied: Final[Callable[[Bytes, int, Bytes, int], None]] = _copied
-"""Copies the bytes from a place on to the other place."""
-lowest: Final[Callable[[int], int]] = _lowest
-"""The number of the lowest bit that is set; one must be."""
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+def _made_of(instructions: Any) -> Callable[[_F], _F]:
+    """Compiled code that calls the decorated function has these instructions in its place."""
+    return lambda function: function if numba.config.DISABLE_JIT else instructions
+
+
+def _bits_of(found: Mask) -> int:
+    return int.from_bytes(np.packbits(found, bitorder="little").tobytes(), "little")
+
+
+@_made_of(_compared("=="))
+def equal(data: Bytes, at: int, byte: int) -> int:
+    """Which bytes from a place on are this byte."""
+    return _bits_of(data[at : at + VECTOR] == byte)
+
+
+@_made_of(_compared("<"))
+def below(data: Bytes, at: int, byte: int) -> int:
+    """Which bytes from a place on are less than this byte."""
+    return _bits_of(data[at : at + VECTOR] < byte)
+
+
+@_made_of(_differing)
+def differing(data: Bytes, at: int, other: Bytes, start: int) -> int:
+    """Which bytes from a place on are not as those from the other place on."""
+    return _bits_of(data[at : at + VECTOR] != other[start : start + VECTOR])
+
+
+@_made_of(_copied)
+def copied(data: Bytes, at: int, into: Bytes, place: int) -> None:
+    """Copies the bytes from a place on to the other place."""
+    into[place : place + VECTOR] = data[at : at + VECTOR]
+
+
+@_made_of(_lowest)
+def lowest(bits: int) -> int:
+    """The number of the lowest bit that is set; one must be."""
+    number = int(bits)
+    return (number & -number).bit_length() - 1

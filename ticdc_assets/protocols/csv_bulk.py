@@ -8,7 +8,7 @@ raise must then be dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
@@ -31,7 +31,7 @@ _FIELDS_MAX: Final = 1 << 20
 """Of so many fields places are noted at a time, 8 bytes for each."""
 _SOURCE: Final = slice(1, 3)
 """The fields of the table and its schema."""
-_OP, _COMMIT_TS = 0, 3
+_COMMIT_TS: Final = 3
 
 
 def read_file(
@@ -129,6 +129,7 @@ class _Reader:
         self._escapes = BACKSLASHES if self._quote == NO_QUOTE else Escapes.doubled(self._quote)
         self._leading = options.leading_fields(options.output_handle_key)
         self._source: list[str] | None = None
+        self._is_utf8 = True
         self._line = 0
 
     def batches(self, data: Bytes, begin: int, is_last: bool) -> Iterator[tuple[RawRows, int]]:
@@ -165,7 +166,7 @@ class _Reader:
 
     def _scan(self, data: Bytes, begin: int) -> tuple[int, Ints, Places, int]:
         width = self._leading + len(self._columns)
-        rows_max = max(2, min(_FIELDS_MAX // width, (len(data) - begin) // (2 * width - 1) + 1))
+        rows_max = max(2, min(_FIELDS_MAX // width, (len(data) - begin) // width + 1))  # each field has its end
         places = np.empty((rows_max, width, 2), np.int32)
         bounds = np.empty(rows_max + 1, np.int64)
         count, why = scan(data, begin, self._quote, self._delimiter, self._null, places, bounds)
@@ -173,12 +174,11 @@ class _Reader:
 
     def _check(self, data: Bytes, begin: int, end: int, records: _Records) -> None:
         """Raise BulkUnsupported unless these are records of the one table, in UTF-8 and with both halves of updates."""
-        if line_bounds(data[begin:end]) is None and not self._options.output_handle_key:
+        self._is_utf8 = line_bounds(data[begin:end]) is not None
+        if not self._is_utf8 and not self._options.output_handle_key:
             raise _unsupported(self._where, "text that is not UTF-8")
-        first = np.ascontiguousarray(records.places[:1, _SOURCE])
-        (table,), (schema,) = (
-            n.to_pylist() for n in columns_of(data, first, first, np.ones(1, np.bool_), self._escapes)
-        )
+        names = self._columns_of(data, records.places[[0], _SOURCE], np.ones(1, np.bool_))
+        table, schema = (name[0].as_py() for name in names)
         if self._name is not None and [schema.lower(), table.lower()] != [part.lower() for part in self._name]:
             raise _unsupported(self._where, "records of another table")
         if self._source not in (None, [table, schema]):
@@ -213,16 +213,17 @@ class _Reader:
 
     def _columns_of(self, data: Bytes, places: Places, rows: Mask) -> tuple[pa.Array, ...]:
         found = columns_of(data, places, places, rows, self._escapes)
-        if self._options.output_handle_key:  # the handle key may be other than UTF-8, and the block was not proven
-            for column in found:
-                self._prove(column)
+        if not self._is_utf8:  # of the handle key that is no matter
+            _prove_utf8(found, self._where)
         return found
 
-    def _prove(self, column: pa.Array) -> None:
+
+def _prove_utf8(columns: Iterable[pa.Array], where: str) -> None:
+    for column in columns:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid:  # its text would quote the row
-            raise _unsupported(self._where, "text that is not UTF-8") from None
+            raise _unsupported(where, "text that is not UTF-8") from None
 
 
 def _quote(options: CsvOptions, where: str) -> int:

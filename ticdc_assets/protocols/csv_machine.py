@@ -39,8 +39,7 @@ def scan(
     """How many records follow each other whole, at most `len(places)`, and why no more: FULL, CUT or OTHER_FORM.
 
     Record n is then `data[bounds[n]:bounds[n + 1]]`, and `places[n, field]` its fields, as many in each. `quote` is a
-    byte, or NO_QUOTE; then a backslash may stand before n, r, itself and the delimiter's
-    characters.
+    byte, or NO_QUOTE; then a backslash may stand before n, r, itself and the delimiter's characters.
     """
     bounds[0] = begin
     for row in range(places.shape[0]):

@@ -251,6 +251,15 @@ def test_a_handle_key_that_newer_servers_leave_out_is_not_missed() -> None:
     assert bulk(data, options, ("a", "b")) == reference(data, options, ("a", "b"))
 
 
+def test_only_a_handle_key_may_be_other_than_utf_8() -> None:
+    options = CsvOptions(output_handle_key=True)
+
+    assert bulk(b'"I","t","s","\xff",1\n', options, ("c",)) == reference(b'"I","t","s","\xff",1\n', options, ("c",))
+    for data in (b'"I","\xff","s","k",1\n', b'"I","t","s","k","\xff"\n'):
+        assert bulk_or_none(data, options, ("c",), 1 << 20) is None
+        assert reference(data, options, ("c",)) is None
+
+
 def test_records_of_another_table_are_left_to_the_reference() -> None:
     with pytest.raises(BulkUnsupported):
         bulk(b'"I","t","s",1,"a","b"\r\n"I","u","s",1,"a","b"\r\n', PLAIN, ("a", "b"))
