@@ -41,7 +41,10 @@ def test_workers_begin_with_what_they_need(workers: SparkWorkers):
 
 
 def test_workers_on_this_machine_are_spoken_to_where_nobody_else_can(workers: SparkWorkers):
-    folder = Path(workers._spark.conf.get("spark.python.unix.domain.socket.dir"))
+    named = workers._spark.conf.get("spark.python.unix.domain.socket.dir", None)
+    if named is None:
+        pytest.skip("the path of the folder for temporary files is too long for sockets")
+    folder = Path(named)
 
     assert workers.map(lambda number: number, [1]) == [1]
     assert folder.stat().st_mode & 0o077 == 0
