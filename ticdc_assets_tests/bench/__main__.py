@@ -31,16 +31,18 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=EVENTS_FULL, help="of each load; 100000 for a short look")
     parser.add_argument("--growth", type=int, nargs="*", help="numbers of events (default: a tenth, all)")
     parser.add_argument("--tables", type=int, nargs="*", help="numbers of tables (default: 1 10 100 500, or 1 10 50)")
+    parser.add_argument("--turns", type=int, help="how often everybody loads (default: 3, or 1)")
     parser.add_argument("--only", nargs="*", choices=["loads", "bulk", "rounds", "tables", "growth"])
     parser.add_argument("--scratch", type=Path, help="where streams and lakes are made; default: a temporary folder")
     asked = parser.parse_args()
     is_full = asked.events >= EVENTS_FULL
     sizes = asked.growth or sorted({max(EVENTS_RECORDED, asked.events // 10), asked.events})
     tables = asked.tables or ([1, 10, 100, 500] if is_full else [1, 10, 50])
+    turns = asked.turns or (3 if is_full else 1)
     with tempfile.TemporaryDirectory(dir=asked.scratch) as scratch:
         ground = Ground(asked.folder, Path(scratch), asked.events)
         parts: dict[str, Callable[[], None]] = {
-            "loads": lambda: measure_loads.measure(ground),
+            "loads": lambda: measure_loads.measure(ground, turns),
             "bulk": lambda: measure_bulk.measure(ground),
             "rounds": lambda: measure_rounds.measure(ground),
             "tables": lambda: measure_tables.measure(ground, tables),
