@@ -53,11 +53,7 @@ class Names:
         spelled = [b'"%s":' % spelling for spelling, _ in self.spellings]
         joined = b"".join(spelled)
         bounds = np.cumsum([0, *(len(name) for name in spelled)])
-        return (
-            np.frombuffer(joined, np.uint8),
-            bounds,
-            np.array([place for _, place in self.spellings], np.int64),
-        )
+        return np.frombuffer(joined, np.uint8), bounds, np.array([place for _, place in self.spellings], np.int64)
 
 
 @dataclass(frozen=True, slots=True)

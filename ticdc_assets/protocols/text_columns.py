@@ -280,7 +280,7 @@ def _hex(texts: pa.Array) -> pa.Array:
 
 
 def _latin1(texts: pa.Array) -> pa.Array:
-    if _COMPILED in sys.modules and not texts.offset:
+    if _COMPILED in sys.modules and pa.types.is_string(texts.type) and not texts.offset:
         from ticdc_assets.protocols.latin1_columns import latin1_column
 
         found = latin1_column(texts)

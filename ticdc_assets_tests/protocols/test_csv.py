@@ -251,6 +251,27 @@ def test_a_handle_key_that_newer_servers_leave_out_is_not_missed() -> None:
     assert bulk(data, options, ("a", "b")) == reference(data, options, ("a", "b"))
 
 
+@pytest.mark.parametrize("digits", ["0", "007", "459802256345661443", "1234567890123456789", str(2**63 - 1)])
+def test_a_commit_ts_is_read_to_its_last_digit(digits: str) -> None:
+    data = f'"I","t","s",{digits},1,2\n'.encode()
+
+    assert [int(digits)] == bulk_commit_ts(data)
+    assert bulk(data, PLAIN, ("a", "b")) == reference(data, PLAIN, ("a", "b"))
+
+
+@pytest.mark.parametrize("digits", ["", "-1", "1.0", str(2**63), "9" * 19, "0" * 20])
+def test_a_commit_ts_that_is_none_is_left_to_the_reference(digits: str) -> None:
+    assert bulk_or_none(f'"I","t","s",{digits},1,2\n'.encode(), PLAIN, ("a", "b"), 1 << 20) is None
+
+
+def bulk_commit_ts(data: bytes) -> list[int]:
+    return [
+        ts
+        for rows in csv_bulk.read_stream(io.BytesIO(data), PLAIN, ("a", "b"), "f")
+        for ts in rows.commit_ts.to_pylist()
+    ]
+
+
 def test_only_a_handle_key_may_be_other_than_utf_8() -> None:
     options = CsvOptions(output_handle_key=True)
 
