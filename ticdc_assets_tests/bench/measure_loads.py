@@ -17,7 +17,6 @@ from ticdc_assets_tests.bench.targets import Target
 
 JSON: Final = "storage-canal-json"
 CSV: Final = "storage-csv"
-SAIL_PYTHON: Final = "TICDC_ASSETS_BENCH_SAIL"
 
 _NEEDS: Final = {
     "duckdb_parquet": ("cores",),
@@ -25,8 +24,14 @@ _NEEDS: Final = {
     "pyspark_by_hand": ("cores", "warm_up"),
     "spark_reading": ("cores", "warm_up"),
     "sail_sql": ("warm_up",),
+    "flink_sql": ("cores", "warm_up", "jars"),
 }
 """Each peer, and what it is told besides the source."""
+_INSTALLED: Final = {
+    "sail_sql": ("TICDC_ASSETS_BENCH_SAIL", "interpreter with pysail and pyspark-client"),
+    "flink_sql": ("TICDC_ASSETS_BENCH_FLINK", "folder with the jars of Flink and Iceberg"),
+}
+"""The peers that need what this project does not install: the variable that names it, and what it is."""
 
 
 def measure(ground: Ground, turns: int) -> None:
@@ -43,7 +48,6 @@ def measure(ground: Ground, turns: int) -> None:
     for name, target in targets.PEERS.items():
         if all(name in turn for turn in seconds):
             _judge(ground, target, [turn[name] / turn[JSON] for turn in seconds])
-    ground.say("Flink is not run here; docs/bench.md has its statements and what they measured.")
 
 
 def _turn(ground: Ground, turn: int) -> dict[str, float]:
@@ -80,12 +84,14 @@ def own_load(ground: Ground, form: str, events: int | None = None, name: str = "
 
 def peer(ground: Ground, name: str, turn: int = 0) -> Outcome | None:
     """A peer's load, and what its rows are like; None where it cannot run here."""
-    known = {"cores": ground.cores, "warm_up": str(ground.recorded(JSON))}
-    given: dict[str, Any] = {key: known[key] for key in _NEEDS[name]}
-    python = os.environ.get(SAIL_PYTHON, "") if name == "sail_sql" else sys.executable
-    if not python:
-        ground.say(f"{name:22} not run: {SAIL_PYTHON} names no interpreter with pysail and pyspark-client")
+    variable, what = _INSTALLED.get(name, ("", ""))
+    installed = os.environ.get(variable, "")
+    if variable and not installed:
+        ground.say(f"{name:22} not run: {variable} names no {what}")
         return None
+    python = installed if name == "sail_sql" else sys.executable
+    known = {"cores": ground.cores, "warm_up": str(ground.recorded(JSON)), "jars": installed}
+    given: dict[str, Any] = {key: known[key] for key in _NEEDS[name]}
     source, scratch = str(ground.stream(JSON)), ground.scratch / f"peer-{name}-{turn}"
     try:
         outcome = child.run(f"ticdc_assets_tests.bench.peers.{name}", scratch, python, source=source, **given)

@@ -28,6 +28,7 @@ _LOAD: Final = "storage Canal-JSON to changelog and mirror, against"
 
 PEERS: Final = {
     "pyspark_by_hand": Target(f"{_LOAD} hand-written PySpark", ">=", 4),
+    "flink_sql": Target(f"{_LOAD} Flink SQL", ">=", 4),
     "plain_python": Target(f"{_LOAD} a plain Python loop", ">=", 3),
     "duckdb_parquet": Target(f"{_LOAD} DuckDB to one Parquet file", ">=", 0.7),
 }
