@@ -151,7 +151,7 @@ def _told_by_folder(changefeed: Changefeed) -> tuple[KnownTable, ...]:
         return ()
     try:
         root = open_root(source.storage.uri)
-        layout = layout_of(changefeed)
+        layout = Layout.of(changefeed.sink)
         history = fold(_events(root, layout), known_of(changefeed))
     except (SourceError, NotYetError):
         return ()  # nothing is there yet; a run says so, loading does not
@@ -171,16 +171,3 @@ def _events(root: Root, layout: Layout) -> Sequence[DdlEvent]:
             if version <= checkpoint_ts:
                 events.append(file.to_ddl_event())
     return events
-
-
-def layout_of(changefeed: Changefeed) -> Layout:
-    """The layout of a storage sink's tree, as the changefeed was told."""
-    sink = changefeed.sink
-    return Layout(
-        date_separator=str(sink.date_separator),
-        extension="csv" if sink.protocol == "csv" else "json",
-        partition_separator=sink.enable_partition_separator,
-        index_digits=sink.file_index_width,
-        table_id_as_path=sink.use_table_id_as_path,
-        across_nodes=sink.table_across_nodes,
-    )

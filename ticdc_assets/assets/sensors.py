@@ -11,7 +11,6 @@ from collections.abc import Callable
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from ticdc_assets.assets.known_tables import layout_of
 from ticdc_assets.assets.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.config import CaptureSource, Changefeed, Config, StorageSource
@@ -21,6 +20,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.sources.capture import peek as peek_capture
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.sources.storage import peek
+from ticdc_assets.sources.storage_paths import Layout
 
 INTERVAL_S = 30
 _GOING_ON = [
@@ -68,7 +68,7 @@ def _new_files(config: Config, changefeed: Changefeed, feed: Feed) -> Evaluation
     def new_files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         lake = Lake(config, changefeed)
         try:
-            checkpoint, digest = peek(open_root(lake.storage_uri), layout_of(changefeed))
+            checkpoint, digest = peek(open_root(lake.storage_uri), Layout.of(changefeed.sink))
         except NotYetError as error:
             return dg.SensorResult(skip_reason=dg.SkipReason(str(error)), cursor=context.cursor)
         return _answer(context, feed, checkpoint, digest)

@@ -43,7 +43,6 @@ from ticdc_assets.tables.progress import progress_of
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from ticdc_assets.config.sink import SinkOptions
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.spark import Workers
 
@@ -118,7 +117,7 @@ class StorageRun:
         checkpoint = read_checkpoint(self._root) or 0
         high = max(record.tso if record else 0, min(checkpoint, self._until or checkpoint))
         skip = self._changefeed.skip_files
-        found = scan(self._root, _layout(self._changefeed.sink), cursor, checkpoint_ts=high or None, skip_files=skip)
+        found = scan(self._root, Layout.of(self._changefeed.sink), cursor, checkpoint_ts=high or None, skip_files=skip)
         kept = {event.where: event for event in self._lake.control.ddl_events()}
         told = [file.to_ddl_event() for file in found.schema_files]
         fresh = [event for event in told if kept.get(event.where) != event]
@@ -314,17 +313,6 @@ def _database_stops(history: History, events: Iterable[DdlEvent]) -> dict[str, S
             if stop.reason.startswith(f"{event.where}: ") and stop.ts <= stops.get(name, stop).ts:
                 stops[name] = stop
     return stops
-
-
-def _layout(sink: SinkOptions) -> Layout:
-    return Layout(
-        date_separator=str(sink.date_separator),
-        extension="csv" if sink.protocol == "csv" else "json",
-        partition_separator=sink.enable_partition_separator,
-        index_digits=sink.file_index_width,
-        table_id_as_path=sink.use_table_id_as_path,
-        across_nodes=sink.table_across_nodes,
-    )
 
 
 def _is_keyless(slot: Slot) -> bool:

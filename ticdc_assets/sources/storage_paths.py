@@ -13,10 +13,13 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.tso import to_datetime
+
+if TYPE_CHECKING:
+    from ticdc_assets.config.sink import SinkOptions
 
 METADATA: Final = "metadata"
 META: Final = "meta"
@@ -56,6 +59,18 @@ class Layout:
             raise _refused("the files' extension", "csv or json", repr(self.extension))
         if not 6 <= self.index_digits <= 20:
             raise _refused("file-index-digit", "6 to 20", str(self.index_digits))
+
+    @staticmethod
+    def of(sink: SinkOptions) -> Layout:
+        """The layout that a changefeed's options make."""
+        return Layout(
+            date_separator=str(sink.date_separator),
+            extension="csv" if sink.protocol == "csv" else "json",
+            partition_separator=sink.enable_partition_separator,
+            index_digits=sink.file_index_width,
+            table_id_as_path=sink.use_table_id_as_path,
+            across_nodes=sink.table_across_nodes,
+        )
 
     @property
     def dated(self) -> bool:
