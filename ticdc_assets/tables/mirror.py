@@ -24,7 +24,7 @@ from ticdc_assets.tables import mirror_sql, row_delta
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.changelog import stale
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
-from ticdc_assets.tables.mirror_branch import MirrorBranch, live_rows, snapshot_id
+from ticdc_assets.tables.mirror_branch import MirrorBranch, live_rows, snapshot_id, still_at
 from ticdc_assets.tables.mirror_versions import VersionSteps, columns_at
 from ticdc_assets.tables.progress import (
     BORN,
@@ -130,9 +130,13 @@ class MirrorWriter:
             raise ConfigError(
                 ".".join(self.identifier), "no table, or the mirror of this source table", "another", todo
             )
-        if found is not None and progress_of(found) != planned:
-            raise stale(found, planned, progress_of(found))
-        return self._ensure(lineage, location, changelog)
+        table = found if found is not None else self._create(lineage, location)
+        if progress_of(table) != planned:
+            raise stale(table, planned, progress_of(table))
+        first = int(table.properties[BORN])
+        if progress_of(table) == Progress() and first > lineage.versions[0].from_ts:
+            table = self._fold_keyless(table, lineage, changelog, first)
+        return table
 
     def take_rows_of(self, table: Table, other: Identifier, progress: Progress) -> None:
         """Put the rows of another mirror of the same columns in place of those of `table`, in one publication."""
@@ -149,17 +153,8 @@ class MirrorWriter:
 
     # -- the table ------------------------------------------------------------------------------------------------
 
-    def _ensure(self, lineage: Lineage, location: str, changelog: Table) -> Table:
-        """The mirror, made with the first version that has a key; rows from before that key came are folded in."""
-        table = load_or_none(self._catalog, self.identifier)
-        if table is None:
-            table = self._create(lineage, location)
-        first = int(table.properties[BORN])
-        if progress_of(table) == Progress() and first > lineage.versions[0].from_ts:
-            table = self._fold_keyless(table, lineage, changelog, first)
-        return table
-
     def _create(self, lineage: Lineage, location: str) -> Table:
+        """The mirror, made with the first version that has a key."""
         first = next(version for version in lineage.versions if version.table.key)
         columns = (*columns_at(first), _COMMIT_TS)
         ensure_namespace(self._catalog, self.identifier[:-1])
@@ -177,7 +172,7 @@ class MirrorWriter:
         return self._catalog.load_table(self.identifier)
 
     def _fold_keyless(self, table: Table, lineage: Lineage, changelog: Table, first: int) -> Table:
-        """Rows of the time without a key: what was added and not taken away again, counted by whole rows."""
+        """Fold in rows of the time without a key: what was added and not taken away again, counted by whole rows."""
         keyed = next(version for version in lineage.versions if version.from_ts == first)
         since = _rows_since(lineage, keyed)
         columns = columns_at(keyed)
@@ -188,8 +183,9 @@ class MirrorWriter:
         if self._branch.has_row(mirror_sql.updates_without_before(source, rows)):
             raise _no_fold(lineage, keyed, "updates without their old values")
         statement = mirror_sql.insert_multiset(self._branch.target, source, rows, names)
-        self._branch.publish(table, Progress(), Progress(first, -1, self.run_id), [statement])
-        return table.refresh()
+        progress = Progress(first, -1, self.run_id)
+        self._branch.publish(table, Progress(), progress, [statement])
+        return still_at(table, progress)
 
     def enter_version(self, table: Table, lineage: Lineage, version: Version) -> Table:
         """Apply the statements between the version the mirror has and `version`, effects on rows included. Raises
@@ -210,8 +206,9 @@ class MirrorWriter:
             statement = mirror_sql.merge(self._branch.target, source, columns, key)
         else:
             statement = mirror_sql.insert(self._branch.target, source, columns)
-        self._branch.publish(table, progress_of(table), self._after(table, segment), [statement])
-        return table.refresh()
+        progress = self._after(table, segment)
+        self._branch.publish(table, progress_of(table), progress, [statement])
+        return still_at(table, progress)
 
     def data_files(self, table: Table) -> list[DataFile]:
         """The data files that the mirror, as `table`, shows."""
@@ -219,11 +216,12 @@ class MirrorWriter:
 
     def take(self, table: Table, segment: Segment, delta: RowDelta) -> Table:
         """Publish what workers made of a segment of the version that the mirror has."""
-        summary = self._after(table, segment).summary(self._branch.changefeed, progress_of(table))
+        progress = self._after(table, segment)
+        summary = progress.summary(self._branch.changefeed, progress_of(table))
         reached(Moment.BEFORE_MIRROR_COMMIT)
         row_delta.publish(self._branch.load(), snapshot_id(table), delta, summary)
         reached(Moment.AFTER_MIRROR_COMMIT)
-        return table.refresh()
+        return still_at(table, progress)
 
     def _after(self, table: Table, segment: Segment) -> Progress:
         position = segment.high if segment.by_arrival else progress_of(table).position

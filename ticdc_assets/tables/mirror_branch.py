@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import quote, quote_path
-from ticdc_assets.tables.progress import Progress
+from ticdc_assets.tables.changelog import stale
+from ticdc_assets.tables.progress import Progress, progress_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -80,6 +81,16 @@ def snapshot_id(table: Table) -> int:
     snapshot = table.current_snapshot()
     assert snapshot is not None, "a mirror is made with a snapshot"
     return snapshot.snapshot_id
+
+
+def still_at(table: Table, progress: Progress) -> Table:
+    """The mirror as it is now. Raises StaleRunError where that is not `progress`, where this run has left it: what
+    another has published since must not be merged again, nor taken back."""
+    table = table.refresh()
+    found = progress_of(table)
+    if found != progress:
+        raise stale(table, progress, found)
+    return table
 
 
 def live_rows(table: Table) -> int:

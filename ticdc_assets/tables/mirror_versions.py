@@ -22,7 +22,7 @@ from ticdc_assets.tables import mirror_sql
 from ticdc_assets.tables.conversions import conversion, is_refused
 from ticdc_assets.tables.iceberg_jvm import SchemaStep
 from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
-from ticdc_assets.tables.mirror_branch import MirrorBranch, live_rows
+from ticdc_assets.tables.mirror_branch import MirrorBranch, live_rows, still_at
 from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
 from ticdc_assets.tables.progress import COLUMNS, VERSION, Progress, columns_of, columns_property, progress_of
 
@@ -51,11 +51,11 @@ class VersionSteps:
         known = columns_of(table.properties)
         converts = {e.new_uid: e for e in version.effects if isinstance(e, ConvertColumn)}
         known = self._add_and_rename(table, wanted, known, version, converts)
-        table = table.refresh()
-        self._change_rows(table, version, known, converts)
-        self._finish(table.refresh(), wanted, known, version)
+        table = still_at(table, progress_of(table))
+        progress = self._change_rows(table, version, known, converts)
+        self._finish(still_at(table, progress), wanted, known, version)
         reached(Moment.VERSION_ENTERED)
-        return self._show_schema(table.refresh())
+        return self._show_schema(still_at(table, progress))
 
     def _show_schema(self, table: Table) -> Table:
         """A snapshot is read with the schema it was made under: after a change of schema alone an empty one follows."""
@@ -63,8 +63,9 @@ class VersionSteps:
         if snapshot is None or snapshot.schema_id == table.schema().schema_id:
             return table
         progress = progress_of(table)
-        self._branch.publish(table, progress, replace(progress, run_id=self._branch.run_id), [])
-        return table.refresh()
+        published = replace(progress, run_id=self._branch.run_id)
+        self._branch.publish(table, progress, published, [])
+        return still_at(table, published)
 
     def _add_and_rename(
         self,
@@ -116,15 +117,15 @@ class VersionSteps:
 
     def _change_rows(
         self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]
-    ) -> None:
-        if not live_rows(table):
-            return
-        statements = self._row_statements(table, version, known, converts)
-        if not statements:
-            return
+    ) -> Progress:
+        """Do to rows what the version's statement did; where the mirror is then."""
         progress = progress_of(table)
+        statements = self._row_statements(table, version, known, converts) if live_rows(table) else []
+        if not statements:
+            return progress
         published = Progress(max(progress.watermark, version.from_ts), progress.position, self._branch.run_id)
         self._branch.publish(table, progress, published, statements)
+        return published
 
     def _row_statements(
         self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.table import Table
 from requests import ReadTimeout
 from sqlalchemy.exc import OperationalError
 
@@ -22,8 +23,10 @@ from ticdc_assets import moments, spark
 from ticdc_assets.errors import LakeError, StaleRunError
 from ticdc_assets.faults import plain
 from ticdc_assets.moments import Moment
+from ticdc_assets.pipeline import segments
 from ticdc_assets.spark import LocalWorkers
-from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.tables import mirror
+from ticdc_assets.tables.progress import lineage_of, progress_of
 from ticdc_assets_tests.pipeline.raced import OVERTAKEN, PUBLISHED, Meeting, races
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink
 from ticdc_assets_tests.pipeline.test_kills import CHANGELOG_MOMENTS
@@ -140,6 +143,49 @@ def test_of_two_processes_that_merge_at_once_one_publishes(tmp_path: Path):
         feed.lake.mirrors("last")
         assert_merged(feed, made)
     assert any(OVERTAKEN in outcome for outcome in outcomes)
+
+
+@pytest.mark.spark
+def test_a_merge_that_is_overtaken_as_it_opens_its_mirror_publishes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made = sink(tmp_path)
+    made.feed(tmp_path / "lake").run()
+    made.feed(tmp_path / "lake").lake.mirrors("first")
+    more(made)
+    feed = made.feed(tmp_path / "lake")
+    feed.run()
+    pending = [made.feed(tmp_path / "lake").lake]
+
+    def looked_at(table: Table) -> str | None:
+        if pending:
+            pending.pop().mirrors("other")
+        return lineage_of(table)
+
+    monkeypatch.setattr(mirror, "lineage_of", looked_at)
+
+    with pytest.raises(StaleRunError):
+        feed.lake.mirrors("one")
+
+    feed.lake.mirrors("last")
+    assert_merged(feed, made)
+
+
+@pytest.mark.spark
+def test_a_merge_that_is_overtaken_between_two_parts_publishes_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(segments, "SEGMENT_ROWS", 1)
+    made = sink(tmp_path)
+    made.feed(tmp_path / "lake").run()
+    more(made)
+    feed = made.feed(tmp_path / "lake")
+    feed.run()
+    other = made.feed(tmp_path / "lake").lake
+
+    with at(Moment.AFTER_MIRROR_COMMIT, lambda: other.mirrors("other")), pytest.raises(StaleRunError):
+        feed.lake.mirrors("one")
+
+    feed.lake.mirrors("last")
+    assert_merged(feed, made)
 
 
 # -- asleep -----------------------------------------------------------------------------------------------------------
