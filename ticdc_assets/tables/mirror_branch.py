@@ -83,13 +83,13 @@ def snapshot_id(table: Table) -> int:
     return snapshot.snapshot_id
 
 
-def still_at(table: Table, progress: Progress) -> Table:
-    """The mirror as it is now. Raises StaleRunError where that is not `progress`, where this run has left it: what
+def still_at(table: Table, *progress: Progress) -> Table:
+    """The mirror as it is now. Raises StaleRunError where that is none of `progress`, where this run has left it: what
     another has published since must not be merged again, nor taken back."""
     table = table.refresh()
     found = progress_of(table)
-    if found != progress:
-        raise stale(table, progress, found)
+    if found not in progress:
+        raise stale(table, progress[-1], found)
     return table
 
 

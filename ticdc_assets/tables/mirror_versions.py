@@ -51,11 +51,13 @@ class VersionSteps:
         known = columns_of(table.properties)
         converts = {e.new_uid: e for e in version.effects if isinstance(e, ConvertColumn)}
         known = self._add_and_rename(table, wanted, known, version, converts)
-        table = still_at(table, progress_of(table))
-        progress = self._change_rows(table, version, known, converts)
-        self._finish(still_at(table, progress), wanted, known, version)
+        before = progress_of(table)
+        table = still_at(table, before)
+        after = self._change_rows(table, version, known, converts)
+        # Where Spark removes whole files, the snapshot tells no progress: then it is as before.
+        self._finish(still_at(table, before, after), wanted, known, version)
         reached(Moment.VERSION_ENTERED)
-        return self._show_schema(still_at(table, progress))
+        return self._show_schema(still_at(table, before, after))
 
     def _show_schema(self, table: Table) -> Table:
         """A snapshot is read with the schema it was made under: after a change of schema alone an empty one follows."""
@@ -118,7 +120,7 @@ class VersionSteps:
     def _change_rows(
         self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]
     ) -> Progress:
-        """Do to rows what the version's statement did; where the mirror is then."""
+        """Do to rows what the version's statement did; the progress that is published with it, or was before."""
         progress = progress_of(table)
         statements = self._row_statements(table, version, known, converts) if live_rows(table) else []
         if not statements:
