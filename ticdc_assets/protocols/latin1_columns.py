@@ -19,8 +19,8 @@ _LEADS: Final = 0xFE
 
 
 def latin1_column(texts: pa.Array) -> pa.Array | None:
-    """The bytes that the texts stand for; None where one has another character. They are strings,
-    so UTF-8, and begin their buffers."""
+    """The bytes that the texts stand for; None where one has another character. They are strings, so UTF-8,
+    and begin their buffers."""
     assert texts.offset == 0
     validity, offsets, data = texts.buffers()
     if data is None:

@@ -30,7 +30,7 @@ from pyiceberg.types import NestedField, StructType
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.errors import ConfigError, StaleRunError
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.commits import NOT_KNOWN, other_table, refreshed, transaction
@@ -44,6 +44,7 @@ from ticdc_assets.tables.progress import (
     columns_property,
     lineage_of,
     progress_of,
+    stale,
 )
 
 if TYPE_CHECKING:
@@ -253,16 +254,6 @@ def _append(table: Table, files: Sequence[WrittenFile], summary: dict[str, str],
         with tx.update_snapshot(snapshot_properties=summary).fast_append() as append:
             for file in files:
                 append.append_data_file(_data_file(table, file))
-
-
-def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:
-    """The error of a run that was overtaken."""
-    return StaleRunError(
-        ".".join(table.name()),
-        f"watermark {parent.watermark}, which this run was planned from",
-        f"{found.watermark} by run {found.run_id or 'unknown'}",
-        "Another run published first and nothing was written twice; run again to go on from there.",
-    )
 
 
 def _data_file(table: Table, file: WrittenFile) -> DataFile:

@@ -22,7 +22,6 @@ from ticdc_assets.schema.evolution import KeyChanged, TruncateRows
 from ticdc_assets.schema.lineage import Lineage, Version
 from ticdc_assets.tables import mirror_sql, row_delta
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.changelog import stale
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 from ticdc_assets.tables.mirror_branch import MirrorBranch, live_rows, snapshot_id, still_at
 from ticdc_assets.tables.mirror_versions import VersionSteps, columns_at
@@ -37,6 +36,7 @@ from ticdc_assets.tables.progress import (
     columns_property,
     lineage_of,
     progress_of,
+    stale,
 )
 from ticdc_assets.tables.row_delta import DataFile, RowDelta
 

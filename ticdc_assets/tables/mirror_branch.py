@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import quote, quote_path
-from ticdc_assets.tables.changelog import stale
-from ticdc_assets.tables.progress import Progress, progress_of
+from ticdc_assets.tables.progress import Progress, progress_of, stale
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -15,6 +15,8 @@ from typing import Final
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import ancestors_of
 
+from ticdc_assets.errors import StaleRunError
+
 LINEAGE: Final = "ticdc.lineage"
 COLUMNS: Final = "ticdc.columns"
 VERSION: Final = "ticdc.version"
@@ -70,6 +72,16 @@ def progress_of(table: Table) -> Progress:
 def from_summary(summary: Mapping[str, str]) -> Progress:
     files = tuple(sorted(json.loads(summary.get(FILES, "{}")).items()))
     return Progress(int(summary[WATERMARK]), int(summary.get(POSITION, "-1")), summary.get(RUN_ID, ""), files)
+
+
+def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:
+    """The error of a run that was overtaken."""
+    return StaleRunError(
+        ".".join(table.name()),
+        f"watermark {parent.watermark}, which this run was planned from",
+        f"{found.watermark} by run {found.run_id or 'unknown'}",
+        "Another run published first and nothing was written twice; run again to go on from there.",
+    )
 
 
 def lineage_of(table: Table) -> str | None:

@@ -1,7 +1,7 @@
 """Flink SQL: its canal-json format, upserted into an Iceberg table.
 
 TICDC_ASSETS_BENCH_FLINK names a folder of jars: those of Flink's `lib`, and `iceberg-flink-runtime`. Hadoop's and
-Py4J's come with PySpark. It reads the files in no order of theirs, and has no option for one.
+Py4J's come with PySpark. Its source promises no order of files, and has no option for one.
 """
 
 from __future__ import annotations
