@@ -141,9 +141,12 @@ class JvmTable:
         self.java.refresh()
         return int(self.java.currentSnapshot().snapshotId())
 
-    def branch_snapshot_id(self, branch: str) -> int:
+    def tells(self, branch: str, since: int, summary: Mapping[str, str]) -> bool:
+        """Whether the newest snapshot of a branch came after the snapshot `since` and carries `summary`."""
         self.java.refresh()
-        return int(self.java.refs().get(branch).snapshotId())
+        newest = self.java.snapshot(branch)
+        told = newest.summary()
+        return int(newest.snapshotId()) != since and all(told.get(key) == value for key, value in summary.items())
 
     def field_ids(self) -> dict[str, int]:
         return {field.name(): int(field.fieldId()) for field in self.java.schema().columns()}

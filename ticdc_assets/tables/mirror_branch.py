@@ -54,7 +54,8 @@ class MirrorBranch:
         try:
             for statement in statements:
                 self._execute(statement, summary)
-            if jvm.branch_snapshot_id(self._branch) == begin:
+            if not jvm.tells(self._branch, begin, summary):
+                # Nothing was to be done, or Spark did it by taking whole files away, which tells no progress.
                 jvm.append_nothing(summary, self._branch)
             reached(Moment.BRANCH_WRITTEN)
             jvm.publish_branch(self._branch)
@@ -82,13 +83,13 @@ def snapshot_id(table: Table) -> int:
     return snapshot.snapshot_id
 
 
-def still_at(table: Table, *progress: Progress) -> Table:
-    """The mirror as it is now. Raises StaleRunError where that is none of `progress`, where this run has left it: what
+def still_at(table: Table, progress: Progress) -> Table:
+    """The mirror as it is now. Raises StaleRunError where that is not `progress`, where this run has left it: what
     another has published since must not be merged again, nor taken back."""
     table = table.refresh()
     found = progress_of(table)
-    if found not in progress:
-        raise stale(table, progress[-1], found)
+    if found != progress:
+        raise stale(table, progress, found)
     return table
 
 

@@ -51,13 +51,11 @@ class VersionSteps:
         known = columns_of(table.properties)
         converts = {e.new_uid: e for e in version.effects if isinstance(e, ConvertColumn)}
         known = self._add_and_rename(table, wanted, known, version, converts)
-        before = progress_of(table)
-        table = still_at(table, before)
-        after = self._change_rows(table, version, known, converts)
-        # Where Spark removes whole files, the snapshot tells no progress: then it is as before.
-        self._finish(still_at(table, before, after), wanted, known, version)
+        table = still_at(table, progress_of(table))
+        progress = self._change_rows(table, version, known, converts)
+        self._finish(still_at(table, progress), wanted, known, version)
         reached(Moment.VERSION_ENTERED)
-        return self._show_schema(still_at(table, before, after))
+        return self._show_schema(still_at(table, progress))
 
     def _show_schema(self, table: Table) -> Table:
         """A snapshot is read with the schema it was made under: after a change of schema alone an empty one follows."""

@@ -26,13 +26,15 @@ from ticdc_assets.moments import Moment
 from ticdc_assets.pipeline import segments
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import mirror
-from ticdc_assets.tables.progress import lineage_of, progress_of
+from ticdc_assets.tables.progress import WATERMARK, lineage_of, progress_of
 from ticdc_assets_tests.pipeline.raced import OVERTAKEN, PUBLISHED, Meeting, races
-from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink
+from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink, column
 from ticdc_assets_tests.pipeline.test_kills import CHANGELOG_MOMENTS
-from ticdc_assets_tests.pipeline.two_tables import assert_once, changelogs, mirrored, more, publications, sink
+from ticdc_assets_tests.pipeline.two_tables import T, U, assert_once, changelogs, mirrored, more, publications, sink
+from ticdc_assets_tests.sources.storage_bucket import ID, NAME
 
 RACES = 20
+N = column("n", "INT", ColumnDefault="5", ColumnNullable="false")
 MEETINGS = [
     *(Moment.BEFORE_CHANGELOG_COMMIT, Moment.LOOKED, Moment.BEFORE_CHANGELOG_COMMIT, Moment.SCHEMAS_KEPT),
     *(Moment.BEFORE_CHANGELOG_COMMIT, Moment.DECODED),
@@ -186,6 +188,41 @@ def test_a_merge_that_is_overtaken_between_two_parts_publishes_no_more(tmp_path:
 
     feed.lake.mirrors("last")
     assert_merged(feed, made)
+
+
+STATEMENTS = {
+    "TRUNCATE": (lambda t: f"TRUNCATE TABLE `{t}`", [ID, NAME], []),
+    "ADD COLUMN": (lambda t: f"ALTER TABLE `{t}` ADD COLUMN `n` INT NOT NULL DEFAULT 5", [ID, NAME, N], [1, 2, 3]),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("query", "columns", "left"), STATEMENTS.values(), ids=STATEMENTS)
+def test_a_merge_that_is_overtaken_inside_a_statement_publishes_no_more(
+    tmp_path: Path, query: Callable[[str], str], columns: list[dict[str, str]], left: list[int]
+):
+    made = sink(tmp_path)
+    made.feed(tmp_path / "lake").run()
+    made.feed(tmp_path / "lake").lake.mirrors("first")
+    for name in (T, U):
+        made.alter(name, 1100, query(name[1]), columns)
+        made.file(name, 1, [made.line(name, "I", 1110, 4, "four", *[7] * (len(columns) - 2))], version=1100)
+    made.bucket.checkpoint(2000)
+    feed = made.feed(tmp_path / "lake")
+    feed.run()
+    other = made.feed(tmp_path / "lake").lake
+
+    with at(Moment.AFTER_MIRROR_COMMIT, lambda: other.mirrors("other")), pytest.raises(StaleRunError):
+        feed.lake.mirrors("one")
+
+    feed.lake.mirrors("last")
+    for name, rows in mirrored(feed).items():
+        assert [row[0] for row in rows] == [*left, 4]
+        table = feed.lake.lake.catalog.load_table(tuple(feed.record(name).mirror or ()))
+        told = [s.summary.additional_properties.get(WATERMARK) for s in table.snapshots() if s.summary]
+        watermarks = [int(watermark) for watermark in told if watermark]
+        assert watermarks == sorted(watermarks)
+        assert set(watermarks) == {1000, 1100, 2000}
 
 
 # -- asleep -----------------------------------------------------------------------------------------------------------
