@@ -33,6 +33,8 @@ def _given(changefeed: Changefeed) -> Iterator[Given]:
         yield Given.FULL_TYPES
     if sink.avro_enable_watermark and sink.enable_tidb_extension:
         yield Given.AVRO_WATERMARK
+    if sink.debezium_decimal_handling_mode == "string":
+        yield Given.DECIMAL_TEXTS
     if changefeed.ddl_from is not None:
         yield Given.DDL_FROM
 

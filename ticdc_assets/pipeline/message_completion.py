@@ -138,7 +138,8 @@ def _rows(
 
 def _key_values(task: MessageTask, key: Sequence[Column], wire: Any) -> list[Any]:
     lowered = {name.lower(): value for name, value in wire.items()}
-    values = [REGISTRY[task.protocol].value(column, lowered[column.name.lower()], task.zone) for column in key]
+    read = REGISTRY[task.protocol].value_under(task.options)
+    values = [read(column, lowered[column.name.lower()], task.zone) for column in key]
     if None in values:
         raise NotYetError("the handle key", "a value in each column", "a NULL or a zero date", "Use claim-check.")
     return values

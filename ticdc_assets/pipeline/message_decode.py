@@ -81,7 +81,7 @@ class MessageDecoder:
         self._rows: dict[Group, _Rows] = {}
         self._pieces: dict[Group, list[Piece]] = {}
         self._cut: list[CutRow] = []
-        self._sent = RowValues(task, self._protocol.value)
+        self._sent = RowValues(task, self._protocol.value_under(task.options))
 
     def run(self) -> TaskReport:
         for batch in self._batches():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ticdc_assets.errors import ConfigError, DecodeError
 from ticdc_assets.protocols import canal_json_messages, confluent_avro, debezium, open_protocol, simple
@@ -35,6 +35,14 @@ class RegistryFile:
         return RegistryFile, (self._path,)
 
 
+_BINARY: Final[dict[str, Literal["base64", "base64-url-safe", "hex"]]] = {
+    "bytes": "base64",  # another type in the schema block, the same text
+    "base64": "base64",
+    "base64-url-safe": "base64-url-safe",
+    "hex": "hex",
+}
+
+
 def options_of(changefeed: Changefeed, control: Control | None = None) -> Any:
     """The options of the changefeed's decoder. Raises ConfigError where something is missing.
 
@@ -51,7 +59,7 @@ def options_of(changefeed: Changefeed, control: Control | None = None) -> Any:
         case "canal-json":
             return canal_json_messages.Options(compression, raw)
         case "debezium":
-            return debezium.Options(compression)
+            return debezium.Options(compression, _BINARY[sink.debezium_binary_handling_mode])
         case _:
             return confluent_avro.Options(_schemas(changefeed, control))
 

@@ -27,6 +27,7 @@ class Given(StrEnum):
     FULL_TYPES = "`content-compatible`"
     DDL_FROM = "`ddl_from`"
     AVRO_WATERMARK = "`avro-enable-watermark`"
+    DECIMAL_TEXTS = "`debezium-decimal-handling-mode` `string`"
 
 
 class About(StrEnum):
@@ -128,7 +129,7 @@ GAPS: Final[tuple[Gap, ...]] = (
         unless=[Given.DDL_FROM, Given.AVRO_WATERMARK],
     ),
     _gap("avro.row", About.KEYLESS, "Which row was deleted: such messages are quarantined."),
-    _gap("debezium.decimal", About.ROWS, "The digits of a DECIMAL behind the 15th."),
+    _gap("debezium.decimal", About.ROWS, "The digits of a DECIMAL behind the 15th.", unless=[Given.DECIMAL_TEXTS]),
     _gap("debezium.null", About.ROWS, "NULL in a column that has a default: the default comes instead."),
     _gap("debezium.zero-date", About.ROWS, "Zero dates in NOT NULL columns: 1970 comes instead."),
     _gap("debezium.old-values", About.ROWS, "The old values of an update.", unless=[Given.OLD_VALUES]),

@@ -1,7 +1,8 @@
 """Debezium JSON as TiCDC writes it, with or without its schema block: one Kafka message in, its events out.
 
-Exact but for what TiCDC itself loses: DECIMAL travels as a JSON float, a NULL as its column's default where it has
-one, a zero date in a NOT NULL column as 1970. There is no delete tombstone. This is the reference decoder.
+Exact but for what TiCDC itself loses: DECIMAL travels as a JSON float unless it is told to send text, a NULL as its
+column's default where it has one, a zero date in a NOT NULL column as 1970. There is no delete tombstone. This is the
+reference decoder.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -31,9 +33,10 @@ _SUSPECT: Final = "Check the table's schema and that the topic carries TiCDC's D
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the changefeed's configuration says about the stream."""
+    """What the changefeed's configuration says about the stream; `binary`: how binary columns are written."""
 
     compression: Compression = Compression.NONE
+    binary: Literal["base64", "base64-url-safe", "hex"] = "base64"
 
 
 def decode(key: bytes | None, value: bytes | None, where: str, options: Options) -> Iterator[Event]:
@@ -135,12 +138,21 @@ def _old_name(changes: Any, schema: str, table: str) -> tuple[str, str] | None:
     return (parts[0], parts[1]) if len(parts) == 2 else None
 
 
+def values(options: Options) -> Callable[[Column, Any, str], Any]:
+    """`value`, for a stream of these options."""
+    return partial(_value_in, TextForms(options.binary, "label"))
+
+
 def value(column: Column, wire: Any, zone: str) -> Any:
     """The canonical value of a wire value; None for NULL. `zone` has no say: TIMESTAMPs come in UTC."""
+    return _value_in(_FORMS, column, wire, zone)
+
+
+def _value_in(forms: TextForms, column: Column, wire: Any, zone: str) -> Any:
     if wire is None:
         return None
     try:
-        return _value(column.type, wire)
+        return _value(column.type, wire, forms)
     except DecodeError as error:
         raise DecodeError(f"column `{column.name}`", error.expected, error.found, error.todo) from error
 
@@ -151,12 +163,19 @@ _NUMBERS: Final = frozenset(
 _FORMS: Final = TextForms("base64", "label")
 
 
-def _value(column_type: MySqlType, wire: Any) -> Any:
+def _value(column_type: MySqlType, wire: Any, forms: TextForms) -> Any:
     if own := _OWN.get(column_type.kind):
         return own(column_type, wire)
-    if type(wire) not in ((int, float) if column_type.kind in _NUMBERS else (str,)):
+    if type(wire) not in _sent_as(column_type):
         raise _odd(column_type, f"a {type(wire).__name__}")
-    return text_values.value(column_type, wire if isinstance(wire, str) else repr(wire), _FORMS)
+    return text_values.value(column_type, wire if isinstance(wire, str) else repr(wire), forms)
+
+
+def _sent_as(column_type: MySqlType) -> tuple[type, ...]:
+    if column_type.kind not in _NUMBERS:
+        return (str,)
+    is_big = column_type.kind is Kind.BIGINT and column_type.unsigned  # then TiCDC can be told to send text
+    return (int, float, str) if is_big else (int, float)
 
 
 def _bit(column_type: MySqlType, wire: Any) -> int:
@@ -174,7 +193,10 @@ def _base64(column_type: MySqlType, wire: Any) -> bytes:
 
 
 def _decimal(column_type: MySqlType, wire: Any) -> Decimal | str:
-    """The shortest decimal that reads back as the float, at the column's scale."""
+    """The text that was sent, or the shortest decimal that reads back as the float, at the column's scale."""
+    if isinstance(wire, str):
+        sent: Decimal | str = text_values.value(column_type, wire, _FORMS)
+        return sent
     if type(wire) not in (int, float):
         raise _odd(column_type, f"a {type(wire).__name__}")
     scale = decimal_shape(column_type)[1]

@@ -38,10 +38,11 @@ class MessageProtocol:
     """One protocol.
 
     `decode(key, value, where, options)` gives a message's events, `value(column, wire, zone)` the lake's value of a
-    wire value. `open_claim(data, where, options)` reads a claim-check file; `infer(row)` the schema of a row's table as
-    far as the row tells it; None where the protocol cannot. `has_ddl` tells whether statements or schemas are in the
-    stream. `by_arrival` where some changes have no commit_ts whatever the configuration. `bulk` is the same for whole
-    batches of messages, None where the protocol has only the reference.
+    wire value; `values(options)` makes another where options say how values are written. `open_claim(data, where,
+    options)` reads a claim-check file; `infer(row)` the schema of a row's table as far as the row tells it; None where
+    the protocol cannot. `has_ddl` tells whether statements or schemas are in the stream. `by_arrival` where some
+    changes have no commit_ts whatever the configuration. `bulk` is the same for whole batches of messages, None where
+    the protocol has only the reference.
     """
 
     decode: Decode
@@ -51,6 +52,11 @@ class MessageProtocol:
     has_ddl: bool = True
     by_arrival: bool = False
     bulk: Bulk | None = None
+    values: Callable[[Any], Value] | None = None
+
+    def value_under(self, options: Any) -> Value:
+        """What reads the wire values of a stream of these options."""
+        return self.values(options) if self.values is not None else self.value
 
 
 def _infer_open(row: RowEvent) -> TableSchema:
@@ -85,5 +91,5 @@ REGISTRY: Final[dict[str, MessageProtocol]] = {
     "avro": MessageProtocol(
         confluent_avro.decode, confluent_avro.value, has_ddl=False, by_arrival=True, bulk=confluent_avro_bulk.BULK
     ),
-    "debezium": MessageProtocol(debezium.decode, debezium.value),
+    "debezium": MessageProtocol(debezium.decode, debezium.value, values=debezium.values),
 }

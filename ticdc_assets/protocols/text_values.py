@@ -30,11 +30,12 @@ from ticdc_assets.schema.model import Kind, MySqlType
 class TextForms:
     """How a protocol writes what MySQL types alone do not settle.
 
-    `binary`: bytes as base64 or hex text, as text whose characters are the bytes (latin1), or as they are (raw).
+    `binary`: bytes as base64 of either alphabet or hex text, as text whose characters are the bytes (latin1), or as
+    they are (raw).
     `enum`: ENUM and SET as label or number. `zone`: the time zone of TIMESTAMP texts, an IANA name or +hh:mm.
     """
 
-    binary: Literal["base64", "hex", "latin1", "raw"]
+    binary: Literal["base64", "base64-url-safe", "hex", "latin1", "raw"]
     enum: Literal["label", "number"]
     zone: str = "UTC"
 
@@ -124,12 +125,21 @@ def _from_base64(text: str) -> bytes:
     return binascii.a2b_base64(text, strict_mode=True) if text else b""
 
 
+_STANDARD: Final = str.maketrans("-_+/", "+/--")
+"""The alphabet that is safe in URLs to the standard one, whose own two signs become what base64 has not."""
+
+
+def _from_url_safe(text: str) -> bytes:
+    return _from_base64(text.translate(_STANDARD))
+
+
 def _from_latin1(text: str) -> bytes:
     return text.encode("latin-1")
 
 
 _BINARY_FORMS: Final[dict[str, Callable[[str], bytes]]] = {
     "base64": _from_base64,
+    "base64-url-safe": _from_url_safe,
     "hex": binascii.unhexlify,
     "latin1": _from_latin1,
 }

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.debezium import Options, decode, value
+from ticdc_assets.protocols.debezium import Options, decode, value, values
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.frame import Compression
 from ticdc_assets.schema.model import Column, Kind, MySqlType
@@ -247,6 +247,7 @@ def of(kind: str, wire: Any, **more: Any) -> Any:
         ("INT", {}, -5, -5),
         ("BIGINT", {"unsigned": True}, -2, (1 << 64) - 2),
         ("BIGINT", {"unsigned": True}, 5, 5),
+        ("BIGINT", {"unsigned": True}, "18446744073709551615", (1 << 64) - 1),
         ("YEAR", {}, 1970, 1970),
         ("BIT", {"length": 1}, True, 1),
         ("BIT", {"length": 10}, "IgE=", 290),
@@ -257,6 +258,8 @@ def of(kind: str, wire: Any, **more: Any) -> Any:
         ("DECIMAL", {"length": 12, "scale": 4}, 1.5, Decimal("1.5000")),
         ("DECIMAL", {"length": 12, "scale": 4}, 0, Decimal("0.0000")),
         ("DECIMAL", {"length": 65, "scale": 2}, 3.5e31, "35000000000000000000000000000000.00"),
+        ("DECIMAL", {"length": 30, "scale": 4}, "12345678901234567890.1230", Decimal("12345678901234567890.1230")),
+        ("DECIMAL", {"length": 65, "scale": 2}, f"{10**40}.01", f"{10**40}.01"),
         ("CHAR", {}, "“”", "“”"),
         ("LONGTEXT", {}, "null", "null"),
         ("BINARY", {}, "//4A", b"\xff\xfe\0"),
@@ -289,17 +292,35 @@ def test_every_type_has_its_value(kind, more, wire, wanted):
 
 
 @pytest.mark.parametrize(
+    ("binary", "wire"), [("base64", "+/8AAA=="), ("base64-url-safe", "-_8AAA=="), ("hex", "fbff0000")]
+)
+def test_binary_columns_are_read_as_the_changefeed_writes_them(binary, wire):
+    column, bits = Column("c", MySqlType(Kind.BINARY)), Column("c", MySqlType(Kind.BIT, length=64))
+    read = values(Options(binary=binary))
+
+    assert read(column, wire, "UTC") == b"\xfb\xff\0\0"
+    assert read(column, "", "UTC") == b""
+    assert read(bits, "BQAAAAAAAAA=", "UTC") == 5
+    for other in {"+/8AAA==", "-_8AAA==", "fbff00000"} - {wire}:
+        with pytest.raises(DecodeError):
+            read(column, other, "UTC")
+
+
+@pytest.mark.parametrize(
     ("kind", "more", "wire"),
     [
         ("INT", {}, "5"),
         ("INT", {}, 1 << 31),
         ("INT", {"unsigned": True}, -1),
         ("BIGINT", {}, 1.0),
+        ("BIGINT", {}, "1"),
+        ("BIGINT", {"unsigned": True}, "18446744073709551616"),
         ("BIT", {"length": 10}, "AAQ="),
         ("BIT", {"length": 10}, 5),
         ("BIT", {"length": 10}, "?"),
         ("FLOAT", {}, True),
-        ("DECIMAL", {"length": 12, "scale": 4}, "1.5"),
+        ("DECIMAL", {"length": 12, "scale": 4}, "1,5"),
+        ("DECIMAL", {"length": 12, "scale": 4}, "1.23456"),
         ("DECIMAL", {"length": 12, "scale": 4}, 1e9),
         ("CHAR", {}, 5),
         ("BLOB", {}, "no base64"),
