@@ -15,6 +15,7 @@ from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.mirror_retirement import retire
 from ticdc_assets.pipeline.mirror_rounds import Course, catch_up
 from ticdc_assets.pipeline.mirror_work import MirrorWork, blocked_tables, mirror_of, pending_work
 from ticdc_assets.pipeline.replay_mirror import made_anew, merged_again, name_beside
@@ -55,7 +56,8 @@ def run_mirrors(
 ) -> MirrorReport | None:
     """Bring all mirrors (or those of the lineages `only`) up to the newest record. None where there is no record yet.
 
-    `jvm` is called only where a mirror needs work. Errors of one mirror stop no other.
+    `jvm` is called only where a mirror needs work. Errors of one mirror stop no other. With `on_drop: drop` mirrors of
+    dropped tables go.
     """
     record = lake.control.newest()
     if record is None:
@@ -67,6 +69,8 @@ def run_mirrors(
     if works:
         say(f"merging {len(works)} mirrors")
         _bring_up(lake, run_id, jvm(), works, report)
+    for mirror in retire(lake, history, record):
+        say(f"removed the mirror {'.'.join(mirror)}: its source table was dropped")
     report.record = _record(lake, run_id, history, record, report, only is None)
     return report
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline.interval import TableState
+from ticdc_assets.pipeline.mirror_retirement import is_retired
 from ticdc_assets.pipeline.segments import reached_versions, segments
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.progress import Progress, lineage_of, progress_of
@@ -47,6 +48,8 @@ def pending_work(
     works = []
     for lineage in history.lineages:
         if lineage.id not in recorded or (wanted is not None and lineage.id not in wanted):
+            continue
+        if is_retired(lake, recorded[lineage.id]):
             continue
         work = _work(lake, lineage, places[lineage.id], recorded[lineage.id].watermark)
         if work is not None:
