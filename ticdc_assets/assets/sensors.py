@@ -1,7 +1,14 @@
 """Sensors: what the source has, against what a sensor saw last. Its cursor is a hint of constant size.
 
 A sensor only asks for a run; the run itself decides what is to do, from the tables. So a cursor that is lost or reset
-costs one run that finds nothing.
+costs one run that finds nothing. The rule, in this order:
+
+- While a run of the changefeed is queued or started, none is asked for.
+- If the last run of its job broke, another is asked for, whether or not anything is new: two minutes after the first,
+  twice as long after each further one, at most some two hours. A run that only has red checks did not break.
+- Else one is asked for whenever the source is not as the cursor says. A run that somebody cancelled stays cancelled.
+
+Runs are asked for without a key: Dagster would never again start one that it has seen fail.
 """
 
 # Dagster reads the annotation of `context`, so that annotations here are not postponed.
@@ -9,8 +16,8 @@ import json
 from collections.abc import Callable
 
 import dagster as dg
-from dagster import DagsterRunStatus, RunsFilter
 
+from ticdc_assets.assets.earlier_runs import broken, on_its_way
 from ticdc_assets.assets.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.config import CaptureSource, Changefeed, Config, StorageSource
@@ -23,12 +30,6 @@ from ticdc_assets.sources.storage import peek
 from ticdc_assets.sources.storage_paths import Layout
 
 INTERVAL_S = 30
-_GOING_ON = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-]
 
 Evaluation = Callable[[dg.SensorEvaluationContext], dg.SensorResult]
 
@@ -83,7 +84,7 @@ def _new_messages(source: CaptureSource, feed: Feed) -> Evaluation:
         except SourceError as error:
             return dg.SensorResult(skip_reason=dg.SkipReason(str(error)), cursor=context.cursor)
         seen = json.dumps({"v": 1, "digest": digest}, separators=(",", ":"))
-        return _asked(context, feed, seen, digest)
+        return _asked(context, feed, seen)
 
     return new_messages
 
@@ -94,21 +95,20 @@ def _answer(context: dg.SensorEvaluationContext, feed: Feed, checkpoint: int | N
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=context.cursor)
     seen = json.dumps({"v": 1, "checkpoint": str(checkpoint), "digest": digest}, separators=(",", ":"))
     observed = observation(feed.names, checkpoint, {"watermark": str(checkpoint)})
-    return _asked(context, feed, seen, f"{checkpoint}-{digest}", observed)
+    return _asked(context, feed, seen, observed)
 
 
 def _asked(
-    context: dg.SensorEvaluationContext, feed: Feed, seen: str, run_key: str, *observed: dg.AssetMaterialization
+    context: dg.SensorEvaluationContext, feed: Feed, seen: str, *observed: dg.AssetMaterialization
 ) -> dg.SensorResult:
-    """Ask for a run, unless the source is as it was or a run is on its way."""
-    if seen == context.cursor:
+    """Ask for a run by the rule above."""
+    going_on = on_its_way(context.instance, feed.names.tags)
+    if going_on:
+        return dg.SensorResult(skip_reason=dg.SkipReason(going_on), cursor=context.cursor)
+    failed = broken(context.instance, feed.names)
+    if failed and failed.wait_s > 0:
+        return dg.SensorResult(skip_reason=dg.SkipReason(failed.sentence), cursor=context.cursor)
+    if seen == context.cursor and not failed:
         return dg.SensorResult(skip_reason=dg.SkipReason("Nothing new at the source."), cursor=seen)
-    if _run_going_on(context.instance, feed):
-        reason = "A run of this changefeed is on its way; what is new is asked for after it."
-        return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=context.cursor)
-    request = dg.RunRequest(run_key=run_key, tags=feed.names.tags)
+    request = dg.RunRequest(tags=feed.names.tags)
     return dg.SensorResult(run_requests=[request], asset_events=list(observed), cursor=seen)
-
-
-def _run_going_on(instance: dg.DagsterInstance, feed: Feed) -> bool:
-    return bool(instance.get_run_records(RunsFilter(tags=feed.names.tags, statuses=_GOING_ON), limit=1))

@@ -1,0 +1,165 @@
+"""After runs that broke, hang or were cancelled: what sensors and schedules ask for, and what they say."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus
+from dagster._daemon.monitoring.run_monitoring import check_run_timeout
+from dagster._utils.log import get_dagster_logger
+
+from ticdc_assets.assets import earlier_runs
+from ticdc_assets.assets.earlier_runs import AGAIN_AFTER_S, BROKEN_MAX, Broken
+from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.errors import MachineError
+from ticdc_assets_tests.assets.feeds import Feed
+from ticdc_assets_tests.assets.test_sensors import evaluate, feed_of
+
+TAGS = {"ticdc_assets/changefeed": "shop"}
+
+
+def broken_run(feed: Feed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> str:
+    def no_java(self: ChangefeedRun, say: object) -> None:
+        raise MachineError("Java", "version 17", "none", "Install it.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ChangefeedRun, "publish_changelogs", no_java)
+        return feed.run(instance).run_id
+
+
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    now = earlier_runs.time.time()
+    monkeypatch.setattr(earlier_runs.time, "time", lambda: now + seconds)
+
+
+def reason(result: dg.SensorResult) -> str:
+    return result.skip_reason.skip_message if result.skip_reason else ""
+
+
+def started_run(feed: Feed, instance: dg.DagsterInstance, job: str = "shop_job") -> dg.DagsterRun:
+    definition = feed.definitions.resolve_job_def(job)
+    run = instance.create_run_for_job(definition, status=DagsterRunStatus.STARTING, tags=TAGS)
+    instance.report_dagster_event(dg.DagsterEvent("PIPELINE_START", run.job_name), run.run_id)
+    return run
+
+
+# -- runs that broke ---------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_run_is_asked_for_again_though_nothing_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
+    cursor = evaluate(feed, None, instance).cursor
+    run_id = broken_run(feed, instance, monkeypatch)
+
+    at_once = evaluate(feed, cursor, instance)
+    later(monkeypatch, AGAIN_AFTER_S)
+    again = evaluate(feed, cursor, instance)
+
+    assert at_once.run_requests == []
+    assert run_id in reason(at_once)
+    assert len(again.run_requests) == 1
+
+
+def test_a_broken_changefeed_is_not_tried_at_every_tick_however_much_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
+    cursor = evaluate(feed, None, instance).cursor
+    broken_run(feed, instance, monkeypatch)
+    broken_run(feed, instance, monkeypatch)
+    feed.checkpoint(11)
+
+    later(monkeypatch, AGAIN_AFTER_S)
+    too_early = evaluate(feed, cursor, instance)
+    later(monkeypatch, AGAIN_AFTER_S)
+    again = evaluate(feed, cursor, instance)
+
+    assert (too_early.run_requests, too_early.cursor) == ([], cursor)
+    assert len(again.run_requests) == 1
+
+
+@pytest.mark.usefixtures("without_java")
+def test_after_a_run_that_went_well_only_what_is_new_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
+    cursor = evaluate(feed, None, instance).cursor
+    broken_run(feed, instance, monkeypatch)
+    feed.run(instance)
+
+    assert reason(evaluate(feed, cursor, instance)) == "Nothing new at the source."
+    assert len(evaluate(feed.checkpoint(11), cursor, instance).run_requests) == 1
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_run_with_red_checks_has_done_its_work_and_is_not_repeated(tmp_path: Path):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
+    feed.rows("shop", "t0", ("Q", 3, "x", 4))
+    cursor = evaluate(feed, None, instance).cursor
+    result = feed.run(instance)
+
+    assert not result.success
+    assert reason(evaluate(feed, cursor, instance)) == "Nothing new at the source."
+    assert len(evaluate(feed.checkpoint(11), cursor, instance).run_requests) == 1
+
+
+def test_a_run_whose_process_never_came_up_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
+    cursor = evaluate(feed, None, instance).cursor
+    instance.report_run_failed(started_run(feed, instance), "It timed out.")
+
+    later(monkeypatch, AGAIN_AFTER_S)
+
+    assert len(evaluate(feed, cursor, instance).run_requests) == 1
+
+
+def test_a_run_that_was_cancelled_stays_so(tmp_path: Path):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
+    cursor = evaluate(feed, None, instance).cursor
+    instance.report_run_canceled(started_run(feed, instance))
+
+    assert reason(evaluate(feed, cursor, instance)) == "Nothing new at the source."
+
+
+def test_the_longest_wait_is_some_two_hours():
+    assert Broken("x", BROKEN_MAX, 0).wait_s == 128 * 60
+
+
+def test_no_request_has_a_key_by_which_dagster_would_know_it_again(tmp_path: Path):
+    [request] = evaluate(feed_of(tmp_path), None).run_requests
+
+    assert request.run_key is None
+
+
+# -- runs that hang ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_on_its_way_is_named_with_its_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
+    run = started_run(feed, instance)
+    later(monkeypatch, 3 * 3600)
+
+    told = reason(evaluate(feed, None, instance))
+
+    assert run.run_id in told
+    assert "STARTED for 3 h" in told
+    assert "terminate it" in told
+
+
+def test_the_instance_for_one_machine_gives_up_a_run_whose_process_was_killed(tmp_path: Path):
+    shutil.copy(Path(__file__).parents[2] / "dagster.yaml", tmp_path)
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        limit_s = instance.run_monitoring_max_runtime_seconds
+        run = started_run(feed_of(tmp_path / "feed"), instance)
+        record = instance.get_run_record_by_id(run.run_id)
+        assert instance.run_monitoring_enabled
+
+        check_run_timeout(instance, record, get_dagster_logger(), limit_s)
+        before = instance.get_run_by_id(run.run_id).status
+        check_run_timeout(
+            instance, record._replace(start_time=record.start_time - limit_s), get_dagster_logger(), limit_s
+        )
+
+        assert before is DagsterRunStatus.STARTED
+        assert instance.get_run_by_id(run.run_id).status is DagsterRunStatus.FAILURE
