@@ -1,10 +1,16 @@
-"""Schedules: everything pending, every ten minutes, for those who do not want a sensor; maintenance every night."""
+"""Schedules: everything pending, every ten minutes, for those who do not want a sensor; maintenance every night.
+
+Where the run before is still queued or started, a tick is passed over with the run's id: runs do not pile up.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import dagster as dg
+
+from ticdc_assets.assets.earlier_runs import on_its_way
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.steps import Feed
@@ -12,24 +18,41 @@ if TYPE_CHECKING:
 EVERY_10_MINUTES: Final = "*/10 * * * *"
 EVERY_NIGHT: Final = "17 2 * * *"
 
+Evaluation = Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]
+
 
 def schedules_of(feed: Feed, job: str) -> list[dg.ScheduleDefinition]:
-    """Two schedules, off until somebody turns them on."""
+    """Two schedules, off until somebody turns them on. Maintenance waits in the queue for a run of the other kind."""
+    names = feed.names
     pending = "Everything pending of this changefeed."
     maintenance = "Maintenance of this changefeed's tables."
     return [
-        _schedule(feed, feed.names.schedule, job, EVERY_10_MINUTES, pending),
-        _schedule(feed, feed.names.maintenance_schedule, feed.names.maintenance_job, EVERY_NIGHT, maintenance),
+        _schedule(names.schedule, job, EVERY_10_MINUTES, pending, _unless_on_its_way(names.tags)),
+        _schedule(
+            names.maintenance_schedule,
+            names.maintenance_job,
+            EVERY_NIGHT,
+            maintenance,
+            _unless_on_its_way(names.tags, names.maintenance_job),
+        ),
     ]
 
 
-def _schedule(feed: Feed, name: str, job: str, cron: str, description: str) -> dg.ScheduleDefinition:
+def _schedule(name: str, job: str, cron: str, description: str, evaluate: Evaluation) -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         name=name,
         job_name=job,
         cron_schedule=cron,
         execution_timezone="UTC",
-        tags=feed.names.tags,
+        execution_fn=evaluate,
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description=description,
     )
+
+
+def _unless_on_its_way(tags: dict[str, str], job: str | None = None) -> Evaluation:
+    def evaluate(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        going_on = on_its_way(context.instance, tags, job)
+        return dg.SkipReason(going_on) if going_on else dg.RunRequest(tags=tags)
+
+    return evaluate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -163,3 +164,37 @@ def test_the_instance_for_one_machine_gives_up_a_run_whose_process_was_killed(tm
 
         assert before is DagsterRunStatus.STARTED
         assert instance.get_run_by_id(run.run_id).status is DagsterRunStatus.FAILURE
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+def tick(feed: Feed, instance: dg.DagsterInstance, name: str) -> tuple[list[dg.RunRequest], str]:
+    """What a schedule asks for, or why it does not."""
+    [schedule] = [s for s in feed.definitions.get_repository_def().schedule_defs if s.name == name]
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=datetime.now(UTC)) as context:
+        told = schedule.evaluate_tick(context)
+    return list(told.run_requests), told.skip_message or ""
+
+
+def test_a_schedule_asks_for_a_run_with_the_tags_of_the_changefeed(tmp_path: Path):
+    [request], _ = tick(feed_of(tmp_path), dg.DagsterInstance.local_temp(str(tmp_path)), "shop_every_10_minutes")
+
+    assert TAGS.items() <= request.tags.items()
+
+
+@pytest.mark.parametrize(
+    ("job", "skipping"),
+    [
+        ("shop_job", {"shop_every_10_minutes"}),
+        ("shop_maintenance", {"shop_every_10_minutes", "shop_maintenance_every_night"}),
+    ],
+)
+def test_schedules_pile_up_no_runs_behind_one_that_is_on_its_way(tmp_path: Path, job: str, skipping: set[str]):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.local_temp(str(tmp_path))
+    run = started_run(feed, instance, job)
+
+    told = {name: tick(feed, instance, name) for name in ("shop_every_10_minutes", "shop_maintenance_every_night")}
+
+    assert {name for name, (requests, _) in told.items() if not requests} == skipping
+    assert all(run.run_id in told[name][1] for name in skipping)
