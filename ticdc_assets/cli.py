@@ -137,7 +137,11 @@ def _chosen(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, ..
 
     config = load(arguments.config, os.environ)
     named = arguments.changefeed
-    return config, (config.changefeed(named),) if named else config.changefeeds
+    chosen = (config.changefeed(named),) if named else config.changefeeds
+    for changefeed in chosen:
+        for sentence in changefeed.warnings:
+            print(f"warning: {changefeed.name}: {sentence}", file=sys.stderr)
+    return config, chosen
 
 
 def _only(config: Config, chosen: Sequence[Changefeed]) -> Changefeed:

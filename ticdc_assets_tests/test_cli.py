@@ -197,6 +197,21 @@ def test_ctrl_c_ends_with_one_line_and_the_next_run_goes_on(tmp_path: Path):
     assert feed.records() == {}
 
 
+@pytest.mark.parametrize("command", ["run", "tables", "discover"])
+def test_what_looks_wrong_in_a_changefeeds_configuration_is_a_warning(
+    tmp_path: Path, without_java: None, capfd: Any, command: str
+):
+    csv = {"include-commit-ts": True, "include-comit-ts": False}
+    feed = shop(tmp_path, config={"sink": {"csv": csv, "date-separator": "none", "date-seperator": "day"}})
+
+    assert main(on(feed, command)) == 0
+
+    warnings = [line for line in capfd.readouterr().err.splitlines() if line.startswith("warning: shop: ")]
+    assert len(warnings) == 2
+    assert "did you mean sink.csv.include-commit-ts?" in warnings[0]
+    assert "did you mean sink.date-separator?" in warnings[1]
+
+
 # -- tables, snapshot, discover ----------------------------------------------------------------------------------------
 
 

@@ -51,6 +51,8 @@ def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
 
 
 def _look(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> dg.MaterializeResult[None]:
+    for sentence in run.changefeed.warnings:
+        context.log.warning(sentence)
     pending = run.pending()
     observed = _observed(feed, run)
     if is_news(context.instance, observed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import dagster as dg
@@ -49,6 +50,18 @@ def test_tables_of_any_name_run_side_by_side(tmp_path: Path):
     assert {name: by_table[f"my-db.{name}"]["dagster/row_count"] for name in ODD} == {
         name: number for number, name in enumerate(ODD, start=1)
     }
+
+
+def test_the_first_step_warns_of_what_looks_wrong_in_the_changefeeds_configuration(tmp_path: Path):
+    csv = {"include-commit-ts": True, "include-comit-ts": False}
+    feed = shop(tmp_path, config={"sink": {"date-separator": "none", "csv": csv}})
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = feed.run(instance)
+        logged = [entry.user_message for entry in instance.all_logs(result.run_id) if entry.level == logging.WARNING]
+
+    assert result.success
+    assert [text for text in logged if "did you mean sink.csv.include-commit-ts?" in text]
 
 
 def test_two_changefeeds_of_one_protocol_run_side_by_side(tmp_path: Path):
