@@ -13,14 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.errors import ConfigError, TicdcAssetsError, UnexpectedError
-from ticdc_assets.faults import DEBUG_VARIABLE, plain
+from ticdc_assets.commands.each import code_of, sentence_of
+from ticdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
 
-EXIT_FAILED: Final = 1
-EXIT_CONFIG: Final = 2
 EXIT_INTERRUPTED: Final = 130
 AGE_MAX: Final = 36500
 
@@ -32,16 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return int(arguments.command(arguments))
-    except ConfigError as error:
-        return _failed(str(error), EXIT_CONFIG)
     except KeyboardInterrupt:
         return _failed("Interrupted. Nothing half-done is visible; run again to go on.", EXIT_INTERRUPTED)
-    except Exception as error:
-        if os.environ.get(DEBUG_VARIABLE) and not isinstance(error, TicdcAssetsError):
-            raise  # whoever asks for it sees all, values included
-        fault = plain(error)
-        more = f" {DEBUG_VARIABLE}=1 shows more." if isinstance(fault, UnexpectedError) else ""
-        return _failed(f"{fault}{more}", EXIT_FAILED)
+    except Exception as error:  # noqa: BLE001  every fault is one sentence
+        return _failed(sentence_of(error), code_of(error))
 
 
 def _failed(sentence: str, code: int) -> int:

@@ -212,6 +212,41 @@ def test_what_looks_wrong_in_a_changefeeds_configuration_is_a_warning(
     assert "did you mean sink.date-separator?" in warnings[1]
 
 
+# -- several changefeeds -----------------------------------------------------------------------------------------------
+
+
+def two_of_which_one_is_gone(folder: Path) -> Feed:
+    gone = Feed(folder, "gone")
+    gone.bucket.base.rename(folder / "elsewhere")
+    return shop(folder)
+
+
+def test_run_goes_on_with_the_others_where_one_changefeed_fails(tmp_path: Path, without_java: None, capfd: Any):
+    feed = two_of_which_one_is_gone(tmp_path)
+
+    code = main(on(feed, "run"))
+
+    told = capfd.readouterr()
+    assert code == 1
+    assert [line.partition(",")[0] for line in told.out.splitlines()] == [
+        "gone: failed.",
+        "shop: 3 changes of 1 tables",
+    ]
+    assert [line for line in told.err.splitlines() if line.startswith("gone: ") and "bucket_gone" in line]
+    assert "Traceback" not in told.err
+    assert feed.records()["shop.users"].rows == 1
+
+
+def test_discover_goes_on_with_the_others_too(tmp_path: Path, capfd: Any):
+    feed = two_of_which_one_is_gone(tmp_path)
+
+    assert main(on(feed, "discover")) == 1
+
+    told = capfd.readouterr()
+    assert "shop: 1 tables" in told.out
+    assert [line.partition(": ")[0] for line in told.err.splitlines()] == ["gone"]
+
+
 # -- tables, snapshot, discover ----------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ticdc_assets.assets.known_tables import remember, state_folder, tables_of
+from ticdc_assets.commands.each import each
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.errors import MachineError
 from ticdc_assets.pipeline.lake import Lake
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 def discover(config: Config, chosen: Sequence[Changefeed]) -> int:
     """Rewrites the small file of each changefeed."""
     terminal = Terminal()
-    for changefeed in chosen:
-        lake = Lake(config, changefeed)
-        found = tables_of(run_of(lake).look().history, lake.follows)
-        problem = remember(config, changefeed.name, found)
-        if problem:
-            todo = "Make the folder writable, or put the config where it is."
-            raise MachineError(str(state_folder(config)), "a folder that can be written", problem, todo)
-        terminal.tell(f"{changefeed.name}: {len(found)} tables; reload the code location to see their assets.")
-    return 0
+    return each(chosen, lambda changefeed: _discover(terminal, config, changefeed), terminal.note)
+
+
+def _discover(terminal: Terminal, config: Config, changefeed: Changefeed) -> bool:
+    lake = Lake(config, changefeed)
+    found = tables_of(run_of(lake).look().history, lake.follows)
+    problem = remember(config, changefeed.name, found)
+    if problem:
+        todo = "Make the folder writable, or put the config where it is."
+        raise MachineError(str(state_folder(config)), "a folder that can be written", problem, todo)
+    terminal.tell(f"{changefeed.name}: {len(found)} tables; reload the code location to see their assets.")
+    return True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.each import each
 from ticdc_assets.commands.moments import moment
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.pipeline.lake import Lake
@@ -56,21 +57,25 @@ def change_pins(config: Config, changefeed: Changefeed, asked: Asked) -> int:
 
 
 def maintain_all(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
-    """Each changefeed after the other. The exit code is 1 where a location had to be left alone."""
+    """Each changefeed after the other. The exit code is 1 where one failed or a location had to be left alone."""
     terminal = Terminal()
-    reports = []
+    reports: list[MaintenanceReport] = []
+
+    def maintained(changefeed: Changefeed) -> bool:
+        with terminal.working(f"{changefeed.name}: looking at its tables"):
+            report = _maintain(terminal, config, changefeed, asked)
+        reports.append(report)
+        _tell(terminal, report, asked.as_json)
+        return not report.left_alone
+
     with noise_kept_in(state_folder(config) / "maintain.log"):
         try:
-            for changefeed in chosen:
-                with terminal.working(f"{changefeed.name}: looking at its tables"):
-                    reports.append(_maintain(terminal, config, changefeed, asked))
+            code = each(chosen, maintained, terminal.note)
         finally:
             spark.stop()
     if asked.as_json:
         terminal.json([as_object(report) for report in reports])
-    for report in reports:
-        _tell(terminal, report, asked.as_json)
-    return 1 if any(report.left_alone for report in reports) else 0
+    return code
 
 
 def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, asked: Asked) -> MaintenanceReport:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined
+from ticdc_assets.commands.each import EXIT_FAILED
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_work import blocked_tables, pending_work
 from ticdc_assets.pipeline.runs import run_of
@@ -23,7 +24,10 @@ Counts = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of one changefeed. `faults` are what needs somebody, `warnings` what does not; both as sentences."""
+    """What came of one changefeed. `faults` are what needs somebody, `warnings` what does not; both as sentences.
+
+    `error_code` is the exit code of the error that ended it, 0 where none did.
+    """
 
     changefeed: str
     record: WatermarkRecord | None
@@ -31,6 +35,12 @@ class Ran:
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     changes: dict[str, Counts] = field(default_factory=dict)
+    error_code: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """What this changefeed alone gives."""
+        return self.error_code or (EXIT_FAILED if self.faults else 0)
 
 
 def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tuple[Ran, bool]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.each import each
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
@@ -36,17 +37,19 @@ def replay(
         raise ConfigError(str(config.path), "one changefeed", listed, todo)
     wish = _wish(only, mended, discarded)
     terminal = Terminal()
-    clean = True
-    for changefeed in chosen:
-        lake = Lake(config, changefeed)
-        with terminal.working(f"{changefeed.name}: decoding the quarantine again"):
-            report = take_in(lake, wish)
-        _tell(terminal, changefeed.name, report)
-        faults = mirrors_followed(terminal, config, lake, report.run_id)
-        for fault in faults:
-            terminal.note(fault)
-        clean = clean and report.is_clean and not faults
-    return 0 if clean else 1
+    return each(chosen, lambda changefeed: _replayed(terminal, config, changefeed, wish), terminal.note)
+
+
+def _replayed(terminal: Terminal, config: Config, changefeed: Changefeed, wish: Wish) -> bool:
+    """Whether no record is bad any more and all mirrors have followed."""
+    lake = Lake(config, changefeed)
+    with terminal.working(f"{changefeed.name}: decoding the quarantine again"):
+        report = take_in(lake, wish)
+    _tell(terminal, changefeed.name, report)
+    faults = mirrors_followed(terminal, config, lake, report.run_id)
+    for fault in faults:
+        terminal.note(fault)
+    return report.is_clean and not faults
 
 
 def _wish(only: Sequence[str], mended: Path | None, discarded: Sequence[str]) -> Wish:

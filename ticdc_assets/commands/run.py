@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.commands.moments import moment
 from ticdc_assets.commands.pending import Ran, looked_at
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from dagster import DagsterInstance
 
     from ticdc_assets.config import Changefeed, Config
 
@@ -23,14 +26,16 @@ def run(config: Config, chosen: Sequence[Changefeed], until: int | None, environ
     """The exit code: 1 where anything failed or is held."""
     terminal = Terminal()
     log = state_folder(config) / "run.log"
-    results = run_all(terminal, config, chosen, until, environ, log)
-    for ran in results:
-        terminal.tell(summary(ran))
-        for sentence in ran.warnings:
-            terminal.note(f"warning: {sentence}")
-        for sentence in ran.faults:
-            terminal.note(sentence)
-    return 1 if any(ran.faults for ran in results) else 0
+    results = run_all(terminal, config, chosen, until, environ, log, lambda ran: _tell(terminal, ran))
+    return max((ran.exit_code for ran in results), default=0)
+
+
+def _tell(terminal: Terminal, ran: Ran) -> None:
+    terminal.tell(summary(ran))
+    for sentence in ran.warnings:
+        terminal.note(f"warning: {sentence}")
+    for sentence in ran.faults:
+        terminal.note(sentence)
 
 
 def run_all(
@@ -40,30 +45,63 @@ def run_all(
     until: int | None,
     environ: Mapping[str, str],
     log: Path,
+    tell: Callable[[Ran], None] = lambda _: None,
 ) -> list[Ran]:
     """Each changefeed after the other, with one Spark session; what Spark and Dagster print goes to `log`.
 
-    Those that take another's statements come last.
+    A fault in one does not hold the others; `tell` hears of each as it ends. Those that take another's statements come
+    last.
     """
     results = []
     with noise_kept_in(log), ExitStack() as opened:
         opened.callback(spark.stop)
-        instance = None
+        runs = _Runs(terminal, config, until, environ, opened)
         for changefeed in sorted(chosen, key=lambda changefeed: changefeed.ddl_from is not None):
-            with terminal.working(f"{changefeed.name}: looking at the source"):
-                ran, needed = looked_at(config, changefeed, until)
-                if needed:
-                    from ticdc_assets.commands import through_dagster
-
-                    instance = instance or opened.enter_context(through_dagster.instance_of(environ))
-                    after = through_dagster.run_changefeed(config, changefeed, until, terminal.say, instance)
-                    ran = replace(after, warnings=(*ran.warnings, *after.warnings))
-                results.append(ran)
+            ran = runs.run(changefeed)
+            tell(ran)
+            results.append(ran)
     return results
+
+
+class _Runs:
+    """Runs in one process: they share one instance of Dagster, opened by the first that needs it."""
+
+    def __init__(
+        self, terminal: Terminal, config: Config, until: int | None, environ: Mapping[str, str], opened: ExitStack
+    ) -> None:
+        self._terminal = terminal
+        self._config = config
+        self._until = until
+        self._environ = environ
+        self._opened = opened
+        self._instance: DagsterInstance | None = None
+
+    def run(self, changefeed: Changefeed) -> Ran:
+        """What came of it, an error too."""
+        try:
+            with self._terminal.working(f"{changefeed.name}: looking at the source"):
+                return self._run(changefeed)
+        except Exception as error:  # noqa: BLE001  whatever holds one must not hold the others
+            sentence = f"{changefeed.name}: {sentence_of(error)}"
+            return Ran(changefeed.name, None, True, (sentence,), error_code=code_of(error))
+
+    def _run(self, changefeed: Changefeed) -> Ran:
+        ran, needed = looked_at(self._config, changefeed, self._until)
+        if not needed:
+            return ran
+        from ticdc_assets.commands import through_dagster
+
+        self._instance = self._instance or self._opened.enter_context(through_dagster.instance_of(self._environ))
+        after = through_dagster.run_changefeed(
+            self._config, changefeed, self._until, self._terminal.say, self._instance
+        )
+        return replace(after, warnings=(*ran.warnings, *after.warnings))
 
 
 def summary(ran: Ran) -> str:
     """One line on a changefeed."""
+    if ran.error_code:
+        return f"{ran.changefeed}: failed."
     if ran.record is None and ran.was_needed:
         return f"{ran.changefeed}: nothing could be published."
     if ran.record is None:

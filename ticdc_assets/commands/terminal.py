@@ -53,9 +53,11 @@ class Terminal:
             self.say(text)
             yield
             return
-        with self.err.status(f"{text} ...") as self._status:
-            yield
-        self._status = None
+        try:
+            with self.err.status(f"{text} ...") as self._status:
+                yield
+        finally:
+            self._status = None
 
 
 def _console(file: IO[str]) -> Console:

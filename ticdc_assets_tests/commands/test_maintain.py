@@ -13,6 +13,9 @@ import pytest
 
 from ticdc_assets import spark
 from ticdc_assets.cli import main
+from ticdc_assets.commands import maintain as maintain_module
+from ticdc_assets.errors import SourceError
+from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 
@@ -108,6 +111,25 @@ def test_a_location_that_cannot_be_judged_is_told_and_fails(feed: Feed, capfd: A
     assert maintain(feed) == 1
 
     assert "left alone, because it also holds metadata of a table that is not in this catalog" in capfd.readouterr().err
+
+
+def test_a_changefeed_that_fails_does_not_hold_the_others(feed: Feed, capfd: Any, monkeypatch: pytest.MonkeyPatch):
+    Feed(feed.folder, "broken")
+    real = maintain_module.maintain
+
+    def fails_once(lake: Lake, *arguments: Any) -> Any:
+        if lake.changefeed.name == "broken":
+            raise SourceError("its tables", "to be read", "nothing", "Look at them.")
+        return real(lake, *arguments)
+
+    monkeypatch.setattr(maintain_module, "maintain", fails_once)
+    capfd.readouterr()
+
+    assert maintain(feed) == 1
+
+    told = capfd.readouterr()
+    assert "broken: its tables: expected to be read, found nothing. Look at them." in told.err.splitlines()
+    assert "shop: removed 0 records" in told.out
 
 
 def test_the_job_does_the_same_and_counts_what_went(feed: Feed):

@@ -1,0 +1,43 @@
+"""Changefeeds one after the other: a fault in one is told, and the others go on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.errors import ConfigError, TicdcAssetsError, UnexpectedError
+from ticdc_assets.faults import DEBUG_VARIABLE, plain
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed
+
+EXIT_FAILED: Final = 1
+EXIT_CONFIG: Final = 2
+
+
+def each(chosen: Sequence[Changefeed], work: Callable[[Changefeed], bool], note: Callable[[str], None]) -> int:
+    """The exit code for all: the worst of any. `work` answers whether all is well; what it raises goes to `note`."""
+    worst = 0
+    for changefeed in chosen:
+        try:
+            code = 0 if work(changefeed) else EXIT_FAILED
+        except Exception as error:  # noqa: BLE001  whatever holds one must not hold the others
+            note(f"{changefeed.name}: {sentence_of(error)}")
+            code = code_of(error)
+        worst = max(worst, code)
+    return worst
+
+
+def sentence_of(error: Exception) -> str:
+    """What a person reads of it. Raises it again where somebody asked to see all, values included."""
+    if os.environ.get(DEBUG_VARIABLE) and not isinstance(error, TicdcAssetsError):
+        raise error
+    fault = plain(error)
+    more = f" {DEBUG_VARIABLE}=1 shows more." if isinstance(fault, UnexpectedError) else ""
+    return f"{fault}{more}"
+
+
+def code_of(error: Exception) -> int:
+    """The exit code that an error alone gives."""
+    return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
