@@ -18,6 +18,9 @@ from ticdc_assets.errors import LakeError, TicdcAssetsError, UnexpectedError
 DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
 """Where it is set, errors of libraries are shown whole, values and all."""
 
+LOGS: Final[list[Path]] = []
+"""The files to which what Spark and Dagster print goes, the one in use last; none where nobody keeps it."""
+
 _PACKAGE: Final = Path(__file__).parent
 _SPARK: Final = ("pyspark", "py4j")
 _NO_ANSWER: Final = ("requests", "urllib3", "botocore", "aiohttp", "sqlalchemy", "pyiceberg")
@@ -54,10 +57,15 @@ def plain(error: BaseException) -> TicdcAssetsError:
     return found.with_traceback(error.__traceback__)
 
 
+def log_named() -> str:
+    """Where to look for what Spark has said."""
+    return str(LOGS[-1]) if LOGS else "Spark's own log"
+
+
 def _told(error: BaseException) -> TicdcAssetsError:
     module = type(error).__module__.partition(".")[0]
     if module in _SPARK:
-        todo = "Look at Spark's own log; it is safe to run again."
+        todo = f"Look at {log_named()}; it is safe to run again."
         return UnexpectedError("Spark", "to finish its work", _spark_kind(error), todo)
     database = getattr(error, "orig", None) or error
     if hasattr(database, "sqlite_errorname"):

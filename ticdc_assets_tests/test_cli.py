@@ -141,6 +141,28 @@ def test_run_keeps_the_noise_of_others_off_the_terminal(
     assert (tmp_path / ".ticdc_assets" / "run.log").read_text().count("noise") == 2
 
 
+def test_run_needs_no_folder_to_write_to_beside_the_config(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+    (tmp_path / ".ticdc_assets").write_text("")
+
+    assert main(on(feed, "run")) == 0
+
+    told = capfd.readouterr()
+    assert "shop: 3 changes of 1 tables" in told.out
+    assert "shop.tables.json cannot be written" in told.err
+
+
+def test_run_names_the_log_where_a_step_fails(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):
+    def broken(*arguments: object) -> None:
+        raise type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})
+
+    monkeypatch.setattr(ChangefeedRun, "publish_changelogs", broken)
+
+    assert main(on(shop(tmp_path), "run")) == 1
+
+    assert f"found Py4JError. Look at {tmp_path}/.ticdc_assets/run.log;" in capfd.readouterr().err
+
+
 def test_run_names_what_it_did_not_expect_without_its_text(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):
     def broken(*arguments: object) -> None:
         raise RuntimeError("row 42 holds a secret")

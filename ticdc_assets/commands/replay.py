@@ -12,14 +12,12 @@ from ticdc_assets.commands.each import each
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
+from ticdc_assets.pipeline.mirror_run import run_mirrors
 from ticdc_assets.pipeline.mirror_work import pending_work
 from ticdc_assets.pipeline.replay import Fate, Outcome, Position, ReplayReport, Wish
 from ticdc_assets.pipeline.replay import replay as take_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 
@@ -37,7 +35,11 @@ def replay(
         raise ConfigError(str(config.path), "one changefeed", listed, todo)
     wish = _wish(only, mended, discarded)
     terminal = Terminal()
-    return each(chosen, lambda changefeed: _replayed(terminal, config, changefeed, wish), terminal.note)
+    with noise_kept_in(state_folder(config) / "run.log"):
+        try:
+            return each(chosen, lambda changefeed: _replayed(terminal, config, changefeed, wish), terminal.note)
+        finally:
+            spark.stop()
 
 
 def _replayed(terminal: Terminal, config: Config, changefeed: Changefeed, wish: Wish) -> bool:
@@ -97,17 +99,9 @@ def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str
         return JvmCatalog(spark.session(config), config.catalog.name)
 
     with terminal.working(f"{lake.changefeed.name}: bringing the mirrors along"):
-        report = _run(lake, run_id, jvm, state_folder(config) / "run.log")
+        report = run_mirrors(lake, run_id, jvm)
     errors = report.errors if report is not None else {}
     return [f"{lake.changefeed.name}: {sentence}" for sentence in errors.values()]
-
-
-def _run(lake: Lake, run_id: str, jvm: Callable[[], JvmCatalog], log: Path) -> MirrorReport | None:
-    with noise_kept_in(log):
-        try:
-            return run_mirrors(lake, run_id, jvm)
-        finally:
-            spark.stop()
 
 
 # -- in lines ----------------------------------------------------------------------------------------------------------

@@ -11,13 +11,19 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import IO, Any, Final, cast
 
 from rich.console import Console
 from rich.status import Status
 
+from ticdc_assets.faults import LOGS
+
 PLAIN_WIDTH: Final = 140
+LOG_BYTES_MAX: Final = 8 << 20
+"""A log that is longer is put aside as FILE.old before more is written, in place of the one before."""
 
 
 class Terminal:
@@ -74,21 +80,40 @@ def _kept(stream: IO[str]) -> IO[str]:
     return cast(IO[str], os.fdopen(number, "w", encoding="utf-8", errors="replace", buffering=1))
 
 
+# -- the noise of others -----------------------------------------------------------------------------------------------
+
+
 @contextmanager
 def noise_kept_in(log: Path) -> Iterator[None]:
-    """Everything that this process and the JVM it starts write to standard output and error goes to `log`."""
-    log.parent.mkdir(parents=True, exist_ok=True)
+    """Everything that this process and the JVM it starts write to standard output and error goes to the end of `log`,
+    or to a temporary file where that cannot be written. Faults name the one it is."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = os.dup(1), os.dup(2)
-    with log.open("wb") as sink:
+    with _opened(log) as sink:
         os.dup2(sink.fileno(), 1)
         os.dup2(sink.fileno(), 2)
+        LOGS.append(Path(sink.name))
     try:
         yield
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        place = LOGS.pop()
+        if place != log and not place.stat().st_size:
+            place.unlink()
         for number, kept in enumerate(saved, start=1):
             os.dup2(kept, number)
             os.close(kept)
+
+
+def _opened(log: Path) -> IO[bytes]:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
+            log.replace(log.with_name(f"{log.name}.old"))
+        opened = log.open("ab")
+    except OSError:  # a config may be mounted where nobody writes
+        return cast(IO[bytes], NamedTemporaryFile("ab", prefix="ticdc-assets-", suffix=f"-{log.name}", delete=False))
+    opened.write(f"== {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
+    return opened

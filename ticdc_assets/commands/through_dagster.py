@@ -18,6 +18,7 @@ from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
 from ticdc_assets.assets.schema_cache import is_news, observation
 from ticdc_assets.commands.pending import Counts, Ran, held
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.faults import log_named
 from ticdc_assets.pipeline.lake import Lake
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def _failure(event: dg.DagsterEvent) -> Iterator[str]:
     elif data.error is None or data.error.cls_name != DagsterAssetCheckFailedError.__name__:
         cause = data.error and (data.error.cause or data.error)
         kind = cause.cls_name if cause else "an unknown error"
-        yield f"step {event.step_key}: expected to finish, found {kind}. Look at the run in Dagster, or at the log."
+        todo = f"Look at the run in Dagster, or at {log_named()}."
+        yield f"step {event.step_key}: expected to finish, found {kind}. {todo}"
 
 
 def _red(result: dg.ExecuteInProcessResult, name: str) -> Iterator[str]:

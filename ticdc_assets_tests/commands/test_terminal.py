@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
+import tempfile
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from ticdc_assets.commands.terminal import Terminal
+from ticdc_assets.commands import terminal as terminal_module
+from ticdc_assets.commands.terminal import Terminal, noise_kept_in
+from ticdc_assets.faults import LOGS, log_named
 
 
 def test_progress_is_shown_again_after_something_failed():
@@ -20,3 +25,48 @@ def test_progress_is_shown_again_after_something_failed():
     terminal.say("going on")
 
     assert shown.getvalue() == "going on\n"
+
+
+# -- the log -----------------------------------------------------------------------------------------------------------
+
+
+def noise(log: Path, text: str) -> Path:
+    """Where the noise went, as faults name it meanwhile."""
+    with noise_kept_in(log):
+        os.write(1, text.encode())
+        return Path(log_named())
+
+
+def test_noise_goes_to_the_end_of_the_log_so_that_a_later_run_erases_nothing(tmp_path: Path):
+    log = tmp_path / "folder" / "run.log"
+
+    assert noise(log, "first\n") == log
+    assert noise(log, "second\n") == log
+
+    lines = log.read_text().splitlines()
+    assert [line for line in lines if not line.startswith("== ")] == ["first", "second"]
+    assert len(lines) == 4
+    assert LOGS == []
+
+
+def test_a_long_log_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = tmp_path / "run.log"
+    log.write_text("of before\n")
+    monkeypatch.setattr(terminal_module, "LOG_BYTES_MAX", 9)
+
+    noise(log, "new\n")
+
+    assert (tmp_path / "run.log.old").read_text() == "of before\n"
+    assert "new" in log.read_text()
+
+
+def test_a_folder_that_cannot_be_written_gives_a_temporary_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "closed").write_text("")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+    place = noise(tmp_path / "closed" / "run.log", "new\n")
+    noise(tmp_path / "closed" / "run.log", "")
+
+    assert place.read_text() == "new\n"
+    assert list((tmp_path / "tmp").iterdir()) == [place]
