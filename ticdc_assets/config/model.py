@@ -19,14 +19,15 @@ PORTABLE_CATALOG_TYPES: Final = ("glue", "hive")
 
 
 class ZeroDates(StrEnum):
-    """What a date such as 0000-00-00 becomes: NULL, counted in the run's metadata, or an error that stops its table."""
+    """What a date such as 0000-00-00 becomes: NULL, counted in the run's metadata, or an error that
+    quarantines its record."""
 
     NULL = "null"
     ERROR = "error"
 
 
 class OnBadMessage(StrEnum):
-    """What happens to a message that cannot be decoded: the changefeed stops, or it is kept raw and a check is red."""
+    """What happens to a message that cannot be decoded: its table stops, or it is kept raw and a check is red."""
 
     STOP = "stop"
     QUARANTINE = "quarantine"

@@ -189,13 +189,6 @@ class PartWriter:
         self._open.clear()
         self._held_bytes = 0
 
-    def abandon(self) -> None:
-        """Close and remove every file of this writer."""
-        self.close()
-        for part in self.parts:
-            self._io.delete(part.uri)
-        self.parts.clear()
-
 
 def _repetitive(rows: pa.Table) -> list[str]:
     """The columns, those below `_ticdc_before` too, whose first values come again and again."""

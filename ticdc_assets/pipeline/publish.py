@@ -125,8 +125,3 @@ def _remove(lake: Lake, tables: Mapping[str, Table], parts: Iterable[Part]) -> N
     for part in parts:
         if part.lineage_id in tables:
             tables[part.lineage_id].io.delete(part.uri)
-
-
-def narrowed(interval: Interval, hold: Hold | None) -> Interval:
-    """The interval as it came out: nothing was added to a held table."""
-    return interval if hold is None else replace(interval, high=interval.low, hold=hold)

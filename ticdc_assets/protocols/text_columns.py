@@ -37,7 +37,6 @@ _DATETIME_CHARACTERS_MIN: Final = len("2000-01-01 00:00:00")
 _YEAR_ONE: Final = datetime(1, 1, 1)
 _ZONE_RULES_FROM: Final = datetime(1970, 1, 2)
 _ZONE_RULES_TO: Final = datetime(2037, 1, 1)
-_TWO_TO_64: Final = 1 << 64
 _COMPILED: Final = "ticdc_assets.protocols.compiled"
 """Used where a process has it loaded: that takes longer than it would save here."""
 

@@ -64,8 +64,7 @@ class QuarantinedRecord:
     """One row of `quarantine`: a record that could not be decoded, raw, with its position and the reason.
 
     `version` is the version of its file's folder, `ordinal` the file's place among the table's files; messages have
-    neither. `resolution` tells what became of
-    it since, by which run; None while somebody has to look at it.
+    neither. `resolution` tells what became of it since, by which run; None while somebody has to look at it.
     """
 
     recorded_at: datetime

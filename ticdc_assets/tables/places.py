@@ -8,7 +8,7 @@ move that was cut short is found again wherever it stopped.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -96,13 +96,3 @@ def _rename_if_ours(catalog: Catalog, lineage_id: str, old: Identifier, new: Ide
 def _parked(move: Move) -> Identifier:
     digest = hashlib.sha256(move.lineage_id.encode()).hexdigest()[:12]
     return (*move.old[:-1], f"{move.old[-1][:80]}__moving_{digest}")
-
-
-def recorded_identifiers(records: Iterable[object], attribute: str) -> dict[str, Identifier]:
-    """The identifiers that the newest record names, by lineage."""
-    found: dict[str, Identifier] = {}
-    for record in records:
-        parts: Sequence[str] | None = getattr(record, attribute)
-        if parts:
-            found[getattr(record, "lineage")] = tuple(parts)  # noqa: B009  the record's type has it
-    return found
