@@ -28,4 +28,4 @@ class TicdcAssetsComponent(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The definitions. Raises ConfigError with one sentence for everything that is wrong in the config."""
         path = Path(context.path) / self.config_path
-        return definitions_of(load(path, os.environ), self.changefeeds)
+        return definitions_of(load(path, os.environ), self.changefeeds, among_others=True)

@@ -28,23 +28,25 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
 
 
-def definitions_of(config: Config, only: Sequence[str] | None = None) -> dg.Definitions:
-    """Everything of the config's changefeeds, or of those named `only`. Raises ConfigError for a name it has not."""
+def definitions_of(config: Config, only: Sequence[str] | None = None, among_others: bool = False) -> dg.Definitions:
+    """Everything of the config's changefeeds, or of those named `only`. Raises ConfigError for a name it has not.
+
+    `among_others`: a code location may have changefeeds of other configs beside these.
+    """
     chosen = config.changefeeds if only is None else tuple(config.changefeed(name) for name in only)
-    names = _names(chosen)
+    names = _names(chosen, among_others)
     return dg.Definitions.merge(
         *(changefeed_definitions(config, changefeed, names[changefeed.name]) for changefeed in chosen)
     )
 
 
-def _names(changefeeds: Sequence[Changefeed]) -> dict[str, FeedNames]:
+def _names(changefeeds: Sequence[Changefeed], among_others: bool) -> dict[str, FeedNames]:
     protocols = Counter(changefeed.sink.protocol for changefeed in changefeeds)
     return {
         changefeed.name: FeedNames(
             changefeed.name,
             str(changefeed.sink.protocol),
-            shares_protocol=protocols[changefeed.sink.protocol] > 1,
-            shares_location=len(changefeeds) > 1,
+            shares_protocol=among_others or protocols[changefeed.sink.protocol] > 1,
         )
         for changefeed in changefeeds
     }

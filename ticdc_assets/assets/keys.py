@@ -19,12 +19,14 @@ _TAG_CHARS_MAX: Final = 63  # Dagster's own bound on tag values
 
 @dataclass(frozen=True, slots=True)
 class FeedNames:
-    """The names of one changefeed. Op names are plain where no other changefeed could claim them."""
+    """The names of one changefeed. Ops bear it in front, for Dagster has all ops of a code location in one room.
+
+    Only the decode stage is plain `decode_<protocol>`, unless something else there may be that too.
+    """
 
     changefeed: str
     protocol: str
     shares_protocol: bool = False
-    shares_location: bool = False
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
@@ -57,30 +59,31 @@ class FeedNames:
 
     @property
     def decode_op(self) -> str:
-        return self._op(f"decode_{self.protocol.replace('-', '_')}", self.shares_protocol)
+        plain = f"decode_{self.protocol.replace('-', '_')}"
+        return self._op(plain) if self.shares_protocol else plain
 
     @property
     def schema_cache_op(self) -> str:
-        return self._op("schema_cache", self.shares_location)
+        return self._op("schema_cache")
 
     @property
     def mirrors_op(self) -> str:
-        return self._op("mirrors", self.shares_location)
+        return self._op("mirrors")
 
     @property
     def checks_op(self) -> str:
-        return self._op("checks", self.shares_location)
+        return self._op("checks")
 
     @property
     def maintenance_op(self) -> str:
-        return self._op("maintenance", self.shares_location)
+        return self._op("maintenance")
 
     def table_checks_op(self, schema: str, table: str) -> str:
         """One for each table, so that a red table holds back what comes after it and nothing else."""
         return names.op_name("checks", self.changefeed, schema, table)
 
-    def _op(self, name: str, shared: bool) -> str:
-        return f"{self.changefeed}__{name}" if shared else name
+    def _op(self, name: str) -> str:
+        return f"{self.changefeed}__{name}"
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 

@@ -10,9 +10,12 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 from ticdc_assets.component import TicdcAssetsComponent
 from ticdc_assets.errors import ConfigError
-from ticdc_assets_tests.assets.feeds import Feed
+from ticdc_assets_tests.assets.feeds import Feed, materializations
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is currently in beta")  # Dagster's own, while it loads components
+pytestmark = [  # Dagster's own, while it loads components
+    pytest.mark.filterwarnings("ignore:.*is currently in beta"),
+    pytest.mark.filterwarnings("ignore:.*is currently in preview"),
+]
 
 
 def built(config_path: Path, changefeeds: list[str] | None = None) -> dg.Definitions:
@@ -24,6 +27,22 @@ def built(config_path: Path, changefeeds: list[str] | None = None) -> dg.Definit
             defs_yaml_contents={"type": "ticdc_assets.component.TicdcAssetsComponent", "attributes": attributes},
         )
         with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
+            return definitions
+
+
+def loaded_together(*config_paths: Path) -> dg.Definitions:
+    """One code location with a component for each config."""
+    with create_defs_folder_sandbox() as sandbox:
+        for number, path in enumerate(config_paths):
+            sandbox.scaffold_component(
+                component_cls=TicdcAssetsComponent,
+                defs_path=f"feeds_{number}",
+                defs_yaml_contents={
+                    "type": "ticdc_assets.component.TicdcAssetsComponent",
+                    "attributes": {"config_path": str(path)},
+                },
+            )
+        with sandbox.build_all_defs() as definitions:
             return definitions
 
 
@@ -42,6 +61,24 @@ def test_it_can_take_some_of_the_changefeeds(tmp_path: Path):
     other = Feed(tmp_path, "other").table("shop", "users").checkpoint(10)
 
     assert {key.path[0] for key in keys(built(other.path, ["other"]))} == {"other"}
+
+
+@pytest.mark.usefixtures("without_java")
+def test_two_components_load_and_run_in_one_code_location(tmp_path: Path):
+    feeds = []
+    for number, name in enumerate(("shop", "other"), start=1):
+        (tmp_path / name).mkdir()
+        feed = Feed(tmp_path / name, name).table("shop", "users")
+        feeds.append(feed.rows("shop", "users", *(("I", key, "x", 2) for key in range(number))).checkpoint(10))
+
+    both = loaded_together(*(feed.path for feed in feeds))
+    dg.Definitions.validate_loadable(both)
+    results = [feed.run(definitions=both) for feed in feeds]
+
+    told = [materializations(result) for result in results]
+    assert [result.success for result in results] == [True, True]
+    assert told[0]["shop/mirror/shop/users"]["dagster/row_count"] == 1
+    assert told[1]["other/mirror/shop/users"]["dagster/row_count"] == 2
 
 
 def test_a_config_that_is_not_there_is_one_sentence(tmp_path: Path):

@@ -87,18 +87,28 @@ def test_a_changefeed_is_a_group_of_source_schema_cache_changelogs_and_mirrors(t
     assert graph.get(dg.AssetKey(["shop", "source"])).is_external
 
 
-def test_ops_have_plain_names_where_one_changefeed_is_alone(tmp_path: Path):
+def test_the_decode_stage_has_its_plain_name_where_one_changefeed_is_alone(tmp_path: Path):
     feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
 
     names = {node.name for node in feed.definitions.resolve_job_def("shop_job").nodes}
 
-    assert {"decode_csv", "schema_cache", "mirrors", "checks"} <= names
+    assert {"decode_csv", "shop__schema_cache", "shop__mirrors", "shop__checks"} <= names
+
+
+@pytest.mark.parametrize("name", ["checks", "mirrors", "schema_cache", "maintenance"])
+def test_an_asset_of_the_users_own_may_have_any_simple_name(tmp_path: Path, name: str):
+    @dg.asset(name=name)
+    def body() -> None: ...
+
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+
+    dg.Definitions.validate_loadable(dg.Definitions.merge(feed.definitions, dg.Definitions(assets=[body])))
 
 
 def test_a_changefeed_that_nothing_is_known_of_still_has_a_job_that_can_find_out(tmp_path: Path):
     job = Feed(tmp_path).definitions.resolve_job_def("shop_job")
 
-    assert {"decode_csv", "mirrors"} <= {node.name for node in job.nodes}
+    assert {"decode_csv", "shop__mirrors"} <= {node.name for node in job.nodes}
 
 
 def test_everything_that_starts_runs_by_itself_is_off_until_somebody_turns_it_on(tmp_path: Path):
@@ -141,8 +151,8 @@ def test_a_changefeed_that_is_not_in_the_config_is_refused(tmp_path: Path):
 
 
 def test_names_of_changefeeds_with_underscores_stay_apart():
-    first = FeedNames("a", "csv", shares_protocol=True, shares_location=True)
-    second = FeedNames("a__mirrors", "csv", shares_protocol=True, shares_location=True)
+    first = FeedNames("a", "csv", shares_protocol=True)
+    second = FeedNames("a__mirrors", "csv", shares_protocol=True)
 
     of_first = {first.decode_op, first.schema_cache_op, first.mirrors_op, first.checks_op}
     of_second = {second.decode_op, second.schema_cache_op, second.mirrors_op, second.checks_op}
