@@ -128,7 +128,7 @@ def _table_verdicts(
 def _judges(
     context: dg.AssetCheckExecutionContext, run: ChangefeedRun, found: Reported, key: dg.AssetKey
 ) -> dict[str, Judge]:
-    bad = run.quarantined().get(fold_name(*found.lineage.name), [])
+    bad = run.quarantined().get(found.lineage.id, [])
     return {
         GOES_ON: lambda: verdicts.goes_on(found.record),
         NOTHING_QUARANTINED: lambda: verdicts.nothing_quarantined(bad, _quarantine_name(run)),

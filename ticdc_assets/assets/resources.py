@@ -21,7 +21,7 @@ from dagster_pyspark import LazyPySparkResource
 
 from ticdc_assets import spark
 from ticdc_assets.assets.metadata import Clock
-from ticdc_assets.assets.reported import Reported, reported
+from ticdc_assets.assets.reported import Reported, kept_aside, reported
 from ticdc_assets.config import Changefeed, Config, StorageSource, load
 from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError
 from ticdc_assets.faults import plain
@@ -30,7 +30,7 @@ from ticdc_assets.pipeline.message_pending import PendingMessages
 from ticdc_assets.pipeline.message_run import MessageRun
 from ticdc_assets.pipeline.runs import run_of
 from ticdc_assets.pipeline.storage_run import ChangelogReport, Pending, StorageRun
-from ticdc_assets.schema.lineage import SourceName, fold_name
+from ticdc_assets.schema.lineage import SourceName
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.sources.storage import read_checkpoint
 
@@ -63,7 +63,7 @@ class Outcome:
     checkpoint: int | None = None
     changelogs: ChangelogReport | None = None
     tables: dict[SourceName, Reported] | None = None
-    quarantined: dict[SourceName, list[QuarantinedRecord]] | None = None
+    quarantined: dict[str, list[QuarantinedRecord]] | None = None
 
 
 @dataclass
@@ -118,13 +118,10 @@ class ChangefeedRun:
             self.outcome.tables = reported(self.lake.history(), self.lake.control.newest())
         return self.outcome.tables
 
-    def quarantined(self) -> dict[SourceName, list[QuarantinedRecord]]:
-        """The records kept aside, by the table they are of."""
+    def quarantined(self) -> dict[str, list[QuarantinedRecord]]:
+        """The records kept aside, by the lineage they are of."""
         if self.outcome.quarantined is None:
-            found: dict[SourceName, list[QuarantinedRecord]] = {}
-            for record in self.lake.control.quarantined():
-                found.setdefault(fold_name(record.schema, record.table), []).append(record)
-            self.outcome.quarantined = found
+            self.outcome.quarantined = kept_aside(self.lake.history(), self.lake.control.quarantined())
         return self.outcome.quarantined
 
     def published(self) -> None:

@@ -13,7 +13,9 @@ import pytest
 from ticdc_assets.assets import fold_count, verdicts
 from ticdc_assets.assets.fold_count import FoldCount, count_fold
 from ticdc_assets.assets.metadata import Clock
-from ticdc_assets.tables.control import TableRecord
+from ticdc_assets.assets.reported import kept_aside
+from ticdc_assets.schema.lineage import History, Lineage, Tenure
+from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
 from ticdc_assets.tso import to_datetime
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks, failures, ts
 from ticdc_assets_tests.fixtures import workloads
@@ -260,6 +262,28 @@ def test_what_was_quarantined_turns_the_table_and_the_changefeed_red(tmp_path: P
     assert "secret" not in red.description
     assert not found[("shop/quarantine", "quarantine_is_empty")].passed
     assert found[("shop/mirror/shop/good", "nothing_quarantined")].passed
+
+
+def test_a_record_that_was_kept_aside_stays_with_its_table_when_that_is_renamed(tmp_path: Path):
+    feed = two_tables(tmp_path)
+    feed.rows("shop", "bad", ("Q", 3, "x", 4)).run()
+    feed.statement("shop", "worse", "RENAME TABLE `shop`.`bad` TO `shop`.`worse`", 11, type_=14)
+    feed.table("shop", "bad", 12).rows("shop", "bad", ("I", 1, "a", 13)).checkpoint(20).run()
+
+    found = checks(feed.run())
+
+    assert not found[("shop/mirror/shop/worse", "nothing_quarantined")].passed
+    assert found[("shop/mirror/shop/bad", "nothing_quarantined")].passed
+
+
+def test_a_message_that_was_kept_aside_may_be_of_every_table_that_bore_its_name_before():
+    def table(lineage_id: str, born: float) -> Lineage:
+        return Lineage(lineage_id, (Tenure("shop", "bad", ts(born)),), ())
+
+    record = QuarantinedRecord(to_datetime(ts(100)), "run", "shop", "BAD", "t/0", 7, "x", b"")
+    history = History((table("old", 1), table("older", 2), table("later", 100 + 3600)))
+
+    assert set(kept_aside(history, [record])) == {"old", "older"}
 
 
 def test_a_mirror_with_other_rows_than_its_changelog_is_red_and_stays_red(
