@@ -51,9 +51,12 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
     specs = [
         dg.AssetCheckSpec(ALL_GO_ON, asset=names.watermarks, description="No table is stopped or waiting."),
         dg.AssetCheckSpec(SOURCE_MOVES, asset=names.watermarks, description="TiCDC's checkpoint is near the clock."),
-        dg.AssetCheckSpec(NO_GAPS, asset=names.watermarks, description="No file is missing at the source."),
         dg.AssetCheckSpec(QUARANTINE_EMPTY, asset=names.quarantine, description="Every record could be decoded."),
     ]
+    if feed.reads_files:
+        specs.append(
+            dg.AssetCheckSpec(NO_GAPS, asset=names.watermarks, description="No file is missing at the source.")
+        )
 
     @dg.multi_asset_check(name=names.checks_op, specs=specs, can_subset=True, required_resource_keys={names.resource})
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
@@ -68,11 +71,12 @@ def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.As
     names, control = feed.names, run.lake.control
     yield dg.AssetCheckKey(names.watermarks, ALL_GO_ON), lambda: verdicts.all_go_on(_tables(run))
     yield dg.AssetCheckKey(names.watermarks, SOURCE_MOVES), lambda: source_moves(run.clock(), is_sample(run.config))
-    yield dg.AssetCheckKey(names.watermarks, NO_GAPS), lambda: verdicts.no_gaps(_problems(run))
     yield (
         dg.AssetCheckKey(names.quarantine, QUARANTINE_EMPTY),
         lambda: verdicts.nothing_quarantined(control.quarantined(), _quarantine_name(run)),
     )
+    if feed.reads_files:
+        yield dg.AssetCheckKey(names.watermarks, NO_GAPS), lambda: verdicts.no_gaps(_problems(run))
 
 
 def _problems(run: ChangefeedRun) -> tuple[Problem, ...]:

@@ -23,6 +23,7 @@ from ticdc_assets.assets.schedules import schedules_of
 from ticdc_assets.assets.schema_cache import schema_cache_asset, source_spec
 from ticdc_assets.assets.sensors import sensors_of
 from ticdc_assets.assets.steps import Feed
+from ticdc_assets.config import StorageSource
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -54,7 +55,8 @@ def _names(changefeeds: Sequence[Changefeed], among_others: bool) -> dict[str, F
 
 def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNames) -> dg.Definitions:
     """One changefeed's part. Its job runs in one process, so that its steps share one Spark session."""
-    feed = Feed(names, known_tables(config, changefeed), config.catalog.name, changefeed.target)
+    known, reads_files = known_tables(config, changefeed), isinstance(changefeed.source, StorageSource)
+    feed = Feed(names, known, config.catalog.name, changefeed.target, reads_files)
     job = dg.define_asset_job(
         feed.names.job,
         selection=dg.AssetSelection.groups(feed.names.group),

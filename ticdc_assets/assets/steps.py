@@ -34,6 +34,7 @@ class Feed:
     tables: tuple[KnownTable, ...]
     catalog: str
     target: Target
+    reads_files: bool
 
     @property
     def mirrored(self) -> tuple[KnownTable, ...]:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -29,6 +30,13 @@ from pyspark import SparkContext
 keys = sorted(key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys())
 print(json.dumps({"jvm": SparkContext._gateway is not None, "files": os.listdir(), "keys": keys}))
 """
+
+
+def capture_of(folder: Path) -> dict[str, Any]:
+    """The settings of a changefeed whose messages were captured: none so far."""
+    (folder / "messages.jsonl").touch()
+    capture = str(folder / "messages.jsonl")
+    return {"sink_uri": "kafka://host:9092/t?protocol=simple", "config": {}, "source": {"capture": capture}}
 
 
 def load_elsewhere(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -109,6 +117,16 @@ def test_a_changefeed_that_nothing_is_known_of_still_has_a_job_that_can_find_out
     job = Feed(tmp_path).definitions.resolve_job_def("shop_job")
 
     assert {"decode_csv", "shop__mirrors"} <= {node.name for node in job.nodes}
+
+
+def test_only_a_source_of_files_is_checked_for_gaps_in_its_files(tmp_path: Path):
+    Feed(tmp_path, "files")
+    both = Feed(tmp_path, "messages", **capture_of(tmp_path))
+
+    keys = both.definitions.resolve_asset_graph().asset_check_keys
+
+    assert {key.asset_key.path[0] for key in keys if key.name == "no_gaps_in_files"} == {"files"}
+    assert {key.asset_key.path[0] for key in keys if key.name == "source_keeps_up"} == {"files", "messages"}
 
 
 def test_everything_that_starts_runs_by_itself_is_off_until_somebody_turns_it_on(tmp_path: Path):
