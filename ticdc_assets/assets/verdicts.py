@@ -69,9 +69,11 @@ def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Ver
 
 
 def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
-    """Two ways to the same number: the mirror's own count, and the fold of its changelog."""
-    facts = {"mirror_rows": mirror_rows, "changelog_rows": count.rows}
-    if count.rows is None or mirror_rows is None:
+    """Two ways to the same number: the mirror's own count, and the fold of its changelog. What was not counted passes,
+    and says so: `counted` is false."""
+    is_counted = count.rows is not None and mirror_rows is not None
+    facts = {"counted": is_counted, "mirror_rows": mirror_rows, "changelog_rows": count.rows}
+    if not is_counted:
         return Verdict(True, f"Not counted: {count.reason or 'there is no mirror'}.", facts=facts)
     if count.rows == mirror_rows:
         return Verdict(True, f"{mirror_rows:,} rows, as the changelog folds to.", facts=facts)

@@ -79,6 +79,8 @@ def test_a_count_that_cannot_be_exact_is_told_as_not_counted():
 
     assert verdict.passed
     assert verdict.sentence == "Not counted: partitions were removed."
+    assert verdict.facts["counted"] is False
+    assert verdicts.rows_equal(3, FoldCount(3)).facts["counted"] is True
 
 
 # -- the fold of a changelog -------------------------------------------------------------------------------------------
