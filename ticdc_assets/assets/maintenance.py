@@ -1,19 +1,29 @@
-"""The maintenance of a changefeed's tables as a job: what `ticdc-assets maintain` does, on a schedule."""
+"""The maintenance of a changefeed's tables as a job: what `ticdc-assets maintain` does, on a schedule.
+
+It refuses what the command refuses, and fails where the command exits with 1: after all that could be done.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
 from ticdc_assets.assets.resources import told_plainly
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.maintenance_run import DAYS_KEPT, OLDER_THAN_HOURS, Policy, maintain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ticdc_assets.assets.resources import ChangefeedRun
     from ticdc_assets.assets.steps import Feed
+    from ticdc_assets.pipeline.maintenance_run import MaintenanceReport
+
+AGE_MAX: Final = 36_500
+"""Hours or days; more is a slip of the hand."""
 
 _SETTINGS = {
     "older_than_hours": dg.Field(float, default_value=float(OLDER_THAN_HOURS), description="Nothing younger goes."),
@@ -48,23 +58,31 @@ def maintenance_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefini
 
 def _maintain(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
     run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-    asked = context.op_config
-    policy = Policy(
-        datetime.now(UTC), asked["older_than_hours"], asked["keep_days"], asked["compact"], asked["dry_run"]
-    )
     with told_plainly(run, context.retry_number):
-        report = maintain(run.lake, policy, run.jvm, context.log.info)
-    for place, reason in sorted(report.left_alone.items()):
-        context.log.warning(f"{place}: left alone, because {reason}.")
-    yield dg.Output(
-        None,
-        metadata={
-            "records": report.records,
-            "snapshots": report.snapshots,
-            "branches": report.branches,
-            "files_compacted": sum(report.compacted.values()),
-            "leftover_files": len(report.leftovers),
-            "leftover_bytes": report.size_bytes,
-            "locations_left_alone": len(report.left_alone),
-        },
-    )
+        report = maintain(run.lake, _policy(context.op_config), run.jvm, context.log.info)
+    metadata = _counts(report)
+    yield dg.Output(None, metadata=metadata)
+    if report.left_alone:
+        listed = "; ".join(f"{place}: left alone, because {why}" for place, why in sorted(report.left_alone.items()))
+        raise dg.Failure(f"{listed}. All else was done.", metadata, allow_retries=False)
+
+
+def _policy(asked: Mapping[str, Any]) -> Policy:
+    """What was asked for, from this moment on. Dagster knows no bounds of numbers, so they are looked at here."""
+    for name in ("older_than_hours", "keep_days"):
+        if not 0 <= asked[name] <= AGE_MAX:
+            found = str(asked[name])
+            raise ConfigError(f"maintenance, {name}", f"a number from 0 to {AGE_MAX}", found, "Nothing was touched.")
+    return Policy(datetime.now(UTC), asked["older_than_hours"], asked["keep_days"], asked["compact"], asked["dry_run"])
+
+
+def _counts(report: MaintenanceReport) -> dict[str, int]:
+    return {
+        "records": report.records,
+        "snapshots": report.snapshots,
+        "branches": report.branches,
+        "files_compacted": sum(report.compacted.values()),
+        "leftover_files": len(report.leftovers),
+        "leftover_bytes": report.size_bytes,
+        "locations_left_alone": len(report.left_alone),
+    }
