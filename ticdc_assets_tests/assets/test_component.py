@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -18,8 +19,8 @@ pytestmark = [  # Dagster's own, while it loads components
 ]
 
 
-def built(config_path: Path, changefeeds: list[str] | None = None) -> dg.Definitions:
-    attributes = {"config_path": str(config_path), **({"changefeeds": changefeeds} if changefeeds else {})}
+def built(config_path: Path, **more: Any) -> dg.Definitions:
+    attributes = {"config_path": str(config_path), **more}
     with create_defs_folder_sandbox() as sandbox:
         path = sandbox.scaffold_component(
             component_cls=TicdcAssetsComponent,
@@ -60,7 +61,7 @@ def test_it_can_take_some_of_the_changefeeds(tmp_path: Path):
     Feed(tmp_path, "shop").table("shop", "users").checkpoint(10)
     other = Feed(tmp_path, "other").table("shop", "users").checkpoint(10)
 
-    assert {key.path[0] for key in keys(built(other.path, ["other"]))} == {"other"}
+    assert {key.path[0] for key in keys(built(other.path, changefeeds=["other"]))} == {"other"}
 
 
 @pytest.mark.usefixtures("without_java")
@@ -79,6 +80,15 @@ def test_two_components_load_and_run_in_one_code_location(tmp_path: Path):
     assert [result.success for result in results] == [True, True]
     assert told[0]["shop/mirror/shop/users"]["dagster/row_count"] == 1
     assert told[1]["other/mirror/shop/users"]["dagster/row_count"] == 2
+
+
+def test_assets_of_the_users_own_get_the_spark_session_under_the_key_that_is_asked_for(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+
+    plain, asked = built(feed.path), built(feed.path, spark_resource="pyspark")
+
+    assert "pyspark" not in (plain.resources or {})
+    assert asked.resources["pyspark"].config_path == str(feed.path)
 
 
 def test_a_config_that_is_not_there_is_one_sentence(tmp_path: Path):
