@@ -25,7 +25,7 @@ from zipimport import zipimporter
 
 import pyarrow as pa
 
-from ticdc_assets.errors import MachineError, TicdcAssetsError
+from ticdc_assets.errors import ConfigError, MachineError, TicdcAssetsError
 from ticdc_assets.faults import DEBUG_VARIABLE, plain
 
 if TYPE_CHECKING:
@@ -291,16 +291,26 @@ def catalog_conf(config: Config) -> dict[str, str]:
     }
     if catalog.warehouse_uri is not None:
         conf[f"{prefix}.warehouse"] = catalog.warehouse_uri
-    if catalog.uri is not None:
-        conf[f"{prefix}.uri"] = _jdbc_uri(catalog.uri) if catalog.type == "sql" else catalog.uri
     if catalog.type == "sql":
         conf[f"{prefix}.jdbc.schema-version"] = "V1"
+        conf.update({f"{prefix}.{key}": value for key, value in _jdbc(catalog.uri or "").items()})
+    elif catalog.uri is not None:
+        conf[f"{prefix}.uri"] = catalog.uri
     conf.update({f"{prefix}.{key}": str(value) for key, value in catalog.properties.items()})
     return conf
 
 
-def _jdbc_uri(uri: str) -> str:
-    # SQLAlchemy writes sqlite:////absolute, JDBC jdbc:sqlite:/absolute; a busy writer makes the other wait, not fail.
-    if uri.startswith("sqlite:///"):
-        return f"jdbc:sqlite:{uri.removeprefix('sqlite:///')}?busy_timeout=30000"
-    return uri if uri.startswith("jdbc:") else f"jdbc:{uri}"
+def _jdbc(uri: str) -> dict[str, str]:
+    """How Java opens the database that SQLAlchemy opens by this URI."""
+    from sqlalchemy import URL, make_url
+
+    url = make_url(uri)
+    kind = url.get_backend_name()
+    if kind == "sqlite":
+        if url.database in {None, "", ":memory:"}:
+            todo = "Name a file: uri: sqlite:////folder/catalog.db."
+            raise ConfigError("catalog.uri", "a database that Spark can open too", "one in this process's memory", todo)
+        return {"uri": f"jdbc:sqlite:{url.database}?busy_timeout=30000"}  # a busy writer makes the other wait, not fail
+    bare = URL.create(kind, host=url.host, port=url.port, database=url.database, query=url.query).render_as_string()
+    login = {"jdbc.user": url.username, "jdbc.password": url.password}
+    return {"uri": f"jdbc:{bare}", **{key: str(value) for key, value in login.items() if value is not None}}

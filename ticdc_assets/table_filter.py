@@ -50,6 +50,11 @@ class TableFilter:
         parsed = (_parse_rule(rule, case_sensitive) for rule in self.rules)
         object.__setattr__(self, "_parsed", tuple(rule for rule in parsed if rule is not None))
 
+    @property
+    def takes_any(self) -> bool:
+        """Whether a rule takes tables in; with none of them nothing ever matches."""
+        return any(rule.accepts for rule in self._parsed)
+
     def matches(self, schema: str, table: str) -> bool:
         """Whether the last rule that matches accepts the table."""
         for rule in reversed(self._parsed):

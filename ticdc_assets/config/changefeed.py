@@ -72,7 +72,7 @@ def _values(section: Section, stream: _Stream, base: Path, portable: bool, *, ju
         **(_places(section, stream, base) if judged else _skip_places(section)),
         "upstream": read_upstream(section, base),
         "time_zone": _time_zone(section),
-        "tables": _filter(section, "tables", section.texts("tables", ("*.*",)), sink),
+        "tables": _tables(section, sink),
         "schema_files": tuple(_schema_files(section, base)),
         "ddl_from": section.text("ddl_from"),
         "keys": tuple(_keys(section, sink)),
@@ -157,6 +157,15 @@ def _time_zone(section: Section) -> str:
     return zone
 
 
+def _tables(section: Section, sink: SinkOptions) -> TableFilter:
+    rules = section.texts("tables", ("*.*",))
+    found = _filter(section, "tables", rules, sink)
+    if not found.takes_any and not section.problems.found:
+        todo = 'Write ["*.*"], or leave it out: then all are read.'
+        section.problem("tables", "a rule by which tables are read", "none", todo)
+    return found
+
+
 def _filter(section: Section, key: str, rules: tuple[str, ...], sink: SinkOptions) -> TableFilter:
     return section.checked(key, lambda: TableFilter(rules, sink.case_sensitive), TableFilter(()))
 
@@ -179,11 +188,10 @@ def _format_version(section: Section) -> int:
     version = section.raw("format_version")
     if version is None:
         return FORMAT_VERSIONS[-1]
-    if version not in FORMAT_VERSIONS or isinstance(version, bool):
-        section.problem(
-            "format_version", "2 or 3", shown(version), "Write 3, or 2 for readers without deletion vectors."
-        )
-    return int(version) if isinstance(version, int) else FORMAT_VERSIONS[-1]
+    if type(version) is int and version in FORMAT_VERSIONS:
+        return version
+    section.problem("format_version", "2 or 3", shown(version), "Write 3, or 2 for readers without deletion vectors.")
+    return FORMAT_VERSIONS[-1]
 
 
 def _target(section: Section, portable: bool) -> Target:

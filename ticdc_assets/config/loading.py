@@ -99,16 +99,21 @@ def _sqlite_below(base: Path, uri: str) -> str:
 
 
 def _spark(section: Section) -> SparkConfig:
-    master, remote = section.text("master"), section.text("remote")
-    if master and remote:
-        section.problem("remote", "a master or a remote", "both", "Remove one of the two.")
-    if remote and not remote.startswith("sc://"):
-        section.problem("remote", "a Spark Connect address", "something else", "Write it as sc://host:15002.")
-    if master and master.startswith("sc://"):
-        master, remote = None, master
+    master = section.text("master") or SparkConfig().master
+    if master.startswith("sc://"):
+        section.problem("master", *_NO_CONNECT)
+    if section.raw("remote") is not None:
+        section.problem("remote", *_NO_CONNECT)
     conf = section.settings("conf")
     section.close()
-    return SparkConfig(master or SparkConfig().master, remote, conf)
+    return SparkConfig(master, conf)
+
+
+_NO_CONNECT: Final = (
+    "the master of a Spark with a JVM beside this process",
+    "Spark Connect",
+    "Mirrors are merged through the driver's own JVM: name the cluster in master:, such as spark://host:7077.",
+)
 
 
 # ---- changefeeds together --------------------------------------------------------------------------------------------

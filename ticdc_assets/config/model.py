@@ -68,10 +68,9 @@ class CatalogConfig:
 
 @dataclass(frozen=True, slots=True)
 class SparkConfig:
-    """Where Spark runs: a `master`, or a Spark Connect server `remote` (sc://host). `conf` is set last."""
+    """Where Spark runs. `conf` is set last."""
 
     master: str = "local[*]"
-    remote: str | None = field(default=None, repr=False)
     conf: Settings = field(default_factory=Settings)
 
 

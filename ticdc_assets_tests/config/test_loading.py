@@ -31,7 +31,7 @@ def test_a_minimal_config_has_all_defaults(tmp_path):
     assert (config.catalog.name, config.catalog.type) == ("lake", "sql")
     assert config.catalog.uri == f"sqlite:///{tmp_path}/lake/catalog.db"
     assert config.catalog.warehouse == f"{tmp_path}/lake/warehouse"
-    assert (config.spark.master, config.spark.remote, dict(config.spark.conf)) == ("local[*]", None, {})
+    assert (config.spark.master, dict(config.spark.conf)) == ("local[*]", {})
     shop = config.changefeed("shop")
     assert isinstance(shop.source, StorageSource)
     assert shop.source.storage.location == "s3://bucket/prefix"
@@ -167,7 +167,7 @@ def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
                 "warehouse": "main",
                 "properties": {"credential": {"env": "CATALOG_LOGIN"}, "s3.path-style-access": True, "retries": 3},
             },
-            "spark": {"remote": "sc://spark:15002", "conf": {"spark.executor.instances": 4}},
+            "spark": {"master": "spark://host:7077", "conf": {"spark.executor.instances": 4}},
             **with_feed(),
         },
         CATALOG_LOGIN="id:hunter2",
@@ -176,7 +176,7 @@ def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
     assert config.catalog.properties["credential"] == "id:hunter2"
     assert config.catalog.properties["s3.path-style-access"] == "true"
     assert config.catalog.uri == "https://catalog/api"
-    assert config.spark.remote == "sc://spark:15002"
+    assert config.spark.master == "spark://host:7077"
     assert config.spark.conf["spark.executor.instances"] == "4"
     assert "hunter2" not in repr(config)
 
@@ -188,8 +188,8 @@ def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
         ({"catalog": {"type": "rest"}}, "catalog's address"),
         ({"catalog": {"name": "my lake"}}, "Rename the catalog."),
         ({"catalog": {"properties": {"a": [1]}}}, "a list"),
-        ({"spark": {"master": "local", "remote": "sc://h"}}, "both"),
-        ({"spark": {"remote": "h:1"}}, "sc://host"),
+        ({"spark": {"remote": "sc://h"}}, "spark.remote (line 5): expected the master of a Spark with a JVM"),
+        ({"spark": {"master": "sc://h"}}, "found Spark Connect. Mirrors are merged through the driver's own JVM"),
         ({"spark": 3}, "a mapping"),
     ],
 )
