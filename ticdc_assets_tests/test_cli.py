@@ -97,6 +97,24 @@ def test_run_stops_at_until(tmp_path: Path, without_java: None, capfd: Any):
     assert f"2 changes of 1 tables, complete up to {ts(3)}" in capfd.readouterr().out
 
 
+def test_run_stops_before_everything_at_until_0(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+
+    assert main(on(feed, "run", "--until", "0")) == 0
+
+    assert capfd.readouterr().out == "shop: nothing is pending, and nothing is recorded yet.\n"
+    assert feed.records() == {}
+
+
+def test_run_refuses_until_where_rows_have_no_commit_ts(tmp_path: Path, capfd: Any):
+    feed = shop(tmp_path, config={"sink": {"date-separator": "none"}})
+
+    assert main(on(feed, "run", "--until", str(ts(3)))) == 2
+
+    assert "expected a stream that can be cut at a TSO" in capfd.readouterr().err
+    assert feed.records() == {}
+
+
 def test_run_fails_with_one_sentence_for_each_table_that_is_held(tmp_path: Path, without_java: None, capfd: Any):
     feed = shop(tmp_path).table("shop", "odd")
     feed.statement("shop", "odd", "ALTER TABLE `odd` FROBNICATE `id`", 5, type_=5)

@@ -105,7 +105,7 @@ def summary(ran: Ran) -> str:
     if ran.record is None and ran.was_needed:
         return f"{ran.changefeed}: nothing could be published."
     if ran.record is None:
-        return f"{ran.changefeed}: nothing is pending; the source has no checkpoint yet."
+        return f"{ran.changefeed}: nothing is pending, and nothing is recorded yet."
     state = "complete" if ran.record.complete else "not complete"
     reached = f"{state} up to {moment(ran.record.tso)}"
     if not ran.was_needed:

@@ -131,7 +131,7 @@ class MessageRun:
         lineages = fold(events, self._lake.known).lineages
         live = {fold_name(*lineage.name) for lineage in lineages if lineage.dropped_ts is None}
         watermark = look.watermark(live.__contains__) or 0
-        return max(known, min(watermark, self._until or watermark))
+        return max(known, watermark if self._until is None else min(watermark, self._until))
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 

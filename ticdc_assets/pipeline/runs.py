@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def run_of(lake: Lake, until: int | None = None) -> StorageRun | MessageRun:
-    """A run of the changefeed, up to the TSO `until` where given."""
+    """A run of the changefeed, up to the TSO `until` where given. Raises ConfigError where no TSO tells rows apart."""
+    if until is not None and lake.by_arrival:
+        found = "a stream that is read in the order of arrival"
+        todo = "Run it without --until; in Dagster, without `until`."
+        raise ConfigError(f"changefeed {lake.changefeed.name}", "a stream that can be cut at a TSO", found, todo)
     match lake.changefeed.source:
         case StorageSource():
             from ticdc_assets.pipeline.storage_run import StorageRun

@@ -114,10 +114,12 @@ class StorageRun:
         """Read `metadata` first, list after: so every file needed for the checkpoint is seen."""
         record = self._lake.control.newest()
         cursor = Cursor.from_json(record.cursor) if record and record.cursor else Cursor.empty()
-        checkpoint = read_checkpoint(self._root) or 0
-        high = max(record.tso if record else 0, min(checkpoint, self._until or checkpoint))
+        checkpoint = read_checkpoint(self._root)
+        bound = checkpoint if checkpoint is None or self._until is None else min(checkpoint, self._until)
+        high = max(record.tso if record else 0, bound or 0)
+        upto = None if bound is None and not high else high
         skip = self._changefeed.skip_files
-        found = scan(self._root, Layout.of(self._changefeed.sink), cursor, checkpoint_ts=high or None, skip_files=skip)
+        found = scan(self._root, Layout.of(self._changefeed.sink), cursor, checkpoint_ts=upto, skip_files=skip)
         kept = {event.where: event for event in self._lake.control.ddl_events()}
         told = [file.to_ddl_event() for file in found.schema_files]
         fresh = [event for event in told if kept.get(event.where) != event]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.given import gaps_of
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import Workload, workloads
@@ -41,6 +42,20 @@ def test_one_run_holds_every_change_once(workload: Workload, tmp_path: Path):
     found = as_read(lake.changes(), wanted, gaps, log)
     assert found == wanted, difference(found, wanted)
     assert lake.publish() is None  # nor does it need the upstream, which is gone
+
+
+def test_a_run_up_to_0_takes_nothing_in(tmp_path: Path):
+    lake = FeedLake(next(w for w in STREAMS if w.name.startswith("open/")), tmp_path / "lake")
+
+    lake.publish(until=0)
+
+    assert lake.changes() == Counter()
+
+
+@pytest.mark.parametrize("workload", [w for w in STREAMS if w.name.startswith("avro")], ids=lambda w: w.name)
+def test_a_stream_that_is_read_by_arrival_cannot_be_cut_at_a_tso(workload: Workload, tmp_path: Path):
+    with pytest.raises(ConfigError, match="cut at a TSO"):
+        FeedLake(workload, tmp_path / "lake").publish(until=1)
 
 
 @pytest.mark.parametrize("workload", [w for w in STREAMS if w.name in ABOVE], ids=lambda w: w.name)
