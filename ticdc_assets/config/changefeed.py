@@ -20,7 +20,7 @@ from ticdc_assets.config.model import (
     PartitionRule,
     ZeroDates,
 )
-from ticdc_assets.config.reading import Section, nearest, shown
+from ticdc_assets.config.reading import NAME, Section, as_name, nearest, shown
 from ticdc_assets.config.secrets import Secret, redacted
 from ticdc_assets.config.sink import Protocol, SinkOptions
 from ticdc_assets.config.source import read_claim_check, read_registry, read_source
@@ -32,7 +32,6 @@ from ticdc_assets.table_filter import TableFilter
 
 FORMAT_VERSIONS: Final = (2, 3)
 _NO_FILES: Final[tuple[Path, ...]] = ()
-_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,9 @@ def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Ch
     """The changefeed; None where there is a problem."""
     before = len(feeds.problems.found)
     section = feeds.section(name)
-    if not _NAME.fullmatch(name):
-        advice = re.sub(r"[^A-Za-z0-9_]+", "_", name)
-        feeds.problem(name, "a name of letters, digits and _", "other characters", f"Call it {advice}.")
+    if not NAME.fullmatch(name):
+        found = "a digit first" if name[:1].isdigit() else "other characters"
+        feeds.problem(name, "a name of letters, _ and, after the first, digits", found, f"Call it {as_name(name)}.")
     stream = _stream(section, base)
     values = _values(section, stream or _UNKNOWN, base, portable, judged=stream is not None)
     section.close()

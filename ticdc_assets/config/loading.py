@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -18,13 +17,12 @@ from ticdc_assets.config.model import (
     Config,
     SparkConfig,
 )
-from ticdc_assets.config.reading import Problems, Section, nearest, parse_yaml, shown
+from ticdc_assets.config.reading import NAME, Problems, Section, nearest, parse_yaml, shown
 from ticdc_assets.config.sink import Protocol
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import control_namespace
 
 CONFIG_VARIABLE: Final = "TICDC_ASSETS_CONFIG"
-_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -78,8 +76,8 @@ def _config(root: Section, path: Path, lake: Path) -> Config:
 def _catalog(section: Section, base: Path, lake: Path) -> CatalogConfig:
     kind = section.choice("type", CATALOG_TYPES, "sql")
     name = section.text("name", "lake") or "lake"
-    if not _NAME.fullmatch(name):
-        section.problem("name", "letters, digits and _", shown(name), "Rename the catalog.")
+    if not NAME.fullmatch(name):
+        section.problem("name", "letters, _ and, after the first, digits", shown(name), "Rename the catalog.")
     uri, warehouse = section.text("uri"), section.text("warehouse")
     if kind == "sql":
         uri = _sqlite_below(base, uri) if uri else f"sqlite:///{lake / 'lake' / 'catalog.db'}"

@@ -180,7 +180,7 @@ class PartitionRule:
 class Changefeed:
     """One changefeed.
 
-    name: letters, digits and _; names its Dagster group and its control tables.
+    name: letters, digits and _, no digit first; names its Dagster group and its control tables.
     sink_uri, redacted_sink_uri: as given to cdc; the first is hidden, the second may be printed.
     sink: what URI and configuration say about the stream's form.
     source: where this project reads the stream; what sink_uri names, unless configured.

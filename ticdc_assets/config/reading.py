@@ -8,6 +8,7 @@ could be a secret.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -19,8 +20,10 @@ from ticdc_assets.errors import ConfigError
 
 T = TypeVar("T")
 
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a changefeed or a catalog may be called: Dagster, Spark and Iceberg take it everywhere as it is."""
+
 _SHOWN_CHARS_MAX: Final = 60
-_MISSING: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,12 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "_")
+
+
+def as_name(text: str) -> str:
+    """A name for a changefeed that is like the text."""
+    like = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")
+    return like if NAME.fullmatch(like) else f"changefeed_{like}".rstrip("_")
 
 
 def shown(value: object) -> str:

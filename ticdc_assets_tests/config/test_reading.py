@@ -91,6 +91,8 @@ def test_a_typo_names_the_nearest_key(tmp_path, path, meant):
         ("changefeeds: {}", "at least one changefeed"),
         ("changefeeds: {shop: }", "sink_uri"),
         ("changefeeds: {my-feed: {sink_uri: 's3://b/p?protocol=csv'}}", "Call it my_feed."),
+        ("changefeeds: {9a: {sink_uri: 's3://b/p?protocol=csv'}}", "found a digit first. Call it changefeed_9a."),
+        ("catalog: {name: 9a}", "letters, _ and, after the first, digits"),
         ("changefeeds: {shop: 3}", "a mapping"),
     ],
 )

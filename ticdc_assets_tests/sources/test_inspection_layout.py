@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ticdc_assets.config.reading import NAME
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_source
-from ticdc_assets.sources.inspection.settings import config_lines
+from ticdc_assets.sources.inspection.settings import changefeed_name, config_lines
 from ticdc_assets.sources.storage_paths import Layout
 from ticdc_assets_tests.sources.storage_bucket import Bucket
 
@@ -120,3 +121,12 @@ def test_the_old_layout_is_read(tmp_path: Path):
     assert found.options["file-index-digit"] == 6
     assert found.counts.inserts == 1
     assert not found.problems
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [("/data/shop", "shop"), ("s3://b/my-feed/", "my_feed"), ("/2025-08", "changefeed_2025_08"), ("/", "changefeed")],
+)
+def test_the_suggested_name_is_one_that_a_config_takes(place: str, name: str):
+    assert changefeed_name(place) == name
+    assert NAME.fullmatch(name)

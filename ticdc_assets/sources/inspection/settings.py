@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from ticdc_assets.config.reading import as_name
 from ticdc_assets.protocols.detection import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK, Form, avro_modes
 from ticdc_assets.protocols.frame import Compression
 from ticdc_assets.sources.inspection.traits import Traits, options_seen
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.inspection.report import Inspection
 
 ZONE_UNTOLD: Final = "The zone of TIMESTAMPs is not in the stream: set `time_zone` if TiCDC's is not UTC."
-_NAME: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def message_settings(
@@ -123,7 +123,7 @@ def note_weaknesses(found: Inspection) -> None:
 def changefeed_name(place: str) -> str:
     """A name for the changefeed, from its place."""
     parts = [p for p in re.split(r"[\\/]+", place.rstrip("/")) if p and p not in ("messages.jsonl", "data")]
-    return _NAME.sub("_", parts[-1].partition(".")[0]).strip("_") or "changefeed" if parts else "changefeed"
+    return as_name(parts[-1].partition(".")[0] if parts else "")
 
 
 def config_lines(found: Inspection) -> str:
