@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,12 +82,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_maintain(commands: Any) -> None:
     maintain = _with_config(commands.add_parser("maintain", help="expire old snapshots and remove files nobody needs"))
     maintain.add_argument("--dry-run", action="store_true", help="only tell what would go")
-    maintain.add_argument(
-        "--older-than-hours", type=_not_negative(float), default=24.0, metavar="N", help="nothing younger goes"
-    )
-    maintain.add_argument(
-        "--keep-days", type=_not_negative(int), default=30, metavar="N", help="how long the last record of a day stays"
-    )
+    maintain.add_argument("--older-than-hours", type=_hours, metavar="N", help="nothing younger goes")
+    maintain.add_argument("--keep-days", type=_days, metavar="N", help="how long the last record of a day stays")
     maintain.add_argument("--compact", action="store_true", help="also rewrite small files (needs Java)")
     pins = maintain.add_mutually_exclusive_group()
     pins.add_argument("--pin", type=_tso, metavar="TSO", help="keep what `snapshot --at TSO` answers; only that")
@@ -108,17 +104,24 @@ def _tso(text: str) -> int:
     return int(text)
 
 
-def _not_negative(kind: type[float] | type[int]) -> Callable[[str], float]:
-    def number(text: str) -> float:
-        try:
-            found = kind(text)
-        except ValueError:
-            found = kind(-1)
-        if not 0 <= found <= AGE_MAX:
-            raise argparse.ArgumentTypeError(f"a number from 0 to {AGE_MAX}")
-        return found
+def _hours(text: str) -> float:
+    from ticdc_assets.pipeline.maintenance_run import OLDER_THAN_HOURS_MIN  # not before it is asked for
 
-    return number
+    return _between(float, text, OLDER_THAN_HOURS_MIN)
+
+
+def _days(text: str) -> int:
+    return int(_between(int, text, 0))
+
+
+def _between(kind: type[float] | type[int], text: str, least: int) -> float:
+    try:
+        found = kind(text)
+    except ValueError:
+        found = kind(-1)
+    if not least <= found <= AGE_MAX:
+        raise argparse.ArgumentTypeError(f"a number from {least} to {AGE_MAX}")
+    return found
 
 
 # -- the commands; each imports what it needs, so that --help and faults in the config come at once --------------------

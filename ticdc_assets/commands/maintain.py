@@ -13,8 +13,8 @@ from ticdc_assets.commands.each import each
 from ticdc_assets.commands.moments import moment
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.maintenance_run import MaintenanceReport, Policy, maintain
-from ticdc_assets.tables.retention import pin, pinned, unpin
+from ticdc_assets.pipeline.maintenance_run import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
+from ticdc_assets.tables.retention import pin, unpin
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -26,10 +26,10 @@ LISTED_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line says."""
+    """What the command line says; ages that it does not say are None."""
 
-    older_than_hours: float
-    days_kept: int
+    older_than_hours: float | None
+    days_kept: int | None
     compact: bool
     dry_run: bool
     as_json: bool
@@ -38,21 +38,24 @@ class Asked:
 
     def policy(self) -> Policy:
         """The same from this moment on."""
-        return Policy(datetime.now(UTC), self.older_than_hours, self.days_kept, self.compact, self.dry_run)
+        hours = OLDER_THAN_HOURS if self.older_than_hours is None else self.older_than_hours
+        days = DAYS_KEPT if self.days_kept is None else self.days_kept
+        return Policy(datetime.now(UTC), hours, days, self.compact, self.dry_run)
 
 
 def change_pins(config: Config, changefeed: Changefeed, asked: Asked) -> int:
-    """Pin or unpin a record, and nothing else."""
+    """Pin or unpin a record, and nothing else; in a dry run only tell what would be pinned then."""
     terminal, control = Terminal(), Lake(config, changefeed).control
+    pins: tuple[int, ...] = ()
     if asked.pin is not None:
-        pin(control, asked.pin)
+        pins = pin(control, asked.pin, write=not asked.dry_run)
     if asked.unpin is not None:
-        unpin(control, asked.unpin)
-    pins = sorted(pinned(control))
+        pins = unpin(control, asked.unpin, write=not asked.dry_run)
     if asked.as_json:
-        terminal.json({"changefeed": changefeed.name, "pinned": pins})
+        terminal.json({"changefeed": changefeed.name, "dry_run": asked.dry_run, "pinned": pins})
     else:
-        terminal.tell(f"{changefeed.name}: pinned are {', '.join(map(moment, pins)) or 'none'}.")
+        verb = "would be pinned" if asked.dry_run else "pinned"
+        terminal.tell(f"{changefeed.name}: {verb}: {', '.join(map(moment, pins)) or 'none'}.")
     return 0
 
 

@@ -28,6 +28,9 @@ OLDER_THAN_HOURS: Final = 24
 """Nothing younger is touched: neither files, which a run may be about to publish, nor snapshots, which somebody may be
 reading. A run that takes longer than this may lose its files and has to be run again."""
 
+OLDER_THAN_HOURS_MIN: Final = 1
+"""No age that is asked for may be below: a run has written its files for a while before it commits them."""
+
 DAYS_KEPT: Final = 30
 """For how long the last record of each day stays."""
 

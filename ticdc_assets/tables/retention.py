@@ -100,29 +100,37 @@ def pinned(control: Control) -> tuple[int, ...]:
     return () if table is None else tuple(json.loads(table.properties.get(PINNED, "[]")))
 
 
-def pin(control: Control, tso: int) -> int:
-    """Keep the record that answers for `tso`; the TSO of that record. Raises NotYetError where there is none."""
+def pin(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
+    """Keep the record that answers for `tso`; the TSOs that are pinned then. With `write` false only say which.
+
+    Raises NotYetError where there is no such record.
+    """
     record = control.at(tso)
     if record is None:
         todo = "Take a later TSO: what `ticdc-assets snapshot --at` answers can be pinned."
         raise NotYetError(".".join(control.namespace), f"a recorded TSO up to {tso}", "none", todo)
-    _set_pins(control, {*pinned(control), record.tso})
-    return record.tso
+    return _set_pins(control, {*pinned(control), record.tso}, write)
 
 
-def unpin(control: Control, tso: int) -> None:
-    """Let the record of a pinned TSO go like others. Raises NotYetError where it is not pinned."""
-    pins = set(pinned(control))
-    if tso not in pins:
+def unpin(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
+    """Let the pinned record that answers for `tso` go like others; the TSOs that are pinned then, as `pin` does.
+
+    Raises NotYetError where it is not pinned.
+    """
+    pins, record = set(pinned(control)), control.at(tso)
+    meant = tso if record is None else record.tso
+    if meant not in pins:
         found = ", ".join(map(str, sorted(pins))) or "none"
-        raise NotYetError(".".join(control.namespace), "a pinned TSO", f"{tso}", f"Pinned are: {found}.")
-    _set_pins(control, pins - {tso})
+        raise NotYetError(".".join(control.namespace), "a pinned TSO", f"{meant}", f"Pinned are: {found}.")
+    return _set_pins(control, pins - {meant}, write)
 
 
-def _set_pins(control: Control, pins: Iterable[int]) -> None:
+def _set_pins(control: Control, pins: Iterable[int], write: bool) -> tuple[int, ...]:
+    wanted = tuple(sorted(pins))
     table = control.watermarks()
-    assert table is not None
-    text = json.dumps(sorted(pins))
+    if not write or table is None:
+        return wanted
+    text = json.dumps(wanted)
     for attempt in range(COMMIT_TRIES_MAX):
         try:
             with transaction(table.refresh()) as tx:
@@ -130,7 +138,7 @@ def _set_pins(control: Control, pins: Iterable[int]) -> None:
         except CommitFailedException:
             time.sleep(0.05 * 2**attempt)
             continue
-        return
+        return wanted
     raise _busy(control)
 
 

@@ -16,6 +16,7 @@ from ticdc_assets.cli import main
 from ticdc_assets.commands import maintain as maintain_module
 from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.tables.retention import pinned
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 
@@ -82,24 +83,36 @@ def test_the_age_may_be_chosen(feed: Feed, capfd: Any):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("number", ["-1", "nan", "x", "1e9"])
-def test_an_age_that_cannot_be_meant_is_refused(number: str, tmp_path: Path, capfd: Any):
+@pytest.mark.parametrize("number", ["-1", "0", "0.99", "nan", "x", "1e9"])
+def test_an_age_that_cannot_be_meant_is_refused(number: str, capfd: Any):
+    """One of less than an hour would take files that a run is about to publish."""
     with pytest.raises(SystemExit) as stopped:
         main(["maintain", f"--older-than-hours={number}"])
 
     assert stopped.value.code == 2
-    assert "a number from 0" in capfd.readouterr().err
+    assert "a number from 1 to" in capfd.readouterr().err
 
 
 def test_a_tso_is_pinned_and_unpinned(feed: Feed, capfd: Any):
     capfd.readouterr()
 
     assert maintain(feed, "--pin", str(ts(11)), "--json") == 0
-    assert json.loads(capfd.readouterr().out) == {"changefeed": "shop", "pinned": [ts(10)]}
+    assert json.loads(capfd.readouterr().out) == {"changefeed": "shop", "dry_run": False, "pinned": [ts(10)]}
     assert maintain(feed, "--pin", "5") == 1
     assert "a recorded TSO up to 5" in capfd.readouterr().err
-    assert maintain(feed, "--unpin", str(ts(10))) == 0
-    assert "pinned are none" in capfd.readouterr().out
+    assert maintain(feed, "--unpin", str(ts(11))) == 0
+    assert "shop: pinned: none." in capfd.readouterr().out
+    assert maintain(feed, "--unpin", str(ts(11))) == 1
+    assert "a pinned TSO" in capfd.readouterr().err
+
+
+def test_a_dry_run_only_tells_what_would_be_pinned(feed: Feed, capfd: Any):
+    capfd.readouterr()
+
+    assert maintain(feed, "--pin", str(ts(10)), "--dry-run") == 0
+
+    assert capfd.readouterr().out.startswith(f"shop: would be pinned: {ts(10)} (")
+    assert pinned(feed.lake.control) == ()
 
 
 def test_a_location_that_cannot_be_judged_is_told_and_fails(feed: Feed, capfd: Any):

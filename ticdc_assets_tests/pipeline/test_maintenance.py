@@ -68,7 +68,7 @@ def test_a_pinned_record_stays_until_it_is_unpinned(tmp_path: Path):
     feed.run()
     newest = recorded(feed.lake, LATER)
 
-    assert pin(feed.lake.lake.control, pinned) == pinned
+    assert pin(feed.lake.lake.control, pinned) == (pinned,)
     maintained(feed.lake)
     assert tsos(feed.lake) == [pinned, newest]
     record = feed.lake.lake.control.at(pinned)
