@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 ICEBERG_PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 SQLITE_PACKAGE: Final = "org.xerial:sqlite-jdbc:3.54.1.0"
 JAVA_MAJOR_MIN: Final = 17
+JAVA_SECONDS_MAX: Final = 30
 TASKS_PER_CORE_MAX: Final = 4  # to start one costs more than what there is to do for a small table
 
 _SOCKET_FOLDER_MAX: Final = 60
@@ -123,18 +124,31 @@ def require_java(environ: Mapping[str, str] | None = None) -> None:
     environ = os.environ if environ is None else environ
     home = environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environ.get("PATH"))
-    install = "Install a Java runtime 17 or newer (Debian: apt-get install openjdk-17-jre-headless) and run again."
-    if java is None or (home and not Path(java).exists()):
-        raise MachineError("Java", f"version {JAVA_MAJOR_MIN} or newer, which Spark needs", "none", install)
-    major = _java_major(java)
-    if major is None or major < JAVA_MAJOR_MIN:
-        raise MachineError("Java", f"version {JAVA_MAJOR_MIN} or newer, which Spark needs", f"version {major}", install)
+    fault = "none on the PATH" if java is None else _java_fault(java)
+    if fault is None:
+        return
+    todo = "Install a Java runtime 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
+    named = ", and let JAVA_HOME name its folder, or unset JAVA_HOME" if home else ""
+    expected = f"version {JAVA_MAJOR_MIN} or newer, which Spark needs"
+    raise MachineError("Java", expected, fault, f"{todo}{named}; then run again.")
 
 
-def _java_major(java: str) -> int | None:
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
+def _java_fault(java: str) -> str | None:
+    """What is wrong with it; None for one that Spark takes."""
+    try:
+        answer = subprocess.run(  # noqa: S603  what Spark would start
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=JAVA_SECONDS_MAX, check=False
+        )
+    except FileNotFoundError:
+        return f"no {java}"
+    except OSError as error:
+        return f"{java}, which cannot be started ({error.strerror or type(error).__name__})"
+    except subprocess.TimeoutExpired:
+        return f"{java}, which does not answer within {JAVA_SECONDS_MAX} s"
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    return int(found.group(1)) if found else None
+    if found is None:
+        return f"{java}, which tells no version"
+    return None if int(found[1]) >= JAVA_MAJOR_MIN else f"version {found[1]} ({java})"
 
 
 _LOCK = threading.Lock()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ticdc_assets.errors import ConfigError
-from ticdc_assets.spark import catalog_conf
+from ticdc_assets import spark
+from ticdc_assets.errors import ConfigError, MachineError
+from ticdc_assets.spark import catalog_conf, require_java
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 
 
@@ -48,3 +50,52 @@ def test_properties_of_the_config_win(tmp_path: Path):
 def test_a_database_in_memory_is_refused_since_spark_could_not_see_it(uri: str, tmp_path: Path):
     with pytest.raises(ConfigError, match="a database that Spark can open too"):
         told(tmp_path, uri)
+
+
+# -- Java --------------------------------------------------------------------------------------------------------------
+
+
+def java_home(folder: Path, script: str, mode: int = 0o755) -> dict[str, str]:
+    """A Java that does as the script says, named by JAVA_HOME."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(script)
+    java.chmod(mode)
+    return {"JAVA_HOME": str(folder), "PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize("told", ["17.0.2", "21", "25-ea"])
+def test_a_java_that_is_new_enough_is_taken(told: str, tmp_path: Path):
+    require_java(java_home(tmp_path, f"#!/bin/sh\necho 'openjdk version \"{told}\"' >&2\n"))
+
+
+@pytest.mark.parametrize(
+    ("script", "mode", "found"),
+    [
+        ("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n", 0o755, "version 8 ({java})"),
+        ("#!/bin/sh\necho nothing\n", 0o755, "{java}, which tells no version"),
+        ("#!/bin/sh\n", 0o644, "{java}, which cannot be started (Permission denied)"),
+        ("not a program", 0o755, "{java}, which cannot be started (Exec format error)"),
+        ("#!/bin/sh\nexec sleep 5\n", 0o755, "{java}, which does not answer within 1 s"),
+    ],
+)
+def test_a_java_that_spark_cannot_use_is_named(
+    script: str, mode: int, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(spark, "JAVA_SECONDS_MAX", 1)
+
+    with pytest.raises(MachineError) as refused:
+        require_java(java_home(tmp_path, script, mode))
+
+    assert refused.value.found == found.format(java=tmp_path / "bin" / "java")
+    assert "or unset JAVA_HOME" in refused.value.todo
+
+
+def test_a_java_home_that_is_gone_is_told_apart_from_no_java(tmp_path: Path):
+    gone = tmp_path / "gone"
+
+    with pytest.raises(MachineError, match=rf"found no {gone}/bin/java\. .* unset JAVA_HOME"):
+        require_java({"JAVA_HOME": str(gone), "PATH": os.environ["PATH"]})
+    with pytest.raises(MachineError, match=r"found none on the PATH\.") as without:
+        require_java({"PATH": str(tmp_path)})
+    assert "JAVA_HOME" not in without.value.todo
