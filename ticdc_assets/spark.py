@@ -214,12 +214,17 @@ def _start(conf: dict[str, str]) -> SparkSession:
     return spark
 
 
+def is_local(master: str) -> bool:
+    """Whether Spark's workers run on this machine."""
+    return master.startswith("local")
+
+
 def _sockets(master: str) -> dict[str, str]:
     """How Spark speaks to workers on this machine: by sockets in a folder that is this user's alone.
 
     By TCP every task would wait 40 ms, for an acknowledgement that the other side puts off.
     """
-    if not master.startswith("local") or not hasattr(socket, "AF_UNIX"):
+    if not is_local(master) or not hasattr(socket, "AF_UNIX"):
         return {}
     folder = tempfile.mkdtemp(prefix="ticdc-assets-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -249,7 +254,8 @@ def session_conf(config: Config) -> dict[str, str]:
         "spark.master": config.spark.master,
         "spark.jars.packages": ",".join(jars),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        **_LOCAL_CONF,
+        **_CONF,
+        **(_LOCAL_CONF if is_local(config.spark.master) else {}),
         **catalog_conf(config),
         **extra,
     }
@@ -262,11 +268,13 @@ _QUOTING_LOGGERS: Final = (
     "org.apache.spark.util.Utils",
 )
 _QUOTING_PYTHON_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-_LOCAL_CONF: Final[dict[str, str]] = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+_LOCAL_CONF: Final[dict[str, str]] = {  # workers elsewhere could not reach this
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+}
+_CONF: Final[dict[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "true",

@@ -10,7 +10,7 @@ import pytest
 
 from ticdc_assets import spark
 from ticdc_assets.errors import ConfigError, MachineError
-from ticdc_assets.spark import catalog_conf, require_java
+from ticdc_assets.spark import catalog_conf, require_java, session_conf
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 
 
@@ -50,6 +50,16 @@ def test_properties_of_the_config_win(tmp_path: Path):
 def test_a_database_in_memory_is_refused_since_spark_could_not_see_it(uri: str, tmp_path: Path):
     with pytest.raises(ConfigError, match="a database that Spark can open too"):
         told(tmp_path, uri)
+
+
+# -- where Spark runs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("master", "bound"), [("local[*]", True), ("local", True), ("spark://host:7077", False)])
+def test_only_a_spark_on_this_machine_is_bound_to_it(master: str, bound: bool, tmp_path: Path):
+    conf = session_conf(loaded(tmp_path, {"spark": {"master": master}, **with_feed()}))
+
+    assert ("spark.driver.host" in conf, "spark.driver.bindAddress" in conf) == (bound, bound)
 
 
 # -- Java --------------------------------------------------------------------------------------------------------------
