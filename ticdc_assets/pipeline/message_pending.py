@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class StreamCursor:
     """Per partition: the first offset not consumed, the newest watermark seen, and the last one `passed` before it.
 
-    `carried` has the tables that each topic had rows of, where there are several topics: one whose tables are all gone
-    gets no watermarks any more, also when all its messages are consumed.
+    `carried` has the tables that each topic had rows or statements of, where there may be several topics: one whose
+    tables are all gone gets no watermarks any more, also when all its messages are consumed.
     """
 
     offsets: dict[Partition, int] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class StreamCursor:
                 [*p, self.offsets.get(p, 0), self.watermarks.get(p, 0), self.passed.get(p, 0)] for p in partitions
             ]
         }
-        if len(self.carried) > 1:
+        if self.carried:
             told["carried"] = {topic: sorted(names) for topic, names in sorted(self.carried.items())}
         return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
 

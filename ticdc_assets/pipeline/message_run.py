@@ -29,11 +29,12 @@ from ticdc_assets.pipeline.publish import Published, caught_up, publish_all
 from ticdc_assets.pipeline.storage_record import says_the_same, table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
+from ticdc_assets.pipeline.stream_topics import borne_until
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import fold
-from ticdc_assets.schema.lineage import History, fold_name
+from ticdc_assets.schema.lineage import History, SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import placed_messages
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
@@ -128,9 +129,7 @@ class MessageRun:
         known = record.tso if record else 0
         if self._lake.by_arrival:
             return max(known, look.messages if self._dating is Dating.PLACE else look.newest)
-        lineages = fold(events, self._lake.known).lineages
-        live = {fold_name(*lineage.name) for lineage in lineages if lineage.dropped_ts is None}
-        watermark = look.watermark(live.__contains__) or 0
+        watermark = look.watermark(borne_until(fold(events, self._lake.known).lineages)) or 0
         return max(known, watermark if self._until is None else min(watermark, self._until))
 
     # -- changelogs -----------------------------------------------------------------------------------------------
@@ -293,9 +292,16 @@ class MessageRun:
         stopped = any(interval.hold is not None for interval in pending.intervals.values())
         if not held and not unknown and not stopped:
             offsets.update(self._first_unconsumed(pending))
-        carried = {topic: frozenset(names) for topic, names in pending.look.carried.items()}
+        carried = self._carried(pending.look)
         passed = {partition: pending.look.passed_before(partition, offset) for partition, offset in offsets.items()}
         return StreamCursor(offsets, dict(pending.look.watermarks), carried, passed)
+
+    def _carried(self, look: StreamLook) -> dict[str, frozenset[SourceName]]:
+        """The tables of each topic, as far as a later run can need them."""
+        named = any(rule.topic for rule in self._changefeed.sink.dispatchers)
+        if not named and len({topic for topic, _ in look.ends}) < 2:
+            return {}
+        return {topic: frozenset(names) for topic, names in look.carried.items() if names}
 
     def _first_unconsumed(self, pending: PendingMessages) -> dict[Partition, int]:
         if self._lake.by_arrival:

@@ -76,7 +76,7 @@ class _Fold:
     def statement_group(self, events: list[DdlEvent]) -> None:
         """The events of one commit_ts: one statement each, or the parts of one that names several tables."""
         parsed = [(event, self._parse(event)) for event in events]
-        renames = [(e, pair) for e, statements in parsed for pair in _rename_pairs(e, statements)]
+        renames = [(e, pair) for e, statements in parsed for pair in rename_pairs(e, statements)]
         self._rename(renames)
         for event, statements in parsed:
             for statement in statements or ():
@@ -374,9 +374,10 @@ def _unknowns(table: TableSchema, key_is_told: bool) -> Iterator[str]:
         yield f"labels of {listed} are not known and may be numbers: give its CREATE TABLE in `schema_files`"
 
 
-def _rename_pairs(
+def rename_pairs(
     event: DdlEvent, statements: tuple[ddl.Statement, ...] | None
 ) -> Iterator[tuple[SourceName, SourceName]]:
+    """The old and new names of the tables that an event renames."""
     for statement in statements or ():
         if isinstance(statement, ddl.RenameTables):
             ours = [p for p in statement.pairs if fold_name(*p[1]) == fold_name(event.schema, event.table)]

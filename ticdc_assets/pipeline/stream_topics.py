@@ -1,0 +1,35 @@
+"""Which topic a table's messages are in, as far as its statements tell, and which names still have a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema import ddl
+from ticdc_assets.schema.history import rename_pairs
+from ticdc_assets.schema.lineage import Lineage, SourceName, fold_name
+
+
+def named_before(event: DdlEvent) -> set[SourceName]:
+    """What the tables of a statement or schema were called before it: TiCDC sends it to the topic of that name."""
+    if not event.table:
+        return set()
+    if event.before is not None:
+        return {fold_name(event.before.schema, event.before.name)}
+    try:
+        statements = ddl.parse(event.query, event.schema, restored=True) if event.query else ()
+    except SchemaError:
+        return set()
+    renamed = {fold_name(*old) for old, _ in rename_pairs(event, statements)}
+    return renamed or {fold_name(event.schema, event.table)}
+
+
+def borne_until(lineages: Iterable[Lineage]) -> dict[SourceName, int | None]:
+    """By name, the TSO at which the last table of it was renamed away or dropped; None where one still bears it."""
+    ends: dict[SourceName, int | None] = {}
+    for tenure in (tenure for lineage in lineages for tenure in lineage.tenures):
+        name = fold_name(tenure.schema, tenure.table)
+        known = ends.get(name, 0)
+        ends[name] = None if known is None or tenure.until_ts is None else max(known, tenure.until_ts)
+    return ends

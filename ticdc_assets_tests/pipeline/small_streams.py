@@ -1,0 +1,141 @@
+"""Streams of Kafka messages that a test sends one by one, and the lakes that are made of them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from base64 import b64encode
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ticdc_assets_tests.deliveries.database import MS, START_TS, Column, RowChange, Shape, Statement, Value
+from ticdc_assets_tests.deliveries.wires import CanalJson, Message, Wire
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+
+ID, NAME = Column("id", "INT", nullable=False), Column("name", "VARCHAR(20)")
+TOPIC = "feed"
+BY_TABLE = {"sink": {"dispatchers": [{"matcher": ["*.*"], "topic": "{schema}_{table}"}]}}
+
+
+def at(tick: int) -> int:
+    """A commit_ts."""
+    return START_TS + tick * MS
+
+
+def shape(name: str, *more: Column, version: int = 0) -> Shape:
+    """A table of the schema `s` with the key `id`, a name and more columns."""
+    return Shape(1, 1, "s", name, (ID, NAME, *more), "id", None, at(version))
+
+
+class UndatedCanalJson(CanalJson):
+    """Canal-JSON without the TiDB extension: no commit_ts and no watermarks."""
+
+    sink_uri = "kafka://host/feed?protocol=canal-json"
+
+    def rows(self, changes: Any) -> list[Message]:
+        return [_undated(message) for message in super().rows(changes)]
+
+    def statement(self, statement: Statement) -> Message:
+        return _undated(super().statement(statement))
+
+
+def _undated(message: Message) -> Message:
+    told = json.loads(message[1] or b"")
+    del told["_tidb"]
+    return message[0], json.dumps(told, separators=(",", ":")).encode()
+
+
+@dataclass
+class SmallStream:
+    """What a changefeed sends, and its capture; `binary` where each partition has a file of its own."""
+
+    folder: Path
+    wire: Wire = field(default_factory=CanalJson)
+    config: dict[str, Any] = field(default_factory=dict)
+    binary: bool = False
+    _offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        (self.folder / "capture").mkdir(parents=True)
+
+    # -- what is sent -------------------------------------------------------------------------------------------------
+
+    def create(self, tick: int, made: Shape, topic: str = TOPIC) -> None:
+        self.state(Statement(at(tick), "create table", made.create, None, made), topic)
+
+    def alter(self, tick: int, query: str, before: Shape, after: Shape, topic: str = TOPIC) -> None:
+        self.state(Statement(at(tick), "alter table", query, before, after), topic)
+
+    def drop(self, tick: int, gone: Shape, topic: str = TOPIC) -> None:
+        query = f"DROP TABLE `{gone.schema}`.`{gone.name}`"
+        self.state(Statement(at(tick), "drop table", query, gone, None), topic)
+
+    def state(self, statement: Statement, topic: str = TOPIC) -> None:
+        self.send(topic, 0, self.wire.statement(statement))
+
+    def put(
+        self, tick: int, table: Shape, number: int, *, topic: str = TOPIC, partition: int = 0, **more: Value
+    ) -> None:
+        """A row that is inserted."""
+        row = {**dict.fromkeys(table.names), "id": number, "name": f"name {number}", **more}
+        self.send(topic, partition, *self.wire.rows([RowChange(at(tick), table, "I", row)]))
+
+    def watermark(self, tick: int, *topics: str) -> None:
+        for topic in topics or (TOPIC,):
+            self.send(topic, 0, self.wire.watermark(at(tick)))
+
+    def send(self, topic: str, partition: int, *messages: Message) -> None:
+        for key, value in messages:
+            offset = self._offsets[topic, partition]
+            self._offsets[topic, partition] += 1
+            if self.binary:
+                self._append(f"{topic}-{partition}.bin", struct.pack(">q", 0) + _field(key) + _field(value))
+            else:
+                told = {"topic": topic, "partition": partition, "offset": offset, "ts_ms": 0}
+                self._append("messages.jsonl", json.dumps(told | _base64(key, value)).encode() + b"\n")
+
+    def _append(self, name: str, data: bytes) -> None:
+        with (self.folder / "capture" / name).open("ab") as file:
+            file.write(data)
+
+    # -- what is made of it -------------------------------------------------------------------------------------------
+
+    def lake(self, **settings: Any) -> FeedLake:
+        variant = {"sink_uri": self.wire.sink_uri, "config": self.config}
+        workload: Any = SimpleNamespace(variant=variant, events=[], time_zone="UTC", root=self.folder)
+        source = {"capture": str(self.folder / "capture")}
+        return FeedLake(workload, self.folder / "lake", self.folder / "capture", source=source, **settings)
+
+
+def _field(data: bytes | None) -> bytes:
+    return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+
+
+def _base64(key: bytes | None, value: bytes | None) -> dict[str, str | None]:
+    return {n: None if d is None else b64encode(d).decode() for n, d in (("key", key), ("value", value))}
+
+
+# -- what came of it --------------------------------------------------------------------------------------------------
+
+
+def ids(lake: FeedLake) -> dict[str, list[Any]]:
+    """By table, the ids of all its changes."""
+    found: dict[str, list[Any]] = {}
+    for change in lake.changes().elements():
+        found.setdefault(change.table, []).append(dict(change.new or ())["id"])
+    return {table: sorted(of_table) for table, of_table in found.items()}
+
+
+def states(lake: FeedLake) -> dict[str, str]:
+    """By table, the state that was recorded; each name once."""
+    newest = lake.lake.control.newest()
+    return {record.table: record.state for record in newest.tables} if newest else {}
+
+
+def tso(lake: FeedLake) -> int:
+    """The TSO on record."""
+    newest = lake.lake.control.newest()
+    return newest.tso if newest else 0
