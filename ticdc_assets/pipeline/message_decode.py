@@ -26,6 +26,7 @@ from ticdc_assets.pipeline.message_values import RowValues, changes_of
 from ticdc_assets.pipeline.stream_look import bad_line
 from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, Part, TaskReport
 from ticdc_assets.protocols import confluent_avro, simple
+from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.checksum import ChecksummedRow, check
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX
@@ -131,11 +132,15 @@ class MessageDecoder:
     # -- one row ------------------------------------------------------------------------------------------------------
 
     def _row(self, event: RowEvent, message: Message, ordinal: int, position: int) -> None:
-        name = self._name(event, message)
+        true = self._true_name(event, message)
+        name = fold_name(*(true or (event.schema, event.table)))
         said = self._names.setdefault(name, _Name())
         said.rows += 1
-        slot = self._slot(name, event, ordinal, said)
-        if slot is None or slot.lineage_id not in self._task.targets:
+        slot = self._slot(name, event, ordinal)
+        if slot is None:
+            self._without_schema(true, event, said)
+            return
+        if slot.lineage_id not in self._task.targets:
             return
         target = self._task.targets[slot.lineage_id]
         if ordinal in self._task.repeated:
@@ -152,9 +157,9 @@ class MessageDecoder:
             else:
                 self._take(name, slot, event, message, (ordinal, position), said)
 
-    def _name(self, event: RowEvent, message: Message) -> SourceName:
-        true = self._task.names.get((message.topic, event.schema, event.table), (event.schema, event.table))
-        return fold_name(*(true or (event.schema, event.table)))
+    def _true_name(self, event: RowEvent, message: Message) -> Name | None:
+        """The name of the row's table; None where messages cannot spell it and nothing tells which it is."""
+        return self._task.names.get((message.topic, event.schema, event.table), (event.schema, event.table))
 
     def _take(
         self, name: SourceName, slot: Slot, event: RowEvent, message: Message, at: tuple[int, int], said: _Name
@@ -176,16 +181,21 @@ class MessageDecoder:
 
     # -- which version of its table a row has -------------------------------------------------------------------------
 
-    def _slot(self, name: SourceName, event: RowEvent, ordinal: int, said: _Name) -> Slot | None:
+    def _slot(self, name: SourceName, event: RowEvent, ordinal: int) -> Slot | None:
         slots = self._task.timelines.get(name, ())
         slot = slot_of(self._task, name, slots, event, ordinal) if slots else None
-        if slot is None or slot.lineage_id is None:
-            if not self._task.by_arrival and (event.commit_ts or 0) > self._task.high:
-                said.above += 1  # the statement that makes its table is above this run too
-            else:
-                said.state, said.problem = FileState.WAITING, _no_schema(event)
-            return None
-        return slot
+        return None if slot is None or slot.lineage_id is None else slot
+
+    def _without_schema(self, true: Name | None, event: RowEvent, said: _Name) -> None:
+        if not self._task.by_arrival and (event.commit_ts or 0) > self._task.high:
+            said.above += 1  # the statement that makes its table is above this run too
+        elif true is None or self._is_asked_for(true):
+            said.state, said.problem = FileState.WAITING, _no_schema(event)
+
+    def _is_asked_for(self, name: Name) -> bool:
+        """Whether rows of the name are of a table that is asked for, under this name or the one it has now."""
+        slots = self._task.timelines.get(fold_name(*name), ())
+        return self._task.tables.matches(*name) or any(slot.lineage_id in self._task.targets for slot in slots)
 
     # -- large rows ---------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,7 @@ class PendingMessages:
     history: History
     intervals: dict[str, Interval]
     names: dict[Told, Name | None]
+    follows: Callable[[str, str], bool]
     log: DdlLog | None = None
 
     @property
@@ -85,7 +87,8 @@ class PendingMessages:
 
     @property
     def waiting(self) -> list[Name]:
-        """The tables with rows above what `log` tells."""
+        """The tables that are asked for and have rows above what `log` tells."""
         spelt = self.look.avro.names if self.look.avro else {}
         told = {fold_name(*name): self.names.get(told) or name for told, name in spelt.items()}
-        return [told.get(name, written) for name, written in self.look.waiting.items()]
+        names = (told.get(name, written) for name, written in self.look.waiting.items())
+        return [name for name in names if self.follows(*name)]

@@ -95,6 +95,7 @@ class MessageRun:
             history=history,
             intervals={i: _settled(interval, log) for i, interval in found_intervals.items()},
             names=names,
+            follows=self._lake.follows,
             log=log,
         )
 
@@ -207,6 +208,7 @@ class MessageRun:
             told=frozenset(self._lake.known.tables),
             epochs={partition: tuple(at) for partition, at in pending.look.epochs.items()},
             targets=targets,
+            tables=changefeed.tables,
             names=pending.names,
             placed=_within(pending.look.avro.placed, begin.ordinal, last) if pending.look.avro else {},
             repeated=pending.look.avro.repeated() if pending.look.avro else frozenset(),

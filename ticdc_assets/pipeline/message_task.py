@@ -13,6 +13,7 @@ from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.schema.lineage import Slot, SourceName
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import Place
+from ticdc_assets.table_filter import TableFilter
 
 SchemaVersion = tuple[SourceName, int]
 Partition = tuple[str, int]
@@ -47,7 +48,8 @@ class MessageTask:
     which its watermark went back: a new delivery begins there. `names` has the true names of tables where messages
     cannot spell them, None where they are not known; `until` the offsets from which messages wait for a later run;
     `placed` the commit_ts that deletes without one stand at, by ordinal; `repeated` the changes that were sent again.
-    `upstream` is where rows are completed of which only the handle key was sent.
+    `tables` are those that are asked for: no other needs a schema. `upstream` is where rows are completed of which only
+    the handle key was sent.
     """
 
     run_id: str
@@ -69,6 +71,7 @@ class MessageTask:
     told: frozenset[SourceName]
     epochs: dict[Partition, tuple[int, ...]]
     targets: dict[str, Target]
+    tables: TableFilter
     names: dict[Told, Name | None] = field(default_factory=dict)
     until: dict[Partition, int] = field(default_factory=dict)
     placed: dict[int, int] = field(default_factory=dict)

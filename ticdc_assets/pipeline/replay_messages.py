@@ -82,6 +82,7 @@ class MessageReplay(MessageRun):
             history=ground.history,
             intervals=ground.intervals,
             names=self._names(look, ground.history),
+            follows=self._lake.follows,
         )
 
     def _with_mended(self, found: Mapping[Position, Found]) -> Iterator[tuple[Place, Message]]:

@@ -43,8 +43,8 @@ def _message(kind: str, schema: str, table: str, sql: str, extension: dict[str, 
 class FedLake(FeedLake):
     """A workload's changefeed with `ddl_from` another: another workload's, or one of statements alone."""
 
-    def __init__(self, workload: Workload, folder: Path, other: Workload | None = None) -> None:
-        super().__init__(workload, folder)
+    def __init__(self, workload: Workload, folder: Path, other: Workload | None = None, **settings: Any) -> None:
+        super().__init__(workload, folder, **settings)
         path = folder / "changefeeds.yaml"
         written: dict[str, Any] = yaml.safe_load(path.read_text())
         written["changefeeds"]["feed"]["ddl_from"] = "ddl"

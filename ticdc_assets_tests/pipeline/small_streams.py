@@ -69,6 +69,10 @@ class SmallStream:
     def alter(self, tick: int, query: str, before: Shape, after: Shape, topic: str = TOPIC) -> None:
         self.state(Statement(at(tick), "alter table", query, before, after), topic)
 
+    def rename(self, tick: int, before: Shape, after: Shape, topic: str = TOPIC) -> None:
+        query = f"RENAME TABLE `{before.schema}`.`{before.name}` TO `{after.schema}`.`{after.name}`"
+        self.state(Statement(at(tick), "rename table", query, before, after), topic)
+
     def drop(self, tick: int, gone: Shape, topic: str = TOPIC) -> None:
         query = f"DROP TABLE `{gone.schema}`.`{gone.name}`"
         self.state(Statement(at(tick), "drop table", query, gone, None), topic)

@@ -85,6 +85,17 @@ def test_rows_wait_for_the_statements_before_them(workload: Workload, tmp_path: 
     assert {r.state for r in lake.lake.control.newest().tables} <= {"live", "dropped"}
 
 
+@pytest.mark.parametrize("workload", [w for w in DATED if w.name.startswith("avro-ext-restart")], ids=lambda w: w.name)
+def test_only_tables_that_are_asked_for_are_recorded_as_waiting(workload: Workload, tmp_path: Path):
+    lake = FedLake(workload, tmp_path, tables=["shop.users"])
+
+    report = lake.publish()
+
+    assert report is not None
+    assert [(r.table, r.state) for r in report.record.tables] == [("users", "waiting")]
+    assert lake.publish() is None
+
+
 def mirrored() -> Iterator[ParameterSet]:
     for workload in (w for w in DATED if "checksum" not in w.name):
         often = workload.name in ("avro-ext/seed1", "avro-ext-restart/seed2")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets_tests.deliveries.database import Shape, Statement
 from ticdc_assets_tests.deliveries.wires import WIRES, Wire
 from ticdc_assets_tests.pipeline.small_streams import BY_TABLE, SmallStream, at, ids, shape, states, tso
 
@@ -28,11 +27,6 @@ def goes_on(stream: SmallStream, tick: int, *topics: str) -> None:
     """A row of `a`, and watermarks of the topics that still get them."""
     stream.put(tick, A, tick, topic="s_a")
     stream.watermark(tick + 1, "feed", "s_a", *topics)
-
-
-def rename(tick: int, before: Shape, after: Shape) -> Statement:
-    query = f"RENAME TABLE `s`.`{before.name}` TO `s`.`{after.name}`"
-    return Statement(at(tick), "rename table", query, before, after)
 
 
 def test_the_topic_of_a_table_that_never_had_a_row_holds_nothing_back_once_it_is_dropped(stream: SmallStream):
@@ -62,7 +56,7 @@ def test_nor_that_of_one_which_is_older_than_the_stream(stream: SmallStream):
 
 
 def test_nor_that_of_one_which_was_renamed_away(stream: SmallStream):
-    stream.state(rename(7, X, Y), "s_x")
+    stream.rename(7, X, Y, "s_x")
     goes_on(stream, 8, "s_y")
     lake = stream.lake()
 
@@ -89,7 +83,7 @@ def test_which_tables_a_topic_has_is_known_to_runs_that_see_none_of_their_messag
 
 def test_a_topic_that_gets_watermarks_after_its_known_tables_are_gone_is_waited_for(stream: SmallStream):
     """It has a table that has told nothing yet: here one that keeps to the topic under its new name."""
-    stream.state(rename(7, X, Y), "s_x")
+    stream.rename(7, X, Y, "s_x")
     goes_on(stream, 8, "s_x")
     goes_on(stream, 10)
     lake = stream.lake()
