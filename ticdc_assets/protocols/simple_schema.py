@@ -1,8 +1,9 @@
 """A Simple-protocol `tableSchema` object becomes a TableSchema, whether it came as JSON or as Avro.
 
 Promised: names and key are the stream's own; a type equals what the DDL text would give wherever the stream says as
-much. Not told by the stream, so not here: which columns are virtual (they are listed, but no row holds them),
-partitioning, and, from older encoders, the column order (theirs is by column id).
+much; hidden columns of indexes over expressions are named by their index alone. Not told by the stream, so not here:
+which columns are virtual (they are listed, but no row holds them), partitioning, and, from older encoders, the column
+order (theirs is by column id).
 """
 
 from __future__ import annotations
@@ -11,13 +12,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema
+from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema, is_hidden
 from ticdc_assets.schema.mysql_types import is_possible
 
 PRIMARY: Final = "PRIMARY"
-
-_EXPRESSION_COLUMN: Final = "_V$_"
-"""What TiDB calls the hidden virtual column behind an index over an expression."""
 
 _TODO: Final = "Check that the topic is written by TiCDC with protocol=simple; the message stays quarantined."
 _DISPLAY_WIDTHS: Final = {
@@ -43,7 +41,7 @@ _ALIASES: Final = {"BOOL": Kind.TINYINT, "BOOLEAN": Kind.TINYINT, "INTEGER": Kin
 
 def table_schema(told: Mapping[str, Any], where: str) -> TableSchema:
     """The schema that one tableSchema or preTableSchema object tells."""
-    columns = tuple(_column(one, where) for one in _list(told, "columns", where))
+    columns = tuple(_column(one, where) for one in _list(told, "columns", where) if not _is_hidden(one))
     indexes = tuple(_index(one, where) for one in _list(told, "indexes", where))
     # JSON says "schema", Avro says "database".
     schema = _text(told, "schema" if "schema" in told else "database", where)
@@ -66,6 +64,11 @@ def _with_primary_named(table: TableSchema) -> TableSchema:
     return TableSchema(table.schema, table.name, table.columns, indexes)
 
 
+def _is_hidden(told: Any) -> bool:
+    name = told.get("name") if isinstance(told, dict) else None
+    return isinstance(name, str) and is_hidden(name)
+
+
 def _column(told: Any, where: str) -> Column:
     if not isinstance(told, dict):
         raise _wrong("a column as an object", told, where)
@@ -78,7 +81,7 @@ def _column(told: Any, where: str) -> Column:
         raise _wrong("nullable as true or false", nullable, where)
     name = _text(told, "name", where)
     default = _default(told.get("default"), type_, where)
-    return Column(name, type_, nullable, default, virtual=name.startswith(_EXPRESSION_COLUMN))
+    return Column(name, type_, nullable, default)
 
 
 def _type(told: dict[str, Any], where: str) -> MySqlType:

@@ -2,9 +2,10 @@
 
 In go a file's bytes and its path below the bucket's root; out comes what it says, and from that a DdlEvent whose
 `after` holds the columns as far as the file tells: no labels of ENUM and SET in files of older clusters, no unique
-keys, no mark on virtual columns, a primary key in table order. Precision and scale are given MySQL's meaning, which
-depends on the type. A half-written file is NotYetError; what can never become readable is SchemaError. The checksum
-in the file's name is compared, and a mismatch only marked: writers of other versions compute it over other fields.
+keys, no mark on virtual columns, a primary key in table order. Hidden columns of indexes over expressions, which files
+list, are left out. Precision and scale are given MySQL's meaning, which depends on the type. A half-written file is
+NotYetError; what can never become readable is SchemaError. The checksum in the file's name is compared, and a mismatch
+only marked: writers of other versions compute it over other fields.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 from ticdc_assets.errors import NotYetError, SchemaError
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema
+from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema, is_hidden
 from ticdc_assets.schema.mysql_types import is_possible
 
 SCHEMA_PATH: Final = re.compile(r"(?:^|/)meta/schema_([1-9][0-9]{0,19})_([0-9]{10})\.json\Z")
@@ -90,7 +91,8 @@ def parse_schema_file(data: bytes, path: str) -> SchemaFile:
     total = document.get("TableColumnsTotal", len(columns or ()))
     if _integer(total, path, "TableColumnsTotal") != len(columns or ()):
         raise _broken(path, f"{total} columns, as TableColumnsTotal says", f"{len(columns or ())} in TableColumns")
-    parsed = tuple(_column(column, path) for column in columns or ())
+    told = [column for column in columns or () if not is_hidden(str(column.get("ColumnName")))]
+    parsed = tuple(_column(column, path) for column in told)
     return SchemaFile(
         schema=schema,
         table=table,
@@ -98,7 +100,7 @@ def parse_schema_file(data: bytes, path: str) -> SchemaFile:
         query=_text(document.get("Query") or "", path, "Query"),
         type=_integer(document.get("Type", 0), path, "Type"),
         columns=parsed,
-        key=tuple(c.name for c, raw in zip(parsed, columns or (), strict=True) if _flag(raw.get("ColumnIsPk"))),
+        key=tuple(c.name for c, raw in zip(parsed, told, strict=True) if _flag(raw.get("ColumnIsPk"))),
         checksum_ok=_checksum_ok(document, columns, path),
         where=path,
     )

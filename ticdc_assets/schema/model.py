@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+_HIDDEN: Final = "_V$_"
 
 
 class Kind(StrEnum):
@@ -81,6 +84,14 @@ class Column:
     virtual: bool = False
     column_id: int | None = None
     uid: int = 0
+
+
+def is_hidden(column: str) -> bool:
+    """Whether TiDB made the column itself, for an index over an expression (`_V$_<index>_<n>`).
+
+    No statement names such a column and no row holds it, but some streams list it with the others.
+    """
+    return column.startswith(_HIDDEN)
 
 
 @dataclass(frozen=True, slots=True)

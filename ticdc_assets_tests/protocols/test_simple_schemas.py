@@ -115,7 +115,10 @@ def test_the_made_up_primary_index_of_a_unique_key_leaves_the_key_as_it_is():
     assert (named.key, named.indexes[0].name) == (("a", "b"), "PRIMARY")
 
 
-def test_hidden_columns_of_expression_indexes_are_virtual():
+def test_hidden_columns_of_indexes_over_expressions_are_named_by_their_index_alone():
     hidden = {**column("int"), "name": "_V$_ix_0"}
 
-    assert [c.name for c in schema_of(COLUMN_ID, hidden).stored_columns] == ["id"]
+    told = schema_of(COLUMN_ID, hidden, indexes=[index("ix", "_V$_ix_0")])
+
+    assert [c.name for c in told.columns] == ["id"]
+    assert [(i.name, i.columns) for i in told.indexes] == [("ix", ("_V$_ix_0",))]

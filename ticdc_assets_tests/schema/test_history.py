@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.storage_schema import parse_schema_file
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.evolution import create
 from ticdc_assets.schema.history import Known, fold
 from ticdc_assets.schema.lineage import History
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
 from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.sources.storage_bucket import ID, NAME, schema_document
 
 
 def event(ts: int, table: str, query: str, schema: str = "shop", after: TableSchema | None = None) -> DdlEvent:
@@ -110,6 +112,25 @@ def test_columns_other_than_the_statements_lead_to_stop_the_table():
 
     assert history.lineages[0].stop is not None
     assert "(id, m)" in history.lineages[0].stop.reason
+
+
+INDEXED = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`name` VARCHAR(200),INDEX `i`((LOWER(`name`))))"
+PLAIN = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`name` VARCHAR(200))"
+ADDED = "ALTER TABLE `t` ADD INDEX `i`((LOWER(`name`)))"
+
+
+@pytest.mark.parametrize("queries", [[INDEXED], [PLAIN, ADDED], [""]])
+def test_an_index_over_an_expression_is_no_column_though_schema_files_list_one_for_it(queries: list[str]):
+    hidden = {"ColumnName": "_V$_i_0", "ColumnType": "VARCHAR", "ColumnPrecision": "200"}
+    files = [
+        schema_document("shop", "t", ts, [ID, NAME] if query == PLAIN else [ID, NAME, hidden], query)
+        for ts, query in enumerate(queries, start=1)
+    ]
+
+    (lineage,) = fold(parse_schema_file(file, "here").to_ddl_event() for file in files).lineages
+
+    assert lineage.stop is None
+    assert [c.name for c in lineage.newest.stored_columns] == ["id", "name"]
 
 
 def test_an_exchanged_partition_stops_both_tables():

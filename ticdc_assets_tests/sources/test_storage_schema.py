@@ -74,6 +74,16 @@ def test_a_statement_becomes_a_ddl_event_at_its_version() -> None:
     assert [(i.name, i.columns, i.primary, i.unique) for i in event.after.indexes] == [("PRIMARY", ("id",), True, True)]
 
 
+def test_hidden_columns_of_indexes_over_expressions_are_in_the_checksum_and_no_columns() -> None:
+    listed = [ID, NAME, {"ColumnName": "_V$_lower_name_0", "ColumnType": "VARCHAR", "ColumnPrecision": "200"}]
+    path = f"shop/t/meta/schema_100_{next(checksums('shop', 't', listed)):010d}.json"
+
+    file = parse_schema_file(schema_document("shop", "t", 100, listed), path)
+
+    assert file.checksum_ok
+    assert ([c.name for c in file.columns], file.key) == (["id", "name"], ("id",))
+
+
 @pytest.mark.parametrize("columns", [None, []])
 def test_a_databases_statement_has_no_columns(columns: list | None) -> None:
     file = parse_schema_file(schema_document("shop", "", 100, columns, "CREATE DATABASE `shop`", 1), "x")
