@@ -119,7 +119,7 @@ def mirror_schema(lineage: Lineage) -> dg.TableSchema:
     """The mirror's columns with their MySQL types."""
     types = _mysql_types(lineage)
     columns = mirror_columns(lineage.newest.stored_columns, lineage.newest.key)
-    return dg.TableSchema(columns=[_column(c, types[c.uid], not _nullable(lineage, c)) for c in columns])
+    return dg.TableSchema(columns=[_column(c, types[c.uid], c.required or not _nullable(lineage, c)) for c in columns])
 
 
 def changelog_schema(lineage: Lineage) -> dg.TableSchema:

@@ -246,7 +246,9 @@ class Alteration:
     def _altered_indexes(self) -> tuple[Index, ...]:
         work = self._indexes
         kept = [i for i in self._before.indexes if not self._is_dropped(i)]
-        renamed = [replace(i, name=work.renamed.get(i.name.lower(), i.name), columns=self._parts(i)) for i in kept]
+        renamed = [
+            replace(i, name=work.renamed.get(i.name.lower(), i.name), columns=self._parts(i.columns)) for i in kept
+        ]
         present = tuple(index for index in renamed if index.columns)
         names = {index.name.lower() for index in present}
         added = [
@@ -261,8 +263,8 @@ class Alteration:
             return self._indexes.primary_dropped
         return index.name.lower() in self._indexes.dropped
 
-    def _parts(self, index: Index) -> tuple[str, ...]:
-        return tuple(new for part in index.columns if (new := self._part(part)) is not None)
+    def _parts(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(new for part in parts if (new := self._part(part)) is not None)
 
     def _part(self, part: str) -> str | None:
         slot = self._origin.get(part.lower())
@@ -341,6 +343,7 @@ class Alteration:
             columns=columns,
             indexes=indexes,
             partitioning=self._altered_partitioning(),
+            named_key=self._parts(self._before.named_key),
         )
 
     def _key_effects(self, table: TableSchema) -> list[Effect]:

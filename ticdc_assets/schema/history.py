@@ -18,7 +18,7 @@ from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.evolution import Change, FillColumn, Shape, adopt, alter_all, create, shape_of
 from ticdc_assets.schema.lineage import History, Lineage, SourceName, Stop, Tenure, Version, fold_name
-from ticdc_assets.schema.model import Column, Default, Index, Kind, TableSchema
+from ticdc_assets.schema.model import Column, Default, Kind, TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,12 @@ class _Fold:
         Another key is another table: no later row could ever meet one of before.
         """
         assert event.after is not None
-        if sorted(n.lower() for n in event.after.key) != sorted(n.lower() for n in growing.shape.table.key):
+        told = replace(event.after, named_key=growing.shape.table.named_key)
+        if sorted(n.lower() for n in told.key) != sorted(n.lower() for n in growing.shape.table.key):
             self._drop((event.schema, event.table), event.commit_ts)
             self._first_seen(event)
             return
-        shape = adopt(growing.shape, event.after)
+        shape = adopt(growing.shape, told)
         had = {column.uid for column in growing.shape.table.columns}
         fills = tuple(
             FillColumn(c.uid, c.name, c.type, c.default or Default())
@@ -146,7 +147,7 @@ class _Fold:
         return table, [*marks, *_unknowns(table, self._known.key_of(*name) is not None)]
 
     def _born(self, name: SourceName, shape: Shape, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
-        shape = self._with_key(name, shape)
+        shape = replace(shape, table=replace(shape.table, named_key=self._known.key_of(*name) or ()))
         growing = _Growing(
             id=f"{name[0]}.{name[1]}@{ts}",
             shape=shape,
@@ -156,20 +157,6 @@ class _Fold:
         )
         self._all.append(growing)
         self._live[fold_name(*name)] = growing
-
-    def _with_key(self, name: SourceName, shape: Shape) -> Shape:
-        columns = self._known.key_of(*name)
-        if not columns:
-            return shape
-        wanted = {c.lower() for c in columns}
-        table = replace(
-            shape.table,
-            columns=tuple(
-                replace(c, nullable=c.nullable and c.name.lower() not in wanted) for c in shape.table.columns
-            ),
-            indexes=(Index("named in the config", tuple(columns), unique=True, primary=True), *shape.table.indexes),
-        )
-        return replace(shape, table=table)
 
     # -- deaths, names --------------------------------------------------------------------------------------------
 

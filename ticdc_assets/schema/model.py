@@ -126,7 +126,10 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A source table's shape: columns in table order, indexes, partitioning. `inferred`: it was guessed from rows."""
+    """A source table's shape: columns in table order, indexes, partitioning. `inferred`: it was guessed from rows.
+
+    `named_key` are the columns that the user names as its key; no statement on keys changes them.
+    """
 
     schema: str
     name: str
@@ -134,21 +137,21 @@ class TableSchema:
     indexes: tuple[Index, ...] = ()
     partitioning: Partitioning | None = None
     inferred: bool = False
+    named_key: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The handle key's columns in table order: the primary key, else the unique index over NOT NULL columns with
-        the fewest columns (the earliest among equals), else ()."""
+        """The key's columns in table order: those the user names, else the handle key's: the primary key, else the
+        unique index over NOT NULL columns with the fewest columns (the earliest among equals), else ()."""
         chosen = self._handle_index()
-        if chosen is None:
-            return ()
-        wanted = {name.lower() for name in chosen.columns}
+        wanted = {name.lower() for name in self.named_key or (chosen.columns if chosen else ())}
         return tuple(c.name for c in self.columns if c.name.lower() in wanted)
 
     @property
     def unique_columns(self) -> tuple[str, ...]:
-        """The columns of all unique indexes, in table order: an update of one of them is DELETE + INSERT."""
-        wanted = {name.lower() for index in self.indexes if index.unique or index.primary for name in index.columns}
+        """The columns of the key and of all unique indexes, in table order: an update of one is DELETE + INSERT."""
+        unique = (name for index in self.indexes if index.unique or index.primary for name in index.columns)
+        wanted = {name.lower() for name in (*self.named_key, *unique)}
         return tuple(c.name for c in self.columns if c.name.lower() in wanted and not c.virtual)
 
     def _handle_index(self) -> Index | None:

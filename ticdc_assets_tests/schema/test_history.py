@@ -26,6 +26,9 @@ def table(name: str, *columns: str, key: tuple[str, ...] = ()) -> TableSchema:
     return TableSchema("shop", name, made, (Index("PRIMARY", key, unique=True, primary=True),) if key else ())
 
 
+NAMED = Known(key_of=lambda _schema, table: ("id",) if table == "t" else None)
+
+
 def ids(history: History) -> list[str]:
     return [lineage.id for lineage in history.lineages]
 
@@ -168,6 +171,56 @@ def test_a_key_that_the_user_names_is_the_key():
 
     assert history.lineages[0].newest.key == ("id",)
     assert not any("no key" in mark for mark in history.lineages[0].marks)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ALTER TABLE `t` ADD PRIMARY KEY(`id`) /*T![clustered_index] NONCLUSTERED */",
+        "ALTER TABLE `t` ADD PRIMARY KEY(`n`)",
+        "ALTER TABLE `t` ADD UNIQUE INDEX `u`(`n`)",
+        "ALTER TABLE `t` DROP PRIMARY KEY",
+    ],
+)
+def test_a_key_that_the_user_names_stays_the_key_whatever_statements_do_to_others(query: str):
+    primary = ",PRIMARY KEY(`n`)" if "DROP" in query else ""
+
+    (lineage,) = fold([
+        event(10, "t", f"CREATE TABLE `t` (`id` INT NOT NULL,`n` INT NOT NULL{primary})"),
+        event(20, "t", query),
+    ], NAMED).lineages  # fmt: skip
+
+    assert (lineage.stop, lineage.newest.key) == (None, ("id",))
+    assert [v.effects for v in lineage.versions] == [()]
+
+
+def test_a_key_that_the_user_names_follows_its_column_to_another_name():
+    (lineage,) = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT,`n` INT)"),
+        event(20, "t", "ALTER TABLE `t` RENAME COLUMN `id` TO `code`"),
+    ], NAMED).lineages  # fmt: skip
+
+    assert lineage.newest.key == ("code",)
+
+
+def test_a_table_made_like_one_whose_key_the_user_names_has_only_the_key_it_was_made_with():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT,`n` INT NOT NULL UNIQUE)"),
+        event(20, "u", "CREATE TABLE `u` LIKE `t`"),
+        event(30, "v", "CREATE TABLE `v` (`id` INT,`n` INT)"),
+        event(40, "w", "CREATE TABLE `w` LIKE `v`"),
+    ], NAMED)  # fmt: skip
+
+    assert [lineage.newest.key for lineage in history.lineages] == [("id",), ("n",), (), ()]
+
+
+def test_a_table_whose_key_the_user_names_stays_the_same_when_its_rows_tell_another_column():
+    """The Avro protocol: a schema without a statement."""
+    told = [replace(table("t", *columns), inferred=True) for columns in (("id", "n"), ("id", "n", "m"))]
+
+    (lineage,) = fold([event(ts, "t", "", after=after) for ts, after in enumerate(told)], NAMED).lineages
+
+    assert ([c.name for c in lineage.newest.stored_columns], lineage.newest.key) == (["id", "n", "m"], ("id",))
 
 
 def test_a_table_that_the_user_describes_takes_the_statements_before_its_rename():
