@@ -107,6 +107,7 @@ def _plain_text(kind: TokenKind, source: str, escapes: bool) -> str:
 def _scan(text: str, escapes: bool) -> Iterator[Token]:
     match = _GRAMMARS[escapes].match
     at, open_comments, tokens = 0, 0, 0
+    introduced = False
     while at < len(text):
         found = match(text, at)
         if found is None or (found.lastgroup == "close" and not open_comments):
@@ -115,6 +116,9 @@ def _scan(text: str, escapes: bool) -> Iterator[Token]:
         if kind is not None:
             source = found.group()
             plain = source if kind in _AS_WRITTEN else _plain_text(kind, source, escapes)
+            if introduced and kind is TokenKind.STRING and not escapes:
+                plain = plain.replace("\\\\", "\\")
+            introduced = kind is TokenKind.WORD and source[0] == "_"
             tokens = 0 if source == ";" else tokens + 1
             yield Token(kind, plain, at, end)
         else:
@@ -133,8 +137,11 @@ def _fault(at: int, expected: str, found: str) -> SchemaError:
 def tokens_of(text: str, restored: bool | None = None) -> Iterator[Token]:
     """All tokens of a text, as they are asked for.
 
-    TiCDC restores statements without escaping backslashes (a backslash in its text is one), while MySQL's own text
-    escapes them. `restored` says which of both it is; None finds out by the looks of the text.
+    MySQL's own text escapes with backslashes, what TiCDC restores does not: quotes are doubled, a backslash is one. But
+    a literal that is a value (a default, a partition's bound, a function's argument) TiDB writes with an introducer
+    (`_UTF8MB4'x'`) and doubled backslashes, whatever the sql_mode; labels of ENUM and SET and comments have neither. So
+    the introducer decides: in restored text no other word without backticks begins with `_`. `restored` says which of
+    both texts it is; None finds out by its looks.
     """
     if len(text) > TEXT_CHARS_MAX:
         raise _fault(0, f"at most {TEXT_CHARS_MAX} characters", f"{len(text)} characters")

@@ -158,20 +158,44 @@ def test_a_quoted_name_round_trips_whatever_it_holds(name, in_comment):
 
 
 @given(st.text(st.characters(codec="utf-8")), st.booleans())
-def test_a_string_round_trips_in_restored_text_and_in_mysql_text(value, restored):
-    escaped = value if restored else value.replace("\\", "\\\\")
-    literal = "_UTF8MB4'" + escaped.replace("'", "''") + "'"
+def test_a_value_round_trips_in_restored_text_and_in_mysql_text(value, restored):
+    literal = "_UTF8MB4'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
     (statement,) = ddl.parse(f"ALTER TABLE `t` ALTER COLUMN `c` SET DEFAULT {literal}", "s", restored=restored)
 
     assert statement.actions == (ddl.AlterDefault("c", Literal(value, is_string=True)),)
 
 
-def test_a_backslash_of_restored_text_is_one_and_of_written_text_escapes():
-    """TiCDC restores strings without escaping backslashes; SHOW CREATE TABLE and people escape them."""
-    restored = "CREATE TABLE `t` (`a` VARCHAR(9) DEFAULT _UTF8MB4'C:\\new\\',`b` ENUM('x\\','y'))"
-    shown = "CREATE TABLE `t` (\n  `a` varchar(9) DEFAULT 'C:\\\\new\\\\',\n  `b` enum('x\\\\','y')\n)"
+@given(st.text(st.characters(codec="utf-8")), st.booleans())
+def test_a_label_round_trips_in_restored_text_and_in_mysql_text(value, restored):
+    escaped = value if restored else value.replace("\\", "\\\\")
+    literal = "'" + escaped.replace("'", "''") + "'"
+    (statement,) = ddl.parse(f"ALTER TABLE `t` ADD COLUMN `c` ENUM({literal})", "s", restored=restored)
+
+    [(definition, _)] = statement.actions[0].columns
+    assert definition.column.type.elements == (value.rstrip(" "),)
+
+
+def test_restored_text_doubles_the_backslashes_of_values_alone_and_written_text_those_of_all():
+    """TiDB restores values with an introducer and doubled backslashes, labels and comments as they are."""
+    restored = "CREATE TABLE `t` (`a` VARCHAR(9) DEFAULT _UTF8MB4'C:\\\\new\\\\' COMMENT 'a\\',`b` ENUM('x\\','y'))"
+    shown = "CREATE TABLE `t` (\n  `a` varchar(9) DEFAULT 'C:\\\\new\\\\' COMMENT 'a\\\\',\n  `b` enum('x\\\\','y')\n)"
 
     for text in (restored, shown):
         (table,) = ddl.parse(text, "s")
         assert Default("C:\\new\\") == table.columns[0].default
         assert table.columns[1].type.elements == ("x\\", "y")
+
+
+def test_a_default_is_the_label_that_it_names_where_labels_hold_backslashes():
+    text = "ALTER TABLE `t` ADD COLUMN `c` ENUM('a\\b','c') NOT NULL DEFAULT _UTF8MB4'a\\\\b'"
+    (statement,) = ddl.parse(text, "s", restored=True)
+
+    [(definition, _)] = statement.actions[0].columns
+    assert definition.column.default == Default("a\\b")
+
+
+def test_a_partitions_values_have_their_backslashes_once():
+    cut = "PARTITION BY LIST COLUMNS (`v`) (PARTITION `p` VALUES IN (_UTF8MB4'a\\\\b'))"
+    (table,) = ddl.parse(f"CREATE TABLE `t` (`v` VARCHAR(9)) {cut}", "s", restored=True)
+
+    assert table.partitioning.partitions[0].values_in == ("'a\\b'",)
