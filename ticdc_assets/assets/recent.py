@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.tables.catalog import load_or_none
+from pyiceberg.expressions import And, GreaterThanOrEqual, In
+
 from ticdc_assets.tso import to_datetime
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from ticdc_assets.pipeline.lake import Lake
 
 RECORDS_MAX: Final = 40
@@ -26,15 +29,25 @@ class Point:
 
 def recent(lake: Lake) -> dict[str, list[Point]]:
     """By lineage, its points in the newest records, oldest first; of one TSO only the last, which knows the mirrors."""
-    table = load_or_none(lake.catalog, (*lake.control.namespace, "watermarks"))
-    if table is None:
+    table = lake.control.watermarks()
+    heads = [] if table is None else _newest_heads(table)
+    if table is None or not heads:
         return {}
-    records = table.scan(selected_fields=("recorded_at", "tso", "tables")).to_arrow().sort_by("recorded_at")
-    newest = records.slice(max(0, len(records) - 2 * RECORDS_MAX)).to_pylist()  # a run leaves two: before and after
-    by_tso = {record["tso"]: record for record in newest}
+    # A record lists every table, so only those that are shown are read whole; there are as many as there were runs.
+    shown = And(In("tso", {tso for tso, _ in heads}), GreaterThanOrEqual("recorded_at", heads[0][1].isoformat()))
+    rows = table.scan(row_filter=shown, selected_fields=("recorded_at", "tso", "tables")).to_arrow().to_pylist()
+    whole = {(row["tso"], row["recorded_at"]): row["tables"] or () for row in rows}
     found: dict[str, list[Point]] = {}
-    for record in list(by_tso.values())[-RECORDS_MAX:]:
-        for row in record["tables"] or ():
-            lag = record["recorded_at"] - to_datetime(row["watermark"])
-            found.setdefault(row["lineage"], []).append(Point(record["recorded_at"], row["rows"], lag.total_seconds()))
+    for tso, recorded_at in heads:
+        for row in whole[(tso, recorded_at)]:
+            lag = recorded_at - to_datetime(row["watermark"])
+            found.setdefault(row["lineage"], []).append(Point(recorded_at, row["rows"], lag.total_seconds()))
     return found
+
+
+def _newest_heads(table: Table) -> list[tuple[int, datetime]]:
+    """TSO and time of the records that are shown, in the order they were made; a run leaves two of one TSO."""
+    heads = table.scan(selected_fields=("recorded_at", "tso")).to_arrow().sort_by("recorded_at")
+    newest = heads.slice(max(0, len(heads) - 2 * RECORDS_MAX)).to_pylist()
+    by_tso = {head["tso"]: head["recorded_at"] for head in newest}
+    return sorted(by_tso.items(), key=lambda head: head[1])[-RECORDS_MAX:]
