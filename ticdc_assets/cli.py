@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EXIT_INTERRUPTED: Final = 130
 AGE_MAX: Final = 36500
+USUAL_NAME: Final = "changefeeds.yaml"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -128,9 +129,13 @@ def _between(kind: type[float] | type[int], text: str, least: int) -> float:
 
 
 def _chosen(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, ...]]:
-    from ticdc_assets.config import load
+    from ticdc_assets.config import CONFIG_VARIABLE, load
 
     config = load(arguments.config, os.environ)
+    if arguments.config is None and not os.environ.get(CONFIG_VARIABLE):
+        here = f" There is one here: --config {USUAL_NAME}." if Path(USUAL_NAME).is_file() else ""
+        todo = f"Give --config FILE, or set {CONFIG_VARIABLE}."
+        print(f"No config is given: this is the packaged sample. {todo}{here}", file=sys.stderr)
     named = arguments.changefeed
     chosen = (config.changefeed(named),) if named else config.changefeeds
     for changefeed in chosen:

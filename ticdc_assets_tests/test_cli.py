@@ -386,6 +386,30 @@ def test_discover_finds_tables_without_running_anything(tmp_path: Path, capfd: A
     assert feed.records() == {}
 
 
+@pytest.mark.parametrize("command", [["tables", "--json"], ["snapshot", "--at", "5"], ["discover"], ["maintain"]])
+def test_who_only_looks_makes_no_lake(tmp_path: Path, capfd: Any, command: list[str]):
+    main(on(shop(tmp_path), *command))
+
+    assert not (tmp_path / "lake").exists()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_without_a_config_the_packaged_sample_is_named(
+    tmp_path: Path, capfd: Any, there: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    if there:
+        shop(tmp_path)
+
+    assert main(["tables"]) == 0
+
+    told = capfd.readouterr().err
+    assert "No config is given: this is the packaged sample. Give --config FILE" in told
+    assert ("--config changefeeds.yaml" in told) == there
+    assert not (tmp_path / "lake").exists()
+
+
 # -- faults ------------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from ticdc_assets.assets.known_tables import remember, state_folder, tables_of
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.errors import MachineError
-from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.pipeline.runs import run_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def discover(config: Config, chosen: Sequence[Changefeed]) -> int:
 
 
 def _discover(terminal: Terminal, config: Config, changefeed: Changefeed) -> bool:
-    lake = Lake(config, changefeed)
+    lake = Lake(to_look_at(config), changefeed)
     found = tables_of(run_of(lake).look().history, lake.follows)
     problem = remember(config, changefeed.name, found)
     if problem:

@@ -10,7 +10,7 @@ from rich.table import Table
 from ticdc_assets.commands.moments import moment, when
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.schema.lineage import fold_name
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ NOTE: Final = "note"
 def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     """Every source table, dropped ones included."""
     terminal = Terminal()
-    rows = [row for changefeed in chosen for row in table_rows(Lake(config, changefeed))]
+    rows = [row for changefeed in chosen for row in table_rows(Lake(to_look_at(config), changefeed))]
     if as_json:
         terminal.json([{name: value for name, value in row.items() if name != NOTE} for row in rows])
     elif rows:
@@ -113,7 +113,7 @@ def _cell(text: str) -> str:
 def snapshot(config: Config, changefeed: Changefeed, at: int, as_json: bool) -> int:
     """The recorded set of snapshots that belong together, for the newest recorded TSO up to `at`."""
     terminal = Terminal()
-    found = recorded_snapshot(Lake(config, changefeed), at)
+    found = recorded_snapshot(Lake(to_look_at(config), changefeed), at)
     if as_json:
         terminal.json(found)
         return 0

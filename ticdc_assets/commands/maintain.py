@@ -12,7 +12,7 @@ from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.moments import moment
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
-from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.pipeline.maintenance_run import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
 from ticdc_assets.tables.retention import pin, unpin
 
@@ -45,7 +45,7 @@ class Asked:
 
 def change_pins(config: Config, changefeed: Changefeed, asked: Asked) -> int:
     """Pin or unpin a record, and nothing else; in a dry run only tell what would be pinned then."""
-    terminal, control = Terminal(), Lake(config, changefeed).control
+    terminal, control = Terminal(), Lake(to_look_at(config), changefeed).control
     pins: tuple[int, ...] = ()
     if asked.pin is not None:
         pins = pin(control, asked.pin, write=not asked.dry_run)
@@ -90,7 +90,7 @@ def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, asked:
     def say(text: str) -> None:
         terminal.say(f"{changefeed.name}: {text}")
 
-    return maintain(Lake(config, changefeed), asked.policy(), jvm, say)
+    return maintain(Lake(to_look_at(config), changefeed), asked.policy(), jvm, say)
 
 
 def as_object(report: MaintenanceReport) -> dict[str, Any]:

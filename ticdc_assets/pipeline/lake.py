@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import names
 from ticdc_assets.config import Changefeed, Config, StorageSource
@@ -22,6 +23,21 @@ from ticdc_assets.tables.progress import lineage_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+
+_SQLITE: Final = "sqlite:///"
+
+
+def to_look_at(config: Config) -> Config:
+    """The config for whoever only looks: where no run has made the embedded catalog yet, an empty one in memory stands
+    in for it, so that looking makes nothing."""
+    catalog = config.catalog
+    uri, warehouse = catalog.uri or "", catalog.warehouse or ""
+    if catalog.type != "sql" or not uri.startswith(_SQLITE) or "://" in warehouse:
+        return config
+    if Path(uri.removeprefix(_SQLITE).partition("?")[0]).exists() or Path(warehouse).exists():
+        return config
+    return replace(config, catalog=replace(catalog, uri="sqlite://", warehouse="memory://"))
 
 
 @dataclass(frozen=True)
