@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import traceback
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -85,10 +86,19 @@ def _of_sqlite(error: BaseException, name: str) -> LakeError:
     return LakeError(_place(error), "an answer of the catalog's database", name, todo)
 
 
-def _of_system(error: BaseException, number: int) -> LakeError:
-    found = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
+def _of_system(error: OSError, number: int) -> LakeError:
+    found = f"{os.strerror(number)} ({errno.errorcode.get(number, number)}){_at_file(error)}"
     todo = _TODO_BY_ERRNO.get(number, f"Look at the disk or the way to the store. {_AGAIN}")
     return LakeError(_place(error), "to read and write files", found, todo)
+
+
+def _at_file(error: OSError) -> str:
+    """The local file, up to the first folder of a partition: its name is a value of rows."""
+    name = error.filename
+    if not isinstance(name, str) or "://" in name:
+        return ""
+    told = takewhile(lambda part: "=" not in part, Path(name).parts)
+    return f" at {Path(*told)}"
 
 
 def _spark_kind(error: BaseException) -> str:

@@ -211,6 +211,22 @@ def test_trouble_outside_is_told_with_what_to_do(what: str):
     assert "run again" in told.todo
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("/lake/t/metadata/1.avro", "(ENOENT) at /lake/t/metadata/1.avro"),
+        (f"/lake/t/data/name={ROW_CANARY}/1.parquet", "(ENOENT) at /lake/t/data"),
+        (f"s3://user:{ROW_CANARY}@bucket/key", "(ENOENT)"),
+        (7, "(ENOENT)"),
+    ],
+)
+def test_a_file_is_named_as_far_as_its_name_is_no_row_and_no_credential(name: str | int, told: str):
+    found = plain(FileNotFoundError(errno.ENOENT, "x", name)).found
+
+    assert found.endswith(told)
+    assert_discreet(found)
+
+
 @pytest.mark.parametrize("how", ["busy", "not a database", "read-only"])
 def test_what_a_catalog_in_sqlite_says_is_told_with_what_to_do(how: str, tmp_path: Path):
     path = tmp_path / "catalog.db"

@@ -60,6 +60,8 @@ def demo(folder: Path, environ: Mapping[str, str]) -> int:
 
 def prepare(folder: Path) -> None:
     """A demo folder with the sample in it and nothing else. Clears an older demo; any other folder is left alone."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(str(folder), "a folder", "something else", "Name a new folder with --dir.")
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         todo = "Name a new folder with --dir."
         raise ConfigError(str(folder), "a new folder, or one that an earlier demo made", "other files in it", todo)

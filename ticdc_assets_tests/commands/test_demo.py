@@ -163,6 +163,15 @@ def test_demo_leaves_a_folder_alone_that_it_did_not_make(tmp_path: Path, capfd: 
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+def test_demo_says_so_where_the_folder_is_a_file(tmp_path: Path, capfd: Any):
+    (tmp_path / "mine.txt").write_text("mine")
+
+    assert main(["demo", "--dir", str(tmp_path / "mine.txt")]) == 2
+
+    assert "mine.txt: expected a folder, found something else." in capfd.readouterr().err
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
 def test_demo_clears_what_an_earlier_demo_left_and_nothing_else(tmp_path: Path):
     folder = tmp_path / "demo"
     demo_module.prepare(folder)
