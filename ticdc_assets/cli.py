@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ticdc_assets import __version__
 from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.errors import ConfigError
 
@@ -47,6 +48,7 @@ def _failed(sentence: str, code: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("ticdc-assets", description="TiCDC change streams as exact Apache Iceberg tables.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     demo = commands.add_parser("demo", help="the packaged sample changefeeds into a fresh lake")
     demo.add_argument("--dir", type=Path, default=Path("demo"), help="the folder to make (default: ./demo)")

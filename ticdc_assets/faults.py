@@ -25,7 +25,7 @@ LOGS: Final[list[Path]] = []
 _PACKAGE: Final = Path(__file__).parent
 _SPARK: Final = ("pyspark", "py4j")
 _NO_ANSWER: Final = ("requests", "urllib3", "botocore", "aiohttp", "sqlalchemy", "pyiceberg")
-_AGAIN: Final = "Nothing half-done is visible; run again then."
+_AGAIN: Final = "Then run again: nothing half-done is visible."
 _TODO_BY_ERRNO: Final = {
     errno.ENOSPC: f"Make room where the lake lies, or in the folder for temporary files. {_AGAIN}",
     errno.EDQUOT: f"Make room where the lake lies, or in the folder for temporary files. {_AGAIN}",

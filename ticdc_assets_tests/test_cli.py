@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets import spark
+from ticdc_assets import __version__, spark
 from ticdc_assets.assets import mirrors
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.cli import main
@@ -50,8 +50,8 @@ def test_run_processes_everything_and_says_how_far_it_is(tmp_path: Path, without
 
     told = capfd.readouterr()
     assert code == 0
-    assert told.out == f"shop: 3 changes of 1 tables, complete up to {ts(10)} (2025-10-09 08:53:30 UTC).\n"
-    assert "shop: decoding 1 files" in told.err
+    assert told.out == f"shop: 3 changes of 1 table, complete up to {ts(10)} (2025-10-09 08:53:30 UTC).\n"
+    assert "shop: decoding 1 file in 1 task" in told.err
     assert "Traceback" not in told.err
     assert feed.records()["shop.users"].rows == 1
 
@@ -94,7 +94,7 @@ def test_run_stops_at_until(tmp_path: Path, without_java: None, capfd: Any):
 
     assert main(on(feed, "run", "--until", str(ts(3)))) == 0
 
-    assert f"2 changes of 1 tables, complete up to {ts(3)}" in capfd.readouterr().out
+    assert f"2 changes of 1 table, complete up to {ts(3)}" in capfd.readouterr().out
 
 
 def test_run_stops_before_everything_at_until_0(tmp_path: Path, without_java: None, capfd: Any):
@@ -166,7 +166,7 @@ def test_run_needs_no_folder_to_write_to_beside_the_config(tmp_path: Path, witho
     assert main(on(feed, "run")) == 0
 
     told = capfd.readouterr()
-    assert "shop: 3 changes of 1 tables" in told.out
+    assert "shop: 3 changes of 1 table" in told.out
     assert "shop.tables.json cannot be written" in told.err
 
 
@@ -270,7 +270,7 @@ def test_run_goes_on_with_the_others_where_one_changefeed_fails(tmp_path: Path, 
     assert code == 1
     assert [line.partition(",")[0] for line in told.out.splitlines()] == [
         "gone: failed.",
-        "shop: 3 changes of 1 tables",
+        "shop: 3 changes of 1 table",
     ]
     assert [line for line in told.err.splitlines() if line.startswith("gone: ") and "bucket_gone" in line]
     assert "Traceback" not in told.err
@@ -283,7 +283,7 @@ def test_discover_goes_on_with_the_others_too(tmp_path: Path, capfd: Any):
     assert main(on(feed, "discover")) == 1
 
     told = capfd.readouterr()
-    assert "shop: 1 tables" in told.out
+    assert "shop: 1 table" in told.out
     assert [line.partition(": ")[0] for line in told.err.splitlines()] == ["gone"]
 
 
@@ -381,7 +381,7 @@ def test_discover_finds_tables_without_running_anything(tmp_path: Path, capfd: A
 
     assert main(on(feed, "discover")) == 0
 
-    assert "shop: 1 tables" in capfd.readouterr().out
+    assert "shop: 1 table" in capfd.readouterr().out
     assert '"users"' in (tmp_path / ".ticdc_assets" / "shop.tables.json").read_text()
     assert feed.records() == {}
 
@@ -408,6 +408,14 @@ def test_without_a_config_the_packaged_sample_is_named(
     assert "No config is given: this is the packaged sample. Give --config FILE" in told
     assert ("--config changefeeds.yaml" in told) == there
     assert not (tmp_path / "lake").exists()
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as exited:
+        main(["--version"])
+
+    assert exited.value.code == 0
+    assert capsys.readouterr().out == f"ticdc-assets {__version__}\n"
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------

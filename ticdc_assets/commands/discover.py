@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import remember, state_folder, tables_of
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.terminal import Terminal
@@ -29,5 +30,5 @@ def _discover(terminal: Terminal, config: Config, changefeed: Changefeed) -> boo
     if problem:
         todo = "Make the folder writable, or put the config where it is."
         raise MachineError(str(state_folder(config)), "a folder that can be written", problem, todo)
-    terminal.tell(f"{changefeed.name}: {len(found)} tables; reload the code location to see their assets.")
+    terminal.tell(f"{changefeed.name}: {counted(len(found), 'table')}; reload the code location to see their assets.")
     return True

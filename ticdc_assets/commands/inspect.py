@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
+from ticdc_assets.amounts import counted
 from ticdc_assets.commands.moments import moment, when
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.config.secrets import redacted
@@ -143,16 +144,18 @@ def headlines(found: Inspection) -> Iterator[str]:
     if seen:
         yield f"options:  {', '.join(seen)}"
     yield f"rows:     {_sum(found)}"
-    yield f"schemas:  {found.statements:,} statements" + (f", {found.schemas:,} schemas" if found.schemas else "")
+    schemas = f", {counted(found.schemas, 'schema')}" if found.schemas else ""
+    yield f"schemas:  {counted(found.statements, 'statement')}{schemas}"
     yield f"complete: {_complete(found)}"
 
 
 def _name(found: Inspection) -> str:
     name = _PROTOCOLS[found.protocol]
     if found.kind == "storage":
-        return f"a storage sink's folder, {name}, {found.files:,} data files"
+        return f"a storage sink's folder, {name}, {counted(found.files, 'data file')}"
     topics = len({topic for topic, _ in found.partitions})
-    return f"{name}, {found.messages:,} messages of {topics:,} topics and {len(found.partitions):,} partitions"
+    partitions = counted(len(found.partitions), "partition")
+    return f"{name}, {counted(found.messages, 'message')} of {counted(topics, 'topic')} and {partitions}"
 
 
 def _sum(found: Inspection) -> str:
@@ -165,7 +168,7 @@ def _sum(found: Inspection) -> str:
     }
     told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
     partly = "" if found.whole else ", counted in part"
-    return f"{counts.rows:,}{f' ({told})' if told else ''} of {len(found.tables):,} tables{partly}"
+    return f"{counts.rows:,}{f' ({told})' if told else ''} of {counted(len(found.tables), 'table')}{partly}"
 
 
 def _complete(found: Inspection) -> str:

@@ -83,7 +83,7 @@ def _table_id(lineage: Lineage, events: Iterable[DdlEvent]) -> int | None:
 
 def _as_table(rows: Iterable[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for name in ("changefeed", "table", "mirror", "rows", "complete up to", "state"):
+    for name in ("changefeed", "table", "mirror", "rows", "complete up to (UTC)", "state"):
         table.add_column(name, justify="right" if name == "rows" else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(text) for text in _cells(row)))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets import spark
+from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.moments import moment
@@ -123,9 +124,11 @@ def _tell(terminal: Terminal, report: MaintenanceReport, as_json: bool) -> None:
 def summary(report: MaintenanceReport) -> str:
     """One line on a changefeed."""
     would = "would remove" if report.dry_run else "removed"
-    compacted = f" compacted {sum(report.compacted.values()):,} files of {len(report.compacted)} tables;"
+    compacted = (
+        f" compacted {counted(sum(report.compacted.values()), 'file')} of {counted(len(report.compacted), 'table')};"
+    )
     return (
-        f"{report.changefeed}:{compacted if report.compacted else ''} {would} {report.records:,} records, "
-        f"{report.snapshots:,} snapshots, {report.branches:,} branches of killed runs "
-        f"and {len(report.leftovers):,} leftover files of {report.size_bytes:,} bytes."
+        f"{report.changefeed}:{compacted if report.compacted else ''} {would} {counted(report.records, 'record')}, "
+        f"{counted(report.snapshots, 'snapshot')}, {counted(report.branches, 'branch', 'branches')} of killed runs "
+        f"and {counted(len(report.leftovers), 'leftover file')} of {counted(report.size_bytes, 'byte')}."
     )

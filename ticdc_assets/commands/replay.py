@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
+from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
@@ -114,7 +115,7 @@ def _tell(terminal: Terminal, changefeed: str, report: ReplayReport) -> None:
         terminal.tell(f"{changefeed}: nothing is in quarantine.")
     elif any(outcome.fate is Fate.REPLAYED for outcome in report.outcomes):
         added = sum(report.added.values())
-        terminal.tell(f"{changefeed}: the changelogs gained {added:,} {'change' if added == 1 else 'changes'}.")
+        terminal.tell(f"{changefeed}: the changelogs gained {counted(added, 'change')}.")
 
 
 def line_of(outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
+from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.commands.moments import moment
@@ -111,4 +112,4 @@ def summary(ran: Ran) -> str:
     if not ran.was_needed:
         return f"{ran.changefeed}: nothing is pending; {reached}."
     changes = sum(sum(counts.values()) for counts in ran.changes.values())
-    return f"{ran.changefeed}: {changes:,} changes of {len(ran.record.tables)} tables, {reached}."
+    return f"{ran.changefeed}: {counted(changes, 'change')} of {counted(len(ran.record.tables), 'table')}, {reached}."

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ticdc_assets.amounts import counted
 from ticdc_assets.changes import layout
 from ticdc_assets.commands.agreement import differing, digest, texts
 from ticdc_assets.commands.listing import table_rows
@@ -114,14 +115,16 @@ def _faults(table: str, found: Mapping[str, Outcome | None], wanted: Mapping[str
         assert first is not None
         changes = differing(outcome.changes, first.changes)
         if changes:
-            yield _fault(table, name, f"the {first.changes.total():,} changes of {reference}", f"{changes:,} others")
+            yield _fault(
+                table, name, f"the {counted(first.changes.total(), 'change')} of {reference}", f"{changes:,} others"
+            )
         if outcome.digest != wanted["sha256"]:
-            yield _fault(table, name, f"the {wanted['rows']:,} rows of its source", _rows(outcome, wanted))
+            yield _fault(table, name, f"the {counted(wanted['rows'], 'row')} of its source", _rows(outcome, wanted))
 
 
 def _rows(outcome: Outcome, wanted: Mapping[str, Any]) -> str:
     count = outcome.rows.total()
-    return f"{count:,} rows" if count != wanted["rows"] else f"{count:,} rows with other values"
+    return counted(count, "row") + ("" if count != wanted["rows"] else " with other values")
 
 
 def _fault(table: str, changefeed: str, expected: str, found: str) -> str:

@@ -243,7 +243,7 @@ class Section:
             self.problem(key, "a text or {env: NAME}", "another mapping", "Write {env: NAME}, with nothing else in it.")
             return None
         if name not in self.environ:
-            self.problem(key, f"the environment variable {name}", "it is not set", f"Set {name} and try again.")
+            self.problem(key, f"the environment variable {name}", "none set", f"Set {name} and try again.")
         return self.environ.get(name)
 
     def choice(self, key: str, known: Sequence[str], default: str) -> str:

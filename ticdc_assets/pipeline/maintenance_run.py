@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.amounts import counted
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.compaction import compact, is_scattered
@@ -89,7 +90,7 @@ def maintain(
     if policy.compact and not policy.dry_run:
         say("compacting")
         _compact(report, tables, jvm)
-    say(f"expiring snapshots of {len(tables)} tables")
+    say(f"expiring snapshots of {counted(len(tables), 'table')}")
     thinned = thin(lake.control, policy.older_than, policy.days_kept, policy.now, write=not policy.dry_run)
     report.records = thinned.removed
     _expire(lake, report, tables, thinned.kept_ids, policy, jvm)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ticdc_assets.amounts import counted
 from ticdc_assets.config import CaptureSource
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.avro_look import true_names
@@ -151,7 +152,7 @@ class MessageRun:
         reached(Moment.CHANGELOGS_MADE)
         pending = replace(pending, intervals=caught_up(pending.intervals, tables))
         tasks = self._tasks(pending, tables)
-        say(f"decoding {pending.look.new_messages} messages in {len(tasks)} tasks")
+        say(f"decoding {counted(pending.look.new_messages, 'message')} in {counted(len(tasks), 'task')}")
         reports = workers.map(decode_messages, tasks)
         reached(Moment.DECODED)
         held = self._held(pending, reports)

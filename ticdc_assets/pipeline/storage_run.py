@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.amounts import counted
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.interval import Hold, Interval, intervals
@@ -167,7 +168,7 @@ class StorageRun:
         pending = replace(pending, intervals=caught_up(pending.intervals, tables))
         plan = self._plan(pending, tables)
         tasks = self._tasks(pending, tables, plan)
-        say(f"decoding {len(plan.read)} files in {len(tasks)} tasks")
+        say(f"decoding {counted(len(plan.read), 'file')} in {counted(len(tasks), 'task')}")
         reports = workers.map(decode, tasks)
         reached(Moment.DECODED)
         files = [file for report in reports for file in report.files]

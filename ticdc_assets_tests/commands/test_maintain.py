@@ -58,9 +58,7 @@ def test_maintain_removes_leftovers_and_says_what_went(feed: Feed, capfd: Any):
     assert maintain(feed, "--dry-run") == 0
 
     told = capfd.readouterr().out
-    assert (
-        "shop: would remove 0 records, 0 snapshots, 0 branches of killed runs and 1 leftover files of 4 bytes" in told
-    )
+    assert "shop: would remove 0 records, 0 snapshots, 0 branches of killed runs and 1 leftover file of 4 bytes" in told
     assert f"file://{path}" in told
     assert path.exists()
 
