@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from ticdc_assets.config.secrets import Secret, Settings, redacted
+from ticdc_assets.config.secrets import Secret, Settings
 from ticdc_assets.config.sink import SinkOptions, Storage
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import Target
@@ -44,7 +44,7 @@ class OnDrop(StrEnum):
 class CatalogConfig:
     """The Iceberg catalog, shared by Spark and pyiceberg.
 
-    `uri` is None for glue, and may hold a password: print `redacted_uri`. `warehouse` is an absolute folder or a URI,
+    `uri` is None for glue, and may hold a password: never print it. `warehouse` is an absolute folder or a URI,
     None where the catalog knows it. `properties` go to pyiceberg, and to Spark below `spark.sql.catalog.<name>.`.
     """
 
@@ -53,10 +53,6 @@ class CatalogConfig:
     uri: str | None = field(repr=False)
     warehouse: str | None
     properties: Settings = field(default_factory=Settings)
-
-    @property
-    def redacted_uri(self) -> str | None:
-        return None if self.uri is None else redacted(self.uri)
 
     @property
     def warehouse_uri(self) -> str | None:

@@ -100,33 +100,22 @@ class LargeMessageHandle:
 
 @dataclass(frozen=True, slots=True)
 class Integrity:
-    """`[integrity]`: whether rows carry checksums, and what TiCDC does with a row that fails its own."""
+    """`[integrity]`: whether rows carry checksums."""
 
     check_level: str = "none"
-    corruption_handle_level: str = "warn"
-
-    @property
-    def enabled(self) -> bool:
-        return self.check_level != "none"
-
-
-@dataclass(frozen=True, slots=True)
-class DispatchRule:
-    """One of `sink.dispatchers`, as written: which tables (filter syntax) go to which topic and partition."""
-
-    matcher: tuple[str, ...]
-    partition: str = ""
-    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """What decides how the stream is read.
 
-    `scheme` is the URI's. `file_index_width` is the number of digits in a data file's name. `output_raw_change_event`
-    means that updates of a key are not split. `content_compatible` implies `only_output_updated_columns`, as in TiCDC.
-    `encoding_format` (json or avro) is the Simple protocol's. `case_sensitive` is for filter rules.
-    `table_across_nodes` puts dispatcher ids into file names. `schema_registry` has no credentials in its repr.
+    `scheme` is the URI's. `file_index_width` is the number of digits in a data file's name. `content_compatible`
+    implies `only_output_updated_columns`, as in TiCDC. `case_sensitive` is for filter rules. `table_across_nodes` puts
+    dispatcher ids into file names. `topics` are those that `sink.dispatchers` name, as written. `schema_registry` has
+    no credentials in its repr.
+
+    `encoding_format` (json or avro, the Simple protocol's) and the handling modes are read although decoders tell them
+    from the bytes: so a word that TiCDC does not know is refused.
     """
 
     scheme: str
@@ -137,8 +126,6 @@ class SinkOptions:
     enable_partition_separator: bool = True
     terminator: str = "\r\n"
     csv: CsvOptions = field(default_factory=CsvOptions)
-    output_column_id: bool = False
-    output_raw_change_event: bool = False
     use_table_id_as_path: bool = False
     table_across_nodes: bool = False
     content_compatible: bool = False
@@ -152,13 +139,11 @@ class SinkOptions:
     avro_enable_watermark: bool = False
     open_output_old_value: bool = True
     debezium_output_old_value: bool = True
-    debezium_disable_schema: bool = False
     debezium_decimal_handling_mode: str = "double"
     debezium_bigint_unsigned_handling_mode: str = "long"
     debezium_binary_handling_mode: str = "base64"
-    force_replicate: bool = False
     case_sensitive: bool = False
-    dispatchers: tuple[DispatchRule, ...] = ()
+    topics: tuple[str, ...] = ()
     schema_registry: str | None = field(default=None, repr=False)
 
     @property

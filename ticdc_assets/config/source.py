@@ -23,7 +23,6 @@ from ticdc_assets.config.sink import (
     KAFKA_SCHEMES,
     STORAGE_OPTIONS,
     STORAGE_SCHEMES,
-    DispatchRule,
     LargeMessageOption,
     Protocol,
     SinkOptions,
@@ -115,13 +114,13 @@ def _named_kafka(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Kafk
     if not brokers or not topic:
         todo = "Write kafka://host:9092/topic, or add source.kafka."
         raise ConfigError("", "brokers and a topic", "no topic" if brokers else "no brokers", todo)
-    topics, pattern = _topics(topic, sink.dispatchers)
+    topics, pattern = _topics(topic, sink.topics)
     return KafkaSource(tuple(brokers.split(",")), topics, pattern, _kafka_options(uri, sink, config))
 
 
-def _topics(default: str, rules: tuple[DispatchRule, ...]) -> tuple[tuple[str, ...], str | None]:
+def _topics(default: str, ruled: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     """The topics by name, and a pattern for those that rules name by schema or table."""
-    expressions = dict.fromkeys(rule.topic for rule in rules if rule.topic)
+    expressions = dict.fromkeys(ruled)
     topics = dict.fromkeys([default, *(e for e in expressions if "{" not in e)])
     patterns = [_topic_pattern(e) for e in expressions if "{" in e]
     return tuple(topics), "|".join(patterns) or None

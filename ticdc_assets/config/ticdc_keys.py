@@ -16,11 +16,9 @@ from ticdc_assets.config.secrets import query_of
 from ticdc_assets.config.sink import (
     FILE_INDEX_WIDTH_MAX,
     FILE_INDEX_WIDTH_MIN,
-    STORAGE_SCHEMES,
     Compression,
     CsvOptions,
     DateSeparator,
-    DispatchRule,
     Integrity,
     LargeMessageHandle,
     LargeMessageOption,
@@ -149,7 +147,6 @@ def _options(scheme: str, inputs: _Inputs) -> SinkOptions:
         value = inputs.find(path, parse, query)
         if value is not None:
             values[option] = value
-    values["output_raw_change_event"] = _raw_change_event(scheme, inputs)
     if protocol is not Protocol.CANAL_JSON:
         values.pop("content_compatible", None)
     if values.get("content_compatible"):
@@ -164,7 +161,7 @@ def _options(scheme: str, inputs: _Inputs) -> SinkOptions:
         file_index_width=_file_index_width(inputs),
         large_message=_large_message(inputs),
         integrity=_integrity(inputs),
-        dispatchers=tuple(_dispatchers(inputs.config)),
+        topics=tuple(_topics(inputs.config)),
         **values,
     )
 
@@ -177,7 +174,6 @@ _SINGLE: Final[Mapping[str, tuple[str, Callable[[Any, str], Any], str | None]]] 
     "enable_tidb_extension": (f"{_CODEC}.enable-tidb-extension", _boolean, "enable-tidb-extension"),
     "enable_partition_separator": ("sink.enable-partition-separator", _boolean, None),
     "terminator": ("sink.terminator", _text, None),
-    "output_column_id": ("sink.cloud-storage-config.output-column-id", _boolean, None),
     "use_table_id_as_path": ("sink.cloud-storage-config.use-table-id-as-path", _boolean, "use-table-id-as-path"),
     "table_across_nodes": ("scheduler.enable-table-across-nodes", _boolean, None),
     "content_compatible": ("sink.content-compatible", _boolean, "content-compatible"),
@@ -197,7 +193,6 @@ _SINGLE: Final[Mapping[str, tuple[str, Callable[[Any, str], Any], str | None]]] 
     "avro_enable_watermark": (f"{_CODEC}.avro-enable-watermark", _boolean, "avro-enable-watermark"),
     "open_output_old_value": ("sink.open.output-old-value", _boolean, None),
     "debezium_output_old_value": ("sink.debezium.output-old-value", _boolean, None),
-    "debezium_disable_schema": ("sink.debezium-disable-schema", _boolean, "debezium-disable-schema"),
     "debezium_decimal_handling_mode": (
         "sink.debezium.decimal-handling-mode",
         _word("double", "string"),
@@ -213,7 +208,6 @@ _SINGLE: Final[Mapping[str, tuple[str, Callable[[Any, str], Any], str | None]]] 
         _word("bytes", "base64", "base64-url-safe", "hex"),
         "debezium-binary-handling-mode",
     ),
-    "force_replicate": ("force-replicate", _boolean, None),
     "case_sensitive": ("case-sensitive", _boolean, None),
     "schema_registry": ("sink.schema-registry", _text, "schema-registry"),
 }
@@ -264,11 +258,6 @@ def _file_index_width(inputs: _Inputs) -> int:
     return int(width) if in_bounds else FILE_INDEX_WIDTH_MAX
 
 
-def _raw_change_event(scheme: str, inputs: _Inputs) -> bool:
-    section = "cloud-storage-config" if scheme in STORAGE_SCHEMES else "kafka-config"
-    return bool(inputs.find(f"sink.{section}.output-raw-change-event", _boolean))
-
-
 def _large_message(inputs: _Inputs) -> LargeMessageHandle:
     option = inputs.find(f"{_LARGE}.large-message-handle-option", _word(*LargeMessageOption))
     compression = inputs.find(f"{_LARGE}.large-message-handle-compression", _word(*Compression))
@@ -283,21 +272,18 @@ def _large_message(inputs: _Inputs) -> LargeMessageHandle:
 
 def _integrity(inputs: _Inputs) -> Integrity:
     check = inputs.find("integrity.integrity-check-level", _word("none", "correctness"))
-    handle = inputs.find("integrity.corruption-handle-level", _word("warn", "error"))
-    return Integrity(check or "none", handle or "warn")
+    return Integrity(check or "none")
 
 
-def _dispatchers(config: Mapping[str, Any]) -> Iterator[DispatchRule]:
+def _topics(config: Mapping[str, Any]) -> Iterator[str]:
     rules = _at(config, "sink.dispatchers") or []
     where = "config.sink.dispatchers"
     if not isinstance(rules, list) or not all(isinstance(rule, Mapping) for rule in rules):
         raise ConfigError(where, "a list of mappings", f"a {type(rules).__name__}", "Paste it as TiCDC has it.")
     for rule in rules:
-        matcher = rule.get("matcher") or []
-        if not isinstance(matcher, list) or not all(isinstance(pattern, str) for pattern in matcher):
-            raise ConfigError(f"{where}.matcher", "a list of texts", "something else", "Paste it as TiCDC has it.")
-        partition = _text(rule.get("partition") or rule.get("dispatcher") or "", f"{where}.partition")
-        yield DispatchRule(tuple(matcher), partition, _text(rule.get("topic") or "", f"{where}.topic"))
+        topic = _text(rule.get("topic") or "", f"{where}.topic")
+        if topic:
+            yield topic
 
 
 def _tidy(value: Any, where: str) -> Any:
@@ -324,14 +310,11 @@ DECODING_PATHS: Final = frozenset(
         "sink.file-index-digit",
         "sink.file-index-width",
         "sink.dispatchers",
-        "sink.cloud-storage-config.output-raw-change-event",
-        "sink.kafka-config.output-raw-change-event",
         f"{_LARGE}.large-message-handle-option",
         f"{_LARGE}.large-message-handle-compression",
         f"{_LARGE}.claim-check-storage-uri",
         f"{_LARGE}.claim-check-raw-value",
         "integrity.integrity-check-level",
-        "integrity.corruption-handle-level",
         *(path for path, _, _ in _SINGLE.values()),
         *(f"sink.csv.{name}" for name, _ in _CSV.values()),
     }

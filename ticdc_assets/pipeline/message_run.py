@@ -105,7 +105,7 @@ class MessageRun:
             self._protocol,
             self._options,
             self._dating,
-            topics=tuple(rule.topic for rule in self._changefeed.sink.dispatchers),
+            topics=self._changefeed.sink.topics,
             has_commit_ts=self._changefeed.sink.has_commit_ts,
             until=log.tso if log is not None else None,
             newest=record.tso if record is not None and self._dating is Dating.COMMIT_TS else 0,
