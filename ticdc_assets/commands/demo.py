@@ -10,10 +10,10 @@ from typing import Final
 from rich.table import Table
 
 from ticdc_assets.assets.known_tables import MARKER, STATE_FOLDER
-from ticdc_assets.commands.moments import when
 from ticdc_assets.commands.run import run_all, summary
 from ticdc_assets.commands.sample_check import Line, checked
 from ticdc_assets.commands.terminal import Terminal
+from ticdc_assets.commands.tso_text import when
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.spark import require_java

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.markup import escape
 from rich.table import Table
 
 from ticdc_assets.amounts import counted
-from ticdc_assets.commands.moments import moment, when
 from ticdc_assets.commands.terminal import Terminal
+from ticdc_assets.commands.tso_text import moment, when
 from ticdc_assets.config.secrets import redacted
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_source
 from ticdc_assets.sources.inspection.settings import config_lines
@@ -197,7 +198,7 @@ def _table_of_tables(found: Inspection) -> Table:
         numbers = [counts.rows, counts.inserts, counts.updates, counts.deletes, *([counts.upserts] if upserts else [])]
         name = ".".join(part for part in (table.schema, table.table) if part)
         cells = [f"{n:,}" for n in (*numbers, table.statements)]
-        shown.add_row(_plain(name), *cells, when(table.first_ts or 0), when(table.last_ts or 0))
+        shown.add_row(escape(name), *cells, when(table.first_ts or 0), when(table.last_ts or 0))
     if len(tables) > LISTED_MAX:
         shown.add_row(f"... {len(tables) - LISTED_MAX:,} more; --json lists all")
     return shown
@@ -213,11 +214,7 @@ def _table_of_partitions(found: Inspection) -> Table:
     for seen in partitions[:LISTED_MAX]:
         offsets = f"{seen.first_offset} - {seen.last_offset}"
         numbers = (str(seen.partition), f"{seen.messages:,}", offsets, f"{seen.missing:,}")
-        shown.add_row(_plain(seen.topic), *numbers, when(seen.watermark or 0))
+        shown.add_row(escape(seen.topic), *numbers, when(seen.watermark or 0))
     if len(partitions) > LISTED_MAX:
         shown.add_row(f"... {len(partitions) - LISTED_MAX:,} more; --json lists all")
     return shown
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", "\\[")  # rich would read it as markup

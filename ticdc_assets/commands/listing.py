@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.markup import escape
 from rich.table import Table
 
-from ticdc_assets.commands.moments import moment, when
 from ticdc_assets.commands.terminal import Terminal
+from ticdc_assets.commands.tso_text import moment, when
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.schema.lineage import fold_name
@@ -86,7 +87,7 @@ def _as_table(rows: Iterable[dict[str, Any]]) -> Table:
     for name in ("changefeed", "table", "mirror", "rows", "complete up to (UTC)", "state"):
         table.add_column(name, justify="right" if name == "rows" else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(text) for text in _cells(row)))
+        table.add_row(*(escape(text) for text in _cells(row)))
     return table
 
 
@@ -101,10 +102,6 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         when(row["watermark"]),
         state,
     )
-
-
-def _cell(text: str) -> str:
-    return text.replace("[", "\\[")  # rich would read it as markup
 
 
 # -- snapshot ----------------------------------------------------------------------------------------------------------

@@ -11,15 +11,15 @@ from ticdc_assets import spark
 from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
-from ticdc_assets.commands.moments import moment
+from ticdc_assets.commands.jvm import jvm_of
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.pipeline.maintenance_run import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
 from ticdc_assets.tables.retention import pin, unpin
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 
 LISTED_MAX: Final = 20
 """Leftovers that are shown to a person; --json has them all."""
@@ -83,15 +83,10 @@ def maintain_all(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> 
 
 
 def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, asked: Asked) -> MaintenanceReport:
-    def jvm() -> JvmCatalog:
-        from ticdc_assets.tables.iceberg_jvm import JvmCatalog
-
-        return JvmCatalog(spark.session(config), config.catalog.name)
-
     def say(text: str) -> None:
         terminal.say(f"{changefeed.name}: {text}")
 
-    return maintain(Lake(to_look_at(config), changefeed), asked.policy(), jvm, say)
+    return maintain(Lake(to_look_at(config), changefeed), asked.policy(), jvm_of(config), say)
 
 
 def as_object(report: MaintenanceReport) -> dict[str, Any]:

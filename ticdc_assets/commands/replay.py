@@ -10,6 +10,7 @@ from ticdc_assets import spark
 from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
+from ticdc_assets.commands.jvm import jvm_of
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
@@ -20,7 +21,6 @@ from ticdc_assets.pipeline.replay import replay as take_in
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 
 
 def replay(
@@ -94,13 +94,8 @@ def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str
     if record is None or (record.complete and not pending_work(lake, lake.history(), record)):
         return []
 
-    def jvm() -> JvmCatalog:
-        from ticdc_assets.tables.iceberg_jvm import JvmCatalog
-
-        return JvmCatalog(spark.session(config), config.catalog.name)
-
     with terminal.working(f"{lake.changefeed.name}: bringing the mirrors along"):
-        report = run_mirrors(lake, run_id, jvm)
+        report = run_mirrors(lake, run_id, jvm_of(config))
     errors = report.errors if report is not None else {}
     return [f"{lake.changefeed.name}: {sentence}" for sentence in errors.values()]
 

@@ -11,9 +11,9 @@ from ticdc_assets import spark
 from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import code_of, sentence_of
-from ticdc_assets.commands.moments import moment
 from ticdc_assets.commands.pending import Ran, looked_at
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.tso_text import moment
 
 if TYPE_CHECKING:
     from pathlib import Path

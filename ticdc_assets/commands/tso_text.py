@@ -1,4 +1,4 @@
-"""TSOs for people."""
+"""TSOs as people read them."""
 
 from __future__ import annotations
 
