@@ -26,7 +26,7 @@ from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter
-from ticdc_assets.tables.mirror_branch import live_rows
+from ticdc_assets.tables.mirror_size import live_rows
 from ticdc_assets.tables.places import Place
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets.tables.replayed import Replayed

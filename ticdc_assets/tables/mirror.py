@@ -23,7 +23,8 @@ from ticdc_assets.schema.lineage import Lineage, Version
 from ticdc_assets.tables import mirror_sql, row_delta
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
-from ticdc_assets.tables.mirror_branch import MirrorBranch, live_rows, snapshot_id, still_at
+from ticdc_assets.tables.mirror_branch import MirrorBranch, snapshot_id, still_at
+from ticdc_assets.tables.mirror_size import has_files
 from ticdc_assets.tables.mirror_versions import VersionSteps, columns_at
 from ticdc_assets.tables.progress import (
     BORN,
@@ -202,7 +203,7 @@ class MirrorWriter:
         names = {changelog.schema().find_field(places[c.uid][0]).name: c for c in columns}
         rows = mirror_sql.interval(segment.low, segment.high, segment.by_arrival, segment.version.from_ts)
         source = mirror_sql.newest_per_key(self._branch.quoted(changelog.name()), rows, names, key, segment.by_arrival)
-        if live_rows(table):
+        if has_files(table):
             statement = mirror_sql.merge(self._branch.target, source, columns, key)
         else:
             statement = mirror_sql.insert(self._branch.target, source, columns)
@@ -212,7 +213,7 @@ class MirrorWriter:
 
     def data_files(self, table: Table) -> list[DataFile]:
         """The data files that the mirror, as `table`, shows."""
-        return row_delta.data_files(self._branch.load(), snapshot_id(table)) if live_rows(table) else []
+        return row_delta.data_files(self._branch.load(), snapshot_id(table)) if has_files(table) else []
 
     def take(self, table: Table, segment: Segment, delta: RowDelta) -> Table:
         """Publish what workers made of a segment of the version that the mirror has."""

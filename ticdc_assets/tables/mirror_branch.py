@@ -91,12 +91,3 @@ def still_at(table: Table, progress: Progress) -> Table:
     if found != progress:
         raise stale(table, progress, found)
     return table
-
-
-def live_rows(table: Table) -> int:
-    """How many rows the current snapshot shows, from its summary alone."""
-    snapshot = table.current_snapshot()
-    if snapshot is None or snapshot.summary is None:
-        return 0
-    summary = snapshot.summary.additional_properties
-    return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))

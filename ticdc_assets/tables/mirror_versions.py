@@ -22,8 +22,9 @@ from ticdc_assets.tables import mirror_sql
 from ticdc_assets.tables.conversions import conversion, is_refused
 from ticdc_assets.tables.iceberg_jvm import SchemaStep
 from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
-from ticdc_assets.tables.mirror_branch import MirrorBranch, live_rows, still_at
+from ticdc_assets.tables.mirror_branch import MirrorBranch, still_at
 from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
+from ticdc_assets.tables.mirror_size import has_files
 from ticdc_assets.tables.progress import COLUMNS, VERSION, Progress, columns_of, columns_property, progress_of
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class VersionSteps:
     ) -> Progress:
         """Do to rows what the version's statement did; the progress that is published with it, or was before."""
         progress = progress_of(table)
-        statements = self._row_statements(table, version, known, converts) if live_rows(table) else []
+        statements = self._row_statements(table, version, known, converts) if has_files(table) else []
         if not statements:
             return progress
         published = Progress(max(progress.watermark, version.from_ts), progress.position, self._branch.run_id)
