@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _MADE_BY_ANOTHER: Final = ("AlreadyExistsException", "CommitFailedException")
+_OVERTAKEN: Final = "CommitFailedException"
 
 
 class JvmCatalog:
@@ -79,7 +80,7 @@ class JvmCatalog:
             transaction.newAppend().commit()
             transaction.commitTransaction()
         except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() not in _MADE_BY_ANOTHER:
+            if kind(error) not in _MADE_BY_ANOTHER:
                 raise
             todo = "Another run made it first and nothing was written twice; run again to go on from there."
             raise StaleRunError(".".join(identifier), "no table yet", "one", todo) from error
@@ -169,17 +170,40 @@ class JvmTable:
         try:
             self.java.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
         except Py4JJavaError as error:
-            raise StaleRunError(
-                str(self.java.name()),
-                "the snapshot this run was planned from",
-                error.java_exception.getClass().getSimpleName(),
-                "Another run published first and nothing was written twice; run again to go on from there.",
-            ) from error
+            raise self.overtaken(kind(error)) from error
+
+    def overtaken(self, found: str = "a newer one") -> StaleRunError:
+        """The error of a run whose plan is not of this table any more."""
+        return StaleRunError(
+            str(self.java.name()),
+            "the snapshot this run was planned from",
+            found,
+            "Another run published first and nothing was written twice; run again to go on from there.",
+        )
+
+    def commit(self, base: Any, fresh: Any, snapshot_id: int | None = None) -> None:
+        """Put metadata in place of those that they were made from, in one try. Raises StaleRunError where the table
+        has moved on. The `snapshot_id` that is new in them tells whether a commit that did not come back well landed.
+        """
+        try:
+            self._swap(base, fresh)
+        except Py4JJavaError as error:
+            if snapshot_id is not None and self._is_in(snapshot_id):
+                return
+            if kind(error) == _OVERTAKEN:
+                raise self.overtaken() from error
+            raise
+
+    def _swap(self, base: Any, fresh: Any) -> None:
+        self.java.operations().commit(base, fresh)
+
+    def _is_in(self, snapshot_id: int) -> bool:
+        self.java.refresh()
+        return bool(self.named("org.apache.iceberg.util.SnapshotUtil.isAncestorOf")(self.java, snapshot_id))
 
     def let_go(self, branches: Sequence[str], snapshot_ids: Sequence[int], planned_on: str) -> bool:
         """Forget branches and snapshots; no file is removed. False where the table is not at `planned_on` any more."""
-        operations = self.java.operations()
-        base = operations.refresh()
+        base = self.java.operations().refresh()
         if str(base.metadataFileLocation()) != planned_on:
             return False
         builder = self._catalog.builder_from(base)
@@ -188,11 +212,9 @@ class JvmTable:
         if snapshot_ids:
             builder = builder.removeSnapshots(self._catalog.id_set(snapshot_ids))
         try:
-            operations.commit(base, builder.build())
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() == "CommitFailedException":
-                return False
-            raise
+            self.commit(base, builder.build())
+        except StaleRunError:
+            return False
         return True
 
     def evolve(self, steps: Sequence[SchemaStep], properties: Mapping[str, str]) -> None:
@@ -258,6 +280,11 @@ class SchemaStep:
             else:
                 update = getattr(update, method)(*arguments)
         update.commit()
+
+
+def kind(error: Py4JJavaError) -> str:
+    """What Java calls an exception."""
+    return str(error.java_exception.getClass().getSimpleName())
 
 
 def _schema_json(columns: Sequence[LakeColumn], key: Sequence[str]) -> dict[str, Any]:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from py4j.protocol import Py4JJavaError
 
-from ticdc_assets.errors import StaleRunError
+from ticdc_assets.tables.iceberg_jvm import kind
 
 if TYPE_CHECKING:
+    from ticdc_assets.errors import StaleRunError
     from ticdc_assets.tables.iceberg_jvm import JvmTable
 
 _POSITION_FIELD_ID: Final = 2147483645  # of a row's position, as Iceberg's format reserves it
-_OVERTAKEN: Final = ("CommitFailedException", "ValidationException")
+_NOT_VALID: Final = "ValidationException"  # of a delta whose data files another run has taken away
 _CREATED_BY: Final = "ticdc_assets"
 
 
@@ -103,10 +104,10 @@ def _data_file(table: JvmTable, task: Any) -> DataFile:
 def publish(table: JvmTable, planned_on: int, rows: RowDelta, summary: Mapping[str, str]) -> None:
     """Add rows and take rows away in one snapshot on top of `planned_on`.
 
-    Raises StaleRunError where main is elsewhere by now; what the run wrote is then removed.
+    Raises StaleRunError where main is elsewhere by now; what the run wrote is then removed, unless it was asked to be
+    committed: what a commit that failed leaves is found by the maintenance of leftovers.
     """
-    operations = table.java.operations()
-    base = operations.refresh()
+    base = table.java.operations().refresh()
     written = [file.uri for file in rows.files]
     if base.currentSnapshot().snapshotId() != planned_on:
         raise _overtaken(table, written)
@@ -121,18 +122,16 @@ def publish(table: JvmTable, planned_on: int, rows: RowDelta, summary: Mapping[s
         delta.removeDeletes(old.java)
     for key, value in summary.items():
         delta.set(key, value)
-    snapshot = None
     try:
         snapshot = delta.apply()
-        if snapshot.parentId() != planned_on:
-            raise _overtaken(table, written)
-        build = table.named("org.apache.iceberg.TableMetadata.buildFrom")(base)
-        operations.commit(base, build.setBranchSnapshot(snapshot, "main").build())
     except Py4JJavaError as error:
-        if error.java_exception.getClass().getSimpleName() in _OVERTAKEN:
+        if kind(error) == _NOT_VALID:
             raise _overtaken(table, written) from error
-        if snapshot is None or not _is_in(table, snapshot.snapshotId()):
-            raise
+        raise
+    if snapshot.parentId() != planned_on:
+        raise _overtaken(table, written)
+    fresh = table.named("org.apache.iceberg.TableMetadata.buildFrom")(base).setBranchSnapshot(snapshot, "main").build()
+    table.commit(base, fresh, snapshot.snapshotId())
 
 
 def _java_file(table: JvmTable, file: NewFile) -> Any:
@@ -177,18 +176,8 @@ def _blob(table: JvmTable, vector: Vector) -> Any:
     return make("deletion-vector-v1", fields, inherited, inherited, data, None, told)
 
 
-def _is_in(table: JvmTable, snapshot_id: int) -> bool:
-    """Whether a commit whose answer was lost has landed."""
-    table.java.refresh()
-    return bool(table.named("org.apache.iceberg.util.SnapshotUtil.isAncestorOf")(table.java, snapshot_id))
-
-
 def _overtaken(table: JvmTable, written: Sequence[str]) -> StaleRunError:
+    """The error of a run that is overtaken before it commits: what it wrote is nobody's."""
     for uri in written:
         table.java.io().deleteFile(uri)
-    return StaleRunError(
-        str(table.java.name()),
-        "the snapshot this run was planned from",
-        "a newer one",
-        "Another run published first and nothing was written twice; run again to go on from there.",
-    )
+    return table.overtaken()

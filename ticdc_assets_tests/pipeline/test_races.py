@@ -26,6 +26,7 @@ from ticdc_assets.moments import Moment
 from ticdc_assets.pipeline import segments
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import mirror
+from ticdc_assets.tables.iceberg_jvm import JvmTable
 from ticdc_assets.tables.progress import WATERMARK, lineage_of, progress_of
 from ticdc_assets_tests.pipeline.raced import OVERTAKEN, PUBLISHED, Meeting, races
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink, column
@@ -346,3 +347,26 @@ def test_a_commit_whose_answer_is_lost_is_there_once(
         if lossy.commits < number:
             break
     assert number > 5
+
+
+@pytest.mark.spark
+def test_a_merge_that_landed_and_was_answered_with_a_conflict_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made = sink(tmp_path)
+    made.feed(tmp_path / "lake").run()
+    made.feed(tmp_path / "lake").lake.mirrors("first")
+    more(made)
+    feed = made.feed(tmp_path / "lake")
+    feed.run()
+    swap = JvmTable._swap
+
+    def asked_again(table: JvmTable, base: Any, fresh: Any) -> None:
+        swap(table, base, fresh)
+        swap(table, base, fresh)
+
+    monkeypatch.setattr(JvmTable, "_swap", asked_again)
+
+    feed.lake.mirrors("one")
+
+    assert_merged(feed, made)
