@@ -18,7 +18,6 @@ from pyiceberg.expressions import In
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import first_of_each, ordinals
-from ticdc_assets.errors import StaleRunError
 from ticdc_assets.pipeline.publish import key_names
 from ticdc_assets.pipeline.replay_ground import Ground, Rows
 from ticdc_assets.tables import changelog
@@ -49,13 +48,8 @@ def put_back(ground: Ground, lineage_id: str, rows: Sequence[Rows]) -> int:
     position = max(parent.position, newest) if ground.lake.by_arrival else parent.position
     progress = Progress(parent.watermark, position, ground.run_id, parent.files)
     name = ground.lake.changefeed.name
-    try:
-        mark = _mark(ground, lineage_id, table, lacking)
-        ground.tables[lineage_id] = changelog.publish(table, name, files, parent, progress, mark)
-    except StaleRunError:
-        for file in files:
-            table.io.delete(file.uri)
-        raise
+    mark = _mark(ground, lineage_id, table, lacking)
+    ground.tables[lineage_id] = changelog.publish(table, name, files, parent, progress, mark)
     return sum(len(one.table) for one in lacking)
 
 

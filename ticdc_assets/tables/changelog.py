@@ -220,7 +220,8 @@ def publish(
 ) -> Table:
     """Append the files and the progress, and set table properties, in one commit, on top of `parent` and nothing else.
 
-    Raises StaleRunError where another run has published since this one planned; the files are then nobody's.
+    Raises StaleRunError where another run has published since this one planned. The files then stay: ours may have
+    landed before that, and its answer was lost; else the maintenance of leftovers finds them.
     """
     for _ in range(COMMIT_TRIES_MAX):
         table = refreshed(table)

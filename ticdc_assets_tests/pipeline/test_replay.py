@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitStateUnknownException
 
 from ticdc_assets.assets.verdicts import nothing_quarantined
-from ticdc_assets.errors import NotYetError
+from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.pipeline import replay as replay_module
 from ticdc_assets.pipeline.replay import Fate, ReplayReport, Wish, replay
 from ticdc_assets_tests.fixtures import Workload, workloads
@@ -101,6 +104,34 @@ def test_a_replay_that_ended_before_it_could_say_so_adds_nothing_the_second_time
 
     report = again(feed, **wish)
 
+    assert (fates(report), sum(report.added.values())) == ([(1, "replayed")], 0)
+    assert_all_is_well(feed)
+
+
+def test_a_replay_whose_answer_was_lost_before_another_run_went_on_keeps_what_it_brought_back(
+    sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    mended = sink.insert(T, 115, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), mended.replace(b"115,7", b"115,sieben")])
+    sink.feed(tmp_path / "lake").run()
+    sink.file(T, 2, [sink.insert(T, 1100, 8, "acht")])
+    feed = sink.feed(tmp_path / "lake")
+    commit = SqlCatalog.commit_table
+
+    def loses_the_answer(*arguments: Any) -> None:
+        commit(*arguments)
+        monkeypatch.setattr(SqlCatalog, "commit_table", commit)
+        sink.bucket.checkpoint(2000)
+        sink.feed(tmp_path / "lake").run()
+        raise CommitStateUnknownException("no answer")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", loses_the_answer)
+    wish = {"mended": {(FILE, 1): mended}}
+
+    with pytest.raises(StaleRunError):
+        again(feed, **wish)
+
+    report = again(feed, **wish)
     assert (fates(report), sum(report.added.values())) == ([(1, "replayed")], 0)
     assert_all_is_well(feed)
 
