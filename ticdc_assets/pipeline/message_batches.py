@@ -176,7 +176,8 @@ def _wanted(task: MessageTask, target: Target, table: TableRows, ordinals: Ints)
     """The rows to write, those above this run, those that were written before."""
     again = np.isin(ordinals, np.fromiter(task.repeated, np.int64)) if task.repeated else np.zeros(len(table), np.bool_)
     if task.by_arrival:
-        return ~again & (ordinals > target.low), np.zeros(len(table), np.bool_), again
+        taken = (ordinals > target.low) & (ordinals <= target.high)
+        return ~again & taken, np.zeros(len(table), np.bool_), again
     ts = table.rows.commit_ts.to_numpy()
     above = ~again & (ts > target.high)
     again |= ~above & (ts <= target.low)

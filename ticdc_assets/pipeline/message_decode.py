@@ -146,7 +146,7 @@ class MessageDecoder:
         if ordinal in self._task.repeated:
             said.repeats += 1
         elif self._task.by_arrival:
-            if ordinal > target.low:
+            if target.low < ordinal <= target.high:
                 self._take(name, slot, event, message, (ordinal, position), said)
         else:
             assert event.commit_ts is not None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ticdc_assets.pipeline.message_batches import Batch, Ints
 from ticdc_assets.pipeline.message_task import Dating
 from ticdc_assets.pipeline.stream_look import (
+    Step,
     StreamForm,
     StreamLook,
     avro_schema,
@@ -136,9 +137,10 @@ def _note(look: StreamLook, batch: Batch, dates: list[tuple[int, int | None]]) -
     for code, partition in enumerate(partitions):
         mine = codes[indices] == code
         steps = look.above[partition]
-        grows = _grows(ts[mine], steps[-1][1] if steps else -1)
+        grows = _grows(ts[mine], steps[-1].ts if steps else -1)
         steps += [
-            (batch.messages[i].offset, int(t)) for i, t in zip(indices[mine][grows], ts[mine][grows], strict=True)
+            Step(batch.messages[i].offset, int(t), int(batch.ordinals[i]))
+            for i, t in zip(indices[mine][grows], ts[mine][grows], strict=True)
         ]
     look.newest = max(look.newest, int(ts.max()))
 

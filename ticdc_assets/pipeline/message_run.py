@@ -175,7 +175,7 @@ class MessageRun:
 
     def _tasks(self, pending: PendingMessages, tables: dict[str, Table]) -> list[MessageTask]:
         targets = {
-            i.lineage.id: self._target(i, tables[i.lineage.id])
+            i.lineage.id: self._target(pending.look, i, tables[i.lineage.id])
             for i in pending.intervals.values()
             if i.lineage.id in tables and (self._lake.by_arrival or i.is_open)
         }
@@ -243,10 +243,13 @@ class MessageRun:
             if e.version is not None and e.after is not None
         }
 
-    def _target(self, interval: Interval, table: Table) -> Target:
-        position = progress_of(table).position
-        counted = position >> 1 if position >= 0 else -1
-        return target_of(interval, table, counted if self._lake.by_arrival else interval.low)
+    def _target(self, look: StreamLook, interval: Interval, table: Table) -> Target:
+        if not self._lake.by_arrival:
+            return target_of(interval, table, interval.low)
+        position, stop = progress_of(table).position, interval.lineage.stop
+        # Behind a stop nothing is taken, not even what is from before it: a table has all its rows up to one place.
+        last = look.last_before(stop.ts) if stop is not None else look.messages
+        return replace(target_of(interval, table, position >> 1 if position >= 0 else -1), high=last)
 
     # -- afterwards -----------------------------------------------------------------------------------------------
 

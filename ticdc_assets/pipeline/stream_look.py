@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.pipeline.avro_look import AvroLook
@@ -34,6 +34,14 @@ class StreamForm:
     newest: int = 0
 
 
+class Step(NamedTuple):
+    """A message with a commit_ts above those of all before it in its partition."""
+
+    offset: int
+    ts: int
+    ordinal: int
+
+
 @dataclass(slots=True)
 class StreamLook:
     """What the messages after a cursor say.
@@ -58,7 +66,7 @@ class StreamLook:
     messages: int = 0
     new_messages: int = 0
     carried: dict[str, set[SourceName]] = field(default_factory=dict)
-    above: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
+    above: dict[Partition, list[Step]] = field(default_factory=dict)
     newest: int = 0
     waiting: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
     avro: AvroLook | None = None
@@ -98,7 +106,12 @@ class StreamLook:
 
     def first_above(self, partition: Partition, high: int) -> int:
         """The first offset of a partition with a commit_ts above `high`, else its end."""
-        return next((offset for offset, ts in self.above.get(partition, ()) if ts > high), self.ends[partition])
+        return next((step.offset for step in self.above.get(partition, ()) if step.ts > high), self.ends[partition])
+
+    def last_before(self, ts: int) -> int:
+        """The ordinal of the last message that no message above `ts` comes before."""
+        above = (next((step.ordinal for step in steps if step.ts > ts), self.messages) for steps in self.above.values())
+        return min(above, default=self.messages) - 1
 
 
 def first_row(look: StreamLook, stream: StreamForm, row: RowEvent, message: Message, ordinal: int) -> None:

@@ -22,7 +22,8 @@ class FileFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a lineage's changes go and which of them: commit_ts in `(low, high]`.
+    """Where a lineage's changes go and which of them: commit_ts in `(low, high]`; the same of ordinals where messages
+    count by arrival.
 
     `schemas` gives, by version TSO, the Arrow schema (with field ids) of a data file of that version.
     """
