@@ -4,7 +4,8 @@ In: `DdlEvent`s in any order of arrival. Out: a `History` of lineages. The fold 
 the same history, so a run may stop anywhere and the next one sees the same lineages, ids and uids.
 
 A statement that cannot be read, or that does not lead to the columns the stream itself tells, stops its lineage at
-that TSO: rows up to it are still exact, rows after it wait for the user. Nothing is guessed.
+that TSO: rows up to it are still exact, rows after it wait for the user. Nothing is guessed. Where no lineage bears
+the name yet, the one that rows or schemas begin under it is stopped from its birth.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.evolution import Change, FillColumn, Shape, adopt, alter_all, create, shape_of
 from ticdc_assets.schema.lineage import History, Lineage, SourceName, Stop, Tenure, Version, fold_name
-from ticdc_assets.schema.model import Column, Default, Kind, TableSchema
+from ticdc_assets.schema.model import Default, TableSchema
+from ticdc_assets.schema.told import same_columns, unknowns
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,10 @@ class _Growing:
     stop: Stop | None = None
     marks: list[str] = field(default_factory=list)
 
+    @property
+    def name(self) -> SourceName:
+        return (self.tenures[-1].schema, self.tenures[-1].table)
+
     def frozen(self) -> Lineage:
         return Lineage(
             self.id, tuple(self.tenures), tuple(self.versions), self.dropped_ts, self.stop, tuple(self.marks)
@@ -68,6 +74,7 @@ class _Fold:
         self._all: list[_Growing] = []
         self._live: dict[SourceName, _Growing] = {}
         self._database_stops: list[Stop] = []
+        self._stops_of_unborn: dict[SourceName, Stop] = {}
         self._unborn: dict[SourceName, list[tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]]] = {}
 
     def history(self) -> History:
@@ -103,7 +110,7 @@ class _Fold:
             self._first_seen(event)
         elif event.after.inferred:
             self._adopt(growing, event)
-        elif growing.stop is None and not _same_columns(growing.shape.table, event.after, event.after_is_ordered):
+        elif growing.stop is None and not same_columns(growing.shape.table, event.after, event.after_is_ordered):
             self._stop(growing, event, "the stream shows other columns than its statements lead to")
 
     def _adopt(self, growing: _Growing, event: DdlEvent) -> None:
@@ -138,13 +145,13 @@ class _Fold:
         known = self._known.tables.get(fold_name(*name))
         marks = []
         table = told
-        if known is not None and _same_columns(known, told, ordered=False):
+        if known is not None and same_columns(known, told, ordered=False):
             table = replace(known, schema=name[0], name=name[1])
         else:
             marks.append("older than the stream")
             if known is not None:
                 marks.append("schema_files describe other columns")
-        return table, [*marks, *_unknowns(table, self._known.key_of(*name) is not None)]
+        return table, [*marks, *unknowns(table, self._known.key_of(*name) is not None)]
 
     def _born(self, name: SourceName, shape: Shape, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
         shape = replace(shape, table=replace(shape.table, named_key=self._known.key_of(*name) or ()))
@@ -153,6 +160,7 @@ class _Fold:
             shape=shape,
             tenures=[Tenure(*name, after_ts)],
             versions=[Version(after_ts, shape.table)],
+            stop=self._stops_of_unborn.pop(fold_name(*name), None),
             marks=list(marks),
         )
         self._all.append(growing)
@@ -162,6 +170,7 @@ class _Fold:
 
     def _drop(self, name: SourceName, ts: int) -> None:
         self._unborn.pop(fold_name(*name), None)
+        self._stops_of_unborn.pop(fold_name(*name), None)
         growing = self._live.pop(fold_name(*name), None)
         if growing is not None:
             growing.dropped_ts = ts
@@ -183,7 +192,7 @@ class _Fold:
             if growing is None:
                 growing = self._as_it_was(event, old) or self._as_the_user_told(old)
             if growing is None or growing.dropped_ts is not None:
-                self._unknown_renamed(event, new)
+                self._unknown_renamed(event, old, new)
             else:
                 self._move(growing, new, event.commit_ts)
 
@@ -231,7 +240,10 @@ class _Fold:
         growing.versions[-1] = replace(growing.versions[-1], table=table)
         self._live[fold_name(*new)] = growing
 
-    def _unknown_renamed(self, event: DdlEvent, new: SourceName) -> None:
+    def _unknown_renamed(self, event: DdlEvent, old: SourceName, new: SourceName) -> None:
+        stop = self._stops_of_unborn.pop(fold_name(*old), None)
+        if stop is not None:
+            self._stops_of_unborn[fold_name(*new)] = stop
         if event.after is not None and fold_name(*new) not in self._live:
             table, marks = self._enriched(new, event.after)
             self._born(new, shape_of(table), event.commit_ts, event.commit_ts, marks)
@@ -248,15 +260,15 @@ class _Fold:
                         self._as_it_was(event, name)
                     self._drop(name, event.commit_ts)
             case ddl.DropDatabase(name=schema):
-                for growing in list(self._live.values()):
-                    if growing.tenures[-1].schema.lower() == schema.lower():
-                        self._drop((growing.tenures[-1].schema, growing.tenures[-1].table), event.commit_ts)
+                for name in [*self._live, *self._unborn, *self._stops_of_unborn]:
+                    if name[0] == schema.lower():
+                        self._drop(name, event.commit_ts)
             case ddl.AlterTable(actions=actions) if any(isinstance(a, ddl.ExchangePartition) for a in actions):
                 self._exchange(event, statement)
             case ddl.TruncateTable() | ddl.AlterTable():
                 self._alter(event, statement)
             case ddl.RecoverTable():
-                self._stop_event(event, "RECOVER and FLASHBACK bring rows back that the stream does not send")
+                self._recover(event, statement)
             case _:
                 pass  # renames are done; databases and statements without effect on tables
 
@@ -304,6 +316,16 @@ class _Fold:
         self._changed(growing, change, event.commit_ts)
         self._check(growing, event)
 
+    def _recover(self, event: DdlEvent, statement: ddl.RecoverTable) -> None:
+        """RECOVER and FLASHBACK: the table is stopped before its next row comes, as far as it is known what it was."""
+        name, source = (event.schema, event.table), fold_name(event.schema, statement.name or event.table)
+        was = next((g for g in reversed(self._all) if fold_name(*g.name) == source), None)
+        if was is not None and event.after is None and fold_name(*name) not in self._live:
+            table = replace(was.shape.table, schema=name[0], name=name[1])
+            self._born(name, shape_of(table), event.commit_ts, event.commit_ts)
+        reason = "RECOVER and FLASHBACK bring rows back that the stream does not send"
+        self._stop_event(event, reason, though_described=True)
+
     def _exchange(self, event: DdlEvent, statement: ddl.AlterTable) -> None:
         """EXCHANGE PARTITION moves rows between two tables without sending them: both stop."""
         reason = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables anew"
@@ -329,36 +351,35 @@ class _Fold:
 
     def _check(self, growing: _Growing, event: DdlEvent) -> None:
         """Hold the fold against the columns that the stream itself tells."""
-        if event.after is not None and not _same_columns(growing.shape.table, event.after, event.after_is_ordered):
+        if event.after is not None and not same_columns(growing.shape.table, event.after, event.after_is_ordered):
             told = ", ".join(c.name for c in event.after.columns)
             folded = ", ".join(c.name for c in growing.shape.table.columns)
             self._stop(growing, event, f"the stream tells the columns ({told}), its statements lead to ({folded})")
 
-    def _stop_event(self, event: DdlEvent, reason: str) -> None:
-        growing = self._live.get(fold_name(event.schema, event.table))
+    def _stop_event(self, event: DdlEvent, reason: str, though_described: bool = False) -> None:
+        """Stop what the statement is about. Where the stream tells a table's columns and the user's `schema_files` too,
+        a new one goes on from them, but not `though_described`: where rows are missing."""
+        name = (event.schema, event.table)
+        growing = self._live.get(fold_name(*name))
         if growing is not None:
             self._stop(growing, event, reason)
-        elif event.table and event.after is not None:
-            table, marks = self._enriched((event.schema, event.table), event.after)
-            self._born((event.schema, event.table), shape_of(table), event.commit_ts, event.commit_ts, marks)
-            if marks:
-                self._stop(self._live[fold_name(event.schema, event.table)], event, reason)
         elif not event.table:
-            self._database_stops.append(Stop(event.commit_ts, f"{event.where}: {reason}"))
+            self._database_stops.append(_stop_at(event, reason))
+        elif event.after is None:
+            self._stops_of_unborn.setdefault(fold_name(*name), _stop_at(event, reason))
+        else:
+            table, marks = self._enriched(name, event.after)
+            self._born(name, shape_of(table), event.commit_ts, event.commit_ts, marks)
+            if marks or though_described:
+                self._stop(self._live[fold_name(*name)], event, reason)
 
     def _stop(self, growing: _Growing, event: DdlEvent, reason: str) -> None:
         if growing.stop is None:
-            growing.stop = Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason)
+            growing.stop = _stop_at(event, reason)
 
 
-def _unknowns(table: TableSchema, key_is_told: bool) -> Iterator[str]:
-    """What the stream does not tell of a table that is older than it, and where the user can."""
-    if not table.key and not key_is_told:
-        yield "no key is known: name its columns in `keys`, or give its CREATE TABLE in `schema_files`, to get a mirror"
-    numbered = [c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and c.type.elements is None]
-    if numbered:
-        listed = ", ".join(numbered)
-        yield f"labels of {listed} are not known and may be numbers: give its CREATE TABLE in `schema_files`"
+def _stop_at(event: DdlEvent, reason: str) -> Stop:
+    return Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason)
 
 
 def rename_pairs(
@@ -373,15 +394,3 @@ def rename_pairs(
             for action in statement.actions:
                 if isinstance(action, ddl.RenameTable):
                     yield event.old_name or (statement.schema, statement.name), (event.schema, event.table)
-
-
-def _same_columns(folded: TableSchema, told: TableSchema, ordered: bool) -> bool:
-    """Same names, in the same order where the told one is the table's, and no type of another kind."""
-    mine, theirs = ([c.name.lower() for c in table.columns] for table in (folded, told))
-    if mine != theirs if ordered else sorted(mine) != sorted(theirs):
-        return False
-    return all(_same_kind(c, told.column(c.name)) for c in folded.columns)
-
-
-def _same_kind(folded: Column, told: Column | None) -> bool:
-    return told is not None and (folded.type.kind, folded.type.unsigned) == (told.type.kind, told.type.unsigned)

@@ -26,6 +26,7 @@ def table(name: str, *columns: str, key: tuple[str, ...] = ()) -> TableSchema:
     return TableSchema("shop", name, made, (Index("PRIMARY", key, unique=True, primary=True),) if key else ())
 
 
+GUESSED = replace(table("t", "id", key=("id",)), inferred=True)
 NAMED = Known(key_of=lambda _schema, table: ("id",) if table == "t" else None)
 
 
@@ -105,6 +106,66 @@ def test_a_statement_that_cannot_be_read_stops_its_table_and_no_other():
     assert stopped.stop is not None
     assert (stopped.stop.ts, free.stop, len(free.versions)) == (20, None, 2)
     assert "at 20" in stopped.stop.reason
+
+
+UNREADABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY) FROBNICATED = 1"
+
+
+@pytest.mark.parametrize("query", [UNREADABLE, "ALTER TABLE `t` FROBNICATE", "CREATE TABLE `t` LIKE `unknown`"])
+def test_a_table_that_a_statement_nobody_could_read_made_or_changed_is_stopped_when_its_rows_come(query: str):
+    (lineage,) = fold([event(10, "t", query), event(20, "t", "", after=GUESSED)]).lineages
+
+    assert lineage.stop is not None
+    assert lineage.stop.ts == 10
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [event(15, "t", "DROP TABLE `shop`.`t`")],
+        [event(15, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")],
+        [event(15, "", "DROP DATABASE `shop`")],
+        [event(15, "u", "RENAME TABLE `t` TO `u`")],
+    ],
+    ids=lambda told: told[0].query,
+)
+def test_a_name_is_free_again_when_the_table_that_nobody_could_read_has_left_it(between: list[DdlEvent]):
+    history = fold([event(10, "t", UNREADABLE), *between, event(20, "t", "", after=GUESSED)])
+
+    assert [(lineage.name, lineage.stop) for lineage in history.lineages] == [(("shop", "t"), None)]
+
+
+def test_a_table_that_nobody_could_read_is_stopped_under_its_next_name_too():
+    history = fold([
+        event(10, "t", UNREADABLE),
+        event(15, "u", "RENAME TABLE `t` TO `u`"),
+        event(20, "u", "", after=replace(GUESSED, name="u")),
+    ])  # fmt: skip
+
+    assert [lineage.stop and lineage.stop.ts for lineage in history.lineages] == [10]
+
+
+@pytest.mark.parametrize("query", ["RECOVER TABLE `t`", "FLASHBACK TABLE `t`", "RECOVER TABLE BY JOB 1"])
+@pytest.mark.parametrize("told", [None, table("t", "id", key=("id",))], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("described", [Known(), Known({("shop", "t"): table("t", "id", key=("id",))})])
+def test_a_table_whose_rows_are_brought_back_unseen_is_stopped(query: str, told: TableSchema | None, described: Known):
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)", after=told),
+        event(20, "t", "DROP TABLE `shop`.`t`", after=told),
+        event(30, "t", query, after=told),
+    ], described)  # fmt: skip
+
+    assert [(x.dropped_ts, x.stop and x.stop.ts) for x in history.lineages] == [(20, None), (None, 30)]
+
+
+def test_a_truncated_table_that_is_brought_back_under_another_name_is_stopped_before_it_has_a_row():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "TRUNCATE TABLE `t`"),
+        event(30, "u", "FLASHBACK TABLE `t` TO `u`"),
+    ])  # fmt: skip
+
+    assert [(x.name[1], x.stop and x.stop.ts) for x in history.lineages] == [("t", None), ("u", 30)]
 
 
 def test_columns_other_than_the_statements_lead_to_stop_the_table():
@@ -248,3 +309,13 @@ def test_statements_on_a_table_that_was_dropped_are_not_of_its_successor():
     ], described)  # fmt: skip
 
     assert [[c.name for c in lineage.newest.stored_columns] for lineage in history.lineages] == [["id"]]
+
+
+def test_a_table_that_is_older_than_the_stream_and_brought_back_is_stopped_when_its_rows_come():
+    history = fold([
+        event(20, "t", "DROP TABLE `shop`.`t`"),
+        event(30, "t", "RECOVER TABLE `t`"),
+        event(40, "t", "", after=GUESSED),
+    ])  # fmt: skip
+
+    assert [lineage.stop and lineage.stop.ts for lineage in history.lineages] == [30]
