@@ -7,11 +7,10 @@ from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema import ddl_statements as ddl
-from ticdc_assets.schema.ddl_create import in_table_charset, is_folding, named_indexes
+from ticdc_assets.schema.ddl_create import in_table, named_indexes
 from ticdc_assets.schema.ddl_tokens import TokenKind, tokens_of
 from ticdc_assets.schema.defaults import fill_of, typed_default
 from ticdc_assets.schema.model import Column, Index, Partitioning, TableSchema
-from ticdc_assets.schema.mysql_types import CHARACTER_KINDS
 from ticdc_assets.schema.partition_changes import recut
 from ticdc_assets.schema.partition_rows import rows_of
 from ticdc_assets.schema.promotion import preserves, promotes
@@ -39,8 +38,6 @@ class _Slot:
     column: Column
     was: Column | None = None
     dropped: bool = False
-    collation: str | None = None
-    collation_known: bool = False
 
 
 @dataclass(slots=True)
@@ -57,12 +54,9 @@ class Alteration:
     """One ALTER TABLE being applied."""
 
     def __init__(self, shape: Shape) -> None:
-        self._shape = shape
         self._before = shape.table
         self._next_uid = shape.next_uid
-        self._charset = shape.charset
-        self._converted_collation: str | None = None
-        self._converts_charset = False
+        self._collation = shape.table.collation
         self._slots = [_Slot(column, was=column) for column in shape.table.columns]
         self._origin = {slot.column.name.lower(): slot for slot in self._slots}
         self._moves: list[tuple[_Slot, ddl.Place]] = []
@@ -82,8 +76,8 @@ class Alteration:
             self._move(slot, place)
         self._slots = [slot for slot in self._slots if not slot.dropped]
         table = self._altered_table()
-        shape = Shape(table, self._next_uid, self._charset, self._folded())
-        return Change(shape, (*self._row_effects, *self._column_effects, *self._key_effects(table)))
+        effects = (*self._row_effects, *self._column_effects, *self._key_effects(table))
+        return Change(Shape(table, self._next_uid), effects)
 
     def _apply(self, action: ddl.Action) -> None:
         match action:
@@ -140,7 +134,7 @@ class Alteration:
         if len(self._slots) > 2 * COLUMNS_MAX:
             raise self._fault(f"at most {COLUMNS_MAX} columns", "more")
         column = self._as_defined(definition, uid=self._new_uid())
-        slot = _Slot(column, collation=definition.collation, collation_known=True)
+        slot = _Slot(column)
         self._slots.append(slot)
         if place is not None:
             self._moves.append((slot, place))
@@ -148,7 +142,7 @@ class Alteration:
             self._column_effects.append(self._fill(column, definition.computed))
 
     def _as_defined(self, definition: ddl.ColumnDefinition, uid: int) -> Column:
-        return replace(definition.column, uid=uid, type=in_table_charset(definition, self._charset))
+        return replace(in_table(definition, self._collation), uid=uid)
 
     def _fill(self, column: Column, computed: str | None) -> FillColumn:
         value = None if computed else fill_of(column)
@@ -180,7 +174,6 @@ class Alteration:
         if slot is None:
             return
         slot.column = self._modified(slot.column, action.definition)
-        slot.collation, slot.collation_known = action.definition.collation, True
         if action.place is not None:
             self._moves.append((slot, action.place))
 
@@ -212,19 +205,9 @@ class Alteration:
     # -- character sets -------------------------------------------------------------------------------------------
 
     def _convert_charset(self, action: ddl.ConvertCharset) -> None:
-        self._charset = action.charset or self._charset
-        if action.converts:
-            self._converts_charset, self._converted_collation = True, action.collation
-
-    def _folded(self) -> frozenset[int]:
-        return frozenset(slot.column.uid for slot in self._slots if self._slot_folds(slot))
-
-    def _slot_folds(self, slot: _Slot) -> bool:
-        if self._converts_charset and slot.column.type.kind in CHARACTER_KINDS:
-            return is_folding(self._converted_collation)
-        if slot.collation_known:
-            return is_folding(slot.collation)
-        return slot.was is not None and slot.was.uid in self._shape.folded
+        self._collation = action.collation
+        for slot in self._slots if action.converts else ():
+            slot.column = replace(slot.column, by_code_points=action.collation.by_code_points)
 
     # -- indexes --------------------------------------------------------------------------------------------------
 
@@ -304,7 +287,7 @@ class Alteration:
                 self._partitioning = recut(self._partitioning, action, self._before)
 
     def _delete_rows(self, names: tuple[str, ...]) -> None:
-        self._row_effects.append(DeletePartitions(rows_of(self._before, names, self._shape.folded)))
+        self._row_effects.append(DeletePartitions(rows_of(self._before, names)))
 
     def _drop_partitions(self, action: ddl.DropPartitions) -> None:
         names = action.names
@@ -344,6 +327,7 @@ class Alteration:
             indexes=indexes,
             partitioning=self._altered_partitioning(),
             named_key=self._parts(self._before.named_key),
+            collation=self._collation,
         )
 
     def _key_effects(self, table: TableSchema) -> list[Effect]:

@@ -216,7 +216,7 @@ def _create_database(cursor: Cursor) -> Statement:
 def _skip_database_options(cursor: Cursor) -> None:
     start = cursor.position
     options = read_table_options(cursor)
-    if options.charset_of_columns == "binary":
+    if options.collation.charset_of_text == "binary":
         cursor.position = start
         raise cursor.fault("a default character set that is not binary")
     while cursor.accept("SET"):

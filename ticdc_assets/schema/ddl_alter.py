@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl_columns import Elements, at_index, read_column, read_element
 from ticdc_assets.schema.ddl_create import TableOptions, column_indexes, read_table_options, skip_option_value
 from ticdc_assets.schema.ddl_partitions import read_partitioning, read_partitions
@@ -67,9 +68,9 @@ def _read_actions(cursor: Cursor, schema: str) -> list[Action]:
 
 
 def _option_action(options: TableOptions) -> Action:
-    if options.charset is None and options.collation is None:
+    if options.collation == UNNAMED:
         return NoEffect("table options")
-    return ConvertCharset(options.charset_of_columns, options.collation)
+    return ConvertCharset(options.collation)
 
 
 # -- columns and indexes ----------------------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ def _convert(cursor: Cursor, schema: str) -> list[Action]:
     if cursor.accept("COLLATE"):
         cursor.accept_symbol("=")
         collation = read_charset_name(cursor)
-    return [ConvertCharset(None if charset == "default" else charset, collation, converts=True)]
+    return [ConvertCharset(Collation(None if charset == "default" else charset, collation), converts=True)]
 
 
 # -- partitions -------------------------------------------------------------------------------------------------------

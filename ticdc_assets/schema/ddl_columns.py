@@ -203,7 +203,9 @@ def _defined(name: str, growing: _Column) -> ColumnDefinition:
         of = binary_form(of)
     default = None if growing.default is None else typed_default(growing.default, of)
     column = Column(name, of, growing.nullable and not growing.primary, default, growing.virtual)
-    return ColumnDefinition(column, growing.primary, growing.unique, growing.computed, growing.collation)
+    return ColumnDefinition(
+        column, growing.primary, growing.unique, growing.computed, growing.collation, growing.default
+    )
 
 
 def _not(cursor: Cursor, growing: _Column) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl_columns import Elements, read_element
 from ticdc_assets.schema.ddl_partitions import read_partitioning
 from ticdc_assets.schema.ddl_statements import ColumnDefinition, CreateTable, TableName
 from ticdc_assets.schema.ddl_tokens import Cursor, TokenKind
-from ticdc_assets.schema.model import Column, Index, MySqlType
-from ticdc_assets.schema.mysql_types import CHARACTER_KINDS, binary_form, read_charset, read_charset_name
+from ticdc_assets.schema.defaults import typed_default
+from ticdc_assets.schema.model import Column, Index
+from ticdc_assets.schema.mysql_types import binary_form, fitted, read_charset, read_charset_name
 
 
 def read_create_table(cursor: Cursor, default_schema: str) -> CreateTable:
@@ -27,8 +29,10 @@ def read_create_table(cursor: Cursor, default_schema: str) -> CreateTable:
     partitioning = read_partitioning(cursor) if cursor.at("PARTITION", "BY") else None
     read_table_options(cursor)
     cursor.finish("a table option, or the end of the statement (AS SELECT is not read)")
-    table = CreateTable(schema, name, partitioning=partitioning, if_not_exists=if_not_exists, charset=options.charset)
-    return _assembled(table, elements, options)
+    table = CreateTable(
+        schema, name, partitioning=partitioning, if_not_exists=if_not_exists, collation=options.collation
+    )
+    return _assembled(table, elements)
 
 
 def _read_like(cursor: Cursor, default_schema: str) -> TableName | None:
@@ -42,34 +46,26 @@ def _read_like(cursor: Cursor, default_schema: str) -> TableName | None:
     return like
 
 
-def _assembled(table: CreateTable, elements: Elements, options: TableOptions) -> CreateTable:
+def _assembled(table: CreateTable, elements: Elements) -> CreateTable:
     indexes = named_indexes((), [*elements.indexes, *column_indexes(elements.columns)])
     key = {part.lower() for index in indexes if index.primary for part in index.columns}
-    columns = tuple(_column(definition, key, options.charset_of_columns) for definition in elements.columns)
-    folded = frozenset(
-        definition.column.name.lower()
-        for definition in elements.columns
-        if is_folding(definition.collation or options.collation)
-    )
-    return replace(table, columns=columns, indexes=indexes, folded=folded)
+    return replace(table, columns=tuple(_column(d, key, table.collation) for d in elements.columns), indexes=indexes)
 
 
-def _column(definition: ColumnDefinition, key: set[str], charset: str | None) -> Column:
+def _column(definition: ColumnDefinition, key: set[str], collation: Collation) -> Column:
+    column = in_table(definition, collation)
+    return replace(column, nullable=column.nullable and column.name.lower() not in key)
+
+
+def in_table(definition: ColumnDefinition, collation: Collation | None) -> Column:
+    """The column in a table of that default collation (None: not known): what its text takes from it where it names
+    none itself. Text in `binary` is binary, and TEXT(n) as large as n characters are."""
     column = definition.column
-    nullable = column.nullable and column.name.lower() not in key
-    return replace(column, nullable=nullable, type=in_table_charset(definition, charset))
-
-
-def in_table_charset(definition: ColumnDefinition, charset: str | None) -> MySqlType:
-    """The column's type in a table of that default character set: text in `binary` is binary."""
-    of = definition.column.type
-    own = of.charset is not None or definition.collation is not None
-    return binary_form(of) if charset == "binary" and not own and of.kind in CHARACTER_KINDS else of
-
-
-def is_folding(collation: str | None) -> bool:
-    """Whether a collation takes different text for equal, or orders it otherwise than by code points."""
-    return collation is not None and collation != "binary" and not collation.endswith("_bin")
+    text = Collation(column.type.charset, definition.collation).within(collation)
+    charset = text.charset_of_text if text else None
+    of = fitted(binary_form(column.type) if charset == "binary" else column.type, charset)
+    default = None if definition.default is None else typed_default(definition.default, of)
+    return replace(column, type=of, default=default, by_code_points=bool(text and text.by_code_points))
 
 
 # -- index names ------------------------------------------------------------------------------------------------------
@@ -107,13 +103,8 @@ def _free_name(index: Index, taken: set[str], tried: dict[str, int]) -> str:
 class TableOptions:
     """The options that matter to columns, and how many options there were."""
 
-    charset: str | None = None
-    collation: str | None = None
+    collation: Collation = UNNAMED
     count: int = 0
-
-    @property
-    def charset_of_columns(self) -> str | None:
-        return "binary" if self.collation == "binary" else self.charset
 
 
 _VALUE_OPTIONS: Final = frozenset(
@@ -194,10 +185,10 @@ def _read_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
         return None
     cursor.accept("DEFAULT")
     if cursor.at_any("CHARACTER", "CHAR", "CHARSET"):
-        return replace(options, charset=read_charset(cursor))
+        return _with_collation(options, charset=read_charset(cursor))
     if cursor.accept("COLLATE"):
         cursor.accept_symbol("=")
-        return replace(options, collation=read_charset_name(cursor))
+        return _with_collation(options, name=read_charset_name(cursor))
     if cursor.accept("TTL"):
         _skip_ttl(cursor)
     elif cursor.accept("ON", "COMMIT"):
@@ -207,6 +198,10 @@ def _read_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
         _skip_option_name(cursor)
         skip_option_value(cursor)
     return options
+
+
+def _with_collation(options: TableOptions, **named: str) -> TableOptions:
+    return replace(options, collation=replace(options.collation, **named))
 
 
 def _skip_option_name(cursor: Cursor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.defaults import Written
 from ticdc_assets.schema.model import Column, Index, Partition, Partitioning
 
@@ -15,7 +16,8 @@ class ColumnDefinition:
     """A column as defined.
 
     `primary` and `unique` where its definition makes it a key; `computed` says by what a row gets its value where
-    that is not the statement's text ("STORED", "AUTO_INCREMENT"); `collation` where written.
+    that is not the statement's text ("STORED", "AUTO_INCREMENT"); `collation` and `default` as written. The table that
+    it comes to may make the column's type and default others.
     """
 
     column: Column
@@ -23,6 +25,7 @@ class ColumnDefinition:
     unique: bool = False
     computed: str | None = None
     collation: str | None = None
+    default: Written | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +170,9 @@ class Repartition:
 
 @dataclass(frozen=True, slots=True)
 class ConvertCharset:
-    """A new default character set or collation of the table; `converts` where existing text columns take it too."""
+    """A new default collation of the table; `converts` where existing text columns take it too."""
 
-    charset: str | None
-    collation: str | None = None
+    collation: Collation
     converts: bool = False
 
 
@@ -212,8 +214,7 @@ Action = (
 class CreateTable:
     """A new table; `like` names the table it copies instead of columns of its own.
 
-    Columns of the primary key are not nullable. `charset` is the table's default where written, `folded` the columns
-    (lower case) whose text does not compare by code points.
+    Columns of the primary key are not nullable. `collation` is what columns take that name none.
     """
 
     schema: str
@@ -223,8 +224,7 @@ class CreateTable:
     partitioning: Partitioning | None = None
     like: TableName | None = None
     if_not_exists: bool = False
-    charset: str | None = None
-    folded: frozenset[str] = frozenset()
+    collation: Collation = UNNAMED
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,10 +58,16 @@ def create(statement: ddl.CreateTable) -> Shape:
         other = ".".join(statement.like)
         raise ddl_error(statement.schema, statement.name, f"the columns of {other}", "CREATE TABLE LIKE alone")
     check_names(statement.schema, statement.name, [column.name for column in statement.columns])
-    table = TableSchema(statement.schema, statement.name, statement.columns, statement.indexes, statement.partitioning)
-    shape = replace(shape_of(table), charset=statement.charset)
-    folded = frozenset(c.uid for c in shape.table.columns if c.name.lower() in statement.folded)
-    return replace(shape, folded=folded)
+    return shape_of(
+        TableSchema(
+            statement.schema,
+            statement.name,
+            statement.columns,
+            statement.indexes,
+            statement.partitioning,
+            collation=statement.collation,
+        )
+    )
 
 
 def shape_of(table: TableSchema) -> Shape:

@@ -6,9 +6,11 @@ through renames, moves and type promotions. A type change that Iceberg cannot pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from ticdc_assets.schema.collations import Collation
 
 _HIDDEN: Final = "_V$_"
 
@@ -75,7 +77,10 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `uid` is 0 until a table's history gives it one; `virtual` columns are never in rows."""
+    """One column. `uid` is 0 until a table's history gives it one; `virtual` columns are never in rows.
+
+    `by_code_points` where its text is known to compare by code points; that is no part of what its rows hold.
+    """
 
     name: str
     type: MySqlType
@@ -84,6 +89,7 @@ class Column:
     virtual: bool = False
     column_id: int | None = None
     uid: int = 0
+    by_code_points: bool = field(default=False, compare=False)
 
 
 def is_hidden(column: str) -> bool:
@@ -128,7 +134,7 @@ class Partitioning:
 class TableSchema:
     """A source table's shape: columns in table order, indexes, partitioning. `inferred`: it was guessed from rows.
 
-    `named_key` are the columns that the user names as its key; no statement on keys changes them.
+    `named_key` are the columns that the user names as its key; no statement on keys changes them. `collation` is what columns take that name none, None where no statement told it.
     """
 
     schema: str
@@ -138,6 +144,7 @@ class TableSchema:
     partitioning: Partitioning | None = None
     inferred: bool = False
     named_key: tuple[str, ...] = ()
+    collation: Collation | None = field(default=None, compare=False)
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -51,9 +51,10 @@ _FRACTIONS: Final = frozenset({Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE})
 _NUMERIC: Final = _FRACTIONS | frozenset(INTEGER_BITS) | {Kind.BIT, Kind.YEAR}
 _WITHOUT_LENGTH: Final = frozenset({Kind.DATE, Kind.JSON})
 _LABELLED: Final = frozenset({Kind.ENUM, Kind.SET})
-# TEXT(n) and BLOB(n) become the smallest type that holds n characters.
-_SIZED: Final = {Kind.TEXT: (Kind.TINYTEXT, Kind.TEXT, Kind.MEDIUMTEXT, Kind.LONGTEXT)}
-_SIZED_BINARY: Final = {Kind.BLOB: (Kind.TINYBLOB, Kind.BLOB, Kind.MEDIUMBLOB, Kind.LONGBLOB)}
+_SIZED: Final = {
+    Kind.TEXT: (Kind.TINYTEXT, Kind.TEXT, Kind.MEDIUMTEXT, Kind.LONGTEXT),
+    Kind.BLOB: (Kind.TINYBLOB, Kind.BLOB, Kind.MEDIUMBLOB, Kind.LONGBLOB),
+}
 _SIZE_LIMITS: Final = (0xFF, 0xFFFF, 0xFF_FFFF)
 BYTES_PER_CHARACTER: Final = {"latin1": 1, "ascii": 1, "binary": 1, "gbk": 2, "ucs2": 2, "utf8": 3, "utf8mb3": 3}
 _FLOAT_DIGITS_MAX: Final = 24
@@ -64,7 +65,7 @@ def parse_type(text: str) -> MySqlType:
     cursor = cursor_over(text)
     found = read_type(cursor)
     cursor.finish("the end of the type")
-    return found.type
+    return fitted(found.type, found.type.charset)
 
 
 def format_type(of: MySqlType) -> str:
@@ -265,14 +266,16 @@ def _settled(written: WrittenType) -> MySqlType:
         of = binary_form(of)
     if of.kind is Kind.FLOAT and of.length is not None and of.scale is None:
         of = replace(of, kind=Kind.FLOAT if of.length <= _FLOAT_DIGITS_MAX else Kind.DOUBLE, length=None)
-    return _fitted(of)
+    return of
 
 
-def _fitted(of: MySqlType) -> MySqlType:
-    kinds = _SIZED.get(of.kind) or _SIZED_BINARY.get(of.kind)
+def fitted(of: MySqlType, charset: str | None) -> MySqlType:
+    """TEXT(n) and BLOB(n) as the type they become: the smallest that holds n characters of the character set (None:
+    not known)."""
+    kinds = _SIZED.get(of.kind)
     if kinds is None or of.length is None:
         return of
-    each = 1 if of.kind is Kind.BLOB else BYTES_PER_CHARACTER.get(of.charset or "", 4)
+    each = 1 if of.kind is Kind.BLOB else BYTES_PER_CHARACTER.get(charset or "", 4)
     size = of.length * each
     place = sum(size > limit for limit in _SIZE_LIMITS)
     return replace(of, kind=kinds[place], length=None)

@@ -68,16 +68,14 @@ class ListRows:
 PartitionRows = RangeRows | ListRows
 
 
-def rows_of(
-    table: TableSchema, names: Iterable[str], folded: frozenset[int] = frozenset()
-) -> tuple[PartitionRows, ...]:
-    """The rows of these partitions; `folded` are uids of columns whose text does not compare by code points."""
+def rows_of(table: TableSchema, names: Iterable[str]) -> tuple[PartitionRows, ...]:
+    """The rows of these partitions."""
     partitioning = table.partitioning
     if partitioning is None:
         _refuse(table, "partitions that are known", "none")
     if partitioning.method not in ("RANGE", "LIST"):
         _refuse(table, "RANGE or LIST partitions", f"{partitioning.method} partitions")
-    keys = _keys(table, partitioning, folded)
+    keys = _keys(table, partitioning)
     of = _range_rows if partitioning.method == "RANGE" else _list_rows
     return tuple(of(table, partitioning, keys, place_of(table, name)) for name in names)
 
@@ -99,22 +97,24 @@ def _refuse(table: TableSchema, expected: str, found: str) -> NoReturn:
 # -- keys -------------------------------------------------------------------------------------------------------------
 
 
-def _keys(table: TableSchema, partitioning: Partitioning, folded: frozenset[int]) -> tuple[PartitionKey, ...]:
+def _keys(table: TableSchema, partitioning: Partitioning) -> tuple[PartitionKey, ...]:
     if partitioning.columns:
-        return tuple(_key(table, name, None, folded) for name in partitioning.columns)
+        return tuple(_key(table, name, None) for name in partitioning.columns)
     name, function = _function_of(table, partitioning.expression or "")
-    return (_key(table, name, function, folded),)
+    return (_key(table, name, function),)
 
 
-def _key(table: TableSchema, name: str, function: str | None, folded: frozenset[int]) -> PartitionKey:
+def _key(table: TableSchema, name: str, function: str | None) -> PartitionKey:
     column = table.column(name)
     if column is None or column.virtual:
         _refuse(table, "partitions by a column that rows have", f"the column {name}")
     kinds = _PLAIN_KINDS if function is None else _FUNCTIONS[function]
     if column.type.kind not in kinds:
         _refuse(table, "partitions by a column that compares as in the lake", f"the {column.type.kind} column {name}")
-    if column.uid in folded and column.type.kind in _TEXT_KINDS:
-        _refuse(table, "partitions by text with a binary collation", f"another collation of the column {name}")
+    if column.type.kind in _TEXT_KINDS and not column.by_code_points:
+        _refuse(
+            table, "partitions by text with a binary collation", f"another or no known collation of the column {name}"
+        )
     return PartitionKey(column, function)
 
 

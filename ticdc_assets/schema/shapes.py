@@ -14,16 +14,10 @@ COLUMNS_MAX: Final = 4096  # TiDB's own limit
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A table and what its further life needs to know.
-
-    `next_uid` is the next uid to give; `charset` the table's default character set where known; `folded` the uids of
-    columns whose text does not compare by code points.
-    """
+    """A table, and the next uid that its further life has to give."""
 
     table: TableSchema
     next_uid: int
-    charset: str | None = None
-    folded: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.schema import ddl
+from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.defaults import Expression
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, Partition, Partitioning
 from ticdc_assets_tests.schema.statements import INT, one
@@ -69,9 +70,9 @@ def test_a_schema_dump_is_read_in_full():
         partitioning=Partitioning(
             "RANGE", ("id",), partitions=(Partition("p0", less_than=("100",)), Partition("pM", less_than=(None,)))
         ),
-        charset="utf8mb4",
-        folded=frozenset({"email"}),
+        collation=Collation("utf8mb4", "utf8mb4_bin"),
     )
+    assert {c.name for c in table.columns if not c.by_code_points} == {"Email"}
 
 
 INDEXES = [
@@ -213,8 +214,8 @@ ACTIONS = [
     ("EXCHANGE PARTITION p WITH TABLE o.x WITHOUT VALIDATION", (ddl.ExchangePartition("p", ("o", "x")),)),
     ("REMOVE PARTITIONING", (ddl.Repartition(None),)),
     ("PARTITION BY KEY (a) PARTITIONS 2", (ddl.Repartition(Partitioning("KEY", ("a",), count=2)),)),
-    ("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", (ddl.ConvertCharset("utf8mb4", "utf8mb4_general_ci", converts=True),)),
-    ("DEFAULT CHARSET=gbk", (ddl.ConvertCharset("gbk"),)),
+    ("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", (ddl.ConvertCharset(Collation("utf8mb4", "utf8mb4_general_ci"), converts=True),)),
+    ("DEFAULT CHARSET=gbk", (ddl.ConvertCharset(Collation("gbk")),)),
     ("COMMENT = 'x', AUTO_ID_CACHE 1", (ddl.NoEffect("table options"),)),
     ("ENGINE=InnoDB ROW_FORMAT=DYNAMIC, ADD a INT", (ddl.NoEffect("table options"), ddl.AddColumns(((A, None),)))),
     ("SET TIFLASH REPLICA 2 LOCATION LABELS 'a', 'b'", (ddl.NoEffect("TiFlash replicas"),)),

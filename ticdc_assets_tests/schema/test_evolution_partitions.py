@@ -162,3 +162,44 @@ def test_a_collation_taken_later_is_minded():
 
     kept = altered(table(body, cut), "DEFAULT COLLATE utf8mb4_general_ci, RENAME COLUMN e TO f").shape
     assert parts(altered(kept, "TRUNCATE PARTITION p")) == [("p", (("a",),), False)]
+
+
+CUT = "PARTITION BY RANGE COLUMNS (d) (PARTITION p VALUES LESS THAN ('m'), PARTITION q VALUES LESS THAN (MAXVALUE))"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci",
+        "CHARSET=gbk",
+        "CHARSET=gbk COLLATE=gbk_bin",
+        "COLLATE=utf8mb4_0900_ai_ci",
+        "CHARSET=unheard_of",
+        "COLLATE=unheard_of_bin",
+    ],
+)
+def test_text_under_a_collation_that_is_not_known_to_compare_as_the_lake_tells_no_rows(options):
+    """`Z` is below `m` by code points and above it under utf8mb4_general_ci."""
+    for text in (None, "MODIFY d VARCHAR(20)", "CHANGE d d VARCHAR(20)"):
+        shape = table("d VARCHAR(9)", f"{options} {CUT}")
+        if text is not None:
+            shape = altered(shape, text).shape
+        with pytest.raises(SchemaError):
+            altered(shape, "DROP PARTITION p")
+
+
+@pytest.mark.parametrize("options", ["", "CHARSET=utf8mb4", "CHARSET=latin1", "COLLATE=utf8mb4_0900_bin"])
+def test_text_under_a_binary_collation_tells_the_rows(options):
+    shape = table("d VARCHAR(9)", f"{options} {CUT}")
+
+    assert [("p", None, ("m",))] == parts(altered(shape, "DROP PARTITION p"))
+    assert [("p", None, ("m",))] == parts(altered(altered(shape, "MODIFY d VARCHAR(20)").shape, "DROP PARTITION p"))
+
+
+def test_a_column_takes_its_own_collation_before_the_tables():
+    folding, binary = "COLLATE=utf8mb4_general_ci", "COLLATE=utf8mb4_bin"
+
+    assert parts(altered(table(f"d VARCHAR(9) {binary}", f"{folding} {CUT}"), "DROP PARTITION p"))
+    assert parts(altered(table("d VARCHAR(9) CHARSET utf8mb4", f"{folding} {CUT}"), "DROP PARTITION p"))
+    with pytest.raises(SchemaError):
+        altered(table(f"d VARCHAR(9) {folding}", f"{binary} {CUT}"), "DROP PARTITION p")

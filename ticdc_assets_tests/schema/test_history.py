@@ -12,7 +12,7 @@ from ticdc_assets.schema import ddl
 from ticdc_assets.schema.evolution import create
 from ticdc_assets.schema.history import Known, fold
 from ticdc_assets.schema.lineage import History
-from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
+from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.sources.storage_bucket import ID, NAME, schema_document
 
@@ -319,3 +319,76 @@ def test_a_table_that_is_older_than_the_stream_and_brought_back_is_stopped_when_
     ])  # fmt: skip
 
     assert [lineage.stop and lineage.stop.ts for lineage in history.lineages] == [30]
+
+
+COPIES = [
+    [event(15, "u", "CREATE TABLE `u` LIKE `t`")],
+    [event(15, "u", "RENAME TABLE `t` TO `u`")],
+]
+
+
+@pytest.mark.parametrize("copies", COPIES)
+def test_a_copied_or_renamed_table_keeps_how_its_text_compares(copies: list[DdlEvent]):
+    """By code points `Z` is below `m`, by this collation it is not: no row may be taken for one of `p`."""
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`v` VARCHAR(10) PRIMARY KEY) DEFAULT COLLATE = UTF8MB4_GENERAL_CI "
+                       "PARTITION BY RANGE COLUMNS (`v`) (PARTITION `p` VALUES LESS THAN (_UTF8MB4'm'))"),
+        *copies,
+        event(20, "u", "ALTER TABLE `u` TRUNCATE PARTITION `p`"),
+    ])  # fmt: skip
+
+    stop = history.lineages[-1].stop
+    assert stop is not None
+    assert "binary collation" in stop.reason
+
+
+@pytest.mark.parametrize("option", ["CHARACTER SET = BINARY", "COLLATE = BINARY"])
+@pytest.mark.parametrize("copies", COPIES)
+def test_text_added_to_a_table_of_binary_text_is_binary(option: str, copies: list[DdlEvent]):
+    history = fold([
+        event(10, "t", f"CREATE TABLE `t` (`id` INT PRIMARY KEY) DEFAULT {option}"),
+        *copies,
+        event(20, "u", "ALTER TABLE `u` ADD COLUMN `w` VARCHAR(10) DEFAULT _UTF8MB4'é'"),
+        event(30, "u", "ALTER TABLE `u` ADD COLUMN `x` CHAR(2) DEFAULT x'ff'"),
+    ])  # fmt: skip
+
+    [_, w, x] = history.lineages[-1].newest.columns
+    assert (w.type.kind, x.type.kind) == (Kind.VARBINARY, Kind.BINARY)
+    assert (w.default, x.default) == (Default("é".encode()), Default(b"\xff"))
+    fills = [effect.value for version in history.lineages[-1].versions for effect in version.effects]
+    assert fills == [Default("é".encode()), Default(b"\xff\0")]
+
+
+DUMPED = """CREATE TABLE `t` (
+  `v` varchar(10) NOT NULL,
+  PRIMARY KEY (`v`) /*T![clustered_index] CLUSTERED */
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=%s
+PARTITION BY RANGE COLUMNS(`v`)
+(PARTITION `p` VALUES LESS THAN ('m'))"""
+
+
+@pytest.mark.parametrize(("collation", "stops"), [("utf8mb4_general_ci", True), ("utf8mb4_bin", False)])
+def test_a_table_that_the_user_describes_compares_as_described(collation: str, stops: bool):
+    (statement,) = ddl.parse(DUMPED % collation, "shop", restored=False)
+    described = create(statement).table
+
+    history = fold([
+        event(10, "t", "", after=described),
+        event(20, "t", "ALTER TABLE `t` TRUNCATE PARTITION `p`"),
+    ], Known({("shop", "t"): described}))  # fmt: skip
+
+    assert (history.lineages[0].stop is not None) == stops
+
+
+def test_text_whose_collation_no_statement_told_tells_no_rows():
+    told = TableSchema("shop", "t", (Column("v", MySqlType(Kind.VARCHAR, 10), nullable=False),))
+    cut = "PARTITION BY RANGE COLUMNS (`v`) (PARTITION `p` VALUES LESS THAN (_UTF8MB4'm'))"
+
+    history = fold([
+        event(10, "t", "", after=told),
+        event(20, "t", f"ALTER TABLE `t` {cut}"),
+        event(30, "t", "ALTER TABLE `t` TRUNCATE PARTITION `p`"),
+    ])  # fmt: skip
+
+    assert history.lineages[0].stop is not None
+    assert history.lineages[0].stop.ts == 30
