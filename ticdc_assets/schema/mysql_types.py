@@ -99,6 +99,16 @@ def bare(of: MySqlType) -> MySqlType:
     return replace(of, length=None) if shown_only else of
 
 
+def same_kind(one: MySqlType, other: MySqlType) -> bool:
+    """Whether both are of one kind, whatever their lengths. All sizes of TEXT are one kind and all of BLOB: which one
+    TEXT(n) becomes is decided by a character set that perhaps only the table's database names."""
+    return (_family(one.kind), one.unsigned) == (_family(other.kind), other.unsigned)
+
+
+def _family(kind: Kind) -> Kind:
+    return next((sized for sized, sizes in _SIZED.items() if kind in sizes), kind)
+
+
 def is_possible(of: MySqlType) -> bool:
     """Whether a column can have that length and scale: values and defaults cost as much as they say."""
     length, scale = of.length or 0, of.scale or 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ticdc_assets.schema.model import Column, Kind, TableSchema
+from ticdc_assets.schema.mysql_types import same_kind
 
 
 def same_columns(folded: TableSchema, told: TableSchema, ordered: bool) -> bool:
@@ -16,7 +17,7 @@ def same_columns(folded: TableSchema, told: TableSchema, ordered: bool) -> bool:
 
 
 def _same_kind(folded: Column, told: Column | None) -> bool:
-    return told is not None and (folded.type.kind, folded.type.unsigned) == (told.type.kind, told.type.unsigned)
+    return told is not None and same_kind(folded.type, told.type)
 
 
 def unknowns(table: TableSchema, key_is_told: bool) -> Iterator[str]:

@@ -392,3 +392,33 @@ def test_text_whose_collation_no_statement_told_tells_no_rows():
 
     assert history.lineages[0].stop is not None
     assert history.lineages[0].stop.ts == 30
+
+
+@pytest.mark.parametrize(
+    ("charset", "size", "kind"),
+    [
+        ("UTF8", 80, Kind.TINYTEXT),
+        ("LATIN1", 200, Kind.TINYTEXT),
+        ("BINARY", 200, Kind.TINYBLOB),
+        ("GBK", 100, Kind.TINYTEXT),
+        ("UTF8MB4", 80, Kind.TEXT),
+    ],
+)
+def test_a_sized_text_is_as_large_as_its_tables_character_set_makes_it(charset: str, size: int, kind: Kind):
+    columns = (Column("id", MySqlType(Kind.INT), nullable=False), Column("v", MySqlType(kind)))
+    told = TableSchema("shop", "t", columns, (Index("PRIMARY", ("id",), unique=True, primary=True),))
+    create = f"CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` TEXT({size})) DEFAULT CHARACTER SET = {charset}"
+
+    history = fold([event(10, "t", create, after=told)])
+
+    assert history.lineages[0].stop is None
+    assert history.lineages[0].newest.columns == tuple(replace(c, uid=u) for u, c in enumerate(columns, start=1))
+
+
+def test_a_sized_text_fits_what_is_told_where_only_its_database_names_the_character_set():
+    columns = (Column("id", MySqlType(Kind.INT), nullable=False), Column("v", MySqlType(Kind.TINYTEXT)))
+    told = TableSchema("shop", "t", columns, (Index("PRIMARY", ("id",), unique=True, primary=True),))
+
+    history = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` TEXT(80))", after=told)])
+
+    assert history.lineages[0].stop is None
