@@ -125,10 +125,7 @@ def _read_row(cursor: Cursor) -> tuple[str | None, ...]:
 def _read_bound(cursor: Cursor, none_word: str) -> str | None:
     if cursor.accept(none_word):
         return None
-    token = cursor.peek()
-    introduced = token.word.startswith("_") or token.word in ("DATE", "TIME", "TIMESTAMP")
-    if introduced and cursor.peek(1).kind is TokenKind.STRING:
-        cursor.take()
+    cursor.skip_introducers()
     if cursor.peek().kind is TokenKind.STRING:
         return string_literal(cursor.take().text)
     text = cursor.skip_expression().strip()

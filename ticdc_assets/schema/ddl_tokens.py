@@ -167,6 +167,10 @@ def _looks_restored(text: str) -> bool:
     return names > 0
 
 
+_LITERAL_TYPES: Final = ("DATE", "TIME", "TIMESTAMP")
+_INTRODUCED: Final = (TokenKind.STRING, TokenKind.HEX, TokenKind.BITS)
+
+
 class Cursor:
     """Reads one statement's tokens from left to right; what it cannot read it refuses with `fault`."""
 
@@ -261,6 +265,14 @@ class Cursor:
         if self.peek().kind is not TokenKind.STRING:
             raise self.fault("a string")
         return self.take().text
+
+    def skip_introducers(self) -> None:
+        """Pass the words that say what the literal after them is, such as `DATE _UTF8MB4'2024-01-01'`."""
+        ahead = 0
+        while self.peek(ahead).word in _LITERAL_TYPES or self.peek(ahead).word.startswith("_"):
+            ahead += 1
+        if self.peek(ahead).kind in _INTRODUCED:
+            self.position += ahead
 
     def comma_list(self, read: Callable[[], _T]) -> tuple[_T, ...]:
         """One or more items with commas between them."""

@@ -110,13 +110,10 @@ def _read_number(cursor: Cursor) -> Written | None:
 
 def _read_text(cursor: Cursor) -> Written | None:
     """A string, hex or bit literal, perhaps after a character set introducer or DATE, TIME, TIMESTAMP."""
-    word = cursor.peek().word
-    introduced = word.startswith("_") or word in ("DATE", "TIME", "TIMESTAMP")
-    kind = cursor.peek(int(introduced)).kind
+    cursor.skip_introducers()
+    kind = cursor.peek().kind
     if kind not in (TokenKind.STRING, TokenKind.HEX, TokenKind.BITS):
         return None
-    if introduced:
-        cursor.take()
     if kind is TokenKind.STRING:
         return Literal(_read_strings(cursor), is_string=True)
     return Literal(bits_value(cursor.take().text) if kind is TokenKind.BITS else hex_value(cursor.take().text))

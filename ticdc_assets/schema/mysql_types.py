@@ -186,8 +186,7 @@ def _read_size(cursor: Cursor, of: MySqlType) -> MySqlType:
 
 
 def _read_label(cursor: Cursor) -> str:
-    if cursor.peek().word.startswith("_"):
-        cursor.take()
+    cursor.skip_introducers()
     token = cursor.peek()
     if token.kind is TokenKind.HEX:
         digits = cursor.take().text

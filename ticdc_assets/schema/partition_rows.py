@@ -223,7 +223,10 @@ def _constant(text: str, wall_time: bool = False) -> str | None:
     """The value of YEAR('..'), MONTH('..') or TO_DAYS('..'); of UNIX_TIMESTAMP('..') its wall time."""
     tokens = cursor_over(text, restored=True)
     function = tokens.accept_any(*_FUNCTIONS)
-    if not (function and tokens.accept_symbol("(") and tokens.peek().kind is TokenKind.STRING):
+    if not (function and tokens.accept_symbol("(")):
+        return None
+    tokens.skip_introducers()
+    if tokens.peek().kind is not TokenKind.STRING:
         return None
     argument = tokens.string()
     if not (tokens.accept_symbol(")") and tokens.done):

@@ -105,8 +105,18 @@ ROWS = [
     ("d VARCHAR(5) COLLATE utf8mb4_bin", "LIST COLUMNS (d) (PARTITION p VALUES IN ('eu', 'US'))", ("p", (("eu",), ("US",)), False)),
 ]  # fmt: skip
 
+RESTORED = [
+    ("`d` DATE", "RANGE (TO_DAYS(`d`)) (PARTITION `p` VALUES LESS THAN (TO_DAYS(_UTF8MB4'2024-01-01')))", ("p", None, ("739251",))),
+    ("`d` DATETIME", "RANGE (YEAR(`d`)) (PARTITION `p` VALUES LESS THAN (YEAR(_UTF8MB4'2024-05-06')))", ("p", None, ("2024",))),
+    ("`d` DATE", "RANGE (TO_DAYS(`d`)) (PARTITION `p` VALUES LESS THAN (TO_DAYS(DATE _UTF8MB4'2024-01-01')))", ("p", None, ("739251",))),
+    ("`d` DATE", "RANGE COLUMNS (`d`) (PARTITION `p` VALUES LESS THAN (DATE _UTF8MB4'2024-01-01'))", ("p", None, ("2024-01-01",))),
+    ("`d` TIMESTAMP", "RANGE (UNIX_TIMESTAMP(`d`)) (PARTITION `p` VALUES LESS THAN (UNIX_TIMESTAMP(_UTF8MB4'2024-01-01 00:00:00')))",
+     ("p", None, ("2024-01-01 00:00:00",))),
+    ("`d` VARCHAR(9)", "LIST COLUMNS (`d`) (PARTITION `p` VALUES IN (_UTF8MB4'a\\\\b',_UTF8MB4'o''k'))", ("p", (("a\\b",), ("o'k",)), False)),
+]  # fmt: skip
 
-@pytest.mark.parametrize(("columns", "partitioning", "expected"), ROWS)
+
+@pytest.mark.parametrize(("columns", "partitioning", "expected"), [*ROWS, *RESTORED])
 def test_a_partition_is_told_by_the_values_of_its_columns(columns, partitioning, expected):
     assert [expected] == parts(altered(table(columns, f"PARTITION BY {partitioning}"), "TRUNCATE PARTITION p"))
 
