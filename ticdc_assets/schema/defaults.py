@@ -6,6 +6,7 @@ written; nothing here refuses, since most defaults never fill a row.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -151,6 +152,8 @@ def typed_default(written: Written, of: MySqlType) -> Default:
 def _printed(literal: Literal, of: MySqlType) -> str | bytes:
     value = literal.value
     assert value is not None
+    if isinstance(value, str) and not literal.is_string and of.kind in BINARY_KINDS | CHARACTER_KINDS:
+        value = _plain_number(value)
     if of.kind in BINARY_KINDS:
         return value.encode("utf-8") if isinstance(value, str) else value
     if of.kind is Kind.BIT:
@@ -168,6 +171,15 @@ def _bytes_text(value: bytes, of: MySqlType) -> str:
     return value.decode("utf-8", "replace")
 
 
+def _plain_number(text: str) -> str:
+    """A number as text: a floating point one, which has an exponent, with the digits it needs and without exponent."""
+    number = float(text) if "e" in text.lower() else math.inf
+    if not math.isfinite(number):
+        return text
+    digits = f"{Decimal(repr(number)):f}"
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
 def _number_text(raw: bytes) -> str:
     # More bytes than any number has stay digits of another kind, which no column of numbers takes.
     return str(int.from_bytes(raw, "big")) if len(raw) <= _NUMBER_BYTES_MAX else f"0x{raw.hex()}"
@@ -178,6 +190,8 @@ def _printed_text(text: str, is_string: bool, of: MySqlType) -> str:
         return _rounded(text, 0)
     if of.kind is Kind.DECIMAL:
         return _rounded(text, of.scale or 0)
+    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return _float_text(text.strip(), of.scale)
     if of.kind is Kind.YEAR:
         return _year(text, is_string)
     if of.kind is Kind.ENUM:
@@ -185,7 +199,7 @@ def _printed_text(text: str, is_string: bool, of: MySqlType) -> str:
     if of.kind is Kind.SET:
         return _labels(text, is_string, of.elements or ())
     if of.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
-        return _date_text(text, of)
+        return _date_text("0000-00-00" if text == "0" and not is_string else text, of)
     return _time_text(text, of) if of.kind is Kind.TIME else text
 
 
@@ -198,6 +212,17 @@ def _rounded(text: str, scale: int) -> str:
     except InvalidOperation:
         return text
     return f"{rounded.copy_abs() if rounded.is_zero() else rounded:f}"
+
+
+def _float_text(text: str, scale: int | None) -> str:
+    """FLOAT(m,d) and DOUBLE(m,d) round as TiDB does: times 10 to the d as a float, halves to even."""
+    if scale is None:
+        return text
+    try:
+        scaled = float(text) * 10.0**scale
+    except ValueError:
+        return text
+    return f"{round(scaled) / 10.0**scale:.{scale}f}" if math.isfinite(scaled) else text
 
 
 def _year(text: str, is_string: bool) -> str:
@@ -233,16 +258,22 @@ def _labels(text: str, is_string: bool, labels: tuple[str, ...]) -> str:
 
 _DATE = re.compile(r"(\d{1,4})\D(\d{1,2})\D(\d{1,2})(?:[T\s]+(\d{1,2})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?)?")
 _PACKED_DATE = re.compile(r"(\d{4}|\d{2})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)(?:\.(\d*))?)?")
-_TIME = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2}))?(?:\.(\d*))?")
-_PACKED_TIME = re.compile(r"(-?)(\d{0,3}?)(\d{0,2}?)(\d{1,2})(?:\.(\d*))?")
+# Sign, days, hours, minutes, seconds, fraction.
+_TIMES = (
+    re.compile(r"(-?)(?:(\d{1,2})\s+)?(\d{1,3}):(\d{1,2})(?::(\d{1,2}))?(?:\.(\d*))?"),
+    re.compile(r"(-?)(\d{1,2})\s+(\d{1,3})()()()"),
+    re.compile(r"(-?)()(\d{0,3}?)(\d{0,2}?)(\d{1,2})(?:\.(\d*))?"),
+)
 
 
 def _date_text(text: str, of: MySqlType) -> str:
     found = _PACKED_DATE.fullmatch(text.strip()) or _DATE.fullmatch(text.strip())
     if found is None:
         return text
-    year = int(found[1]) + ((2000 if int(found[1]) < 70 else 1900) if len(found[1]) <= 2 and int(found[1]) else 0)
-    parts = (year, *(int(part or 0) for part in found.groups()[1:6]))
+    year, *others = (int(part or 0) for part in found.groups()[:6])
+    if len(found[1]) <= 2 and any((year, *others)):
+        year += 2000 if year < 70 else 1900
+    parts = (year, *others)
     if of.kind is Kind.DATE:
         return "{:04d}-{:02d}-{:02d}".format(*parts[:3])
     return _rounded_moment(parts, found[7] or "", of.length or 0) or text
@@ -270,13 +301,13 @@ def _fraction(micros: int, digits: int) -> str:
 
 
 def _time_text(text: str, of: MySqlType) -> str:
-    found = _TIME.fullmatch(text.strip()) or _PACKED_TIME.fullmatch(text.strip())
+    found = next((found for form in _TIMES if (found := form.fullmatch(text.strip()))), None)
     if found is None:
         return text
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:4])
-    fraction, digits = found[5] or "", of.length or 0
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:5])
+    fraction, digits = found[6] or "", of.length or 0
     micros = _to_digits(int(f"{fraction:0<6}"[:6]) + (fraction[6:7] >= "5"), digits)
-    total = (hours * 60 + minutes) * 60 + seconds + micros // 1_000_000
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds + micros // 1_000_000
     clock = f"{total // 3600:02d}:{total // 60 % 60:02d}:{total % 60:02d}"
     return found[1] + clock + _fraction(micros % 1_000_000, digits)
 

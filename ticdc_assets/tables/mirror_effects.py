@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from ticdc_assets.errors import SchemaError
+from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.protocols.text_values import TextForms, time_zone, value
 from ticdc_assets.schema.arrow_types import arrow_type
@@ -14,6 +14,8 @@ from ticdc_assets.schema.lineage import Version
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.tables.mirror_sql import literal
 from ticdc_assets.tso import to_datetime
+
+_TODO: Final = "TiCDC sends no rows for it: load this table anew."
 
 
 def fill_literal(effect: FillColumn, version: Version, zone: str) -> str | None:
@@ -30,15 +32,19 @@ def fill_literal(effect: FillColumn, version: Version, zone: str) -> str | None:
     elif default.value is None:
         return None
     else:
-        filled = typed(effect.type, default.value, zone)
+        filled = typed(effect.name, effect.type, default.value, zone)
     return None if filled is None else literal(filled, arrow_type(effect.type))
 
 
-def typed(column_type: MySqlType, text: str | bytes, zone: str) -> Any:
-    """A literal of DDL text as a value of its column."""
+def typed(name: str, column_type: MySqlType, text: str | bytes, zone: str) -> Any:
+    """A literal of DDL text as a value of its column; SchemaError where the column's type cannot hold it."""
     if isinstance(text, bytes):
         return text
-    return value(column_type, text, TextForms(binary="raw", enum="label", zone=zone))
+    try:
+        return value(column_type, text, TextForms(binary="raw", enum="label", zone=zone))
+    except DecodeError as error:
+        expected = f"a literal that {column_type.kind} holds"
+        raise SchemaError(f"column {name}", expected, error.found, _TODO) from None
 
 
 def _moment(effect: FillColumn, commit_ts: int, zone: str) -> Any:
@@ -56,7 +62,7 @@ def _moment(effect: FillColumn, commit_ts: int, zone: str) -> Any:
         f"column {effect.name}",
         "a default that can be computed for existing rows",
         f"an expression for {effect.type.kind}",
-        "TiCDC sends no rows for it: load this table anew.",
+        _TODO,
     )
 
 
@@ -113,14 +119,12 @@ def _key(key: PartitionKey) -> str:
 
 def _bound(key: PartitionKey, text: str, zone: str) -> str:
     if key.function is None:
-        return literal(typed(key.column.type, text, zone), arrow_type(key.column.type))
+        return literal(typed(key.column.name, key.column.type, text, zone), arrow_type(key.column.type))
     try:
         if key.function == "UNIX_TIMESTAMP" and "-" in text.lstrip("-"):
             wall = datetime.fromisoformat(text).replace(tzinfo=time_zone(zone))
             return str(int(wall.astimezone(UTC).timestamp()))
         return str(int(text))
     except (ValueError, OverflowError):
-        todo = "TiCDC sends no rows for it: load this table anew."
-        raise SchemaError(
-            f"column {key.column.name}", "a partition bound that is a number or time", "another text", todo
-        ) from None
+        expected = "a partition bound that is a number or time"
+        raise SchemaError(f"column {key.column.name}", expected, "another text", _TODO) from None
