@@ -304,8 +304,7 @@ class MessageRun:
 
     def _carried(self, look: StreamLook) -> dict[str, frozenset[SourceName]]:
         """The tables of each topic, as far as a later run can need them."""
-        named = any(rule.topic for rule in self._changefeed.sink.dispatchers)
-        if not named and len({topic for topic, _ in look.ends}) < 2:
+        if not self._changefeed.sink.topics and len({topic for topic, _ in look.ends}) < 2:
             return {}
         return {topic: frozenset(names) for topic, names in look.carried.items() if names}
 

@@ -134,7 +134,8 @@ class Partitioning:
 class TableSchema:
     """A source table's shape: columns in table order, indexes, partitioning. `inferred`: it was guessed from rows.
 
-    `named_key` are the columns that the user names as its key; no statement on keys changes them. `collation` is what columns take that name none, None where no statement told it.
+    `named_key` are the columns that the user names as its key; no statement on keys changes them. `collation` is what
+    columns take that name none, None where no statement told it.
     """
 
     schema: str
