@@ -9,6 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import TickStatus
 from dagster._daemon.monitoring.run_monitoring import check_run_timeout
 from dagster._utils.log import get_dagster_logger
 
@@ -164,6 +166,14 @@ def test_the_instance_for_one_machine_gives_up_a_run_whose_process_was_killed(tm
 
         assert before is DagsterRunStatus.STARTED
         assert instance.get_run_by_id(run.run_id).status is DagsterRunStatus.FAILURE
+
+
+def test_the_instance_for_one_machine_forgets_the_ticks_of_a_sensor_in_time(tmp_path: Path):
+    shutil.copy(Path(__file__).parents[2] / "dagster.yaml", tmp_path)
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        days = instance.get_tick_retention_settings(InstigatorType.SENSOR)
+
+    assert {days[status] for status in (TickStatus.SKIPPED, TickStatus.SUCCESS, TickStatus.FAILURE)} == {1, 7, 30}
 
 
 # -- schedules ---------------------------------------------------------------------------------------------------------
