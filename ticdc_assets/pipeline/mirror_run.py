@@ -102,8 +102,8 @@ def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: Mi
             watermark = max(work.watermark, progress_of(mirror).watermark)
             planned = segments(work.lineage, work.changelog, None, watermark, lake.by_arrival)
             made_anew(lake, jvm, course, beside, planned, workers)
-    if not course.error:
-        course.writer.note_replay(mark.run_id)
+    if course.table is not None and not course.error:
+        course.writer.note_replay(course.table, mark.run_id)
     return course.error
 
 

@@ -72,7 +72,7 @@ def made_anew(
         if anew.table is not None and not anew.error:
             have, found = progress_of(mirror), progress_of(anew.table)
             progress = Progress(max(have.watermark, found.watermark), max(have.position, found.position), beside.run_id)
-            course.writer.take_rows_of(mirror, beside.identifier, progress)
+            course.table = course.writer.take_rows_of(mirror, beside.identifier, progress)
     finally:
         _remove(lake, jvm, course.lineage)
 

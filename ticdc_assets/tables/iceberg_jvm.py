@@ -19,8 +19,10 @@ from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.iceberg_types import can_identify, type_json
+from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
 
@@ -217,16 +219,47 @@ class JvmTable:
             return False
         return True
 
-    def evolve(self, steps: Sequence[SchemaStep], properties: Mapping[str, str]) -> None:
-        """All steps, in order, and the properties in one commit."""
+    def evolve(
+        self,
+        planned_on: Table,
+        steps: Sequence[SchemaStep],
+        properties: Mapping[str, str],
+        summary: Mapping[str, str] | None = None,
+    ) -> None:
+        """All steps, in order, the properties and, where it has a `summary`, a snapshot without files, in one commit.
+
+        Raises StaleRunError where the table is not what it was as `planned_on`. A catalog that is sent what changes,
+        and not what it was made on, compares the snapshot that is replaced: without a summary it may miss the change
+        of a property that comes in the very moment of the commit.
+        """
         transaction = self.java.newTransaction()
+        base = transaction.startMetadata()
+        if not _is(base, planned_on):
+            raise self.overtaken()
         for step in steps:
             step(transaction, self._catalog)
         update = transaction.updateProperties()
         for key, value in properties.items():
             update = update.set(key, value)
         update.commit()
-        transaction.commitTransaction()
+        if summary is not None:
+            append = transaction.newFastAppend()
+            for key, value in summary.items():
+                append = append.set(key, value)
+            append.commit()
+        # The transaction's own commit would do all of it again on whatever another run has made of the table.
+        fresh = transaction.currentMetadata()
+        self.commit(base, fresh, None if summary is None else fresh.currentSnapshot().snapshotId())
+
+
+def _is(base: Any, planned_on: Table) -> bool:
+    """Whether metadata show the rows, the columns and what we say of them as a table did."""
+    properties = base.properties()
+    return (
+        base.currentSnapshot().snapshotId() == planned_on.metadata.current_snapshot_id
+        and base.currentSchemaId() == planned_on.schema().schema_id
+        and all(properties.get(name) == planned_on.properties.get(name) for name in (VERSION, COLUMNS, REPLAYED))
+    )
 
 
 class SchemaStep:

@@ -139,7 +139,7 @@ class MirrorWriter:
             table = self._fold_keyless(table, lineage, changelog, first)
         return table
 
-    def take_rows_of(self, table: Table, other: Identifier, progress: Progress) -> None:
+    def take_rows_of(self, table: Table, other: Identifier, progress: Progress) -> Table:
         """Put the rows of another mirror of the same columns in place of those of `table`, in one publication."""
         names = ", ".join(quote(field.name) for field in table.schema().fields)
         statements = [
@@ -147,10 +147,11 @@ class MirrorWriter:
             f"INSERT INTO {self._branch.target} ({names}) SELECT {names} FROM {self._branch.quoted(other)}",
         ]
         self._branch.publish(table, progress_of(table), progress, statements)
+        return still_at(table, progress)
 
-    def note_replay(self, run_id: str) -> None:
-        """Remember that the mirror has what the replay `run_id` brought back."""
-        self._branch.load().evolve([], {REPLAYED: run_id})
+    def note_replay(self, table: Table, run_id: str) -> None:
+        """Remember that the mirror, as `table`, has what the replay `run_id` brought back."""
+        self._branch.load().evolve(table, [], {REPLAYED: run_id})
 
     # -- the table ------------------------------------------------------------------------------------------------
 

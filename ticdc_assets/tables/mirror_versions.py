@@ -54,19 +54,9 @@ class VersionSteps:
         known = self._add_and_rename(table, wanted, known, version, converts)
         table = still_at(table, progress_of(table))
         progress = self._change_rows(table, version, known, converts)
-        self._finish(still_at(table, progress), wanted, known, version)
+        table = self._finish(still_at(table, progress), wanted, known, version)
         reached(Moment.VERSION_ENTERED)
-        return self._show_schema(still_at(table, progress))
-
-    def _show_schema(self, table: Table) -> Table:
-        """A snapshot is read with the schema it was made under: after a change of schema alone an empty one follows."""
-        snapshot = table.current_snapshot()
-        if snapshot is None or snapshot.schema_id == table.schema().schema_id:
-            return table
-        progress = progress_of(table)
-        published = replace(progress, run_id=self._branch.run_id)
-        self._branch.publish(table, progress, published, [])
-        return still_at(table, published)
+        return table
 
     def _add_and_rename(
         self,
@@ -97,7 +87,7 @@ class VersionSteps:
             for column in added:
                 known[column.uid] = [first_id]
                 first_id += 2 if pa.types.is_list(column.type) else 1
-            jvm.evolve(steps, {COLUMNS: columns_property(known)})
+            jvm.evolve(table, steps, {COLUMNS: columns_property(known)})
             made = jvm.field_ids()
             assert all(made[c.name] == known[c.uid][0] for c in added), "Iceberg gave other field ids than planned"
         return known
@@ -162,8 +152,9 @@ class VersionSteps:
 
     def _finish(
         self, table: Table, wanted: Sequence[LakeColumn], known: dict[int, list[int]], version: Version
-    ) -> None:
-        """Drop what left, order and require columns, and move the version on: one commit."""
+    ) -> Table:
+        """Drop what left, order and require columns, and move the version on: one commit, with a snapshot, since one is
+        read with the schema that it was made under."""
         names = {f.field_id: f.name for f in table.schema().fields}
         kept = {c.uid for c in wanted}
         drop, arrange = SchemaStep(), SchemaStep()
@@ -184,7 +175,11 @@ class VersionSteps:
         remaining = {uid: ids for uid, ids in known.items() if uid in kept}
         steps = [step for step in (drop, arrange) if step]
         properties = {COLUMNS: columns_property(remaining), VERSION: str(version.from_ts)}
-        self._branch.load().evolve(steps, properties)
+        progress = progress_of(table)
+        published = replace(progress, run_id=self._branch.run_id)
+        summary = published.summary(self._branch.changefeed, progress)
+        self._branch.load().evolve(table, steps, properties, summary)
+        return still_at(table, published)
 
 
 def columns_at(version: Version) -> tuple[LakeColumn, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ticdc_assets import moments, spark
 from ticdc_assets.config import load
@@ -95,3 +95,19 @@ def _run(path: Path, mirrors: bool) -> str:
     except Exception as error:  # noqa: BLE001  the test says what may come
         return str(plain(error))
     return PUBLISHED
+
+
+@contextmanager
+def at(moment: Moment, act: Callable[[], Any]) -> Iterator[None]:
+    """Does something the first time that the moment is reached."""
+    pending = [act]
+
+    def listen(reached: Moment) -> None:
+        if reached is moment and pending:
+            pending.pop()()
+
+    moments.LISTENERS.append(listen)
+    try:
+        yield
+    finally:
+        moments.LISTENERS.remove(listen)

@@ -7,8 +7,9 @@ from typing import Any
 
 from pyiceberg.table import Table
 
+from ticdc_assets.changes import layout
 from ticdc_assets.tables.progress import WATERMARK
-from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink
+from ticdc_assets_tests.pipeline.small_feeds import Feed, Name, Sink
 
 T, U = ("s", "t"), ("s", "u")
 
@@ -55,10 +56,13 @@ def assert_once(feed: Feed, publications_each: int | None = 1) -> None:
     assert len({event.where for event in kept}) == len(kept)
 
 
-def mirrored(feed: Feed) -> dict[Any, list[tuple[int, str]]]:
+def mirrored(feed: Feed) -> dict[Any, list[tuple[Any, ...]]]:
     """The rows of each mirror."""
-    found = {}
-    for name in (T, U):
-        table = feed.lake.lake.catalog.load_table(tuple(feed.record(name).mirror or ()))
-        found[name] = sorted((row["id"], row["name"]) for row in table.scan().to_arrow().to_pylist())
-    return found
+    return {name: shown(feed, name) for name in (T, U)}
+
+
+def shown(feed: Feed, name: Name) -> list[tuple[Any, ...]]:
+    """The rows of a mirror."""
+    table = feed.lake.lake.catalog.load_table(tuple(feed.record(name).mirror or ()))
+    rows = table.scan().to_arrow().drop_columns([layout.COMMIT_TS]).to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
