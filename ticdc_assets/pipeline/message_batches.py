@@ -18,8 +18,8 @@ import pyarrow as pa
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.message_task import Dating, MessageTask, Partition
+from ticdc_assets.pipeline.message_values import spelt, untold_column
 from ticdc_assets.pipeline.task import Target
-from ticdc_assets.protocols.avro_names import sanitised
 from ticdc_assets.protocols.message_rows import Bulk, Messages, TableRows, take
 from ticdc_assets.protocols.text_values import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
@@ -226,6 +226,9 @@ def _changes(task: MessageTask, bulk: Bulk, slot: Slot, table: TableRows, ordina
     assert slot.version is not None
     columns = slot.version.table.stored_columns
     rows = table.rows
+    untold = untold_column(task, slot.version.table, rows.columns)
+    if untold is not None:
+        raise DecodeError(table.table, "columns that its version has", untold, "The reference tells what to do.")
     places = {name.lower(): number for number, name in enumerate(rows.columns)}
     now = _columns(task, bulk, columns, places, rows.wire, len(rows))
     before = _columns(task, bulk, columns, places, rows.before, len(rows))
@@ -256,16 +259,12 @@ def _columns(
 ) -> tuple[pa.Array, ...]:
     arrays = []
     for column in columns:
-        place = places.get(_spelt(task, column))
+        place = places.get(spelt(task, column))
         if wire is None or place is None:
             arrays.append(pa.nulls(length, arrow_type(column.type)))
         else:
             arrays.append(bulk.column(column, wire[place], task.zone))
     return tuple(arrays)
-
-
-def _spelt(task: MessageTask, column: Column) -> str:
-    return (sanitised(column.name) if task.protocol == "avro" else column.name).lower()
 
 
 def _zero_dates(
@@ -276,7 +275,7 @@ def _zero_dates(
     now: tuple[pa.Array, ...],
 ) -> int:
     """How many dates were sent that no calendar has: they became NULL."""
-    sent = ((values, places.get(_spelt(task, c))) for c, values in zip(columns, now, strict=True) if _is_date(c))
+    sent = ((values, places.get(spelt(task, c))) for c, values in zip(columns, now, strict=True) if _is_date(c))
     return sum(values.null_count - wire[place].null_count for values, place in sent if place is not None)
 
 

@@ -22,7 +22,7 @@ from ticdc_assets.pipeline.message_completion import Completed, CutRow, complete
 from ticdc_assets.pipeline.message_parts import Group, group_of, write_parts
 from ticdc_assets.pipeline.message_slots import slot_of
 from ticdc_assets.pipeline.message_task import MessageTask
-from ticdc_assets.pipeline.message_values import RowValues, changes_of
+from ticdc_assets.pipeline.message_values import RowValues, changes_of, untold_column
 from ticdc_assets.pipeline.stream_look import bad_line
 from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, Part, TaskReport
 from ticdc_assets.protocols import confluent_avro, simple
@@ -170,6 +170,11 @@ class MessageDecoder:
         except DecodeError as error:
             self._bad(said, message, error)
             return
+        assert slot.version is not None
+        untold = untold_column(self._task, slot.version.table, whole.wire)
+        if untold is not None:
+            self._with_untold(untold, whole, message, said)
+            return
         epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), at[0])
         if needs_completing(whole):
             self._cut_off(CutRow(name, slot, epoch, at, whole, message), said)
@@ -196,6 +201,17 @@ class MessageDecoder:
         """Whether rows of the name are of a table that is asked for, under this name or the one it has now."""
         slots = self._task.timelines.get(fold_name(*name), ())
         return self._task.tables.matches(*name) or any(slot.lineage_id in self._task.targets for slot in slots)
+
+    def _with_untold(self, column: str, event: RowEvent, message: Message, said: _Name) -> None:
+        """Hold the table of a row with a column that it does not have, so that nothing of what was sent is lost."""
+        problem = (
+            f"{message.where}: expected the columns that {event.schema}.{event.table} has by now, found {column!r}."
+        )
+        if self._task.by_arrival:
+            said.waits(f"{problem} It waits: the statement that adds it may be in messages that are not captured yet.")
+        else:
+            todo = "Look whether a statement was lost; its table goes on when the stream or `schema_files` tell of it."
+            said.state, said.problem = FileState.STOPPED, f"{problem} {todo}"
 
     # -- large rows ---------------------------------------------------------------------------------------------------
 

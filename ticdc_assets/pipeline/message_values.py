@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,26 @@ from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.registry import Value
 from ticdc_assets.protocols.text_values import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.model import Column
+from ticdc_assets.schema.model import Column, TableSchema
 
 Kept = tuple[int, RowEvent, list[Any], list[Any] | None]
 """A row's message, what happened, and its values now and before."""
+
+
+def spelt(task: MessageTask, column: Column) -> str:
+    """The name that rows have a column under, without regard to case."""
+    return (sanitised(column.name) if task.protocol == "avro" else column.name).lower()
+
+
+def untold_column(task: MessageTask, table: TableSchema, sent: Iterable[str]) -> str | None:
+    """A column that rows were sent with and no schema of their version has.
+
+    Of a table that is inferred from rows no row tells all columns.
+    """
+    if table.inferred:
+        return None
+    told = {spelt(task, column) for column in table.columns}
+    return next((name for name in sent if name.lower() not in told), None)
 
 
 class RowValues:
@@ -32,22 +48,19 @@ class RowValues:
     def of(self, columns: Sequence[Column], wire: Mapping[str, Any]) -> list[Any]:
         """The lake's values of a row, NULL for a column that was not sent."""
         lowered = {name.lower(): value for name, value in wire.items()}
-        return [self._read(c, lowered.get(self._spelt(c)), self._task.zone) for c in columns]
+        return [self._read(c, lowered.get(spelt(self._task, c)), self._task.zone) for c in columns]
 
     def zero_dates(self, columns: Sequence[Column], wire: Mapping[str, Any], now: Sequence[Any]) -> int:
         """How many of the dates that were sent no calendar has. DecodeError where none is allowed."""
         sent = {name.lower() for name, value in wire.items() if value is not None}
         dates = [
             c.name for c, value in zip(columns, now, strict=True)
-            if value is None and c.type.kind in DATE_KINDS and self._spelt(c) in sent
+            if value is None and c.type.kind in DATE_KINDS and spelt(self._task, c) in sent
         ]  # fmt: skip
         if dates and not self._task.zero_dates_allowed:
             todo = "Set `zero_dates: null` to take such dates as NULL; the message is kept."
             raise DecodeError("", "a date of the calendar", "a zero date", todo)
         return len(dates)
-
-    def _spelt(self, column: Column) -> str:
-        return (sanitised(column.name) if self._task.protocol == "avro" else column.name).lower()
 
 
 def changes_of(columns: tuple[Column, ...], kept: Sequence[Kept]) -> TypedChanges:

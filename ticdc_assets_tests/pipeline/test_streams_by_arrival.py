@@ -68,3 +68,17 @@ def refused(text: str, *more: Any, **options: Any) -> Any:
     if "ADD COLUMN" in text:
         raise SchemaError("here", "a statement that this version can read", "another", "Take a newer version.")
     return parse(text, *more, **options)
+
+
+def test_a_row_with_a_column_whose_statement_was_not_captured_yet_waits_for_it(stream: SmallStream):
+    stream.put(5, A_WITH_C, 2, c="new", partition=1)
+    lake = stream.lake()
+    lake.publish()
+    assert states(lake) == {"a": "waiting", "b": "live"}
+    assert ids(lake) == {"b": [1]}
+
+    stream.alter(4, ADD_C, A, A_WITH_C)
+    lake.publish()
+
+    assert states(lake) == {"a": "live", "b": "live"}
+    assert told(lake, "a") == [(1, None), (2, "new")]
