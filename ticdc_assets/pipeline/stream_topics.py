@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
-from ticdc_assets.schema.history import rename_pairs
 from ticdc_assets.schema.lineage import Lineage, SourceName, fold_name
+from ticdc_assets.schema.renames import rename_pairs
 
 
 def named_before(event: DdlEvent) -> set[SourceName]:

@@ -10,7 +10,7 @@ the name yet, the one that rows or schemas begin under it is stopped from its bi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -20,6 +20,7 @@ from ticdc_assets.schema import ddl
 from ticdc_assets.schema.evolution import Change, FillColumn, Shape, adopt, alter_all, create, shape_of
 from ticdc_assets.schema.lineage import History, Lineage, SourceName, Stop, Tenure, Version, fold_name
 from ticdc_assets.schema.model import Default, TableSchema
+from ticdc_assets.schema.renames import Rename, is_renamed, next_rename, rename_pairs
 from ticdc_assets.schema.told import same_columns, unknowns
 
 
@@ -176,14 +177,14 @@ class _Fold:
             growing.dropped_ts = ts
             growing.tenures[-1] = replace(growing.tenures[-1], until_ts=ts)
 
-    def _rename(self, renames: list[tuple[DdlEvent, tuple[SourceName, SourceName]]]) -> None:
+    def _rename(self, renames: list[Rename]) -> None:
         """All renames of one commit_ts. Storage does not tell their order, so each waits until its new name is free;
         a source that was already renamed away means the table that bore that name before the statement."""
         before = dict(self._live)
         moved: set[SourceName] = set()
         waiting = list(renames)
         while waiting:
-            ready = next((r for r in waiting if self._can_rename(r[1], before)), waiting[0])
+            ready = next_rename(waiting, self._live, before)
             waiting.remove(ready)
             event, (old, new) = ready
             source = fold_name(*old)
@@ -191,6 +192,10 @@ class _Fold:
             moved.add(source)
             if growing is None:
                 growing = self._as_it_was(event, old) or self._as_the_user_told(old)
+            if is_renamed(new, waiting) and fold_name(*new) in self._live:
+                moved.add(fold_name(*new))  # names change hands: who bears this one is renamed after it lost it
+            else:
+                self._make_way(growing, new, event.commit_ts)
             if growing is None or growing.dropped_ts is not None:
                 self._unknown_renamed(event, old, new)
             else:
@@ -222,9 +227,11 @@ class _Fold:
             self._alter(event, statement)
         return self._live[fold_name(*name)]
 
-    def _can_rename(self, pair: tuple[SourceName, SourceName], before: dict[SourceName, _Growing]) -> bool:
-        old, new = fold_name(*pair[0]), fold_name(*pair[1])
-        return (old in self._live or old in before) and (new == old or new not in self._live)
+    def _make_way(self, growing: _Growing | None, new: SourceName, ts: int) -> None:
+        """Another table that still bears the new name is gone: the stream did not tell of its drop."""
+        holder = self._live.get(fold_name(*new))
+        if holder is not None and holder is not growing and holder.tenures[-1].after_ts < ts:
+            self._drop(new, ts)
 
     def _move(self, growing: _Growing, new: SourceName, ts: int) -> None:
         old = growing.tenures[-1]
@@ -380,17 +387,3 @@ class _Fold:
 
 def _stop_at(event: DdlEvent, reason: str) -> Stop:
     return Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason)
-
-
-def rename_pairs(
-    event: DdlEvent, statements: tuple[ddl.Statement, ...] | None
-) -> Iterator[tuple[SourceName, SourceName]]:
-    """The old and new names of the tables that an event renames."""
-    for statement in statements or ():
-        if isinstance(statement, ddl.RenameTables):
-            ours = [p for p in statement.pairs if fold_name(*p[1]) == fold_name(event.schema, event.table)]
-            yield from ours or statement.pairs
-        elif isinstance(statement, ddl.AlterTable):
-            for action in statement.actions:
-                if isinstance(action, ddl.RenameTable):
-                    yield event.old_name or (statement.schema, statement.name), (event.schema, event.table)

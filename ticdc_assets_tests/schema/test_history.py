@@ -94,6 +94,40 @@ def test_a_swap_in_one_statement_swaps_whatever_its_order_and_text(third: str, o
     }
 
 
+def test_a_swap_whose_name_between_was_not_told_swaps():
+    births = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
+
+    history = fold([*births, event(30, "a", "RENAME TABLE `b` TO `a`"), event(30, "b", "RENAME TABLE `a` TO `b`")])
+
+    assert {lineage.id: lineage.name for lineage in history.lineages} == {
+        "shop.a@10": ("shop", "b"),
+        "shop.b@10": ("shop", "a"),
+    }
+
+
+@pytest.mark.parametrize("source", ["a", "unknown"])
+def test_a_table_whose_name_another_takes_by_a_rename_is_dropped(source: str):
+    """As with `ignore-event = ["drop table"]`: the stream does not tell that the name was free."""
+    births = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
+
+    history = fold([*births, event(30, "b", f"RENAME TABLE `{source}` TO `b`", after=table("b", "id", key=("id",)))])
+
+    assert history.by_id()["shop.b@10"].dropped_ts == 30
+    taken = history.as_of("shop", "b", 31)
+    assert taken is not None
+    assert taken[0].id == ("shop.a@10" if source == "a" else "shop.b@30")
+
+
+def test_a_rename_that_is_told_twice_drops_nothing():
+    history = fold([
+        event(10, "a", "CREATE TABLE `a` (`id` INT PRIMARY KEY)"),
+        event(30, "b", "RENAME TABLE `a` TO `b`"),
+        event(30, "b", "RENAME TABLE `shop`.`a` TO `b`"),
+    ])  # fmt: skip
+
+    assert [(lineage.name, lineage.dropped_ts) for lineage in history.lineages] == [(("shop", "b"), None)]
+
+
 def test_a_statement_that_cannot_be_read_stops_its_table_and_no_other():
     history = fold([
         event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
