@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.layout import changelog_columns
-from ticdc_assets.pipeline.interval import Interval
+from ticdc_assets.pipeline.interval import Hold, Interval, TableState
+from ticdc_assets.pipeline.publish import caught_up
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.schema.lineage import History
 from ticdc_assets.tables import changelog
@@ -17,7 +19,31 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.tables.catalog import Identifier
     from ticdc_assets.tables.control import WatermarkRecord
+
+
+def settled_changelogs(
+    lake: Lake, history: History, intervals: Mapping[str, Interval], record: WatermarkRecord | None
+) -> tuple[dict[str, Interval], dict[str, Table]]:
+    """The changelogs under the names that the history wants, and the intervals from where each of them is.
+
+    A table is held whose changelog's name another table has. Raises as `ensure_changelogs`.
+    """
+    taken = lake.settle_changelogs(history, record)
+    free = {i: interval for i, interval in intervals.items() if i not in taken}
+    tables = ensure_changelogs(lake, history, free, record)
+    held = {i: _without_a_name(intervals[i], taken[i]) for i in intervals.keys() & taken.keys()}
+    return caught_up({i: held.get(i, interval) for i, interval in intervals.items()}, tables), tables
+
+
+def _without_a_name(interval: Interval, name: Identifier) -> Interval:
+    hold = Hold(
+        TableState.STOPPED,
+        f"{'.'.join(name)}: expected no table, or the changelog of {'.'.join(interval.lineage.name)}, found another. "
+        "Rename that table, or give the changefeed's tables other names with `target`.",
+    )
+    return replace(interval, high=interval.low, hold=hold)
 
 
 def ensure_changelogs(

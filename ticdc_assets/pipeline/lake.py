@@ -112,13 +112,13 @@ class Lake:
 
     # -- moving tables whose source was renamed ---------------------------------------------------------------------
 
-    def settle_changelogs(self, history: History, record: WatermarkRecord | None) -> None:
-        """Bring every changelog to where the history wants it."""
+    def settle_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
+        """Bring every changelog to where the history wants it. Gives, by lineage, the names that another table has."""
         wanted = {lineage_id: place.changelog for lineage_id, place in self.places(history).items()}
-        settle(self.catalog, wanted, self._found(history, record, "changelog"))
+        return settle(self.catalog, wanted, self._found(history, record, "changelog"))
 
     def settle_mirrors(self, history: History, record: WatermarkRecord | None) -> None:
-        """Bring every mirror to where the history wants it."""
+        """Bring every mirror to where the history wants it; whose name another table has, its writer refuses that."""
         wanted = {lineage_id: place.mirror for lineage_id, place in self.places(history).items()}
         settle(self.catalog, wanted, self._found(history, record, "mirror"))
 

@@ -17,7 +17,7 @@ from ticdc_assets.amounts import counted
 from ticdc_assets.config import CaptureSource
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.avro_look import true_names
-from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
+from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals, may_have_rows
 from ticdc_assets.pipeline.message_guesses import SchemaGuesses
@@ -26,7 +26,7 @@ from ticdc_assets.pipeline.message_options import keep_schemas, options_of
 from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
 from ticdc_assets.pipeline.message_record import unknown_tables, with_waiting
 from ticdc_assets.pipeline.message_task import Dating, Mark, MessageTask, Partition, SchemaVersion, Told
-from ticdc_assets.pipeline.publish import Published, caught_up, publish_all
+from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.storage_record import says_the_same, table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
@@ -147,10 +147,9 @@ class MessageRun:
         keep_schemas(self._options, lake.control)
         lake.control.keep_ddl_events(pending.statements)
         reached(Moment.SCHEMAS_KEPT)
-        lake.settle_changelogs(pending.history, pending.record)
-        tables = ensure_changelogs(lake, pending.history, pending.intervals, pending.record)
+        settled, tables = settled_changelogs(lake, pending.history, pending.intervals, pending.record)
         reached(Moment.CHANGELOGS_MADE)
-        pending = replace(pending, intervals=caught_up(pending.intervals, tables))
+        pending = replace(pending, intervals=settled)
         tasks = self._tasks(pending, tables)
         say(f"decoding {counted(pending.look.new_messages, 'message')} in {counted(len(tasks), 'task')}")
         reports = workers.map(decode_messages, tasks)

@@ -93,12 +93,12 @@ def ground_of(lake: Lake, run_id: str) -> Ground | None:
     if record is None:
         return None
     history = lake.history()
-    lake.settle_changelogs(history, record)
+    taken = lake.settle_changelogs(history, record)
     recorded = lake.recorded(record)
     wanted = {
         lineage.id: Interval(lineage, -1, recorded[lineage.id].watermark)
         for lineage in history.lineages
-        if lineage.id in recorded and recorded[lineage.id].changelog is not None
+        if lineage.id in recorded and recorded[lineage.id].changelog is not None and lineage.id not in taken
     }
     tables = ensure_changelogs(lake, history, wanted, record)
     intervals = {

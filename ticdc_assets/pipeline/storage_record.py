@@ -114,8 +114,8 @@ def table_record(
         watermark=done.high,
         mirror=old.mirror if old else None,
         mirror_snapshot_id=old.mirror_snapshot_id if old else None,
-        changelog=list(place.changelog) if table is not None else None,
-        changelog_snapshot_id=snapshot.snapshot_id if snapshot else None,
+        changelog=list(place.changelog) if table is not None else old.changelog if old else None,
+        changelog_snapshot_id=snapshot.snapshot_id if snapshot else old.changelog_snapshot_id if old else None,
         rows=old.rows if old else None,
     )
 

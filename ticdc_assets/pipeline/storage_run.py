@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.amounts import counted
 from ticdc_assets.moments import Moment, reached
-from ticdc_assets.pipeline.changelog_tables import ensure_changelogs, target_of
+from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
 from ticdc_assets.pipeline.interval import Hold, Interval, intervals
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.packing import pack
-from ticdc_assets.pipeline.publish import Published, caught_up, publish_all
+from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.storage_plan import Plan
 from ticdc_assets.pipeline.storage_record import (
     advanced,
@@ -162,10 +162,9 @@ class StorageRun:
         lake.control.mend_ddl_events(pending.mended)
         lake.control.keep_ddl_events(pending.news)
         reached(Moment.SCHEMAS_KEPT)
-        lake.settle_changelogs(pending.history, pending.record)
-        tables = ensure_changelogs(lake, pending.history, pending.intervals, pending.record)
+        settled, tables = settled_changelogs(lake, pending.history, pending.intervals, pending.record)
         reached(Moment.CHANGELOGS_MADE)
-        pending = replace(pending, intervals=caught_up(pending.intervals, tables))
+        pending = replace(pending, intervals=settled)
         plan = self._plan(pending, tables)
         tasks = self._tasks(pending, tables, plan)
         say(f"decoding {counted(len(plan.read), 'file')} in {counted(len(tasks), 'task')}")

@@ -74,17 +74,40 @@ class Move:
     new: Identifier
 
 
-def settle(catalog: Catalog, wanted: Mapping[str, Identifier], recorded: Mapping[str, Identifier]) -> None:
+def settle(
+    catalog: Catalog, wanted: Mapping[str, Identifier], recorded: Mapping[str, Identifier]
+) -> dict[str, Identifier]:
     """Bring every table of `wanted` (by lineage) to its identifier, from where it was recorded or parked.
 
-    All that move are parked first, so that tables may swap names; each rename is atomic in the catalog.
+    All that move are parked first, so that tables may swap names; each rename is atomic in the catalog. Gives, by
+    lineage, the identifiers that another table has and keeps: what belongs there stays where it is.
     """
-    moving = [Move(i, recorded[i], new) for i, new in wanted.items() if i in recorded and recorded[i] != new]
-    for move in moving:
+    moves = [Move(i, recorded[i], new) for i, new in wanted.items() if i in recorded and recorded[i] != new]
+    stuck = _stuck(catalog, moves)
+    for move in (move for move in moves if move not in stuck):
         _rename_if_ours(catalog, move.lineage_id, move.old, _parked(move))
-    for move in moving:
+    for move in (move for move in moves if move not in stuck):
         ensure_namespace(catalog, move.new[:-1])
         _rename_if_ours(catalog, move.lineage_id, _parked(move), move.new)
+    kept = {move.old: move.lineage_id for move in stuck}
+    behind = {i: new for i, new in wanted.items() if kept.get(new, i) != i}
+    return behind | {move.lineage_id: move.new for move in stuck}
+
+
+def _stuck(catalog: Catalog, moves: Sequence[Move]) -> list[Move]:
+    """The moves to a name of a table that does not move away."""
+    stuck: list[Move] = []
+    while True:
+        leaving = {move.old: move.lineage_id for move in moves if move not in stuck}
+        more = [move for move in moves if move not in stuck and not _is_free(catalog, move, leaving)]
+        if not more:
+            return stuck
+        stuck += more
+
+
+def _is_free(catalog: Catalog, move: Move, leaving: Mapping[Identifier, str]) -> bool:
+    table = load_or_none(catalog, move.new)
+    return table is None or lineage_of(table) in (move.lineage_id, leaving.get(move.new, move.lineage_id))
 
 
 def _rename_if_ours(catalog: Catalog, lineage_id: str, old: Identifier, new: Identifier) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+
 from ticdc_assets_tests.pipeline.canal_streams import Stream, at, ids
 
-A, B, OTHER = ("s", "a"), ("s", "b"), ("s", "other")
+A, B, C, OTHER = ("s", "a"), ("s", "b"), ("s", "c"), ("s", "other")
 
 
 def stream(folder: Path) -> Stream:
@@ -48,3 +50,28 @@ def test_a_table_that_is_renamed_to_a_name_that_was_not_told_to_be_free_takes_it
         "s__changes.other",
     ]
     assert ids(feed) == {A: [0], B: [1, 7], OTHER: [2, 8]}
+
+
+def test_a_table_of_somebody_else_under_its_new_name_holds_a_renamed_table_and_no_other(tmp_path: Path):
+    made = stream(tmp_path)
+    feed = made.feed()
+    feed.run()
+    catalog = feed.lake.lake.catalog
+    catalog.create_table(("s__changes", "c"), pa.schema([("mine", pa.int64())]))
+    made.rename(A, C, 10)
+    made.create(A, 11)
+    for name in (A, C, OTHER):
+        made.insert(name, 12, 7)
+    made.watermark(19)
+
+    feed.run()
+
+    assert {record.state for record in (feed.record(C), feed.record(A))} == {"stopped"}
+    assert "s__changes.c: expected no table, or the changelog of s.c, found another" in feed.note(C)
+    assert feed.record(C).changelog == ["s__changes", "a"]
+    assert ids(feed) == {A: [0], B: [1], OTHER: [2, 7]}
+    catalog.drop_table(("s__changes", "c"))
+    feed.run()
+    assert {feed.state(name) for name in (A, B, C, OTHER)} == {"live"}
+    assert ids(feed) == {A: [0, 7], B: [1], C: [7], OTHER: [2, 7]}
+    assert feed.run() is None
