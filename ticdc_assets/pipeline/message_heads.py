@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.capture import Message
 
 INFERENCES_MAX: Final = 4
-"""How many rows of a table are asked in each batch what they tell of its columns, until one does."""
+"""How many rows of a table, the earliest ones, are asked in each batch what they tell of its columns."""
 
 OneByOne = Callable[["Message", int], Sequence[int | None]]
 """Takes one message into the look; the dates of what it tells, in order."""
@@ -65,11 +65,12 @@ def _tables(look: StreamLook, stream: StreamForm, heads: Heads, batch: Batch) ->
         rows = np.flatnonzero(names == number)
         if not len(rows):
             continue
-        name = fold_name(schema, table)
         for code in np.unique(codes[message[rows]]):
             look.first(partitions[code][0], schema, table, int(times[rows].min()))
-        if REGISTRY[stream.protocol].infer is not None and name not in look.inferred:
-            _infer(look, stream, batch, name, message[rows[:INFERENCES_MAX]])
+        infers = REGISTRY[stream.protocol].infer is not None
+        if infers and not look.is_told(fold_name(schema, table), int(times[rows].min())):
+            earliest = rows[np.argsort(times[rows], kind="stable")[:INFERENCES_MAX]]
+            _infer(look, stream, batch, fold_name(schema, table), message[earliest])
 
 
 def _times(heads: Heads, dating: Dating, ordinals: Ints) -> Ints:

@@ -47,8 +47,9 @@ class StreamLook:
     """What the messages after a cursor say.
 
     `first_rows` holds schema, table and the smallest commit_ts of every name (its first place where rows have none),
-    `inferred` the schema that its first row tells, to hold from just before that row. `newest` is the largest commit_ts
-    of anything. `waiting` has the tables with rows that wait; their messages are in nothing else.
+    `inferred` the schema that its earliest row tells, to hold from just before that row; the first to arrive may be of
+    after a statement, where a table's rows are on several partitions. `newest` is the largest commit_ts of anything.
+    `waiting` has the tables with rows that wait; their messages are in nothing else.
     `passed` has the watermarks of each partition with their offsets: where one is smaller than that before it, a new
     delivery begins (`epochs`, by ordinal).
     `marks` are places to begin reading at, one for every few thousand messages, the first at the first new one.
@@ -100,6 +101,10 @@ class StreamLook:
         if name not in self.first_rows or ts < self.first_rows[name][2]:
             self.first_rows[name] = (schema, table, ts)
 
+    def is_told(self, name: SourceName, ts: int) -> bool:
+        """Whether a row of this time or before it has told the columns of its table."""
+        return name in self.inferred and self.inferred[name].commit_ts <= max(0, ts - 1)
+
     def passed_before(self, partition: Partition, offset: int) -> int:
         """The watermark that comes last before a message of a partition, 0 where there is none."""
         return next((ts for at, ts in reversed(self.passed.get(partition, ())) if at < offset), 0)
@@ -122,7 +127,7 @@ def first_row(look: StreamLook, stream: StreamForm, row: RowEvent, message: Mess
         ts = (row.commit_ms or 0) << LOGICAL_BITS
     look.first(message.topic, row.schema, row.table, ts)
     infer = REGISTRY[stream.protocol].infer
-    if infer is None or name in look.inferred or row.handle_only or not row.column_hints:
+    if infer is None or look.is_told(name, ts) or row.handle_only or not row.column_hints:
         return
     try:
         table = infer(row)
@@ -145,9 +150,9 @@ def infer_from_schema(
     look: StreamLook, stream: StreamForm, told: DdlEvent | None, schema: str, table: str, commit_ts: int | None
 ) -> None:
     """Remember the schema that came with a row as what the row tells of its table."""
-    if told is not None and stream.dating is not Dating.PLACE:
-        name, ts = fold_name(schema, table), commit_ts or 0
-        look.inferred.setdefault(name, replace(told, commit_ts=max(0, ts - 1), version=None))
+    name, ts = fold_name(schema, table), commit_ts or 0
+    if told is not None and stream.dating is not Dating.PLACE and not look.is_told(name, ts):
+        look.inferred[name] = replace(told, commit_ts=max(0, ts - 1), version=None)
 
 
 def date_of(row: RowEvent, dating: Dating) -> int | None:

@@ -1,0 +1,83 @@
+"""Tables older than their stream, where rows alone tell the columns: which rows are believed."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ticdc_assets_tests.deliveries.database import START_TS, Column, RowChange, Shape, Statement, Value
+from ticdc_assets_tests.deliveries.wires import CanalJson, Message, OpenProtocol, Wire
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+
+ID = Column("id", "INT", nullable=False)
+KEY = Shape(1, 1, "shop", "t", (ID,), "id", None, START_TS)
+OLD = replace(KEY, columns=(ID, Column("v", "VARCHAR(9)"), Column("w", "INT")))
+WIRES = [OpenProtocol(), CanalJson()]
+
+
+@dataclass
+class Stream:
+    """A capture of one topic with two partitions, written message by message."""
+
+    folder: Path
+    wire: Wire
+    config: dict[str, Any] = field(default_factory=dict)
+    lines: list[dict[str, Any]] = field(default_factory=list)
+
+    def send(self, partition: int, *messages: Message) -> None:
+        for key, value in messages:
+            offset = sum(line["partition"] == partition for line in self.lines)
+            told = {"key": key and b64encode(key).decode(), "value": value and b64encode(value).decode()}
+            self.lines.append({"topic": "feed", "partition": partition, "offset": offset, **told, "ts_ms": 0})
+
+    def row(self, partition: int, at: int, op: str, shape: Shape, *cells: Value) -> None:
+        change = RowChange(START_TS + at, shape, op, dict(zip(shape.names, cells, strict=True)))
+        self.send(partition, *self.wire.rows([change]))
+
+    def statement(self, at: int, before: Shape, after: Shape, query: str) -> None:
+        for partition in (0, 1) if self.wire.statements_to_all else (0,):
+            self.send(partition, self.wire.statement(Statement(START_TS + at, "alter", query, before, after)))
+
+    def run(self, watermark: int) -> FeedLake:
+        """The lake after a run over all that was sent, which is complete up to the watermark."""
+        for partition in (0, 1):
+            self.send(partition, self.wire.watermark(START_TS + watermark))
+        path = self.folder / "messages.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
+        variant = {"sink_uri": self.wire.sink_uri, "config": {"sink": self.config}}
+        workload: Any = SimpleNamespace(variant=variant, events=[], time_zone="UTC", root=self.folder)
+        lake = FeedLake(workload, self.folder / "lake", path)
+        lake.publish()
+        return lake
+
+
+def rows(lake: FeedLake) -> list[tuple[int, str, dict[str, Any]]]:
+    """What the changelogs hold: time, op and values of each row."""
+    return sorted((c.commit_ts - START_TS, c.op, dict(c.new or c.old or ())) for c in lake.changes().elements())
+
+
+STATEMENTS = {
+    "RENAME COLUMN `v` TO `x`": (ID, Column("x", "VARCHAR(9)"), Column("w", "INT")),
+    "DROP COLUMN `v`": (ID, Column("w", "INT")),
+    "ADD COLUMN `n` INT NOT NULL DEFAULT 5": (*OLD.columns, Column("n", "INT", nullable=False, default=5)),
+}
+
+
+@pytest.mark.parametrize("action", STATEMENTS)
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+def test_the_earliest_row_tells_the_columns_not_the_first_to_arrive(wire: Wire, action: str, tmp_path: Path):
+    """Rows of one table on two partitions: the one from before a statement is read after those behind it."""
+    new = replace(OLD, columns=STATEMENTS[action])
+    stream = Stream(tmp_path, wire)
+    stream.statement(50, OLD, new, f"ALTER TABLE `t` {action}")
+    row = {name: {"id": 2, "v": "b", "w": 8, "x": "b", "n": 9}[name] for name in new.names}
+    stream.row(0, 60, "I", new, *row.values())
+    stream.row(1, 10, "I", OLD, 1, "a", 7)
+
+    assert rows(stream.run(70)) == [(10, "I", {"id": 1, "v": "a", "w": 7}), (60, "I", row)]
