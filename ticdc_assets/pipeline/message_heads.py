@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.stream_look import (
     infer_from_schema,
     last_of,
 )
-from ticdc_assets.protocols.events import RowEvent
+from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.message_rows import Heads, Messages
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.lineage import fold_name
@@ -60,6 +60,7 @@ def look_at(look: StreamLook, stream: StreamForm, batch: Batch, one_by_one: OneB
 def _tables(look: StreamLook, stream: StreamForm, heads: Heads, batch: Batch) -> None:
     names, message = heads.name.to_numpy(), np.asarray(heads.message.to_numpy(), np.int64)
     times = _times(heads, stream.dating, batch.ordinals)
+    telling = _telling(heads, stream)
     partitions, codes = batch.partitions
     for number, (schema, table) in enumerate(heads.names):
         rows = np.flatnonzero(names == number)
@@ -67,10 +68,18 @@ def _tables(look: StreamLook, stream: StreamForm, heads: Heads, batch: Batch) ->
             continue
         for code in np.unique(codes[message[rows]]):
             look.first(partitions[code][0], schema, table, int(times[rows].min()))
-        infers = REGISTRY[stream.protocol].infer is not None
-        if infers and not look.is_told(fold_name(schema, table), int(times[rows].min())):
-            earliest = rows[np.argsort(times[rows], kind="stable")[:INFERENCES_MAX]]
+        asked = rows[telling[rows]]
+        if len(asked) and not look.is_told(fold_name(schema, table), int(times[asked].min())):
+            earliest = asked[np.argsort(times[asked], kind="stable")[:INFERENCES_MAX]]
             _infer(look, stream, batch, fold_name(schema, table), message[earliest])
+
+
+def _telling(heads: Heads, stream: StreamForm) -> npt.NDArray[np.bool_]:
+    """The rows that may tell the columns of their tables."""
+    if REGISTRY[stream.protocol].infer is None:
+        return np.zeros(len(heads), np.bool_)
+    deletes = np.asarray(heads.op.to_numpy(zero_copy_only=False) == Op.DELETE)
+    return ~deletes if stream.deletes_are_keys else np.ones(len(heads), np.bool_)
 
 
 def _times(heads: Heads, dating: Dating, ordinals: Ints) -> Ints:

@@ -109,6 +109,7 @@ class MessageRun:
             has_commit_ts=self._changefeed.sink.has_commit_ts,
             until=log.tso if log is not None else None,
             newest=record.tso if record is not None and self._dating is Dating.COMMIT_TS else 0,
+            deletes_are_keys=self._changefeed.sink.delete_only_output_handle_key_columns,
         )
 
     @property

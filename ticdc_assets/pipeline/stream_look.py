@@ -10,7 +10,7 @@ from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.pipeline.avro_look import AvroLook
 from ticdc_assets.pipeline.message_task import Dating, Mark, Partition
 from ticdc_assets.pipeline.task import BadLine
-from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.sources.capture import Message
@@ -22,7 +22,8 @@ class StreamForm:
     """What is known of a stream before it is read.
 
     `topics` are the topics that dispatch rules name, `newest` is the largest commit_ts of earlier runs. From the first
-    row above `until` on, where it is given, messages wait: what happened to their tables is not known so far.
+    row above `until` on, where it is given, messages wait: what happened to their tables is not known so far. Where
+    `deletes_are_keys`, deletes hold their key alone, mostly without saying so.
     """
 
     protocol: str
@@ -32,6 +33,11 @@ class StreamForm:
     has_commit_ts: bool = True
     until: int | None = None
     newest: int = 0
+    deletes_are_keys: bool = False
+
+    def is_whole(self, row: RowEvent) -> bool:
+        """Whether a row has all the columns of its table, as far as can be known."""
+        return not row.handle_only and not (self.deletes_are_keys and row.op is Op.DELETE)
 
 
 class Step(NamedTuple):
@@ -127,7 +133,7 @@ def first_row(look: StreamLook, stream: StreamForm, row: RowEvent, message: Mess
         ts = (row.commit_ms or 0) << LOGICAL_BITS
     look.first(message.topic, row.schema, row.table, ts)
     infer = REGISTRY[stream.protocol].infer
-    if infer is None or look.is_told(name, ts) or row.handle_only or not row.column_hints:
+    if infer is None or look.is_told(name, ts) or not row.column_hints or not stream.is_whole(row):
         return
     try:
         table = infer(row)

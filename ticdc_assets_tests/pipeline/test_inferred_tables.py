@@ -62,6 +62,33 @@ def rows(lake: FeedLake) -> list[tuple[int, str, dict[str, Any]]]:
     return sorted((c.commit_ts - START_TS, c.op, dict(c.new or c.old or ())) for c in lake.changes().elements())
 
 
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+def test_deletes_that_are_keys_tell_no_columns(wire: Wire, tmp_path: Path):
+    """They do not say that other columns are missing, and may be all that a first run sees."""
+    stream = Stream(tmp_path, wire, {"delete-only-output-handle-key-columns": True})
+    stream.row(0, 1, "D", KEY, 1)
+    waiting = stream.run(10)
+    assert rows(waiting) == []
+    assert waiting.records()["shop", "t"].state == "waiting"
+
+    stream.row(0, 11, "D", KEY, 2)
+    stream.row(1, 12, "I", OLD, 3, "x", 7)
+
+    assert rows(stream.run(20)) == [
+        (1, "D", {"id": 1, "v": None, "w": None}),
+        (11, "D", {"id": 2, "v": None, "w": None}),
+        (12, "I", {"id": 3, "v": "x", "w": 7}),
+    ]
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+def test_deletes_that_are_whole_tell_the_columns(wire: Wire, tmp_path: Path):
+    stream = Stream(tmp_path, wire)
+    stream.row(0, 1, "D", OLD, 1, "x", 7)
+
+    assert rows(stream.run(10)) == [(1, "D", {"id": 1, "v": "x", "w": 7})]
+
+
 STATEMENTS = {
     "RENAME COLUMN `v` TO `x`": (ID, Column("x", "VARCHAR(9)"), Column("w", "INT")),
     "DROP COLUMN `v`": (ID, Column("w", "INT")),
