@@ -26,6 +26,7 @@ from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.iceberg_jvm import JvmCatalog
 from ticdc_assets.tables.mirror import MirrorOptions, MirrorWriter
+from ticdc_assets.tables.mirror_branch import still_at
 from ticdc_assets.tables.mirror_size import live_rows
 from ticdc_assets.tables.places import Place
 from ticdc_assets.tables.progress import progress_of
@@ -81,17 +82,21 @@ def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWo
     catch_up(lake, courses, workers)
     for work, course in zip(works, courses, strict=True):
         if work.replayed is not None and not course.error:
-            course.error = _follow(lake, run_id, jvm, workers, work, work.replayed)
+            _follow(lake, run_id, jvm, workers, work, course, work.replayed)
         if course.error:
             report.errors[work.lineage.id] = course.error
         else:
             report.merged.append(work.lineage.id)
 
 
-def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, mark: Replayed) -> str:
-    """Bring into the mirror what came back to its changelog; one that was just made has it. The error, if any."""
-    mirror = lake.catalog.load_table(work.place.mirror)
-    course = replace(_course(lake, run_id, jvm, work), planned=progress_of(mirror), table=mirror, left=deque())
+def _follow(
+    lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, course: Course, mark: Replayed
+) -> None:
+    """Bring into the mirror, from where its course has left it, what came back to its changelog; one that was just made
+    has it."""
+    assert course.table is not None, "a course without an error has opened its mirror"
+    # The changelog is as the run was planned: what another run has merged since must not be merged over.
+    mirror = course.table = still_at(course.table, progress_of(course.table))
     if not work.is_new:
         again = merged_again(lake, work.lineage, work.changelog, mirror, mark, work.watermark)
         if again is not None:
@@ -102,9 +107,8 @@ def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: Mi
             watermark = max(work.watermark, progress_of(mirror).watermark)
             planned = segments(work.lineage, work.changelog, None, watermark, lake.by_arrival)
             made_anew(lake, jvm, course, beside, planned, workers)
-    if course.table is not None and not course.error:
+    if not course.error:
         course.writer.note_replay(course.table, mark.run_id)
-    return course.error
 
 
 def _course(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> Course:

@@ -15,7 +15,9 @@ from ticdc_assets import moments, spark
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.faults import plain
 from ticdc_assets.moments import Moment
-from ticdc_assets.pipeline import segments
+from ticdc_assets.pipeline import mirror_run, segments
+from ticdc_assets.pipeline.mirror_rounds import catch_up
+from ticdc_assets.pipeline.replay import Wish, replay
 from ticdc_assets.tables import mirror
 from ticdc_assets.tables.iceberg_jvm import JvmTable
 from ticdc_assets.tables.mirror_versions import VersionSteps
@@ -213,6 +215,38 @@ def test_a_merge_that_slept_before_a_step_of_a_statement_does_not_take_it(
     made.feed(tmp_path / "lake").run()
     feed.lake.mirrors("last")
     assert shown(feed, T) == [(2, "two", 7), (3, "three", 8)]
+
+
+def test_a_merge_that_follows_a_replay_takes_no_row_back_that_another_has_brought_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made = Sink(tmp_path / "bucket")
+    made.table(T)
+    lost = made.line(T, "I", 110, 1, "lost")
+    made.file(T, 1, [lost.replace(b"110,1,", b"110,x,"), made.line(T, "U", 120, 2, "old")])
+    feed = made.feed(tmp_path / "lake")
+    feed.run()
+    feed.lake.mirrors("first")
+    [bad] = feed.quarantined()
+    assert replay(feed.lake.lake, Wish(mended={bad.position: lost})).is_clean
+    others = [made.feed(tmp_path / "lake")]
+
+    def overtaken(*arguments: Any) -> None:
+        catch_up(*arguments)
+        if others:
+            made.file(T, 2, [made.line(T, "U", 1100, 2, "new")])
+            made.bucket.checkpoint(2000)
+            other = others.pop()
+            other.run()
+            other.lake.mirrors("other")
+
+    monkeypatch.setattr(mirror_run, "catch_up", overtaken)
+
+    with pytest.raises(StaleRunError):
+        feed.lake.mirrors("one")
+
+    assert shown(feed, T) == [(1, "lost"), (2, "new")]
+    assert feed.lake.mirrors("last").merged == []
 
 
 def test_a_merge_that_landed_and_was_answered_with_a_conflict_keeps_its_files(
