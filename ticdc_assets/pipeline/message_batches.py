@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.pipeline.message_task import Dating, MessageTask, Partition
+from ticdc_assets.pipeline.message_task import Arrival, Dating, MessageTask, Partition
 from ticdc_assets.pipeline.message_values import spelt, untold_column
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.protocols.message_rows import Bulk, Messages, TableRows, take
@@ -47,6 +47,10 @@ class Batch:
         numbers: dict[Partition, int] = {}
         codes = [numbers.setdefault((m.topic, m.partition), len(numbers)) for m in self.messages]
         return list(numbers), np.array(codes, np.int64)
+
+    def taken(self, arrival: Arrival) -> Bools:
+        """The messages that a table takes."""
+        return np.array([arrival.takes(message) for message in self.messages], np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +176,16 @@ def _by_millisecond(table: TableRows, after: Ints) -> Ints:
 # -- what this run wants ----------------------------------------------------------------------------------------------
 
 
-def _wanted(task: MessageTask, target: Target, table: TableRows, ordinals: Ints) -> tuple[Bools, Bools, Bools]:
+def _wanted(
+    task: MessageTask, target: Target, table: TableRows, batch: Batch, lines: Ints
+) -> tuple[Bools, Bools, Bools]:
     """The rows to write, those above this run, those that were written before."""
+    ordinals = batch.ordinals[lines]
     again = np.isin(ordinals, np.fromiter(task.repeated, np.int64)) if task.repeated else np.zeros(len(table), np.bool_)
     if task.by_arrival:
         taken = (ordinals > target.low) & (ordinals <= target.high)
+        if target.lineage_id in task.arrivals:
+            taken &= batch.taken(task.arrivals[target.lineage_id])[lines]
         return ~again & taken, np.zeros(len(table), np.bool_), again
     ts = table.rows.commit_ts.to_numpy()
     above = ~again & (ts > target.high)
@@ -193,7 +202,7 @@ def _count(task: MessageTask, tallies: dict[SourceName, Tally], batch: Batch, fo
         target = task.targets.get(found.slots[number].lineage_id or "")
         if target is not None:
             rows = np.flatnonzero(sound & (found.number == number))
-            _, above, again = _wanted(task, target, take(found.table, pa.array(rows)), batch.ordinals[lines[rows]])
+            _, above, again = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows])
             tally.above += int(above.sum())
             tally.repeats += int(again.sum())
 
@@ -210,7 +219,7 @@ def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, spoilt: B
         if target is None:
             continue
         rows = np.flatnonzero((found.number == number) & ~spoilt[lines])
-        wanted, _, _ = _wanted(task, target, take(found.table, pa.array(rows)), batch.ordinals[lines[rows]])
+        wanted, _, _ = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows])
         table = take(found.table, pa.array(rows[wanted]))
         if not len(table):
             continue

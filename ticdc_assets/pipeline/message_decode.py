@@ -146,7 +146,8 @@ class MessageDecoder:
         if ordinal in self._task.repeated:
             said.repeats += 1
         elif self._task.by_arrival:
-            if target.low < ordinal <= target.high:
+            arrival = self._task.arrivals.get(target.lineage_id)
+            if target.low < ordinal <= target.high and (arrival is None or arrival.takes(message)):
                 self._take(name, slot, event, message, (ordinal, position), said)
         else:
             assert event.commit_ts is not None

@@ -65,7 +65,8 @@ def _write(
         changes = changes.take(_sorted(changes))
         if table.key:
             changes = changes.take(_once(changes, table.key))
-    writer.write(changes, (), version_ts, 0, by_arrival=task.by_arrival)
+    arrival = task.arrivals.get(pieces[0].slot.lineage_id or "")
+    writer.write(changes, (), version_ts, arrival.number if arrival else 0, by_arrival=task.by_arrival)
 
 
 def _in_order(pieces: Sequence[Piece]) -> TypedChanges:

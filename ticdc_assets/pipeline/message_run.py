@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.amounts import counted
@@ -20,12 +21,13 @@ from ticdc_assets.pipeline.avro_look import true_names
 from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals, may_have_rows
+from ticdc_assets.pipeline.message_arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.message_guesses import SchemaGuesses
 from ticdc_assets.pipeline.message_look import look_through, without_known_bootstraps
 from ticdc_assets.pipeline.message_options import keep_schemas, options_of
 from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
 from ticdc_assets.pipeline.message_record import unknown_tables, with_waiting
-from ticdc_assets.pipeline.message_task import Dating, Mark, MessageTask, Partition, SchemaVersion, Told
+from ticdc_assets.pipeline.message_task import Arrival, Dating, Mark, MessageTask, Partition, SchemaVersion, Told
 from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.storage_record import says_the_same, table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
@@ -37,7 +39,7 @@ from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import fold
 from ticdc_assets.schema.lineage import History, SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
-from ticdc_assets.sources.capture import placed_messages
+from ticdc_assets.sources.capture import is_appended_to, placed_messages
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.progress import progress_of
 
@@ -63,6 +65,10 @@ class MessageRun:
         source = lake.changefeed.source
         assert isinstance(source, CaptureSource)
         self._capture = source.path
+
+    @cached_property
+    def _is_appended_to(self) -> bool:
+        return is_appended_to(self._capture)
 
     # -- look -----------------------------------------------------------------------------------------------------
 
@@ -151,7 +157,8 @@ class MessageRun:
         settled, tables = settled_changelogs(lake, pending.history, pending.intervals, pending.record)
         reached(Moment.CHANGELOGS_MADE)
         pending = replace(pending, intervals=settled)
-        tasks = self._tasks(pending, tables)
+        arrivals = self._arrivals(pending, tables)
+        tasks = self._tasks(pending, tables, arrivals)
         say(f"decoding {counted(pending.look.new_messages, 'message')} in {counted(len(tasks), 'task')}")
         reports = workers.map(decode_messages, tasks)
         reached(Moment.DECODED)
@@ -159,7 +166,11 @@ class MessageRun:
         quarantined = self._quarantine(pending, reports)
         reached(Moment.QUARANTINED)
         say("publishing changelogs")
-        published = publish_all(lake, pending.run_id, pending.intervals, tables, reports, held, workers)
+        consumed = {
+            lineage_id: consumed_with(pending.look, arrival, progress_of(tables[lineage_id]))
+            for lineage_id, arrival in arrivals.items()
+        }
+        published = publish_all(lake, pending.run_id, pending.intervals, tables, reports, held, workers, consumed)
         record = self._record(pending, tables, reports, held, published)
         names = [file for report in reports for file in report.files]
         return ChangelogReport(
@@ -173,7 +184,9 @@ class MessageRun:
             record=record,
         )
 
-    def _tasks(self, pending: PendingMessages, tables: dict[str, Table]) -> list[MessageTask]:
+    def _tasks(
+        self, pending: PendingMessages, tables: dict[str, Table], arrivals: dict[str, Arrival]
+    ) -> list[MessageTask]:
         targets = {
             i.lineage.id: self._target(pending.look, i, tables[i.lineage.id])
             for i in pending.intervals.values()
@@ -181,7 +194,7 @@ class MessageRun:
         }
         # Also without a target: rows whose schema has not come must be seen, or the cursor would pass them.
         return [
-            self._task(pending, number, begin, last, targets)
+            replace(self._task(pending, number, begin, last, targets), arrivals=arrivals)
             for number, (begin, last) in enumerate(_stretches(pending.look, self._lake.cores))
         ]
 
@@ -246,10 +259,22 @@ class MessageRun:
     def _target(self, look: StreamLook, interval: Interval, table: Table) -> Target:
         if not self._lake.by_arrival:
             return target_of(interval, table, interval.low)
+        if not self._is_appended_to:
+            return replace(target_of(interval, table, -1), high=look.messages)
         position, stop = progress_of(table).position, interval.lineage.stop
         # Behind a stop nothing is taken, not even what is from before it: a table has all its rows up to one place.
         last = look.last_before(stop.ts) if stop is not None else look.messages
         return replace(target_of(interval, table, position >> 1 if position >= 0 else -1), high=last)
+
+    def _arrivals(self, pending: PendingMessages, tables: dict[str, Table]) -> dict[str, Arrival]:
+        """What each table takes, where ordinals of the capture do not tell that."""
+        if not self._lake.by_arrival or self._is_appended_to:
+            return {}
+        return {
+            i.lineage.id: arrival_of(pending.look, i.lineage.stop, progress_of(tables[i.lineage.id]))
+            for i in pending.intervals.values()
+            if i.lineage.id in tables
+        }
 
     # -- afterwards -----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ from ticdc_assets.pipeline.task import Target
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.schema.lineage import Slot, SourceName
 from ticdc_assets.schema.model import TableSchema
-from ticdc_assets.sources.capture import Place
+from ticdc_assets.sources.capture import Message, Place
 from ticdc_assets.table_filter import TableFilter
 
 SchemaVersion = tuple[SourceName, int]
@@ -39,17 +40,32 @@ class Dating(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    """What a table takes by arrival where partitions grow side by side: of each the offsets from `since` and below
+    `until`, where they have one. It is delivery `number` of the table's: all its changes come after those of before.
+    """
+
+    number: int
+    since: Mapping[Partition, int]
+    until: Mapping[Partition, int]
+
+    def takes(self, message: Message) -> bool:
+        partition = (message.topic, message.partition)
+        return self.since.get(partition, 0) <= message.offset < self.until.get(partition, message.offset + 1)
+
+
+@dataclass(frozen=True, slots=True)
 class MessageTask:
     """The messages from `begin` up to the ordinal `last` of a capture, as far as their commit_ts is not above `high`.
 
     `offsets` are the first offsets of each partition that are not consumed yet. `versions` maps a schema version that
     rows name to the TSO after which it holds; `checked` has the schemas that row checksums are computed over; `told`
     the tables whose schema the user gave: their rows need no version. `epochs` gives, per partition, the ordinals at
-    which its watermark went back: a new delivery begins there. `names` has the true names of tables where messages
-    cannot spell them, None where they are not known; `until` the offsets from which messages wait for a later run;
+    which its watermark went back: a new delivery begins there. `tables` are those that are asked for: no other needs a
+    schema. `names` has the true names of tables where messages cannot spell them, None where they are not known;
     `placed` the commit_ts that deletes without one stand at, by ordinal; `repeated` the changes that were sent again.
-    `tables` are those that are asked for: no other needs a schema. `upstream` is where rows are completed of which only
-    the handle key was sent.
+    `upstream` is where rows are completed of which only the handle key was sent. `arrivals` is what each table takes by
+    arrival, where ordinals do not tell.
     """
 
     run_id: str
@@ -73,10 +89,10 @@ class MessageTask:
     targets: dict[str, Target]
     tables: TableFilter
     names: dict[Told, Name | None] = field(default_factory=dict)
-    until: dict[Partition, int] = field(default_factory=dict)
     placed: dict[int, int] = field(default_factory=dict)
     repeated: frozenset[int] = frozenset()
     io_properties: dict[str, str] = field(default_factory=dict)
     quarantine: bool = True
     zero_dates_allowed: bool = True
     upstream: Upstream | None = field(default=None, repr=False)
+    arrivals: dict[str, Arrival] = field(default_factory=dict)

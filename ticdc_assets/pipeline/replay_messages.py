@@ -93,6 +93,8 @@ class MessageReplay(MessageRun):
     # -- one message --------------------------------------------------------------------------------------------------
 
     def _decode(self, pending: PendingMessages, record: QuarantinedRecord, found: Found | None) -> Decoded:
+        if self._lake.by_arrival and not self._is_appended_to:
+            return Decoded((record,), problem=_unplaced(record))
         if found is None:
             return Decoded((record,), problem=_gone(record))
         ordinal, message = found
@@ -196,6 +198,14 @@ def _encoded(data: bytes | None) -> str | None:
 
 def _statement(event: DdlEvent) -> tuple[int, str, str, str]:
     return (event.commit_ts, *fold_name(event.schema, event.table), event.query)
+
+
+def _unplaced(record: QuarantinedRecord) -> str:
+    return (
+        f"{record.path}, offset {record.line}: expected a capture in one file, found a file for each partition. These "
+        "grow side by side, and without commit_ts nothing tells where the message stood among those of the others: "
+        "capture the topics to one file and start the changefeed anew in another lake; or discard the message."
+    )
 
 
 def _gone(record: QuarantinedRecord) -> str:

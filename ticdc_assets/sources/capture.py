@@ -70,6 +70,11 @@ def placed_messages(path: Path, start: Place = START) -> Iterator[tuple[Place, M
         yield from _binary(file, begin) if file.suffix == ".bin" else _lines(file, begin)
 
 
+def is_appended_to(path: Path) -> bool:
+    """Whether new messages come after all that were there; not so where each partition has a file of its own."""
+    return not path.is_dir() or not any(file.suffix == ".bin" for file in _files(path))
+
+
 def peek(path: Path) -> str:
     """A digest that changes when messages are added; a hint for a sensor, which opens no file."""
     try:

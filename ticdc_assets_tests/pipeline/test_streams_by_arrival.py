@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.pipeline.replay import Fate, Wish, replay
+from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.ddl import parse
-from ticdc_assets_tests.deliveries.database import Column
+from ticdc_assets.tables.control import Control
+from ticdc_assets_tests.deliveries.database import Column, RowChange
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.pipeline.small_streams import SmallStream, UndatedCanalJson, ids, shape, states
+from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError
+from ticdc_assets_tests.pipeline.small_streams import SmallStream, UndatedCanalJson, at, ids, shape, states
 
 C = Column("c", "VARCHAR(20)")
 A, A_WITH_C, B = shape("a"), shape("a", C), shape("b")
@@ -82,3 +87,99 @@ def test_a_row_with_a_column_whose_statement_was_not_captured_yet_waits_for_it(s
 
     assert states(lake) == {"a": "live", "b": "live"}
     assert told(lake, "a") == [(1, None), (2, "new")]
+
+
+# -- partitions that grow side by side --------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[True, False], ids=["in bulk", "by the reference"])
+def sides(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallStream:
+    """A table whose rows are in two partitions, each captured in a file of its own."""
+    if not request.param:
+        monkeypatch.setitem(REGISTRY, "canal-json", replace(REGISTRY["canal-json"], bulk=None))
+    made = SmallStream(tmp_path, UndatedCanalJson(), binary=True)
+    made.create(1, A)
+    made.put(2, A, 1)
+    for number in (101, 102, 103):
+        made.put(2, A, number, partition=1)
+    return made
+
+
+def both_grow(stream: SmallStream, tick: int) -> None:
+    stream.put(tick, A, tick)
+    stream.put(tick, A, 100 + tick, partition=1)
+
+
+def test_new_messages_of_every_partition_come_after_all_that_was_there(sides: SmallStream):
+    lake = sides.lake()
+    lake.publish()
+    for tick in (10, 11):
+        both_grow(sides, tick)
+        lake.publish()
+
+    assert [number for number, _ in told(lake, "a")] == [1, 101, 102, 103, 10, 110, 11, 111]
+    assert lake.publish() is None
+
+
+def test_what_was_published_by_a_run_that_could_not_record_is_not_read_again(
+    sides: SmallStream, monkeypatch: pytest.MonkeyPatch
+):
+    lake = sides.lake()
+    lake.publish()
+    both_grow(sides, 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(Control, "record", broken)
+        with pytest.raises(BrokenRunError):
+            lake.publish()
+    both_grow(sides, 11)
+
+    lake.publish()
+
+    assert [number for number, _ in told(lake, "a")] == [1, 101, 102, 103, 10, 110, 11, 111]
+
+
+def broken(*arguments: Any) -> None:
+    raise BrokenRunError
+
+
+def test_nor_what_is_behind_the_cursor_because_another_table_is_held(
+    sides: SmallStream, monkeypatch: pytest.MonkeyPatch
+):
+    """Each table stops on its own, and goes on with all that came meanwhile."""
+    sides.create(3, B)
+    sides.put(4, B, 1, partition=1)
+    sides.alter(5, "ALTER TABLE `b` ADD COLUMN `c` VARCHAR(20)", B, shape("b", C))
+    sides.put(5, B, 2, partition=1)
+    sides.put(6, shape("b", C), 3, c="new", partition=1)
+    lake = sides.lake()
+    with monkeypatch.context() as patch:
+        patch.setattr(ddl, "parse", refused)
+        for tick in (10, 11):
+            both_grow(sides, tick)
+            lake.publish()
+            assert states(lake) == {"a": "live", "b": "stopped"}
+            assert told(lake, "b") == [(1, None), (2, None)]
+    both_grow(sides, 12)
+
+    lake.publish()
+
+    assert states(lake) == {"a": "live", "b": "live"}
+    assert [number for number, _ in told(lake, "a")] == [1, 10, 101, 102, 103, 110, 11, 111, 12, 112]
+    assert told(lake, "b") == [(1, None), (2, None), (3, "new")]
+
+
+def test_a_message_that_was_set_aside_cannot_be_placed_among_them_any_more(sides: SmallStream):
+    [(key, value)] = sides.wire.rows([RowChange(at(3), A, "I", {"id": "one", "name": "no number"})])
+    sides.send("feed", 0, (key, value))
+    lake = sides.lake()
+    lake.publish()
+    both_grow(sides, 10)
+    lake.publish()
+    assert len(lake.lake.control.quarantined()) == 1
+
+    report = replay(lake.lake, Wish())
+
+    [outcome] = report.outcomes
+    assert outcome.fate is Fate.STILL_BAD
+    assert "a file for each partition" in outcome.reason
+    assert replay(lake.lake, Wish(discarded=frozenset({outcome.record.position}))).is_clean
