@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl_alter import drop_index, read_alter_table
 from ticdc_assets.schema.ddl_columns import read_index_body
 from ticdc_assets.schema.ddl_create import read_create_table, read_table_options
@@ -19,6 +20,7 @@ from ticdc_assets.schema.ddl_statements import (
     AddIndex,
     AddPartitions,
     AddPrimaryKey,
+    AlterDatabase,
     AlterDefault,
     AlterTable,
     CoalescePartitions,
@@ -57,6 +59,7 @@ __all__ = [
     "AddIndex",
     "AddPartitions",
     "AddPrimaryKey",
+    "AlterDatabase",
     "AlterDefault",
     "AlterTable",
     "CoalescePartitions",
@@ -209,11 +212,10 @@ def _create(cursor: Cursor, schema: str) -> Statement:
 def _create_database(cursor: Cursor) -> Statement:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier()
-    _skip_database_options(cursor)
-    return CreateDatabase(name, if_not_exists)
+    return CreateDatabase(name, if_not_exists, _read_database_options(cursor))
 
 
-def _skip_database_options(cursor: Cursor) -> None:
+def _read_database_options(cursor: Cursor) -> Collation:
     start = cursor.position
     options = read_table_options(cursor)
     if options.collation.charset_of_text == "binary":
@@ -224,6 +226,7 @@ def _skip_database_options(cursor: Cursor) -> None:
         cursor.integer()
         if cursor.accept("LOCATION", "LABELS"):
             cursor.comma_list(cursor.string)
+    return options.collation
 
 
 def _create_index(cursor: Cursor, schema: str, unique: bool) -> AlterTable:
@@ -295,10 +298,10 @@ def _alter(cursor: Cursor, schema: str) -> Statement:
     if cursor.accept("TABLE"):
         return read_alter_table(cursor, schema)
     if cursor.accept_any("DATABASE", "SCHEMA"):
-        if not cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "SET", "PLACEMENT", "ENCRYPTION"):
-            cursor.identifier()
-        _skip_database_options(cursor)
-        return NoEffect("ALTER DATABASE")
+        unnamed = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "SET", "PLACEMENT", "ENCRYPTION")
+        name = schema if unnamed else cursor.identifier()
+        collation = _read_database_options(cursor)
+        return NoEffect("ALTER DATABASE") if collation == UNNAMED else AlterDatabase(name, collation)
     return _other_object(cursor, "TABLE, DATABASE or another object that is known")
 
 

@@ -257,6 +257,15 @@ class AlterTable:
 class CreateDatabase:
     name: str
     if_not_exists: bool = False
+    collation: Collation = UNNAMED
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase:
+    """A new default collation for the tables that are made in it from now on."""
+
+    name: str
+    collation: Collation
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +293,7 @@ Statement = (
     | RenameTables
     | AlterTable
     | CreateDatabase
+    | AlterDatabase
     | DropDatabase
     | RecoverTable
     | NoEffect

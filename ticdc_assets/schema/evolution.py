@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ticdc_assets.schema import ddl_statements as ddl
 from ticdc_assets.schema.alteration import Alteration
+from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.schema.partition_rows import ListRows, PartitionKey, PartitionRows, RangeRows
 from ticdc_assets.schema.promotion import lake_type, preserves, promotes
@@ -52,22 +53,19 @@ __all__ = [
 ]
 
 
-def create(statement: ddl.CreateTable) -> Shape:
-    """The shape of a new table; for CREATE TABLE LIKE take `shape_of` the other table under the new name."""
+def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> Shape:
+    """The shape of a new table in a database of that collation; for CREATE TABLE LIKE take `shape_of` the other table
+    under the new name."""
     if statement.like is not None:
         other = ".".join(statement.like)
         raise ddl_error(statement.schema, statement.name, f"the columns of {other}", "CREATE TABLE LIKE alone")
     check_names(statement.schema, statement.name, [column.name for column in statement.columns])
-    return shape_of(
-        TableSchema(
-            statement.schema,
-            statement.name,
-            statement.columns,
-            statement.indexes,
-            statement.partitioning,
-            collation=statement.collation,
-        )
-    )
+    collation, columns = statement.collation, statement.columns
+    if collation == UNNAMED and not database.by_code_points:
+        # Which columns name a collation of their own is not known any more: none is taken to compare by code points.
+        collation, columns = database, tuple(replace(c, by_code_points=False) for c in columns)
+    of = (statement.schema, statement.name, columns, statement.indexes, statement.partitioning)
+    return shape_of(TableSchema(*of, collation=collation))
 
 
 def shape_of(table: TableSchema) -> Shape:

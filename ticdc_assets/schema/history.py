@@ -17,6 +17,7 @@ from itertools import groupby
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
+from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.evolution import Change, FillColumn, Shape, adopt, alter_all, create, shape_of
 from ticdc_assets.schema.lineage import History, Lineage, SourceName, Stop, Tenure, Version, fold_name
 from ticdc_assets.schema.model import Default, TableSchema
@@ -76,6 +77,7 @@ class _Fold:
         self._live: dict[SourceName, _Growing] = {}
         self._database_stops: list[Stop] = []
         self._stops_of_unborn: dict[SourceName, Stop] = {}
+        self._collations: dict[str, Collation] = {}
         self._unborn: dict[SourceName, list[tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]]] = {}
 
     def history(self) -> History:
@@ -266,6 +268,8 @@ class _Fold:
                     if self._is_told_by(event, name):
                         self._as_it_was(event, name)
                     self._drop(name, event.commit_ts)
+            case ddl.CreateDatabase(name=schema) | ddl.AlterDatabase(name=schema):
+                self._collations[schema.lower()] = statement.collation
             case ddl.DropDatabase(name=schema):
                 for name in [*self._live, *self._unborn, *self._stops_of_unborn]:
                     if name[0] == schema.lower():
@@ -291,7 +295,8 @@ class _Fold:
     def _shape_of_create(self, event: DdlEvent, statement: ddl.CreateTable, name: SourceName) -> Shape | None:
         if statement.like is None:
             try:
-                return create(replace(statement, schema=name[0], name=name[1]))
+                named = replace(statement, schema=name[0], name=name[1])
+                return create(named, self._collations.get(name[0].lower(), UNNAMED))
             except SchemaError as error:
                 self._stop_event(event, str(error))
                 return None

@@ -139,9 +139,11 @@ def test_partitioning_is_read_with_its_bounds(text, expected):
 
 STATEMENTS = [
     ("CREATE DATABASE `shop`", ddl.CreateDatabase("shop")),
-    ("create schema if not exists S /*!40100 DEFAULT CHARACTER SET utf8mb4 */", ddl.CreateDatabase("S", if_not_exists=True)),
+    ("create schema if not exists S /*!40100 DEFAULT CHARACTER SET utf8mb4 */", ddl.CreateDatabase("S", if_not_exists=True, collation=Collation("utf8mb4"))),
     ("DROP DATABASE IF EXISTS `gone`", ddl.DropDatabase("gone", if_exists=True)),
-    ("ALTER DATABASE `d` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", ddl.NoEffect("ALTER DATABASE")),
+    ("ALTER DATABASE `d` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", ddl.AlterDatabase("d", Collation("utf8mb4", "utf8mb4_bin"))),
+    ("ALTER SCHEMA COLLATE = gbk_bin", ddl.AlterDatabase("shop", Collation(None, "gbk_bin"))),
+    ("ALTER DATABASE `d` SET TIFLASH REPLICA 1", ddl.NoEffect("ALTER DATABASE")),
     ("CREATE TABLE `t2` LIKE `o`.`t`", ddl.CreateTable("shop", "t2", like=("o", "t"))),
     ("CREATE TABLE IF NOT EXISTS t2 (LIKE t)", ddl.CreateTable("shop", "t2", like=("shop", "t"), if_not_exists=True)),
     ("DROP TABLE IF EXISTS `a`.`b`, c CASCADE", ddl.DropTables((("a", "b"), ("shop", "c")), if_exists=True)),

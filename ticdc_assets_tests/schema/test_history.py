@@ -414,6 +414,26 @@ def test_a_table_that_the_user_describes_compares_as_described(collation: str, s
     assert (history.lineages[0].stop is not None) == stops
 
 
+@pytest.mark.parametrize(
+    "database",
+    ["CREATE DATABASE `shop` COLLATE = UTF8MB4_GENERAL_CI", "ALTER DATABASE `shop` CHARACTER SET = GBK"],
+)
+def test_a_table_that_names_no_collation_has_that_of_its_database(database: str):
+    cut = "PARTITION BY RANGE COLUMNS (`v`) (PARTITION `p` VALUES LESS THAN (_UTF8MB4'm'))"
+    own = "DEFAULT COLLATE = UTF8MB4_BIN "
+
+    history = fold([
+        event(1, "", "CREATE DATABASE `shop`"),
+        event(2, "", database),
+        event(10, "t", f"CREATE TABLE `t` (`v` VARCHAR(10) PRIMARY KEY) {cut}"),
+        event(10, "u", f"CREATE TABLE `u` (`v` VARCHAR(10) PRIMARY KEY) {own}{cut}"),
+        event(20, "t", "ALTER TABLE `t` TRUNCATE PARTITION `p`"),
+        event(20, "u", "ALTER TABLE `u` TRUNCATE PARTITION `p`"),
+    ])  # fmt: skip
+
+    assert [lineage.stop is not None for lineage in history.lineages] == [True, False]
+
+
 def test_text_whose_collation_no_statement_told_tells_no_rows():
     told = TableSchema("shop", "t", (Column("v", MySqlType(Kind.VARCHAR, 10), nullable=False),))
     cut = "PARTITION BY RANGE COLUMNS (`v`) (PARTITION `p` VALUES LESS THAN (_UTF8MB4'm'))"
