@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -87,24 +87,39 @@ def _kept(stream: IO[str]) -> IO[str]:
 def noise_kept_in(log: Path) -> Iterator[None]:
     """Everything that this process and the JVM it starts write to standard output and error goes to the end of `log`,
     or to a temporary file where that cannot be written. Faults name the one it is."""
+    with _opened(log) as sink:
+        place = Path(sink.name)
+        with _redirected_to(sink):
+            LOGS.append(place)
+            try:
+                yield
+            finally:
+                LOGS.pop()
+    if place != log:
+        _remove_if_empty(place)
+
+
+@contextmanager
+def _redirected_to(sink: IO[bytes]) -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     saved = os.dup(1), os.dup(2)
-    with _opened(log) as sink:
-        os.dup2(sink.fileno(), 1)
-        os.dup2(sink.fileno(), 2)
-        LOGS.append(Path(sink.name))
+    os.dup2(sink.fileno(), 1)
+    os.dup2(sink.fileno(), 2)
     try:
         yield
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        place = LOGS.pop()
-        if place != log and not place.stat().st_size:
-            place.unlink()
         for number, kept in enumerate(saved, start=1):
             os.dup2(kept, number)
             os.close(kept)
+
+
+def _remove_if_empty(place: Path) -> None:
+    with suppress(OSError):  # somebody may have removed it meanwhile
+        if not place.stat().st_size:
+            place.unlink()
 
 
 def _opened(log: Path) -> IO[bytes]:
@@ -112,8 +127,8 @@ def _opened(log: Path) -> IO[bytes]:
         log.parent.mkdir(parents=True, exist_ok=True)
         if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
             log.replace(log.with_name(f"{log.name}.old"))
-        opened = log.open("ab")
+        opened = log.open("ab", buffering=0)
+        opened.write(f"== {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
     except OSError:  # a config may be mounted where nobody writes
         return cast(IO[bytes], NamedTemporaryFile("ab", prefix="ticdc-assets-", suffix=f"-{log.name}", delete=False))
-    opened.write(f"== {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
     return opened

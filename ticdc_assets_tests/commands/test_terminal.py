@@ -70,3 +70,12 @@ def test_a_folder_that_cannot_be_written_gives_a_temporary_log(tmp_path: Path, m
 
     assert place.read_text() == "new\n"
     assert list((tmp_path / "tmp").iterdir()) == [place]
+
+
+def test_a_log_that_somebody_removes_meanwhile_stops_nothing(tmp_path: Path):
+    (tmp_path / "closed").write_text("")
+
+    with noise_kept_in(tmp_path / "closed" / "run.log"):
+        Path(log_named()).unlink()
+
+    assert LOGS == []
