@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema import ddl
 from ticdc_assets.schema.lineage import Lineage, SourceName, fold_name
 from ticdc_assets.schema.renames import rename_pairs
+from ticdc_assets.schema.session_names import statements_of
 
 
 def named_before(event: DdlEvent) -> set[SourceName]:
@@ -18,11 +18,11 @@ def named_before(event: DdlEvent) -> set[SourceName]:
     if event.before is not None:
         return {fold_name(event.before.schema, event.before.name)}
     try:
-        statements = ddl.parse(event.query, event.schema, restored=True) if event.query else ()
+        statements = statements_of(event) if event.query else ()
     except SchemaError:
         return set()
-    renamed = {fold_name(*old) for old, _ in rename_pairs(event, statements)}
-    return renamed or {fold_name(event.schema, event.table)}
+    renamed = {fold_name(*old) for old, _ in rename_pairs(event, statements)} or {fold_name(event.schema, event.table)}
+    return {name for name in renamed if name[0]}
 
 
 def borne_until(lineages: Iterable[Lineage]) -> dict[SourceName, int | None]:

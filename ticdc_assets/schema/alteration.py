@@ -92,7 +92,7 @@ class Alteration:
             case ddl.AlterDefault():
                 self._alter_default(action)
             case ddl.RenameTable(schema=schema, name=name):
-                self._name = (schema, name)
+                self._name = (schema or self._name[0], name)
             case ddl.ConvertCharset():
                 self._convert_charset(action)
             case ddl.NoEffect():

@@ -46,7 +46,7 @@ def read_alter_table(cursor: Cursor, default_schema: str) -> AlterTable:
     schema, name = cursor.table_name(default_schema)
     actions: list[Action] = []
     while not cursor.done:
-        actions.extend(_read_actions(cursor, schema))
+        actions.extend(_read_actions(cursor, default_schema))
         # Table options and PARTITION BY follow without a comma; after all else one must stand.
         free = cursor.done or isinstance(actions[-1], ConvertCharset | NoEffect) or cursor.at("PARTITION")
         comma = cursor.accept_symbol(",")

@@ -19,10 +19,11 @@ from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.evolution import Change, FillColumn, Shape, adopt, alter_all, create, shape_of
-from ticdc_assets.schema.lineage import History, Lineage, SourceName, Stop, Tenure, Version, fold_name
+from ticdc_assets.schema.lineage import History, Lineage, SourceName, Stop, Tenure, Version, fold_name, same_name
 from ticdc_assets.schema.model import Default, TableSchema
 from ticdc_assets.schema.renames import Rename, is_renamed, next_rename, rename_pairs
-from ticdc_assets.schema.told import same_columns, unknowns
+from ticdc_assets.schema.session_names import bearers, beside, exchanged, one_of, statements_of
+from ticdc_assets.schema.told import as_made, same_columns, unknowns
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ class _Fold:
     def statement_group(self, events: list[DdlEvent]) -> None:
         """The events of one commit_ts: one statement each, or the parts of one that names several tables."""
         parsed = [(event, self._parse(event)) for event in events]
-        renames = [(e, pair) for e, statements in parsed for pair in rename_pairs(e, statements)]
-        self._rename(renames)
+        pairs = [(e, *pair) for e, statements in parsed for pair in rename_pairs(e, statements)]
+        self._rename([(e, (old, new)) for e, name, new in pairs if (old := self._renamed(e, name, new)) is not None])
         for event, statements in parsed:
             for statement in statements or ():
                 self._apply(event, statement)
@@ -97,7 +98,7 @@ class _Fold:
             self._snapshot(event)
             return ()
         try:
-            return ddl.parse(event.query, event.schema, restored=True)
+            return statements_of(event)
         except SchemaError as error:
             self._stop_event(event, str(error))
             return None
@@ -140,8 +141,7 @@ class _Fold:
         name = (event.schema, event.table)
         assert event.after is not None
         table, marks = self._enriched(name, event.after)
-        borne_before = any(fold_name(t.schema, t.table) == fold_name(*name) for g in self._all for t in g.tenures)
-        after_ts = event.commit_ts if borne_before else 0
+        after_ts = event.commit_ts if self._is_borne(name) else 0
         self._born(name, shape_of(table), event.commit_ts, after_ts, marks)
 
     def _enriched(self, name: SourceName, told: TableSchema) -> tuple[TableSchema, list[str]]:
@@ -179,6 +179,24 @@ class _Fold:
             growing.dropped_ts = ts
             growing.tenures[-1] = replace(growing.tenures[-1], until_ts=ts)
 
+    def _renamed(self, event: DdlEvent, old: SourceName, new: SourceName) -> SourceName | None:
+        """The old name of a rename with its schema; None where that may be any of several, whose tables stop."""
+        if old[0]:
+            return old
+        found = [g for g in bearers(self._live, old, event.after, event.after_is_ordered) if not same_name(g.name, new)]
+        named = {n for n in (*self._unborn, *self._known.tables) if n[1] == old[1].lower() and not self._is_borne(n)}
+        unborn = named.union(n for n in self._stops_of_unborn if n[1] == old[1].lower()) - {fold_name(*new)}
+        names = [*(growing.name for growing in found), *sorted(unborn)]
+        if len(names) < 2:
+            # One that bears the name in the event's own database, and is not meant, is not to be found by it.
+            own = (event.schema, old[1])
+            return names[0] if names else old if fold_name(*own) in self._live else own
+        reason = f"{one_of(names)} is now {'.'.join(new)}: the stream does not tell which"
+        for growing in found:
+            self._stop(growing, event, reason)
+        self._stop_event(event, reason, though_described=True)
+        return None
+
     def _rename(self, renames: list[Rename]) -> None:
         """All renames of one commit_ts. Storage does not tell their order, so each waits until its new name is free;
         a source that was already renamed away means the table that bore that name before the statement."""
@@ -205,10 +223,12 @@ class _Fold:
 
     def _is_told_by(self, event: DdlEvent, name: SourceName) -> bool:
         """Whether nothing was heard of a table before the statement that drops it, which says how it was."""
+        return same_name(name, (event.schema, event.table)) and not self._is_borne(name)
+
+    def _is_borne(self, name: SourceName) -> bool:
+        """Whether any table bears the name, or ever did."""
         wanted = fold_name(*name)
-        return wanted == fold_name(event.schema, event.table) and not any(
-            fold_name(t.schema, t.table) == wanted for g in self._all for t in g.tenures
-        )
+        return any(fold_name(t.schema, t.table) == wanted for growing in self._all for t in growing.tenures)
 
     def _as_it_was(self, event: DdlEvent, name: SourceName) -> _Growing | None:
         """A table that is first heard of by a statement on it, as the stream says it was before."""
@@ -222,7 +242,7 @@ class _Fold:
         """A table that is named a first time by its rename, where `schema_files` have it under its old name: what
         came before the rename is done on it now."""
         known = self._known.tables.get(fold_name(*name))
-        if known is None or any(fold_name(t.schema, t.table) == fold_name(*name) for g in self._all for t in g.tenures):
+        if known is None or self._is_borne(name):
             return None
         self._born(name, shape_of(replace(known, schema=name[0], name=name[1])), 0, 0)
         for event, statement in self._unborn.pop(fold_name(*name), ()):
@@ -264,7 +284,7 @@ class _Fold:
             case ddl.CreateTable():
                 self._create(event, statement)
             case ddl.DropTables(names=names):
-                for name in names:
+                for name in ((schema or event.schema, table) for schema, table in names):
                     if self._is_told_by(event, name):
                         self._as_it_was(event, name)
                     self._drop(name, event.commit_ts)
@@ -300,9 +320,16 @@ class _Fold:
             except SchemaError as error:
                 self._stop_event(event, str(error))
                 return None
-        model = self._live.get(fold_name(*statement.like))
-        if model is not None:
-            return shape_of(replace(model.shape.table, schema=name[0], name=name[1]))
+        like = beside(event, (statement.schema, statement.name), statement.like)
+        models = bearers(self._live, like, event.after, event.after_is_ordered)
+        copies = [replace(model.shape.table, schema=name[0], name=name[1]) for model in models]
+        is_known = event.after is not None or not any(model.stop for model in models)
+        if is_known and len({as_made(copy) for copy in copies}) == 1:
+            return shape_of(copies[0])
+        if copies:
+            why = "the stream does not tell which" if len(models) > 1 else "which has stopped"
+            self._stop_event(event, f"CREATE TABLE LIKE {one_of(model.name for model in models)}: {why}")
+            return None
         if event.after is None:
             self._stop_event(event, "CREATE TABLE LIKE a table that the stream does not know")
             return None
@@ -330,8 +357,9 @@ class _Fold:
 
     def _recover(self, event: DdlEvent, statement: ddl.RecoverTable) -> None:
         """RECOVER and FLASHBACK: the table is stopped before its next row comes, as far as it is known what it was."""
-        name, source = (event.schema, event.table), fold_name(event.schema, statement.name or event.table)
-        was = next((g for g in reversed(self._all) if fold_name(*g.name) == source), None)
+        name = (event.schema, event.table)
+        source = (statement.schema or event.schema, statement.name or event.table)
+        was = next((g for g in reversed(self._all) if same_name(g.name, source)), None)
         if was is not None and event.after is None and fold_name(*name) not in self._live:
             table = replace(was.shape.table, schema=name[0], name=name[1])
             self._born(name, shape_of(table), event.commit_ts, event.commit_ts)
@@ -341,10 +369,9 @@ class _Fold:
     def _exchange(self, event: DdlEvent, statement: ddl.AlterTable) -> None:
         """EXCHANGE PARTITION moves rows between two tables without sending them: both stop."""
         reason = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables anew"
-        others = [a.with_table for a in statement.actions if isinstance(a, ddl.ExchangePartition)]
-        for name in ((statement.schema, statement.name), (event.schema, event.table), *others):
-            growing = self._live.get(fold_name(*name))
-            if growing is not None:
+        ours = self._live.get(fold_name(event.schema, event.table))
+        for name in exchanged(event, statement):
+            for growing in bearers(self._live, name, ours.shape.table if ours is not None else None):
                 self._stop(growing, event, reason)
 
     def _changed(self, growing: _Growing, change: Change, ts: int) -> None:

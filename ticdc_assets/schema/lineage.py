@@ -21,6 +21,11 @@ def fold_name(schema: str, table: str) -> SourceName:
     return (schema.lower(), table.lower())
 
 
+def same_name(one: SourceName, other: SourceName) -> bool:
+    """Whether two names are of one table."""
+    return fold_name(*one) == fold_name(*other)
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """The shape of rows with commit_ts above `from_ts`, and what its statement did to rows that were there."""

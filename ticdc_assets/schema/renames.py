@@ -6,24 +6,34 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
-from ticdc_assets.schema.lineage import SourceName, fold_name
+from ticdc_assets.schema.lineage import SourceName, fold_name, same_name
+from ticdc_assets.schema.session_names import beside
 
-Rename = tuple[DdlEvent, tuple[SourceName, SourceName]]
-"""What told of it, the old name and the new one."""
+Pair = tuple[SourceName, SourceName]
+"""The old name and the new one."""
+
+Rename = tuple[DdlEvent, Pair]
+"""What told of it, and the names."""
 
 
-def rename_pairs(
-    event: DdlEvent, statements: tuple[ddl.Statement, ...] | None
-) -> Iterator[tuple[SourceName, SourceName]]:
-    """The old and new names that an event tells."""
+def rename_pairs(event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) -> Iterator[Pair]:
+    """The old and new names that an event tells; an old one's schema is "" where it is not told."""
     for statement in statements or ():
-        if isinstance(statement, ddl.RenameTables):
-            ours = [p for p in statement.pairs if fold_name(*p[1]) == fold_name(event.schema, event.table)]
-            yield from ours or statement.pairs
-        elif isinstance(statement, ddl.AlterTable):
-            for action in statement.actions:
-                if isinstance(action, ddl.RenameTable):
-                    yield event.old_name or (statement.schema, statement.name), (event.schema, event.table)
+        pairs = [(beside(event, new, old), (new[0] or event.schema, new[1])) for old, new in _written(statement)]
+        ours = [pair for pair in pairs if same_name(pair[1], (event.schema, event.table))]
+        if len(ours) == 1 and event.old_name is not None:
+            yield event.old_name, ours[0][1]
+        else:
+            yield from ours or pairs
+
+
+def _written(statement: ddl.Statement) -> Iterator[Pair]:
+    if isinstance(statement, ddl.RenameTables):
+        yield from statement.pairs
+    elif isinstance(statement, ddl.AlterTable):
+        for action in statement.actions:
+            if isinstance(action, ddl.RenameTable):
+                yield (statement.schema, statement.name), (action.schema, action.name)
 
 
 def next_rename(waiting: Sequence[Rename], live: Container[SourceName], before: Container[SourceName]) -> Rename:
@@ -38,6 +48,6 @@ def is_renamed(name: SourceName, waiting: Iterable[Rename]) -> bool:
     return any(fold_name(*old) == fold_name(*name) for _, (old, _) in waiting)
 
 
-def _is_free(pair: tuple[SourceName, SourceName], live: Container[SourceName], before: Container[SourceName]) -> bool:
+def _is_free(pair: Pair, live: Container[SourceName], before: Container[SourceName]) -> bool:
     old, new = fold_name(*pair[0]), fold_name(*pair[1])
     return (old in live or old in before) and (new == old or new not in live)

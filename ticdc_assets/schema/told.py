@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 from ticdc_assets.schema.mysql_types import same_kind
@@ -18,6 +19,12 @@ def same_columns(folded: TableSchema, told: TableSchema, ordered: bool) -> bool:
 
 def _same_kind(folded: Column, told: Column | None) -> bool:
     return told is not None and same_kind(folded.type, told.type)
+
+
+def as_made(table: TableSchema) -> TableSchema:
+    """A table without what came of its history, which one that is made like it does not share."""
+    columns = tuple(replace(column, uid=0, column_id=None) for column in table.columns)
+    return replace(table, columns=columns, named_key=())
 
 
 def unknowns(table: TableSchema, key_is_told: bool) -> Iterator[str]:

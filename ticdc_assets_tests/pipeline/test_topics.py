@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ticdc_assets.pipeline.stream_topics import named_before
+from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets_tests.deliveries.wires import WIRES, Wire
 from ticdc_assets_tests.pipeline.small_streams import BY_TABLE, SmallStream, at, ids, shape, states, tso
 
@@ -91,3 +93,11 @@ def test_a_topic_that_gets_watermarks_after_its_known_tables_are_gone_is_waited_
     lake.publish()
 
     assert tso(lake) == at(9)
+
+
+def test_a_rename_from_a_database_that_nobody_tells_says_of_no_other_table_that_it_is_in_its_topic():
+    told = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `b`")
+    untold = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`")
+
+    assert named_before(told) == {("d2", "a")}
+    assert named_before(untold) == set()
