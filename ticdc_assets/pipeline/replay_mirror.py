@@ -17,7 +17,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from ticdc_assets.names import quote_path
 from ticdc_assets.pipeline.mirror_rounds import Course, catch_up
-from ticdc_assets.pipeline.segments import changelog_files
+from ticdc_assets.pipeline.segments import changelog_files, reached_position
 from ticdc_assets.schema.evolution import FillColumn
 from ticdc_assets.schema.lineage import Lineage, Version
 from ticdc_assets.tables.mirror import MirrorWriter, Segment
@@ -40,16 +40,17 @@ def merged_again(
     """The segment to merge once more into a mirror that is at `watermark`; None where rows went through a statement."""
     applied = next(v for v in lineage.versions if v.from_ts == int(mirror.properties[VERSION]))
     since = [v for v in lineage.versions if mark.version_ts < v.from_ts <= applied.from_ts]
+    have = progress_of(mirror)
     if lake.by_arrival:
         # Rows of one version only are merged at a time: those of an older one have no turn any more.
-        position = max(progress_of(mirror).position, progress_of(changelog).position)
         if since:
             return None
+        position = max(have.position, reached_position(lineage, changelog, have.position, watermark))
         files = changelog_files(changelog, applied, mark.first - 1, position, by_arrival=True)
-        return Segment(applied, mark.first - 1, position, watermark, files, by_arrival=True)
+        return Segment(applied, mark.first - 1, position, max(watermark, have.watermark), files, position)
     if any(_touches_rows(version, lake.changefeed.time_zone) for version in since):
         return None
-    high = max(watermark, progress_of(mirror).watermark)
+    high = max(watermark, have.watermark)
     files = changelog_files(changelog, applied, mark.first - 1, high, by_arrival=False)
     return Segment(applied, mark.first - 1, high, high, files)
 

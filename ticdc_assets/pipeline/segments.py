@@ -12,7 +12,13 @@ from itertools import dropwhile, pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThanOrEqual
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    EqualTo,
+    GreaterThan,
+    LessThanOrEqual,
+)
 from pyiceberg.types import LongType
 
 from ticdc_assets.changes import layout
@@ -21,6 +27,7 @@ from ticdc_assets.tables.mirror import ChangelogFile, Segment
 from ticdc_assets.tables.progress import VERSION, Progress, progress_of
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
 SEGMENT_ROWS: Final = 1_000_000
@@ -35,30 +42,47 @@ def segments(
     applied = int(mirror.properties[VERSION]) if mirror is not None else lineage.versions[0].from_ts
     published = progress_of(changelog)
     is_behind = published.position > have.position if by_arrival else published.watermark > have.watermark
+    last = reached_position(lineage, changelog, have.position, watermark) if by_arrival and is_behind else have.position
     for version, following in reached_versions(lineage, watermark):
         if version.from_ts < applied:
             continue
         end = min(watermark, following.from_ts) if following else watermark
-        if by_arrival:
-            low, high = have.position, published.position
-        else:
-            low, high = max(have.watermark, version.from_ts), end
+        low, high = (have.position, last) if by_arrival else (max(have.watermark, version.from_ts), end)
         files = changelog_files(changelog, version, low, high, by_arrival) if is_behind else ()
         if files or version.from_ts > applied:
-            yield from _cut(Segment(version, low, high, end, files, by_arrival))
+            # A run may end after this segment: changes of a version that has still its turn must then be left.
+            position = before_newer(changelog, version.from_ts, low, high) if by_arrival else None
+            yield from _cut(Segment(version, low, high, end, files, position))
+
+
+def reached_position(lineage: Lineage, changelog: Table, low: int, watermark: int) -> int:
+    """Up to where a mirror that is at the position `low` may take changes by arrival, at `watermark`: before the first
+    one of a version that is not reached, which would never have its turn."""
+    newest = [version for version, _ in reached_versions(lineage, watermark)][-1]
+    return before_newer(changelog, newest.from_ts, low, progress_of(changelog).position)
+
+
+def before_newer(changelog: Table, version_ts: int, low: int, high: int) -> int:
+    """The position before the first change in `(low, high]` of a version after `version_ts`, or `high`."""
+    newer = GreaterThan(layout.TABLE_VERSION, version_ts)
+    firsts = [file.first for file in _files(changelog, layout.SEQ, low, high, newer)]
+    return min([max(low, first - 1) for first in firsts], default=high)
 
 
 def changelog_files(
     changelog: Table, version: Version, low: int, high: int, by_arrival: bool
 ) -> tuple[ChangelogFile, ...]:
     """The files that can have changes in `(low, high]`, those that begin first first."""
+    if by_arrival:
+        return _files(changelog, layout.SEQ, low, high, EqualTo(layout.TABLE_VERSION, version.from_ts))
+    return _files(changelog, layout.COMMIT_TS, low, high, AlwaysTrue())
+
+
+def _files(changelog: Table, bound: str, low: int, high: int, versions: BooleanExpression) -> tuple[ChangelogFile, ...]:
     if high <= low:
         return ()
-    bound = layout.SEQ if by_arrival else layout.COMMIT_TS
-    where = And(GreaterThan(bound, low), LessThanOrEqual(bound, high))
-    if by_arrival:
-        where = And(where, EqualTo(layout.TABLE_VERSION, version.from_ts))
     field_id = changelog.schema().find_field(bound).field_id
+    where = And(_between(bound, low, high), versions)
     files = [task.file for task in changelog.scan(row_filter=where).plan_files()]
     found = [
         ChangelogFile(
@@ -70,6 +94,10 @@ def changelog_files(
         for file in files
     ]
     return tuple(sorted(found, key=lambda file: (file.first, file.uri)))
+
+
+def _between(bound: str, low: int, high: int) -> BooleanExpression:
+    return And(GreaterThan(bound, low), LessThanOrEqual(bound, high))
 
 
 def _bound(bounds: dict[int, bytes] | None, field_id: int, unknown: int) -> int:

@@ -80,7 +80,8 @@ class ChangelogFile:
 class Segment:
     """Changes of one version still to be merged, which are in `files`; `watermark` holds once they are in.
 
-    They are those in `(low, high]` of commit_ts, or `by_arrival` of `_ticdc_seq`.
+    They are those in `(low, high]` of commit_ts, or `by_arrival` of `_ticdc_seq`. By arrival the mirror is then at
+    `position`: up to there no change is left, of whatever version.
     """
 
     version: Version
@@ -88,7 +89,11 @@ class Segment:
     high: int
     watermark: int
     files: tuple[ChangelogFile, ...]
-    by_arrival: bool = False
+    position: int | None = None
+
+    @property
+    def by_arrival(self) -> bool:
+        return self.position is not None
 
     @property
     def has_rows(self) -> bool:
@@ -226,7 +231,7 @@ class MirrorWriter:
         return still_at(table, progress)
 
     def _after(self, table: Table, segment: Segment) -> Progress:
-        position = segment.high if segment.by_arrival else progress_of(table).position
+        position = progress_of(table).position if segment.position is None else segment.position
         return Progress(segment.watermark, position, self.run_id)
 
 

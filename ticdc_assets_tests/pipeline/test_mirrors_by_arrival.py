@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 
 from ticdc_assets.changes import layout
+from ticdc_assets.moments import Moment
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.gaps import Image, Log, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.raced import at
+from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Sink, column
+from ticdc_assets_tests.pipeline.two_tables import T, shown
+from ticdc_assets_tests.sources.storage_bucket import ID, NAME
 from ticdc_assets_tests.truth import comparable
 
 PLAIN_CANAL = [w for w in workloads("canal-json") if w.root.parent.name == "canal-json"]
@@ -101,3 +106,33 @@ def last_rows(workload: Workload) -> dict[tuple[str, str], dict[tuple[Any, ...],
             keys[name], tables[name] = key, {}
         tables.setdefault(name, {})[row_key(row, key)] = row
     return tables
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("moment", [Moment.AFTER_CHANGELOG_COMMIT, Moment.AFTER_MIRROR_COMMIT])
+def test_rows_of_a_newer_version_come_after_a_run_that_ended_before_them(tmp_path: Path, moment: Moment):
+    """One ends before it records what it published, one between the rows of the old version and those of the new."""
+    made = Sink(tmp_path / "bucket", commit_ts=False)
+    made.table(T)
+    made.file(T, 1, [made.line(T, "I", 0, 1, "one")])
+    feed = made.feed(tmp_path / "lake")
+    feed.run()
+    feed.lake.mirrors("first")
+    made.file(T, 2, [made.line(T, "I", 0, 2, "two")])
+    made.alter(T, 1500, "ALTER TABLE `t` ADD COLUMN `n` INT", [ID, NAME, column("n", "INT")])
+    made.file(T, 1, [made.line(T, "I", 0, 3, "three", 7)], version=1500)
+    made.bucket.checkpoint(2000)
+
+    with at(moment, broken), pytest.raises(BrokenRunError):
+        feed.run()
+        feed.lake.mirrors("broken")
+    feed.lake.mirrors("recovery")
+    feed.run()
+    feed.lake.mirrors("last")
+
+    assert shown(feed, T) == [(1, "one", None), (2, "two", None), (3, "three", 7)]
+    assert feed.lake.mirrors("again").merged == []
+
+
+def broken() -> None:
+    raise BrokenRunError
