@@ -32,7 +32,6 @@ from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.storage_record import says_the_same, table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
-from ticdc_assets.pipeline.stream_topics import borne_until
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.events import DdlEvent
@@ -138,7 +137,9 @@ class MessageRun:
         known = record.tso if record else 0
         if self._lake.by_arrival:
             return max(known, look.messages if self._dating is Dating.PLACE else look.newest)
-        watermark = look.watermark(borne_until(fold(events, self._lake.known).lineages)) or 0
+        lineages = fold(events, self._lake.known).lineages
+        live = {fold_name(*lineage.name) for lineage in lineages if lineage.dropped_ts is None}
+        watermark = look.watermark(live) or 0
         return max(known, watermark if self._until is None else min(watermark, self._until))
 
     # -- changelogs -----------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -79,26 +79,20 @@ class StreamLook:
     avro: AvroLook | None = None
     marks: list[Mark] = field(default_factory=list)
 
-    def watermark(self, borne_until: Mapping[SourceName, int | None]) -> int | None:
+    def watermark(self, live: Set[SourceName]) -> int | None:
         """The smallest of the partitions' watermarks; None until every partition has one.
 
-        `borne_until` has the TSO at which each name lost its last table, None where one bears it. A topic whose tables
-        are all gone (renamed away, dropped) gets no watermarks any more and holds nothing back, while another topic
-        goes on; the default topic always gets them.
+        A topic whose tables are all gone (renamed away, dropped) gets no watermarks any more and holds nothing back,
+        while another topic goes on; the default topic always gets them.
         """
-        counted = [p for p in self.ends if self._is_active(p, borne_until)] or list(self.ends)
+        counted = [p for p in self.ends if self._is_active(p[0], live)] or list(self.ends)
         if not counted or any(partition not in self.watermarks for partition in counted):
             return None
         return min(self.watermarks[partition] for partition in counted)
 
-    def _is_active(self, partition: Partition, borne_until: Mapping[SourceName, int | None]) -> bool:
-        names = self.carried.get(partition[0])
-        if not names:
-            return True
-        ends = [borne_until[name] for name in names if name in borne_until]
-        gone = [end for end in ends if end is not None]
-        # A watermark from after the last of them was gone: the topic has a table that has told nothing yet.
-        return len(gone) < len(ends) or self.watermarks.get(partition, 0) > max(gone, default=1 << 63)
+    def _is_active(self, topic: str, live: Set[SourceName]) -> bool:
+        names = self.carried.get(topic)
+        return not names or not names.isdisjoint(live)
 
     def first(self, topic: str, schema: str, table: str, ts: int) -> None:
         """A topic has a row of a table at this time."""

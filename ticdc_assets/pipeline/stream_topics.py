@@ -1,12 +1,10 @@
-"""Which topic a table's messages are in, as far as its statements tell, and which names still have a table."""
+"""Which topic a table's messages are in, as far as its statements tell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.lineage import Lineage, SourceName, fold_name
+from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.schema.renames import rename_pairs
 from ticdc_assets.schema.session_names import statements_of
 
@@ -23,13 +21,3 @@ def named_before(event: DdlEvent) -> set[SourceName]:
         return set()
     renamed = {fold_name(*old) for old, _ in rename_pairs(event, statements)} or {fold_name(event.schema, event.table)}
     return {name for name in renamed if name[0]}
-
-
-def borne_until(lineages: Iterable[Lineage]) -> dict[SourceName, int | None]:
-    """By name, the TSO at which the last table of it was renamed away or dropped; None where one still bears it."""
-    ends: dict[SourceName, int | None] = {}
-    for tenure in (tenure for lineage in lineages for tenure in lineage.tenures):
-        name = fold_name(tenure.schema, tenure.table)
-        known = ends.get(name, 0)
-        ends[name] = None if known is None or tenure.until_ts is None else max(known, tenure.until_ts)
-    return ends

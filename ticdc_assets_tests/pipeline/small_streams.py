@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from base64 import b64encode
 from collections import Counter
 from dataclasses import dataclass, field
@@ -27,7 +28,8 @@ def at(tick: int) -> int:
 
 def shape(name: str, *more: Column, version: int = 0) -> Shape:
     """A table of the schema `s` with the key `id`, a name and more columns."""
-    return Shape(1, 1, "s", name, (ID, NAME, *more), "id", None, at(version))
+    table_id = zlib.crc32(name.encode())
+    return Shape(table_id, table_id, "s", name, (ID, NAME, *more), "id", None, at(version))
 
 
 class UndatedCanalJson(CanalJson):
@@ -86,6 +88,11 @@ class SmallStream:
         """A row that is inserted."""
         row = {**dict.fromkeys(table.names), "id": number, "name": f"name {number}", **more}
         self.send(topic, partition, *self.wire.rows([RowChange(at(tick), table, "I", row)]))
+
+    def bootstrap(self, table: Shape, topic: str = TOPIC) -> None:
+        """The table's schema, where the protocol has such messages."""
+        message = self.wire.bootstrap(table)
+        self.send(topic, 0, *([] if message is None else [message]))
 
     def watermark(self, tick: int, *topics: str) -> None:
         for topic in topics or (TOPIC,):

@@ -68,13 +68,13 @@ def test_rows_from_before_a_table_got_the_name_that_is_asked_for_wait_too(tmp_pa
     stream.create(1, before)
     stream.put(2, before, 1)
     stream.put(3, replace(before, version=at(2)), 2)
-    stream.rename(4, before, ASKED)
+    stream.rename(4, before, replace(before, name="asked"))
     stream.watermark(5)
     lake = stream.lake(tables=["s.asked"])
     lake.publish()
     assert states(lake) == {"asked": "waiting"}
 
-    stream.send(TOPIC, 0, stream.wire.bootstrap(replace(before, version=at(2))))
+    stream.bootstrap(replace(before, version=at(2)))
     stream.watermark(6)
     lake.publish()
 
