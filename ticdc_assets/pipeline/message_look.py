@@ -31,7 +31,7 @@ from ticdc_assets.pipeline.stream_topics import named_before
 from ticdc_assets.protocols.events import DdlEvent, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.limits import BATCH_BYTES
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.schema.lineage import fold_name
+from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.sources.capture import Message, Place
 
 
@@ -141,17 +141,33 @@ def _watermark(look: StreamLook, message: Message, ts: int, ordinal: int) -> Non
 
 
 def without_known_bootstraps(events: Iterable[DdlEvent]) -> list[DdlEvent]:
-    """Statements, and those bootstraps whose version no statement brought; these hold from their version on."""
+    """Statements, and those bootstraps whose version no statement brought; these hold from their version on.
+
+    A table that is known under another name has been renamed since: the statement says so in the topic of that name,
+    which may lag, and brings the version too.
+    """
     listed = list(events)
     told = {(e.schema.lower(), e.table.lower(), e.version) for e in listed if e.query and e.version is not None}
     kept = []
     seen: set[tuple[str, str, int | None]] = set()
+    names = _names_by_id(listed)
     for event in listed:
         if event.query or event.version is None or event.commit_ts:
             kept.append(event)
             continue
         identity = (event.schema.lower(), event.table.lower(), event.version)
-        if identity not in told and identity not in seen:
+        name = fold_name(event.schema, event.table)
+        is_renamed = event.table_id is not None and name not in names.setdefault(event.table_id, {name})
+        if identity not in told and identity not in seen and not is_renamed:
             seen.add(identity)
             kept.append(replace(event, commit_ts=event.version))
     return kept
+
+
+def _names_by_id(events: Iterable[DdlEvent]) -> dict[int, set[SourceName]]:
+    """The names that tables had by what is kept already or statements say, by their ids."""
+    names: dict[int, set[SourceName]] = {}
+    for event in events:
+        if event.table_id is not None and (event.query or event.commit_ts):
+            names.setdefault(event.table_id, set()).add(fold_name(event.schema, event.table))
+    return names

@@ -210,6 +210,8 @@ class _Fold:
             source = fold_name(*old)
             growing = (before if source in moved else self._live).get(source)
             moved.add(source)
+            if growing is None and self._is_known_by_its_new_name(event, old, new):
+                continue
             if growing is None:
                 growing = self._as_it_was(event, old) or self._as_the_user_told(old)
             if is_renamed(new, waiting) and fold_name(*new) in self._live:
@@ -229,6 +231,16 @@ class _Fold:
         """Whether any table bears the name, or ever did."""
         wanted = fold_name(*name)
         return any(fold_name(t.schema, t.table) == wanted for growing in self._all for t in growing.tenures)
+
+    def _is_known_by_its_new_name(self, event: DdlEvent, old: SourceName, new: SourceName) -> bool:
+        """Whether the stream showed the table under its new name before it told how it came by it; till then it bore
+        the old one."""
+        growing = self._live.get(fold_name(*new))
+        if growing is None or event.version is None or growing.id != f"{new[0]}.{new[1]}@{event.version}":
+            return False
+        growing.tenures[-1] = replace(growing.tenures[-1], schema=old[0], table=old[1], until_ts=event.commit_ts)
+        growing.tenures.append(Tenure(*new, event.commit_ts))
+        return True
 
     def _as_it_was(self, event: DdlEvent, name: SourceName) -> _Growing | None:
         """A table that is first heard of by a statement on it, as the stream says it was before."""

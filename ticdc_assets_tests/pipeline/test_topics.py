@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_assets.pipeline.stream_topics import named_before
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets_tests.deliveries.wires import WIRES, Wire
+from ticdc_assets_tests.deliveries.wires import WIRES, SimpleJson, Wire
 from ticdc_assets_tests.pipeline.small_streams import BY_TABLE, SmallStream, at, ids, shape, states, tso
 
 A, X = shape("a"), shape("x")
@@ -91,3 +91,40 @@ def test_a_rename_from_a_database_that_nobody_tells_says_of_no_other_table_that_
 
     assert named_before(told) == {("d2", "a")}
     assert named_before(untold) == set()
+
+
+# -- a topic that lags behind that of a table's new name --------------------------------------------------------------
+
+
+KNOWN = [pytest.param(wire, True, id=wire.name) for wire in WIRES]
+
+
+@pytest.mark.parametrize(("wire", "is_known"), [*KNOWN, pytest.param(SimpleJson(), False, id="older than the stream")])
+def test_rows_under_a_new_name_wait_for_the_statement_in_the_topic_of_the_old_one(
+    wire: Wire, is_known: bool, tmp_path: Path
+):
+    stream = SmallStream(tmp_path, wire, BY_TABLE)
+    if is_known:
+        stream.create(1, X, "s_x")
+        stream.put(2, X, 1, topic="s_x")
+    stream.watermark(5, "feed", "s_x")
+    stream.bootstrap(Y, "s_y")
+    stream.put(9, Y, 3, topic="s_y")
+    stream.watermark(10, "feed", "s_y")
+    lake = stream.lake()
+    lake.publish()
+    assert tso(lake) == at(5)
+    assert ids(lake) == ({"x": [1]} if is_known else {})
+
+    stream.bootstrap(X, "s_x")
+    stream.put(6, X, 2, topic="s_x")
+    stream.rename(7, X, Y, "s_x")
+    stream.put(11, Y, 4, topic="s_y")
+    stream.watermark(12, "feed", "s_y")
+    lake.publish()
+
+    assert tso(lake) == at(12)
+    assert states(lake) == {"y": "live"}
+    assert ids(lake) == {"x": [1, 2] if is_known else [2], "y": [3, 4]}
+    assert len(lake.history.lineages) == 1
+    assert lake.publish() is None

@@ -318,6 +318,16 @@ def test_a_table_whose_key_the_user_names_stays_the_same_when_its_rows_tell_anot
     assert ([c.name for c in lineage.newest.stored_columns], lineage.newest.key) == (["id", "n", "m"], ("id",))
 
 
+def test_a_table_that_was_shown_under_its_new_name_first_bore_the_old_one_until_its_rename():
+    shown = replace(event(10, "new", "", after=table("new", "id", key=("id",))), version=10)
+    rename = replace(event(50, "new", "RENAME TABLE `shop`.`old` TO `shop`.`new`"), version=10)
+
+    [lineage] = fold([shown, rename]).lineages
+
+    assert lineage.id == "shop.new@10"
+    assert [(t.table, t.until_ts) for t in lineage.tenures] == [("old", 50), ("new", None)]
+
+
 def test_a_table_that_the_user_describes_takes_the_statements_before_its_rename():
     described = Known({("shop", "t"): table("t", "id", key=("id",))})
 
