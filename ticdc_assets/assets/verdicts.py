@@ -50,8 +50,10 @@ def goes_on(record: TableRecord) -> Verdict:
     if record.state == TableState.WAITING:
         todo = "It goes on by itself when that comes; until then no newer TSO is recorded for all tables."
         return Verdict(False, f"Waiting at {record.watermark}: {record.note} {todo}", warns=True)
-    dropped = record.state == TableState.DROPPED
-    return Verdict(True, "Dropped at the source; all its changes are here." if dropped else "It goes on.")
+    if record.state == TableState.DROPPED:
+        told = f", read up to {record.watermark}: {record.note}" if record.note else "; all its changes are here."
+        return Verdict(True, f"Dropped at the source{told}")
+    return Verdict(True, "It goes on.")
 
 
 def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Verdict:

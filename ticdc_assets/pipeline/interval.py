@@ -42,6 +42,16 @@ class Interval:
         return self.high > self.low and (self.hold is None or self.lineage.stop is not None)
 
     @property
+    def is_over(self) -> bool:
+        """Whether rows above `high` are given up: the table stopped there, and is dropped by now."""
+        return self.hold is not None and self.hold.state is TableState.DROPPED
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no row is asked for any more."""
+        return self.is_over and self.high <= self.low
+
+    @property
     def state(self) -> TableState:
         if self.hold is not None:
             return self.hold.state
@@ -61,13 +71,15 @@ def _interval(lineage: Lineage, low: int, high: int, holds: Mapping[SourceName, 
         if hold is not None and (tenure.until_ts is None or tenure.until_ts > low):
             return Interval(lineage, low, low, hold)
     if lineage.stop is not None and lineage.stop.ts < high:
-        return Interval(lineage, low, max(low, lineage.stop.ts), Hold(TableState.STOPPED, lineage.stop.reason))
+        gone = lineage.dropped_ts is not None and lineage.dropped_ts <= high
+        hold = Hold(TableState.DROPPED if gone else TableState.STOPPED, lineage.stop.reason)
+        return Interval(lineage, low, max(low, lineage.stop.ts), hold)
     return Interval(lineage, low, max(low, high))
 
 
-def may_have_rows(lineage: Lineage, name: SourceName, low: int) -> bool:
-    """Whether what came under this name may be rows of the lineage, above `low`."""
-    return any(
-        fold_name(tenure.schema, tenure.table) == name and (tenure.until_ts is None or tenure.until_ts > low)
-        for tenure in lineage.tenures
+def may_have_rows(interval: Interval, name: SourceName) -> bool:
+    """Whether what came under this name may be rows of the lineage that it has not got."""
+    return not interval.is_spent and any(
+        fold_name(tenure.schema, tenure.table) == name and (tenure.until_ts is None or tenure.until_ts > interval.low)
+        for tenure in interval.lineage.tenures
     )

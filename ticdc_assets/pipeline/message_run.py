@@ -283,7 +283,7 @@ class MessageRun:
         held: dict[str, Hold] = {}
         for name in (file for report in reports for file in report.files if file.state is not FileState.READ):
             for lineage_id, interval in pending.intervals.items():
-                if may_have_rows(interval.lineage, name.name, interval.low):
+                if may_have_rows(interval, name.name):
                     held.setdefault(lineage_id, Hold(TableState(name.state), name.problem))
         return held
 
@@ -321,7 +321,7 @@ class MessageRun:
     def _advanced(self, pending: PendingMessages, held: dict[str, Hold], unknown: dict[Any, str]) -> StreamCursor:
         """The cursor moves past messages only when nothing that is still to come can need them again."""
         offsets = dict(pending.cursor.offsets)
-        stopped = any(interval.hold is not None for interval in pending.intervals.values())
+        stopped = any(interval.hold is not None and not interval.is_over for interval in pending.intervals.values())
         if not held and not unknown and not stopped:
             offsets.update(self._first_unconsumed(pending))
         carried = self._carried(pending.look)

@@ -66,12 +66,14 @@ class Plan:
     @cached_property
     def open(self) -> set[str]:
         """The lineages that rows may be published of."""
-        return {i for i, interval in self.intervals.items() if i in self.progress and not is_held(interval)}
+        asked = (i for i, interval in self.intervals.items() if not is_held(interval) and not interval.is_spent)
+        return {i for i in asked if i in self.progress}
 
     @cached_property
     def held(self) -> dict[str, int]:
         """The lineages whose rows are left for a later run, from which TSO on."""
-        return {i: interval.low for i, interval in self.intervals.items() if i not in self.open}
+        left = {i: n.low for i, n in self.intervals.items() if not n.is_spent}
+        return {i: low for i, low in left.items() if i not in self.open}
 
     @cached_property
     def fates(self) -> dict[str, Fate]:
@@ -89,9 +91,15 @@ class Plan:
         """Those of the asked-for tables that may not have all rows of the file yet."""
         asked = self.lineages_of(file) & self.intervals.keys()
         if self.by_arrival:
-            return {i for i in asked if i not in self.progress or not arrivals.has(self.progress[i], file)}
+            return {i for i in asked if not self._has(i, file)}
         name = fold_name(file.schema, file.table)
-        return {i for i in asked if may_have_rows(self.intervals[i].lineage, name, self.intervals[i].low)}
+        return {i for i in asked if may_have_rows(self.intervals[i], name)}
+
+    def _has(self, lineage_id: str, file: DataFile) -> bool:
+        """Whether the table, by arrival, has the file or is to go without."""
+        if self.intervals[lineage_id].is_over and self._is_beyond_stop(lineage_id, file):
+            return True
+        return lineage_id in self.progress and arrivals.has(self.progress[lineage_id], file)
 
     @cached_property
     def _bearers(self) -> dict[SourceName, set[str]]:

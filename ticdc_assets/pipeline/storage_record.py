@@ -154,7 +154,7 @@ def _stops(plan: Plan) -> dict[SourceName, int]:
     stops: dict[SourceName, int] = {}
     for interval in plan.intervals.values():
         stop, (schema, table) = interval.lineage.stop, interval.lineage.name
-        if stop is not None:
+        if stop is not None and not interval.is_over:
             for name in (fold_name(schema, table), fold_name(schema, "")):
                 stops[name] = min(stop.ts, stops.get(name, stop.ts))
     return stops
