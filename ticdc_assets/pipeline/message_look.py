@@ -27,7 +27,7 @@ from ticdc_assets.pipeline.stream_look import (
     first_row,
     infer_from_schema,
 )
-from ticdc_assets.pipeline.stream_topics import named_before
+from ticdc_assets.pipeline.stream_topics import named_in
 from ticdc_assets.protocols.events import DdlEvent, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.limits import BATCH_BYTES
 from ticdc_assets.protocols.registry import REGISTRY
@@ -122,7 +122,7 @@ def _message(look: StreamLook, stream: StreamForm, message: Message, ordinal: in
         elif isinstance(event, DdlEvent):
             # Simple lists columns by their ids; the others that tell columns do so in table order.
             look.statements.append(replace(event, after_is_ordered=stream.protocol != "simple"))
-            look.carried.setdefault(message.topic, set()).update(named_before(event))
+            look.carried.setdefault(message.topic, set()).update(named_in(message.topic, event, stream.topics))
             yield event.commit_ts
         else:
             row = look.avro.change(event, message, ordinal) if look.avro else event

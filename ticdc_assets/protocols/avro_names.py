@@ -24,6 +24,12 @@ def sanitised(name: str) -> str:
     return f"_{found}" if found[:1].isdigit() else found
 
 
+def topic_of(rule: str, name: Name) -> str:
+    """The topic that a dispatch rule's `topic` makes of a table's name."""
+    schema, table = (_NOT_KAFKA.sub("_", part) for part in name)
+    return rule.replace("{schema}", schema).replace("{table}", table)
+
+
 def name_in_topic(topic: str, told: Name, rules: Iterable[str]) -> Name:
     """The table whose schema says `told`, as far as the topic tells more; `rules` are the topics of dispatch rules."""
     found = {name for rule in rules for name in _read(topic, told, rule)}

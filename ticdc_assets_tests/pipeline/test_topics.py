@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.pipeline.stream_topics import named_before
+from ticdc_assets.pipeline.stream_topics import named_in
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets_tests.deliveries.wires import WIRES, SimpleJson, Wire
 from ticdc_assets_tests.pipeline.small_streams import BY_TABLE, SmallStream, at, ids, shape, states, tso
@@ -70,6 +70,26 @@ def test_nor_that_of_one_which_was_renamed_away(stream: SmallStream):
     assert states(lake) == {"a": "live", "y": "live"}
 
 
+def test_a_renamed_table_that_keeps_to_its_topic_is_waited_for(tmp_path: Path):
+    rules = {"sink": {"dispatchers": [{"matcher": ["s.a"], "topic": "s_a"}, {"matcher": ["s.*"], "topic": "rest"}]}}
+    stream = SmallStream(tmp_path, config=rules)
+    stream.create(1, A, "s_a")
+    stream.create(1, X, "rest")
+    stream.rename(4, X, Y, "rest")
+    stream.watermark(5, "feed", "s_a", "rest")
+    goes_on(stream, 8)
+    lake = stream.lake()
+    lake.publish()
+    assert tso(lake) == at(5)
+    stream.put(7, Y, 1, topic="rest")
+    stream.watermark(9, "rest")
+
+    lake.publish()
+
+    assert tso(lake) == at(9)
+    assert ids(lake) == {"a": [8], "y": [1]}
+
+
 def test_which_tables_a_topic_has_is_known_to_runs_that_see_none_of_their_messages(stream: SmallStream):
     stream.put(2, X, 1, topic="s_x")
     lake = stream.lake()
@@ -89,8 +109,8 @@ def test_a_rename_from_a_database_that_nobody_tells_says_of_no_other_table_that_
     told = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `b`")
     untold = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`")
 
-    assert named_before(told) == {("d2", "a")}
-    assert named_before(untold) == set()
+    assert named_in("feed", told, ()) == {("d2", "a")}
+    assert named_in("feed", untold, ()) == set()
 
 
 # -- a topic that lags behind that of a table's new name --------------------------------------------------------------
