@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
 
 EXIT_INTERRUPTED: Final = 130
-AGE_MAX: Final = 36500
 USUAL_NAME: Final = "changefeeds.yaml"
 
 
@@ -108,22 +107,24 @@ def _tso(text: str) -> int:
 
 
 def _hours(text: str) -> float:
-    from ticdc_assets.pipeline.maintenance_run import OLDER_THAN_HOURS_MIN  # not before it is asked for
+    from ticdc_assets.pipeline.maintenance_run import AGE_MAX, OLDER_THAN_HOURS_MIN  # not before it is asked for
 
-    return _between(float, text, OLDER_THAN_HOURS_MIN)
+    return _between(float, text, OLDER_THAN_HOURS_MIN, AGE_MAX)
 
 
 def _days(text: str) -> int:
-    return int(_between(int, text, 0))
+    from ticdc_assets.pipeline.maintenance_run import AGE_MAX  # not before it is asked for
+
+    return int(_between(int, text, 0, AGE_MAX))
 
 
-def _between(kind: type[float] | type[int], text: str, least: int) -> float:
+def _between(kind: type[float] | type[int], text: str, least: int, most: int) -> float:
     try:
         found = kind(text)
     except ValueError:
         found = kind(-1)
-    if not least <= found <= AGE_MAX:
-        raise argparse.ArgumentTypeError(f"a number from {least} to {AGE_MAX}")
+    if not least <= found <= most:
+        raise argparse.ArgumentTypeError(f"a number from {least} to {most}")
     return found
 
 

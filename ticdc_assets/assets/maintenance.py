@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from ticdc_assets.assets.resources import told_plainly
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.maintenance_run import DAYS_KEPT, OLDER_THAN_HOURS, Policy, maintain
+from ticdc_assets.pipeline.maintenance_run import (
+    AGE_MAX,
+    DAYS_KEPT,
+    OLDER_THAN_HOURS,
+    OLDER_THAN_HOURS_MIN,
+    Policy,
+    maintain,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,9 +28,6 @@ if TYPE_CHECKING:
     from ticdc_assets.assets.resources import ChangefeedRun
     from ticdc_assets.assets.steps import Feed
     from ticdc_assets.pipeline.maintenance_run import MaintenanceReport
-
-AGE_MAX: Final = 36_500
-"""Hours or days; more is a slip of the hand."""
 
 _SETTINGS = {
     "older_than_hours": dg.Field(float, default_value=float(OLDER_THAN_HOURS), description="Nothing younger goes."),
@@ -69,10 +73,10 @@ def _maintain(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[
 
 def _policy(asked: Mapping[str, Any]) -> Policy:
     """What was asked for, from this moment on. Dagster knows no bounds of numbers, so they are looked at here."""
-    for name in ("older_than_hours", "keep_days"):
-        if not 0 <= asked[name] <= AGE_MAX:
-            found = str(asked[name])
-            raise ConfigError(f"maintenance, {name}", f"a number from 0 to {AGE_MAX}", found, "Nothing was touched.")
+    for name, least in (("older_than_hours", OLDER_THAN_HOURS_MIN), ("keep_days", 0)):
+        if not least <= asked[name] <= AGE_MAX:
+            expected = f"a number from {least} to {AGE_MAX}"
+            raise ConfigError(f"maintenance, {name}", expected, str(asked[name]), "Nothing was touched.")
     return Policy(datetime.now(UTC), asked["older_than_hours"], asked["keep_days"], asked["compact"], asked["dry_run"])
 
 

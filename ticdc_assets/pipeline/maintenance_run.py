@@ -35,6 +35,9 @@ OLDER_THAN_HOURS_MIN: Final = 1
 DAYS_KEPT: Final = 30
 """For how long the last record of each day stays."""
 
+AGE_MAX: Final = 36_500
+"""Hours or days; more is a slip of the hand."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:

@@ -8,7 +8,6 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ticdc_assets import cli
 from ticdc_assets.assets import maintenance
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, failures
 
@@ -31,7 +30,7 @@ def why(result: dg.ExecuteInProcessResult) -> list[str]:
     return [e.step_failure_data.user_failure_data.description for e in result.all_events if e.is_step_failure]
 
 
-@pytest.mark.parametrize("asked", [{"older_than_hours": -1000.0}, {"keep_days": -1}, {"keep_days": 36_501}], ids=str)
+@pytest.mark.parametrize("asked", [{"older_than_hours": 0.9}, {"keep_days": -1}, {"keep_days": 36_501}], ids=str)
 def test_an_age_that_cannot_be_meant_is_refused_before_anything_is_touched(
     asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -40,14 +39,10 @@ def test_an_age_that_cannot_be_meant_is_refused_before_anything_is_touched(
 
     [sentence] = why(maintained(feed, **asked))
 
-    assert "expected a number from 0 to 36500" in sentence
+    assert f"expected a number from {int('older_than_hours' in asked)} to 36500" in sentence
 
 
-def test_the_longest_age_is_that_of_the_command():
-    assert maintenance.AGE_MAX == cli.AGE_MAX
-
-
-@pytest.mark.parametrize("asked", [{"older_than_hours": 0.0}, {"keep_days": 36_500}], ids=str)
+@pytest.mark.parametrize("asked", [{"older_than_hours": 1.0}, {"keep_days": 36_500}], ids=str)
 def test_the_bounds_themselves_are_taken(asked: dict[str, Any], tmp_path: Path):
     assert failures(maintained(shop(tmp_path), dry_run=True, **asked)) == []
 
