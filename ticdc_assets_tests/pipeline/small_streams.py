@@ -103,7 +103,7 @@ class SmallStream:
             offset = self._offsets[topic, partition]
             self._offsets[topic, partition] += 1
             if self.binary:
-                self._append(f"{topic}-{partition}.bin", struct.pack(">q", 0) + _field(key) + _field(value))
+                self._append(f"{topic}-{partition}.bin", binary_record(key, value))
             else:
                 told = {"topic": topic, "partition": partition, "offset": offset, "ts_ms": 0}
                 self._append("messages.jsonl", json.dumps(told | _base64(key, value)).encode() + b"\n")
@@ -119,6 +119,11 @@ class SmallStream:
         workload: Any = SimpleNamespace(variant=variant, events=[], time_zone="UTC", root=self.folder)
         source = {"capture": str(self.folder / "capture")}
         return FeedLake(workload, self.folder / "lake", self.folder / "capture", source=source, **settings)
+
+
+def binary_record(key: bytes | None, value: bytes | None) -> bytes:
+    """A message as the file of its partition has it."""
+    return struct.pack(">q", 0) + _field(key) + _field(value)
 
 
 def _field(data: bytes | None) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from ticdc_assets.changes import layout
 from ticdc_assets.moments import Moment
+from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.gaps import Image, Log, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.raced import at
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Sink, column
+from ticdc_assets_tests.pipeline.small_streams import binary_record
 from ticdc_assets_tests.pipeline.two_tables import T, shown
 from ticdc_assets_tests.sources.storage_bucket import ID, NAME
 from ticdc_assets_tests.truth import comparable
@@ -36,6 +39,27 @@ def test_canal_json_without_the_extension_ends_at_the_truth(workload: Workload, 
     assert report is not None
     assert report.errors == {}
     assert lake.differences(max(entry["ts"] for entry in workload.truth)) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("workload", PLAIN_CANAL, ids=lambda w: w.name)
+def test_so_it_does_from_files_of_single_partitions_that_grow_side_by_side(workload: Workload, tmp_path: Path):
+    capture = tmp_path / "capture"
+    capture.mkdir()
+    lake = FeedLake(workload, tmp_path / "lake", source={"capture": str(capture)})
+    sent = list(messages(workload.root / "messages.jsonl"))
+    cuts = [0, len(sent) // 5, len(sent) // 2, len(sent) * 4 // 5, len(sent)]
+
+    for begin, end in pairwise(cuts):
+        for message in sent[begin:end]:
+            with (capture / f"{message.topic}-{message.partition}.bin").open("ab") as file:
+                file.write(binary_record(message.key, message.value))
+        report = lake.run()
+        assert report is not None
+        assert report.errors == {}
+
+    assert lake.differences(max(entry["ts"] for entry in workload.truth)) == []
+    assert lake.run() is None
 
 
 @pytest.mark.spark
