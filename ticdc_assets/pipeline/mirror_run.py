@@ -30,10 +30,12 @@ from ticdc_assets.tables.mirror_branch import still_at
 from ticdc_assets.tables.mirror_size import live_rows
 from ticdc_assets.tables.places import Place
 from ticdc_assets.tables.progress import progress_of
-from ticdc_assets.tables.replayed import Replayed
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from ticdc_assets.spark import Workers
+    from ticdc_assets.tables.mirror import Segment
 
 MIRROR_FAULT: Final = "its mirror: "
 """How the note of a table begins whose changelog is well and whose mirror is not."""
@@ -81,24 +83,22 @@ def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWo
     courses = [_course(lake, run_id, jvm, work) for work in works]
     catch_up(lake, courses, workers)
     for work, course in zip(works, courses, strict=True):
-        if work.replayed is not None and not course.error:
-            _follow(lake, run_id, jvm, workers, work, course, work.replayed)
+        if (work.replayed is not None or work.to_be_made_anew) and not course.error:
+            _follow(lake, run_id, jvm, workers, work, course)
         if course.error:
             report.errors[work.lineage.id] = course.error
         else:
             report.merged.append(work.lineage.id)
 
 
-def _follow(
-    lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, course: Course, mark: Replayed
-) -> None:
-    """Bring into the mirror, from where its course has left it, what came back to its changelog; one that was just made
-    has it."""
+def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, course: Course) -> None:
+    """Bring into the mirror, from where its course has left it, what came back or came late to its changelog; one that
+    was just made has it."""
     assert course.table is not None, "a course without an error has opened its mirror"
     # The changelog is as the run was planned: what another run has merged since must not be merged over.
     mirror = course.table = still_at(course.table, progress_of(course.table))
     if not work.is_new:
-        again = merged_again(lake, work.lineage, work.changelog, mirror, mark, work.watermark)
+        again = _merged_again(lake, work, mirror)
         if again is not None:
             course.left.append(again)
             catch_up(lake, [course], workers)
@@ -107,8 +107,14 @@ def _follow(
             watermark = max(work.watermark, progress_of(mirror).watermark)
             planned = segments(work.lineage, work.changelog, None, watermark, lake.by_arrival)
             made_anew(lake, jvm, course, beside, planned, workers)
-    if not course.error:
-        course.writer.note_replay(course.table, mark.run_id)
+    if work.replayed is not None and not course.error:
+        course.writer.note_replay(course.table, work.replayed.run_id)
+
+
+def _merged_again(lake: Lake, work: MirrorWork, mirror: Table) -> Segment | None:
+    if work.replayed is None or work.to_be_made_anew:
+        return None
+    return merged_again(lake, work.lineage, work.changelog, mirror, work.replayed, work.watermark)
 
 
 def _course(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> Course:

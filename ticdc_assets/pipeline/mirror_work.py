@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.mirror_retirement import is_retired
-from ticdc_assets.pipeline.segments import reached_versions, segments
+from ticdc_assets.pipeline.segments import came_late, reached_versions, segments
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.progress import Progress, lineage_of, progress_of
 from ticdc_assets.tables.replayed import Replayed, unfollowed
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class MirrorWork:
     """One lineage's pending segments up to `watermark`, from where its mirror is as `planned`; `replayed` where changes
-    below came back to its changelog."""
+    below came back to its changelog. For one `to_be_made_anew` changes came of a version that it has left: its segments
+    only bring it to the version that it is to have then.
+    """
 
     lineage: Lineage
     place: Place
@@ -35,6 +37,7 @@ class MirrorWork:
     watermark: int
     replayed: Replayed | None = None
     is_new: bool = False
+    to_be_made_anew: bool = False
     planned: Progress = field(default_factory=Progress)
 
 
@@ -64,12 +67,15 @@ def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorW
     if changelog is None:
         return None
     mirror = mirror_of(lake, lineage.id, place)
+    late = mirror is not None and lake.by_arrival and came_late(lineage, changelog, mirror, watermark)
     left = tuple(segments(lineage, changelog, mirror, watermark, lake.by_arrival))
+    if late:
+        left = tuple(replace(segment, files=()) for segment in left)
     replayed = unfollowed(changelog, mirror)
     planned = progress_of(mirror) if mirror is not None else Progress()
-    if not left and mirror is not None and replayed is None:
+    if not left and mirror is not None and replayed is None and not late:
         return None
-    return MirrorWork(lineage, place, changelog, left, watermark, replayed, mirror is None, planned)
+    return MirrorWork(lineage, place, changelog, left, watermark, replayed, mirror is None, late, planned)
 
 
 def mirror_of(lake: Lake, lineage_id: str, place: Place) -> Table | None:

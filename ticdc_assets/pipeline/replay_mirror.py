@@ -3,6 +3,7 @@
 Where no statement since then did anything to rows, the changes from the first one on are merged once more: for every
 key the newest decides, so the mirror ends as if none had been missing. Else the mirror is made anew beside the present
 one, from the whole changelog, and its rows are put in place in one commit; earlier snapshots stay as they were.
+So it is too where, by arrival, changes came of a version that the mirror has left.
 """
 
 from __future__ import annotations

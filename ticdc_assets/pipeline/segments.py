@@ -17,6 +17,8 @@ from pyiceberg.expressions import (
     And,
     EqualTo,
     GreaterThan,
+    GreaterThanOrEqual,
+    LessThan,
     LessThanOrEqual,
 )
 from pyiceberg.types import LongType
@@ -24,7 +26,7 @@ from pyiceberg.types import LongType
 from ticdc_assets.changes import layout
 from ticdc_assets.schema.lineage import Lineage, Version
 from ticdc_assets.tables.mirror import ChangelogFile, Segment
-from ticdc_assets.tables.progress import VERSION, Progress, progress_of
+from ticdc_assets.tables.progress import BORN, VERSION, Progress, progress_of
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -67,6 +69,17 @@ def before_newer(changelog: Table, version_ts: int, low: int, high: int) -> int:
     newer = GreaterThan(layout.TABLE_VERSION, version_ts)
     firsts = [file.first for file in _files(changelog, layout.SEQ, low, high, newer)]
     return min([max(low, first - 1) for first in firsts], default=high)
+
+
+def came_late(lineage: Lineage, changelog: Table, mirror: Table, watermark: int) -> bool:
+    """Whether changes came, by arrival, of a version that the mirror has left: no segment has them any more."""
+    low, applied, born = progress_of(mirror).position, int(mirror.properties[VERSION]), int(mirror.properties[BORN])
+    if applied == born or progress_of(changelog).position <= low:
+        return False
+    high = reached_position(lineage, changelog, low, watermark)
+    older = And(GreaterThanOrEqual(layout.TABLE_VERSION, born), LessThan(layout.TABLE_VERSION, applied))
+    where = And(_between(layout.SEQ, low, high), older)
+    return len(changelog.scan(row_filter=where, selected_fields=(layout.SEQ,), limit=1).to_arrow()) > 0
 
 
 def changelog_files(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from base64 import b64encode
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +20,7 @@ from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.gaps import Image, Log, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.raced import at
-from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Sink, column
+from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Sink, column
 from ticdc_assets_tests.pipeline.small_streams import binary_record
 from ticdc_assets_tests.pipeline.two_tables import T, shown
 from ticdc_assets_tests.sources.storage_bucket import ID, NAME
@@ -26,6 +29,9 @@ from ticdc_assets_tests.truth import comparable
 PLAIN_CANAL = [w for w in workloads("canal-json") if w.root.parent.name == "canal-json"]
 AVRO = [w for w in workloads("avro") if w.name.startswith(("avro/seed1", "avro-ext-restart/seed2"))]
 DEBEZIUM = workloads("debezium", "seed1")
+
+
+CANAL = "kafka://host/feed?protocol=canal-json"
 
 
 @pytest.mark.spark
@@ -156,6 +162,66 @@ def test_rows_of_a_newer_version_come_after_a_run_that_ended_before_them(tmp_pat
 
     assert shown(feed, T) == [(1, "one", None), (2, "two", None), (3, "three", 7)]
     assert feed.lake.mirrors("again").merged == []
+
+
+@pytest.mark.spark
+def test_rows_of_an_older_version_that_come_late_are_merged_as_if_they_had_come_before(tmp_path: Path):
+    """Partitions go each their own way: what stood before a statement on one may come after what stood behind it on
+    another. A TRUNCATE takes away what is older than it, and a new column's default fills it, whenever that comes."""
+    capture = tmp_path / "messages.jsonl"
+    workload: Any = SimpleNamespace(
+        variant={"sink_uri": CANAL, "config": {}}, events=[], time_zone="UTC", root=tmp_path
+    )
+    lake = FeedLake(workload, tmp_path / "lake", capture)
+    send(capture, 0, [
+        statement(100, "CREATE TABLE `t` (`id` INT NOT NULL,`name` VARCHAR(20),PRIMARY KEY(`id`))"),
+        row(110, "INSERT", id=1, name="one"),
+        statement(200, "TRUNCATE TABLE `t`"),
+        row(210, "INSERT", id=2, name="two"),
+        row(220, "INSERT", id=3, name="three"),
+        statement(300, "ALTER TABLE `t` ADD COLUMN `n` INT NOT NULL DEFAULT 5"),
+        row(310, "UPDATE", id=2, name="due", n=7),
+    ])  # fmt: skip
+    lake.run()
+    send(capture, 1, [
+        row(120, "INSERT", id=9, name="before the TRUNCATE"),
+        row(230, "INSERT", id=4, name="four"),
+        row(320, "INSERT", id=5, name="five", n=8),
+        statement(400, "ALTER TABLE `t` ADD COLUMN `m` INT NOT NULL DEFAULT 6"),
+        row(410, "UPDATE", id=3, name="tre", n=9, m=10),
+    ])  # fmt: skip
+
+    lake.run()
+
+    assert shown(Feed(lake, tmp_path, Counter()), T) == [
+        (2, "due", 7, 6),
+        (3, "tre", 9, 10),
+        (4, "four", 5, 6),
+        (5, "five", 8, 6),
+    ]
+    assert lake.mirrors("again").merged == []
+
+
+def statement(ms: int, query: str) -> dict[str, Any]:
+    return {"type": "QUERY", "isDdl": True, "es": ms, "sql": query}
+
+
+def row(ms: int, kind: str, **cells: Any) -> dict[str, Any]:
+    types = {name: "int" if isinstance(cell, int) else "varchar" for name, cell in cells.items()}
+    data = {name: str(cell) for name, cell in cells.items()}
+    codes = {name: {"int": 4, "varchar": 12}[told] for name, told in types.items()}
+    rest = {"pkNames": ["id"], "mysqlType": types, "sqlType": codes, "data": [data], "old": None}
+    return {"type": kind, "isDdl": False, "es": ms, "sql": "", **rest}
+
+
+def send(capture: Path, partition: int, messages: list[dict[str, Any]]) -> None:
+    """Canal-JSON messages without the TiDB extension."""
+    nothing = dict.fromkeys(("pkNames", "mysqlType", "sqlType", "data", "old"))
+    with capture.open("a") as file:
+        for offset, message in enumerate(messages):
+            value = json.dumps({"id": 0, "database": "s", "table": "t", "ts": 0, **nothing, **message}).encode()
+            place = {"topic": "feed", "partition": partition, "offset": offset, "key": None, "ts_ms": 0}
+            file.write(json.dumps({**place, "value": b64encode(value).decode()}) + "\n")
 
 
 def broken() -> None:
