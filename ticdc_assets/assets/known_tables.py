@@ -77,7 +77,7 @@ def tables_of(history: History, follows: Callable[[str, str], bool]) -> tuple[Kn
         sorted(
             KnownTable(*lineage.name, has_mirror(lineage))
             for lineage in history.lineages
-            if names[lineage.id] == lineage.name and follows(*lineage.name)
+            if names[lineage.id] == lineage.name and lineage.was_ever(follows)
         )
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState
+from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.publish import caught_up
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.schema.lineage import History
@@ -28,10 +29,11 @@ def settled_changelogs(
 ) -> tuple[dict[str, Interval], dict[str, Table]]:
     """The changelogs under the names that the history wants, and the intervals from where each of them is.
 
-    A table is held whose changelog's name another table has. Raises as `ensure_changelogs`.
+    A table is held whose changelog's name another table has, and none is made of one that lacks what was passed unread.
+    Raises as `ensure_changelogs`.
     """
     taken = lake.settle_changelogs(history, record)
-    free = {i: interval for i, interval in intervals.items() if i not in taken}
+    free = {i: interval for i, interval in intervals.items() if i not in taken and not is_passed(interval)}
     tables = ensure_changelogs(lake, history, free, record)
     held = {i: _without_a_name(intervals[i], taken[i]) for i in intervals.keys() & taken.keys()}
     return caught_up({i: held.get(i, interval) for i, interval in intervals.items()}, tables), tables

@@ -43,7 +43,7 @@ class Interval:
 
     @property
     def is_over(self) -> bool:
-        """Whether rows above `high` are given up: the table stopped there, and is dropped by now."""
+        """Whether rows above `high` are given up: the table could not go on from there, and is dropped by now."""
         return self.hold is not None and self.hold.state is TableState.DROPPED
 
     @property

@@ -91,6 +91,10 @@ class Lake:
         """Whether the config's `tables` ask for this table."""
         return not table or self.changefeed.tables.matches(schema, table)
 
+    def asks_for(self, lineage: Lineage) -> bool:
+        """Whether the config's `tables` ask for this table, under any of the names it ever bore."""
+        return lineage.was_ever(self.follows)
+
     @cached_property
     def known(self) -> Known:
         return known_of(self.changefeed)

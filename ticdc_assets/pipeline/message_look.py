@@ -62,6 +62,7 @@ def _batches(
     size_bytes = 0
     for ordinal, (place, message) in enumerate(placed):
         partition = (message.topic, message.partition)
+        look.begins.setdefault(partition, message.offset)
         if message.offset < offsets.get(partition, 0):
             look.ends[partition] = message.offset + 1
             if not look.waiting:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.pipeline.interval import Interval, TableState
+from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.message_task import Partition, Told
 from ticdc_assets.pipeline.stream_look import StreamLook
 from ticdc_assets.protocols.avro_names import Name
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StreamCursor:
-    """Per partition: the first offset not consumed, the newest watermark seen, and the last one `passed` before it.
+    """Per partition: the first offset not consumed, the newest watermark seen, the last one `passed` before it, and
+    where it began when it was first read.
 
     `carried` has the tables that each topic had rows or statements of, where there may be several topics: one whose
     tables are all gone gets no watermarks any more, also when all its messages are consumed.
@@ -31,6 +33,16 @@ class StreamCursor:
     watermarks: dict[Partition, int] = field(default_factory=dict)
     carried: dict[str, frozenset[SourceName]] = field(default_factory=dict)
     passed: dict[Partition, int] = field(default_factory=dict)
+    begins: dict[Partition, int] = field(default_factory=dict)
+
+    def rewound(self) -> StreamCursor:
+        """The cursor before the first message, with what is known of the stream."""
+        return StreamCursor({}, self.watermarks, self.carried, {}, self.begins)
+
+    def gone(self, look: StreamLook) -> Partition | None:
+        """A partition whose capture does not reach back any more to where it was first read from."""
+        read = (partition for partition, offset in self.offsets.items() if offset > self.begins.get(partition, 0))
+        return next((p for p in read if look.begins.get(p, self.offsets[p]) > self.begins.get(p, 0)), None)
 
     def to_json(self) -> str:
         partitions = sorted(self.offsets.keys() | self.watermarks.keys())
@@ -39,6 +51,8 @@ class StreamCursor:
                 [*p, self.offsets.get(p, 0), self.watermarks.get(p, 0), self.passed.get(p, 0)] for p in partitions
             ]
         }
+        begins = [[*partition, offset] for partition, offset in sorted(self.begins.items()) if offset]
+        told |= {"begins": begins} if begins else {}
         if self.carried:
             told["carried"] = {topic: sorted(names) for topic, names in sorted(self.carried.items())}
         return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
@@ -52,6 +66,7 @@ class StreamCursor:
             {(topic, number): ts for topic, number, _, ts, *_ in listed if ts},
             {topic: frozenset(map(tuple, names)) for topic, names in told.get("carried", {}).items()},
             {(topic, number): ts for topic, number, _, *_, ts in listed if ts},
+            {(topic, number): offset for topic, number, offset in told.get("begins", [])},
         )
 
 
@@ -78,7 +93,12 @@ class PendingMessages:
         new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.look.ends.items())
         if self.log is not None and (self.statements or self._waits_unrecorded()):
             return False
+        if any(is_passed(interval) and self._is_unrecorded(interval) for interval in self.intervals.values()):
+            return False
         return self.high <= known and not (new and self.record is None) and not self.look.new_messages
+
+    def _is_unrecorded(self, interval: Interval) -> bool:
+        return self.record is None or interval.lineage.id not in {table.lineage for table in self.record.tables}
 
     def _waits_unrecorded(self) -> bool:
         tables = self.record.tables if self.record else ()

@@ -21,6 +21,7 @@ from ticdc_assets.pipeline.avro_look import true_names
 from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals, may_have_rows
+from ticdc_assets.pipeline.late_tables import is_passed, messages_gone, not_followed_yet, with_holds
 from ticdc_assets.pipeline.message_arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.message_guesses import SchemaGuesses
 from ticdc_assets.pipeline.message_look import look_through, without_known_bootstraps
@@ -36,7 +37,7 @@ from ticdc_assets.pipeline.task import FileState, Target, TaskReport
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history import fold
-from ticdc_assets.schema.lineage import History, SourceName, fold_name
+from ticdc_assets.schema.lineage import History, Lineage, SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import is_appended_to, placed_messages
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
@@ -72,11 +73,31 @@ class MessageRun:
     # -- look -----------------------------------------------------------------------------------------------------
 
     def look(self) -> PendingMessages:
-        """Read all messages once, for watermarks and statements."""
+        """Read all messages once, for watermarks and statements; from the first again for tables asked for only now."""
         record = self._lake.control.newest()
         cursor = StreamCursor.from_json(record.cursor if record else "")
         log = ddl_log(self._lake.config, self._changefeed)
-        found = look_through(placed_messages(self._capture), self._form(record, log), cursor)
+        pending = self._looked(record, cursor, log)
+        late = self._late(pending)
+        partition = cursor.gone(pending.look)
+        if not late:
+            return pending
+        if partition is None:
+            return self._looked(record, cursor.rewound(), log)
+        begin, now = cursor.begins.get(partition, 0), pending.look.begins.get(partition)
+        held = {lineage.id: messages_gone(lineage, partition, begin, now) for lineage in late}
+        return replace(pending, intervals=with_holds(pending.intervals, held))
+
+    def _late(self, pending: PendingMessages) -> list[Lineage]:
+        """The tables that nobody asked for when messages were passed that may be theirs."""
+        tso = pending.record.tso if pending.record is not None else 0
+        late = [n for n in not_followed_yet(pending.record, pending.intervals) if n.told_ts < tso]
+        known = self._lake.history().by_id() if late else {}  # what is first told of now was not passed
+        return [lineage for lineage in late if lineage.id in known]
+
+    def _looked(self, record: WatermarkRecord | None, cursor: StreamCursor, log: DdlLog | None) -> PendingMessages:
+        form = self._form(record if any(cursor.offsets.values()) else None, log)
+        found = look_through(placed_messages(self._capture), form, cursor)
         told = without_known_bootstraps(
             [*self._lake.control.ddl_events(), *found.statements, *(log.events if log else ())]
         )
@@ -89,7 +110,7 @@ class MessageRun:
         kept = {_identity(event) for event in self._lake.control.ddl_events()}
         statements = [event for event in events if _identity(event) not in kept]
         history = self._lake.history(statements)
-        chosen = [lineage for lineage in history.lineages if self._lake.follows(*lineage.name)]
+        chosen = [lineage for lineage in history.lineages if self._lake.asks_for(lineage)]
         found_intervals = intervals(chosen, self._lake.lows(record), high, {})
         return PendingMessages(
             run_id=uuid.uuid4().hex,
@@ -321,12 +342,14 @@ class MessageRun:
     def _advanced(self, pending: PendingMessages, held: dict[str, Hold], unknown: dict[Any, str]) -> StreamCursor:
         """The cursor moves past messages only when nothing that is still to come can need them again."""
         offsets = dict(pending.cursor.offsets)
-        stopped = any(interval.hold is not None and not interval.is_over for interval in pending.intervals.values())
+        stopped = any(n.hold is not None and not n.is_over and not is_passed(n) for n in pending.intervals.values())
         if not held and not unknown and not stopped:
             offsets.update(self._first_unconsumed(pending))
         carried = self._carried(pending.look)
         passed = {partition: pending.look.passed_before(partition, offset) for partition, offset in offsets.items()}
-        return StreamCursor(offsets, dict(pending.look.watermarks), carried, passed)
+        begins = {p: at for p, at in pending.look.begins.items() if p not in pending.cursor.offsets}
+        begins.update(pending.cursor.begins)
+        return StreamCursor(offsets, dict(pending.look.watermarks), carried, passed, begins)
 
     def _carried(self, look: StreamLook) -> dict[str, frozenset[SourceName]]:
         """The tables of each topic, as far as a later run can need them."""

@@ -97,7 +97,8 @@ class Plan:
 
     def _has(self, lineage_id: str, file: DataFile) -> bool:
         """Whether the table, by arrival, has the file or is to go without."""
-        if self.intervals[lineage_id].is_over and self._is_beyond_stop(lineage_id, file):
+        interval = self.intervals[lineage_id]
+        if interval.is_spent or (interval.is_over and self._is_beyond_stop(lineage_id, file)):
             return True
         return lineage_id in self.progress and arrivals.has(self.progress[lineage_id], file)
 

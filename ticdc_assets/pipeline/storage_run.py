@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from ticdc_assets.amounts import counted
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
-from ticdc_assets.pipeline.interval import Hold, Interval, intervals
+from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.late_tables import LateTables, late_tables, not_followed_yet, obstacle_by_arrival, with_holds
 from ticdc_assets.pipeline.packing import pack
 from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.storage_plan import Plan
@@ -38,8 +39,9 @@ from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage import read_checkpoint, scan
 from ticdc_assets.sources.storage_cursor import Cursor, Problem, Scan
 from ticdc_assets.sources.storage_paths import Layout
+from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
-from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.tables.progress import Progress, lineage_of, progress_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -54,7 +56,7 @@ class Pending:
 
     `news` are statements and schemas that are not kept yet, `mended` those among them that were read before and say
     something else now. `told` gives the columns that each schema file lists. `by_arrival` where progress is by file,
-    not by TSO.
+    not by TSO. `late` are tables asked for only now, whose files come again.
     """
 
     run_id: str
@@ -68,6 +70,7 @@ class Pending:
     mended: tuple[DdlEvent, ...] = ()
     told: dict[tuple[SourceName, int], tuple[str, ...]] = field(default_factory=dict)
     by_arrival: bool = False
+    late: frozenset[str] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -119,6 +122,27 @@ class StorageRun:
         bound = checkpoint if checkpoint is None or self._until is None else min(checkpoint, self._until)
         high = max(record.tso if record else 0, bound or 0)
         upto = None if bound is None and not high else high
+        pending = self._looked(record, cursor, high, upto)
+        late = self._late(pending)
+        if late.again:
+            pending = self._looked(record, late.cursor, high, upto)
+        return replace(pending, late=late.again, intervals=with_holds(pending.intervals, late.held))
+
+    def _late(self, pending: Pending) -> LateTables:
+        """The tables that nobody asked for when the cursor passed files of theirs."""
+        late = not_followed_yet(pending.record, pending.intervals)
+        followed = [n.lineage for n in pending.intervals.values() if n.lineage not in late] if late else []
+
+        def obstacle(lineage: Lineage) -> str:
+            if not self._lake.by_arrival:
+                return ""
+            table = load_or_none(self._lake.catalog, self._lake.places(pending.history)[lineage.id].changelog)
+            is_there = table is not None and lineage_of(table) == lineage.id and progress_of(table) != Progress()
+            return obstacle_by_arrival(lineage, followed, is_there)
+
+        return late_tables(pending.cursor, late, obstacle)
+
+    def _looked(self, record: WatermarkRecord | None, cursor: Cursor, high: int, upto: int | None) -> Pending:
         skip = self._changefeed.skip_files
         found = scan(self._root, Layout.of(self._changefeed.sink), cursor, checkpoint_ts=upto, skip_files=skip)
         kept = {event.where: event for event in self._lake.control.ddl_events()}
@@ -127,7 +151,7 @@ class StorageRun:
         events = {**kept, **{event.where: event for event in fresh}}.values()
         history = fold(events, self._lake.known)
         stops = _database_stops(history, events)
-        chosen = [_stopped(lineage, stops) for lineage in history.lineages if self._lake.follows(*lineage.name)]
+        chosen = [_stopped(lineage, stops) for lineage in history.lineages if self._lake.asks_for(lineage)]
         return Pending(
             run_id=uuid.uuid4().hex,
             high=high,
@@ -147,7 +171,9 @@ class StorageRun:
         )
 
     def _holds(self, problems: Sequence[Problem], history: History) -> dict[SourceName, Hold]:
-        return holds_of((p for p in problems if self._lake.follows(p.schema, p.table)), history)
+        borne = {fold_name(t.schema, t.table) for n in history.lineages if self._lake.asks_for(n) for t in n.tenures}
+        asked = (p for p in problems if self._lake.follows(p.schema, p.table) or fold_name(p.schema, p.table) in borne)
+        return holds_of(asked, history)
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -162,6 +188,7 @@ class StorageRun:
         lake.control.mend_ddl_events(pending.mended)
         lake.control.keep_ddl_events(pending.news)
         reached(Moment.SCHEMAS_KEPT)
+        pending = self._noted(pending)
         settled, tables = settled_changelogs(lake, pending.history, pending.intervals, pending.record)
         reached(Moment.CHANGELOGS_MADE)
         pending = replace(pending, intervals=settled)
@@ -189,6 +216,25 @@ class StorageRun:
             files=len(files),
             record=record,
         )
+
+    def _noted(self, pending: Pending) -> Pending:
+        """With tables that are asked for only now on record, at nothing, and the cursor from where they are read: a run
+        that ends after it has published some of them leaves them like any others."""
+        if not pending.late or pending.record is None:
+            return pending
+        places = self._lake.places(pending.history)
+        hold = Hold(TableState.WAITING, "It is asked for since this run, and is read from its beginning.")
+        new = [table_record(pending.intervals[i], hold, None, places[i], None, "") for i in sorted(pending.late)]
+        record = replace(
+            pending.record,
+            recorded_at=now(),
+            run_id=pending.run_id,
+            complete=False,
+            cursor=pending.cursor.to_json(),
+            tables=(*(t for t in pending.record.tables if t.lineage not in pending.late), *new),
+        )
+        self._lake.control.record(record)
+        return replace(pending, record=record)
 
     def _plan(self, pending: Pending, tables: dict[str, Table]) -> Plan:
         progress = {lineage_id: progress_of(table) for lineage_id, table in tables.items()}

@@ -58,6 +58,7 @@ class StreamLook:
     `waiting` has the tables with rows that wait; their messages are in nothing else.
     `passed` has the watermarks of each partition with their offsets: where one is smaller than that before it, a new
     delivery begins (`epochs`, by ordinal).
+    `begins` has the first offset of each partition that the capture holds, consumed or not.
     `marks` are places to begin reading at, one for every few thousand messages, the first at the first new one.
     `carried` has, by topic, the tables that its rows and statements are of.
     """
@@ -65,6 +66,7 @@ class StreamLook:
     watermarks: dict[Partition, int] = field(default_factory=dict)
     passed: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
     epochs: dict[Partition, list[int]] = field(default_factory=dict)
+    begins: dict[Partition, int] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
     statements: list[DdlEvent] = field(default_factory=list)
     first_rows: dict[SourceName, tuple[str, str, int]] = field(default_factory=dict)

@@ -6,7 +6,7 @@ columns its rows have after which TSO, and what each statement did to the rows t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ticdc_assets.schema.evolution import Effect
@@ -75,6 +75,10 @@ class Lineage:
             if tenure.after_ts <= ts and (tenure.until_ts is None or ts < tenure.until_ts):
                 return (tenure.schema, tenure.table)
         return None
+
+    def was_ever(self, called: Callable[[str, str], bool]) -> bool:
+        """Whether it bears or bore a name of some kind."""
+        return any(called(tenure.schema, tenure.table) for tenure in self.tenures)
 
     @property
     def told_ts(self) -> int:

@@ -21,17 +21,18 @@ def at(n: int) -> int:
 
 
 class Stream:
-    """One topic of one partition."""
+    """One topic of one partition; `sink` says whether messages have a commit_ts. `offset` is that of the first one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sink: str = SINK, offset: int = 0) -> None:
         self.folder = folder
+        self._sink = sink
         self.capture = folder / "messages.jsonl"
         folder.mkdir(parents=True, exist_ok=True)
-        self._offset = 0
+        self._offset = offset
 
-    def feed(self, *, sink: str = SINK, **settings: Any) -> Feed:
+    def feed(self, **settings: Any) -> Feed:
         """The changefeed over what was and will be written; each call may have other settings."""
-        workload: Any = SimpleNamespace(variant={"sink_uri": sink, "config": {}}, events=[], time_zone="UTC")
+        workload: Any = SimpleNamespace(variant={"sink_uri": self._sink, "config": {}}, events=[], time_zone="UTC")
         workload.root = self.folder
         return Feed(FeedLake(workload, self.folder / "lake", self.capture, **settings), self.folder, Counter())
 
@@ -49,13 +50,16 @@ class Stream:
         self._send(name, "INSERT", {"commitTs": at(n)}, data=[{"id": str(row_id), "name": "x"}], **types)
 
     def watermark(self, n: int) -> None:
-        self._send(("", ""), "TIDB_WATERMARK", {"watermarkTs": at(n)})
+        """Only where there are any: without the extension the newest commit is how far the stream is."""
+        if self._sink == SINK:
+            self._send(("", ""), "TIDB_WATERMARK", {"watermarkTs": at(n)})
 
     def _send(self, name: Name, kind: str, extension: dict[str, int], **members: Any) -> None:
         ms = next(iter(extension.values())) >> 18
         message: dict[str, Any] = {"id": 0, "database": name[0], "table": name[1], "pkNames": None, "isDdl": False}
         message |= {"type": kind, "es": ms, "ts": 0, "sql": "", "sqlType": None, "mysqlType": None}
-        message |= {"data": None, "old": None, **members, "_tidb": extension}
+        message |= {"data": None, "old": None, **members}
+        message |= {"_tidb": extension} if self._sink == SINK else {}
         value = b64encode(json.dumps(message, separators=(",", ":")).encode()).decode()
         line = {"topic": "feed", "partition": 0, "offset": self._offset, "key": None, "value": value, "ts_ms": 0}
         self._offset += 1

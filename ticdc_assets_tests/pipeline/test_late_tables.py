@@ -1,0 +1,282 @@
+"""Tables that `tables` asks for only later, or under another name: all that came before is there, or they say what is
+missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.errors import LakeError
+from ticdc_assets.moments import Moment
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.canal_streams import SINK, Stream, at, ids
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.small_feeds import Sink
+from ticdc_assets_tests.pipeline.trouble import listening
+
+A, B = ("s", "a"), ("s", "b")
+T, GHOST, OLD = ("s", "t"), ("s", "_t_gho"), ("s", "_t_del")
+NOT_GHOSTS = ["s.*", "!s._*"]
+NO_COMMIT_TS = "kafka://h/feed?protocol=canal-json"
+
+STREAMS = {"open", "simple-json", "simple-avro", "canal-json", "canal-json-tidb", "avro", "avro-ext", "debezium-tidb"}
+BUCKETS = {"storage-csv", "storage-csv-no-commit-ts", "storage-csv-keyless", "storage-canal-json-tidb"}
+SOME = [w for w in workloads(seed="seed1") if w.root.parent.name in STREAMS | BUCKETS]
+
+
+def two_tables(folder: Path, sink: str = SINK) -> Stream:
+    made = Stream(folder, sink)
+    for name in (A, B):
+        made.create(name, 1)
+        made.insert(name, 5, 1)
+        made.insert(name, 6, 2)
+    made.watermark(9)
+    return made
+
+
+# -- tables that are asked for later ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workload", SOME, ids=lambda w: w.name)
+def test_a_table_asked_for_after_all_was_consumed_holds_what_one_asked_for_at_once_does(
+    workload: Workload, tmp_path: Path
+):
+    whole = FeedLake(workload, tmp_path / "whole")
+    whole.publish()
+    names = sorted({(r.schema, r.table) for r in whole.records().values() if r.changelog})
+    FeedLake(workload, tmp_path / "late", tables=[".".join(names[0])]).publish()
+    late = FeedLake(workload, tmp_path / "late", tables=["*.*"])
+
+    late.publish()
+
+    assert {n: (r.state, r.watermark) for n, r in late.records().items()} == {
+        n: (r.state, r.watermark) for n, r in whole.records().items()
+    }
+    assert late.changes() == whole.changes()
+    assert late.publish() is None
+
+
+@pytest.mark.parametrize("sink", [SINK, NO_COMMIT_TS])
+def test_a_table_that_nobody_asked_for_during_a_run_misses_nothing_of_the_stream(tmp_path: Path, sink: str):
+    made = two_tables(tmp_path, sink)
+    made.feed(tables=["s.*"]).run()
+    for n, tables in ((10, "s.a"), (20, "s.*")):
+        made.insert(A, n, n)
+        made.insert(B, n, n)
+        made.watermark(n + 5)
+        feed = made.feed(tables=[tables])
+        feed.run()
+
+    assert ids(feed) == {A: [1, 2, 10, 20], B: [1, 2, 10, 20]}
+    assert {feed.state(name) for name in (A, B)} == {"live"}
+    assert feed.run() is None
+
+
+@pytest.mark.parametrize("gone", [1, 5])
+def test_a_stream_that_does_not_reach_back_holds_the_late_table_and_no_other(tmp_path: Path, gone: int):
+    made = two_tables(tmp_path)
+    made.feed(tables=["s.a"]).run()
+    lines = made.capture.read_text().splitlines(keepends=True)
+    made.capture.write_text("".join(lines[gone:]))
+    made.insert(A, 10, 3)
+    made.insert(B, 10, 3)
+    made.watermark(15)
+    feed = made.feed(tables=["s.*"])
+
+    for _ in range(2):
+        feed.run()
+        assert (feed.state(B), feed.record(B).watermark, feed.record(A).watermark) == ("stopped", 0, at(15))
+        assert (
+            f"expected the messages of feed[0] from offset 0 on, since `tables` asks for s.b only now, found those "
+            f"from {gone} on" in feed.note(B)
+        )
+        assert ids(feed) == {A: [1, 2, 3]}
+        assert feed.run() is None
+
+    made.capture.write_text("".join(lines[:gone]) + made.capture.read_text())
+    made.insert(A, 20, 4)
+    made.watermark(25)
+    feed.run()
+    assert ids(feed) == {A: [1, 2, 3, 4], B: [1, 2, 3]}
+    assert feed.record(B).watermark == at(25)
+
+
+def test_a_capture_that_began_in_the_middle_of_its_topic_is_read_again_from_there(tmp_path: Path):
+    made = Stream(tmp_path, offset=100)
+    for name in (A, B):
+        made.create(name, 1)
+        made.insert(name, 5, 1)
+    made.watermark(9)
+    made.feed(tables=["s.a"]).run()
+    feed = made.feed(tables=["s.*"])
+
+    feed.run()
+
+    assert ids(feed) == {A: [1], B: [1]}
+
+
+# -- buckets -----------------------------------------------------------------------------------------------------------
+
+
+def bucket(folder: Path, commit_ts: bool = True) -> Sink:
+    sink = Sink(folder / "bucket", commit_ts=commit_ts)
+    for name in (A, B):
+        sink.table(name)
+        sink.file(name, 1, [sink.insert(name, 110, 1, "one"), sink.insert(name, 120, 2, "two")])
+    return sink
+
+
+def more(sink: Sink, number: int, checkpoint: int) -> None:
+    for name in (A, B):
+        sink.file(name, number, [sink.insert(name, checkpoint - 100, number, "more")])
+    sink.bucket.checkpoint(checkpoint)
+
+
+@pytest.mark.parametrize("commit_ts", [True, False])
+def test_a_table_asked_for_later_is_whole_whenever_the_run_that_reads_it_ends(tmp_path: Path, commit_ts: bool):
+    sink = bucket(tmp_path, commit_ts)
+    sink.feed(tmp_path / "lake", tables=["s.a"]).run()
+    more(sink, 2, 2000)
+    for moment in (Moment.SCHEMAS_KEPT, Moment.AFTER_CHANGELOG_COMMIT, Moment.BEFORE_CURSOR):
+        feed = sink.feed(tmp_path / "lake", tables=["s.*"])
+        with listening(ended_at(moment)), pytest.raises(LakeError):
+            feed.run()
+
+    feed.run()
+
+    assert feed.found() == feed.expected()
+    assert {feed.record(name).watermark for name in (A, B)} == {2000}
+    more(sink, 3, 3000)
+    feed = sink.feed(tmp_path / "lake", tables=["s.*"])
+    feed.run()
+    assert feed.found() == feed.expected()
+    assert feed.run() is None
+
+
+def ended_at(moment: Moment):
+    def end(reached: Moment) -> None:
+        if reached is moment:
+            raise LakeError("here", "to go on", "the end", "Run again.")
+
+    return end
+
+
+def test_a_table_that_nobody_asked_for_during_a_run_misses_nothing_of_the_bucket(tmp_path: Path):
+    sink = bucket(tmp_path)
+    for number, tables in ((2, "s.*"), (3, "s.a"), (4, "s.*")):
+        more(sink, number, number * 1000)
+        feed = sink.feed(tmp_path / "lake", tables=[tables])
+        feed.run()
+
+    assert feed.found() == feed.expected()
+    assert feed.record(B).watermark == 4000
+
+
+def test_without_commit_ts_such_a_table_is_held_until_its_tables_are_dropped(tmp_path: Path):
+    sink = bucket(tmp_path, commit_ts=False)
+    for number, tables in ((2, "s.*"), (3, "s.a"), (4, "s.*")):
+        more(sink, number, number * 1000)
+        feed = sink.feed(tmp_path / "lake", tables=[tables])
+        feed.run()
+    feed.run()
+
+    assert (feed.state(A), feed.state(B), feed.record(B).watermark) == ("live", "stopped", 0)
+    assert "drop its changelog and mirror to have it read anew" in feed.note(B)
+    assert feed.found() == feed.expected(A)
+    feed.lake.lake.catalog.drop_table(("s__changes", "b"))
+    feed.run()
+    assert feed.found() == feed.expected()
+    assert {feed.state(name) for name in (A, B)} == {"live"}
+
+
+def test_without_commit_ts_a_table_is_held_whose_name_another_took_that_was_asked_for(tmp_path: Path):
+    """Its files lie in one folder with those of the other."""
+    sink = bucket(tmp_path, commit_ts=False)
+    sink.feed(tmp_path / "lake", tables=["s.a"]).run()
+    sink.alter(OLD, 1100, "RENAME TABLE `s`.`b` TO `s`.`_t_del`")
+    sink.alter(B, 1200, "RENAME TABLE `s`.`a` TO `s`.`b`")
+    sink.file(B, 1, [sink.insert(B, 1300, 3, "three")], version=1200)
+    sink.rows[-1] = sink.rows[-1]._replace(table=A[1])
+    sink.bucket.checkpoint(2000)
+    sink.feed(tmp_path / "lake", tables=["s.a"]).run()
+    feed = sink.feed(tmp_path / "lake", tables=["s.*"])
+
+    feed.run()
+
+    assert (feed.state(B), feed.state(OLD)) == ("live", "stopped")
+    assert "cannot be told from those of the table that took its name" in feed.note(OLD)
+    assert feed.found() == feed.expected(A)
+
+
+# -- names that are asked for ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run_between", [True, False])
+def test_a_table_that_is_renamed_to_a_name_asked_for_is_whole(tmp_path: Path, run_between: bool):
+    """As tools do that change a schema online: they fill a copy under a name that nobody asks for."""
+    made = Stream(tmp_path)
+    for n, name in enumerate((T, GHOST)):
+        made.create(name, 1 + n)
+        made.insert(name, 5, 1)
+        made.insert(name, 5, 2)
+    made.watermark(9)
+    feed = made.feed(tables=NOT_GHOSTS)
+    if run_between:
+        feed.run()
+        assert ids(feed) == {T: [1, 2]}
+    made.rename(T, OLD, 10)
+    made.rename(GHOST, T, 11)
+    made.insert(T, 15, 3)
+    made.watermark(19)
+
+    feed.run()
+
+    assert ids(feed) == {GHOST: [1, 2], T: [1, 2, 3]}
+    assert {feed.record(name).watermark for name in (T, OLD)} == {at(19)}
+    assert feed.run() is None
+
+
+@pytest.mark.parametrize("commit_ts", [True, False])
+@pytest.mark.parametrize("run_between", [True, False])
+def test_a_table_that_is_renamed_in_a_bucket_to_a_name_asked_for_is_whole(
+    tmp_path: Path, run_between: bool, commit_ts: bool
+):
+    sink = Sink(tmp_path / "bucket", commit_ts=commit_ts)
+    for name in (T, GHOST):
+        sink.table(name)
+        sink.file(name, 1, [sink.insert(name, 110, 1, "one"), sink.insert(name, 120, 2, "two")])
+    if run_between:
+        feed = sink.feed(tmp_path / "lake", tables=NOT_GHOSTS)
+        feed.run()
+        assert feed.found() == feed.expected(T)
+    sink.alter(OLD, 1200, "RENAME TABLE `s`.`t` TO `s`.`_t_del`")
+    sink.alter(T, 1201, "RENAME TABLE `s`.`_t_gho` TO `s`.`t`")
+    sink.file(T, 1, [sink.insert(T, 1310, 3, "three")], version=1201)
+    if not commit_ts:  # such a change is told by its table's first name
+        sink.rows[-1] = sink.rows[-1]._replace(table=GHOST[1])
+    sink.bucket.checkpoint(2000)
+    feed = sink.feed(tmp_path / "lake", tables=NOT_GHOSTS)
+
+    feed.run()
+
+    assert feed.found() == feed.expected()
+    assert {feed.record(name).watermark for name in (T, OLD)} == {2000}
+
+
+def test_a_table_that_is_renamed_out_of_what_is_asked_for_goes_on(tmp_path: Path):
+    made = Stream(tmp_path)
+    made.create(T, 1)
+    made.insert(T, 5, 1)
+    made.watermark(9)
+    feed = made.feed(tables=NOT_GHOSTS)
+    feed.run()
+    made.insert(T, 10, 2)
+    made.rename(T, OLD, 11)
+    made.insert(OLD, 15, 3)
+    made.watermark(19)
+
+    feed.run()
+
+    assert ids(feed) == {T: [1, 2], OLD: [3]}
+    assert (feed.state(OLD), feed.record(OLD).watermark) == ("live", at(19))
