@@ -64,8 +64,8 @@ def _work(lake: Lake, lineage: Lineage, place: Place, watermark: int) -> MirrorW
     if watermark == 0 or not list(reached_versions(lineage, watermark)):
         return None
     changelog = load_or_none(lake.catalog, place.changelog)
-    if changelog is None:
-        return None
+    if changelog is None or lineage_of(changelog) != lineage.id:
+        return None  # another table has its name: its own is held where it is
     mirror = mirror_of(lake, lineage.id, place)
     late = mirror is not None and lake.by_arrival and came_late(lineage, changelog, mirror, watermark)
     left = tuple(segments(lineage, changelog, mirror, watermark, lake.by_arrival))

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ticdc_assets.pipeline.mirror_work import MirrorWork, pending_work
 from ticdc_assets_tests.pipeline.canal_streams import Stream, at, ids
+from ticdc_assets_tests.pipeline.small_feeds import Feed
 
 A, B, C, OTHER = ("s", "a"), ("s", "b"), ("s", "c"), ("s", "other")
 
@@ -52,6 +54,12 @@ def test_a_table_that_is_renamed_to_a_name_that_was_not_told_to_be_free_takes_it
     assert ids(feed) == {A: [0], B: [1, 7], OTHER: [2, 8]}
 
 
+def mirrors_behind(feed: Feed) -> list[MirrorWork]:
+    record = feed.lake.lake.control.newest()
+    assert record is not None
+    return pending_work(feed.lake.lake, feed.lake.history, record)
+
+
 def test_a_table_of_somebody_else_under_its_new_name_holds_a_renamed_table_and_no_other(tmp_path: Path):
     made = stream(tmp_path)
     feed = made.feed()
@@ -70,8 +78,10 @@ def test_a_table_of_somebody_else_under_its_new_name_holds_a_renamed_table_and_n
     assert "s__changes.c: expected no table, or the changelog of s.c, found another" in feed.note(C)
     assert feed.record(C).changelog == ["s__changes", "a"]
     assert ids(feed) == {A: [0], B: [1], OTHER: [2, 7]}
+    assert {work.lineage.name for work in mirrors_behind(feed)} == {B, OTHER}
     catalog.drop_table(("s__changes", "c"))
     feed.run()
+    assert {work.lineage.name for work in mirrors_behind(feed)} == {A, B, C, OTHER}
     assert {feed.state(name) for name in (A, B, C, OTHER)} == {"live"}
     assert ids(feed) == {A: [0, 7], B: [1], C: [7], OTHER: [2, 7]}
     assert feed.run() is None
