@@ -19,7 +19,8 @@ from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.evolution import Change, FillColumn, Shape, adopt, alter_all, create, shape_of
-from ticdc_assets.schema.lineage import History, Lineage, SourceName, Stop, Tenure, Version, fold_name, same_name
+from ticdc_assets.schema.growing import Growing
+from ticdc_assets.schema.lineage import History, SourceName, Stop, Tenure, Version, fold_name, same_name
 from ticdc_assets.schema.model import Default, TableSchema
 from ticdc_assets.schema.renames import Rename, is_renamed, next_rename, rename_pairs
 from ticdc_assets.schema.session_names import bearers, beside, exchanged, one_of, statements_of
@@ -49,33 +50,11 @@ def _in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     return sorted(in_arrival, key=lambda event: event.commit_ts)
 
 
-@dataclass(slots=True)
-class _Growing:
-    """A lineage while it is folded."""
-
-    id: str
-    shape: Shape
-    tenures: list[Tenure]
-    versions: list[Version]
-    dropped_ts: int | None = None
-    stop: Stop | None = None
-    marks: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> SourceName:
-        return (self.tenures[-1].schema, self.tenures[-1].table)
-
-    def frozen(self) -> Lineage:
-        return Lineage(
-            self.id, tuple(self.tenures), tuple(self.versions), self.dropped_ts, self.stop, tuple(self.marks)
-        )
-
-
 class _Fold:
     def __init__(self, known: Known) -> None:
         self._known = known
-        self._all: list[_Growing] = []
-        self._live: dict[SourceName, _Growing] = {}
+        self._all: list[Growing] = []
+        self._live: dict[SourceName, Growing] = {}
         self._database_stops: list[Stop] = []
         self._stops_of_unborn: dict[SourceName, Stop] = {}
         self._collations: dict[str, Collation] = {}
@@ -117,7 +96,7 @@ class _Fold:
         elif growing.stop is None and not same_columns(growing.shape.table, event.after, event.after_is_ordered):
             self._stop(growing, event, "the stream shows other columns than its statements lead to")
 
-    def _adopt(self, growing: _Growing, event: DdlEvent) -> None:
+    def _adopt(self, growing: Growing, event: DdlEvent) -> None:
         """A newer shape without a statement (the Avro protocol): columns that came hold their default in older rows.
 
         Another key is another table: no later row could ever meet one of before.
@@ -158,7 +137,7 @@ class _Fold:
 
     def _born(self, name: SourceName, shape: Shape, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
         shape = replace(shape, table=replace(shape.table, named_key=self._known.key_of(*name) or ()))
-        growing = _Growing(
+        growing = Growing(
             id=f"{name[0]}.{name[1]}@{ts}",
             shape=shape,
             tenures=[Tenure(*name, after_ts)],
@@ -242,7 +221,7 @@ class _Fold:
         growing.tenures.append(Tenure(*new, event.commit_ts))
         return True
 
-    def _as_it_was(self, event: DdlEvent, name: SourceName) -> _Growing | None:
+    def _as_it_was(self, event: DdlEvent, name: SourceName) -> Growing | None:
         """A table that is first heard of by a statement on it, as the stream says it was before."""
         if event.before is None:
             return None
@@ -250,7 +229,7 @@ class _Fold:
         self._born(name, shape_of(replace(table, schema=name[0], name=name[1])), event.before_version or 0, 0, marks)
         return self._live[fold_name(*name)]
 
-    def _as_the_user_told(self, name: SourceName) -> _Growing | None:
+    def _as_the_user_told(self, name: SourceName) -> Growing | None:
         """A table that is named a first time by its rename, where `schema_files` have it under its old name: what
         came before the rename is done on it now."""
         known = self._known.tables.get(fold_name(*name))
@@ -261,13 +240,13 @@ class _Fold:
             self._alter(event, statement)
         return self._live[fold_name(*name)]
 
-    def _make_way(self, growing: _Growing | None, new: SourceName, ts: int) -> None:
+    def _make_way(self, growing: Growing | None, new: SourceName, ts: int) -> None:
         """Another table that still bears the new name is gone: the stream did not tell of its drop."""
         holder = self._live.get(fold_name(*new))
         if holder is not None and holder is not growing and holder.tenures[-1].after_ts < ts:
             self._drop(new, ts)
 
-    def _move(self, growing: _Growing, new: SourceName, ts: int) -> None:
+    def _move(self, growing: Growing, new: SourceName, ts: int) -> None:
         old = growing.tenures[-1]
         if self._live.get(fold_name(old.schema, old.table)) is growing:
             del self._live[fold_name(old.schema, old.table)]
@@ -386,7 +365,7 @@ class _Fold:
             for growing in bearers(self._live, name, ours.shape.table if ours is not None else None):
                 self._stop(growing, event, reason)
 
-    def _changed(self, growing: _Growing, change: Change, ts: int) -> None:
+    def _changed(self, growing: Growing, change: Change, ts: int) -> None:
         old = growing.versions[-1]
         growing.shape = change.shape
         table = change.shape.table
@@ -400,7 +379,7 @@ class _Fold:
 
     # -- checks ---------------------------------------------------------------------------------------------------
 
-    def _check(self, growing: _Growing, event: DdlEvent) -> None:
+    def _check(self, growing: Growing, event: DdlEvent) -> None:
         """Hold the fold against the columns that the stream itself tells."""
         if event.after is not None and not same_columns(growing.shape.table, event.after, event.after_is_ordered):
             told = ", ".join(c.name for c in event.after.columns)
@@ -424,7 +403,7 @@ class _Fold:
             if marks or though_described:
                 self._stop(self._live[fold_name(*name)], event, reason)
 
-    def _stop(self, growing: _Growing, event: DdlEvent, reason: str) -> None:
+    def _stop(self, growing: Growing, event: DdlEvent, reason: str) -> None:
         if growing.stop is None:
             growing.stop = _stop_at(event, reason)
 
