@@ -66,6 +66,7 @@ class Deliveries(RuleBasedStateMachine):
         self.high = 0
         self.sound = True
         self.all_keyed = True
+        self.some: set[Name] = set()
 
     def teardown(self) -> None:
         try:
@@ -98,6 +99,22 @@ class Deliveries(RuleBasedStateMachine):
         pending = run.look()
         if not pending.is_empty:
             run.publish_changelogs(pending, LocalWorkers())
+
+    @rule(names=st.sets(st.sampled_from(NAMES), min_size=1, max_size=2))
+    def ask_for_some(self, names: set[Name]) -> None:
+        """Now and before the end there is a run while `tables` asks for these alone."""
+        self.some = names
+        self.publish_some()
+
+    def publish_some(self) -> None:
+        """What such a run passes of other tables is theirs when they are asked for."""
+        if self.some:
+            self.lake.config = self.config(tables=[".".join(name) for name in sorted(self.some)])
+            self.publish()
+            self.lake.config = self.config()
+
+    def config(self, **more: Any) -> Config:
+        raise NotImplementedError
 
     def check(self, complete_to: int, waiting: Collection[Name] = ()) -> None:
         """The lake is complete up to `complete_to`, holds nothing above it, and its mirrors fold to the true rows.
@@ -194,12 +211,13 @@ class MessageDeliveries(Deliveries):
             self.create(name, key, unique, 1)
         self.database.transact(actions, 1)
 
-    def config(self) -> Config:
+    def config(self, **more: Any) -> Config:
         return write_config(
             self.folder,
             sink_uri=self.wire.sink_uri,
             source={"capture": str(self.capture.path)},
             schema_files=sorted(str(path) for path in self.folder.glob("*.sql")),
+            **more,
         )
 
     @rule(events=st.lists(EVENTS, max_size=6), steps=STEPS, takes=st.none() | TAKES, runs=st.integers(0, 2))
@@ -242,6 +260,7 @@ class MessageDeliveries(Deliveries):
     def finish(self) -> None:
         self.ticdc.send_all()
         self.capture.take_all()
+        self.publish_some()
         self.publish()
         self.check(self.database.now)
         self.idle()

@@ -97,6 +97,7 @@ class StorageDeliveries(Deliveries):
 
     def finish(self) -> None:
         self.sink.send_all()
+        self.publish_some()
         if never := [str(path) for path in self.sink.absent]:
             # TiCDC was stopped between an index and its file, and goes on in the folder of another date.
             self.lake.config = self.config(skip_files=never)
