@@ -14,6 +14,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import StaleRunError
@@ -155,11 +156,17 @@ class JvmTable:
         return {field.name(): int(field.fieldId()) for field in self.java.schema().columns()}
 
     def start_branch(self, branch: str, snapshot_id: int) -> None:
-        """Start a branch at a snapshot; one left behind by a killed run of the same name starts anew."""
+        """Start a branch at a snapshot; one left behind by a killed run of the same name starts anew. Raises
+        StaleRunError where another run commits at this moment."""
         manage = self.java.manageSnapshots()
         if self.java.refs().containsKey(branch):
             manage = manage.removeBranch(branch)
-        manage.createBranch(branch, snapshot_id).commit()
+        try:
+            manage.createBranch(branch, snapshot_id).commit()
+        except Py4JJavaError as error:
+            if kind(error) == _OVERTAKEN:
+                raise self.overtaken() from error
+            raise
 
     def drop_branch(self, branch: str) -> None:
         self.java.refresh()
@@ -171,8 +178,11 @@ class JvmTable:
         self.java.refresh()
         try:
             self.java.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
-        except Py4JJavaError as error:
-            raise self.overtaken(kind(error)) from error
+        except (
+            Py4JJavaError,
+            IllegalArgumentException,
+        ) as error:  # which one tells whether it was seen before or in it
+            raise self.overtaken() from error
 
     def overtaken(self, found: str = "a newer one") -> StaleRunError:
         """The error of a run whose plan is not of this table any more."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ticdc_assets_tests.pipeline.canal_streams import Stream, at, ids
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink
-from ticdc_assets_tests.pipeline.small_streams import Stream, at, ids
 
 A, B = ("s", "a"), ("s", "b")
 EXCHANGE = "ALTER TABLE `b` EXCHANGE PARTITION `p0` WITH TABLE `x`"
