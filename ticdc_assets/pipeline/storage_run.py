@@ -34,7 +34,7 @@ from ticdc_assets.pipeline.task import DecodeTask, FileFormat, FileReport, FileS
 from ticdc_assets.protocols import canal_json
 from ticdc_assets.protocols.text_values import TextForms
 from ticdc_assets.schema.history import fold
-from ticdc_assets.schema.lineage import History, Lineage, Slot, SourceName, Stop, fold_name
+from ticdc_assets.schema.lineage import History, Lineage, Slot, SourceName, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage import read_checkpoint, scan
 from ticdc_assets.sources.storage_cursor import Cursor, Problem, Scan
@@ -150,8 +150,7 @@ class StorageRun:
         fresh = [event for event in told if kept.get(event.where) != event]
         events = {**kept, **{event.where: event for event in fresh}}.values()
         history = fold(events, self._lake.known)
-        stops = _database_stops(history, events)
-        chosen = [_stopped(lineage, stops) for lineage in history.lineages if self._lake.asks_for(lineage)]
+        chosen = [lineage for lineage in history.lineages if self._lake.asks_for(lineage)]
         return Pending(
             run_id=uuid.uuid4().hex,
             high=high,
@@ -340,27 +339,6 @@ class StorageRun:
             warnings = warnings_of(pending.scan, interval.lineage, old)
             yield table_record(interval, held.get(lineage_id), old, places[lineage_id], table, warnings)
         yield from unknown_tables(plan, pending.problems).values()
-
-
-def _stopped(lineage: Lineage, stops: Mapping[str, Stop]) -> Lineage:
-    """The lineage, stopped too where a statement on its whole database cannot be followed."""
-    stop = stops.get(lineage.name[0].lower())
-    if stop is None or lineage.tenures[0].after_ts >= stop.ts:
-        return lineage
-    over = lineage.dropped_ts is not None and lineage.dropped_ts <= stop.ts
-    earlier = lineage.stop is not None and lineage.stop.ts <= stop.ts
-    return lineage if over or earlier else replace(lineage, stop=stop)
-
-
-def _database_stops(history: History, events: Iterable[DdlEvent]) -> dict[str, Stop]:
-    """By database, the first statement on it as a whole that cannot be followed."""
-    stops: dict[str, Stop] = {}
-    for event in (event for event in events if not event.table):
-        for stop in history.database_stops:
-            name = event.schema.lower()
-            if stop.reason.startswith(f"{event.where}: ") and stop.ts <= stops.get(name, stop).ts:
-                stops[name] = stop
-    return stops
 
 
 def _is_keyless(slot: Slot) -> bool:

@@ -207,7 +207,7 @@ class Alteration:
     def _convert_charset(self, action: ddl.ConvertCharset) -> None:
         self._collation = action.collation
         for slot in self._slots if action.converts else ():
-            slot.column = replace(slot.column, by_code_points=action.collation.by_code_points)
+            slot.column = replace(slot.column, text_order=action.collation.order)
 
     # -- indexes --------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,19 @@
-"""Which character set and collation a column's text has, and whether that compares text as the lake does."""
+"""Which character set and collation a column's text has, and how that compares text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from enum import StrEnum
+from typing import Final, TypeVar
+
+
+class TextOrder(StrEnum):
+    """How text compares whose collation goes by code points."""
+
+    EXACT = "exact"
+    PADDED = "padded"
+    """Blanks at the end count for nothing."""
+
 
 # TiDB's own, which differ from MySQL's.
 _DEFAULTS: Final = {
@@ -17,9 +27,11 @@ _DEFAULTS: Final = {
     "gb18030": "gb18030_chinese_ci",
 }
 # Not gbk_bin and gb18030_bin: these order by the bytes of their own character sets.
-_BY_CODE_POINTS: Final = frozenset(
-    ("utf8mb4_bin", "utf8mb4_0900_bin", "utf8_bin", "utf8mb3_bin", "latin1_bin", "ascii_bin", "binary")
-)
+_ORDERS: Final = {
+    **dict.fromkeys(("utf8mb4_bin", "utf8_bin", "utf8mb3_bin", "latin1_bin", "ascii_bin"), TextOrder.PADDED),
+    **dict.fromkeys(("utf8mb4_0900_bin", "binary"), TextOrder.EXACT),
+}
+_C = TypeVar("_C", bound="Collation | None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +41,10 @@ class Collation:
     charset: str | None = None
     name: str | None = None
 
-    def within(self, table: Collation | None) -> Collation | None:
-        """What a column with this one has in a table with that one (None: not known): what is named first decides
-        alone, as in TiDB."""
-        return self if self.charset or self.name else table
+    def within(self, outer: _C) -> Collation | _C:
+        """What a column with this one has in a table with that one, a table in a database (None: not known): what is
+        named first decides alone, as in TiDB."""
+        return self if self.charset or self.name else outer
 
     @property
     def charset_of_text(self) -> str | None:
@@ -40,9 +52,9 @@ class Collation:
         return self.name.partition("_")[0] if self.name else self.charset
 
     @property
-    def by_code_points(self) -> bool:
-        """Whether only equal text is equal, and ordered by code points; a collation that is not known is not."""
-        return (self.name or _DEFAULTS.get(self.charset or "utf8mb4")) in _BY_CODE_POINTS
+    def order(self) -> TextOrder | None:
+        """How text compares; None where it does not by code points, or that is not known."""
+        return _ORDERS.get(self.name or _DEFAULTS.get(self.charset or "utf8mb4", ""))
 
 
 UNNAMED: Final = Collation()

@@ -216,11 +216,7 @@ def _create_database(cursor: Cursor) -> Statement:
 
 
 def _read_database_options(cursor: Cursor) -> Collation:
-    start = cursor.position
     options = read_table_options(cursor)
-    if options.collation.charset_of_text == "binary":
-        cursor.position = start
-        raise cursor.fault("a default character set that is not binary")
     while cursor.accept("SET"):
         cursor.expect("TIFLASH", "REPLICA")
         cursor.integer()

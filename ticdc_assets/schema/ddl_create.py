@@ -29,10 +29,9 @@ def read_create_table(cursor: Cursor, default_schema: str) -> CreateTable:
     partitioning = read_partitioning(cursor) if cursor.at("PARTITION", "BY") else None
     read_table_options(cursor)
     cursor.finish("a table option, or the end of the statement (AS SELECT is not read)")
-    table = CreateTable(
-        schema, name, partitioning=partitioning, if_not_exists=if_not_exists, collation=options.collation
-    )
-    return _assembled(table, elements)
+    indexes = named_indexes((), [*elements.indexes, *column_indexes(elements.columns)])
+    defined = (tuple(elements.columns), indexes, partitioning)
+    return CreateTable(schema, name, *defined, if_not_exists=if_not_exists, collation=options.collation)
 
 
 def _read_like(cursor: Cursor, default_schema: str) -> TableName | None:
@@ -46,15 +45,11 @@ def _read_like(cursor: Cursor, default_schema: str) -> TableName | None:
     return like
 
 
-def _assembled(table: CreateTable, elements: Elements) -> CreateTable:
-    indexes = named_indexes((), [*elements.indexes, *column_indexes(elements.columns)])
-    key = {part.lower() for index in indexes if index.primary for part in index.columns}
-    return replace(table, columns=tuple(_column(d, key, table.collation) for d in elements.columns), indexes=indexes)
-
-
-def _column(definition: ColumnDefinition, key: set[str], collation: Collation) -> Column:
-    column = in_table(definition, collation)
-    return replace(column, nullable=column.nullable and column.name.lower() not in key)
+def columns_of(statement: CreateTable, collation: Collation) -> tuple[Column, ...]:
+    """The columns of a new table of that default collation; those of the primary key are not nullable."""
+    key = {part.lower() for index in statement.indexes if index.primary for part in index.columns}
+    columns = [in_table(definition, collation) for definition in statement.columns]
+    return tuple(replace(c, nullable=c.nullable and c.name.lower() not in key) for c in columns)
 
 
 def in_table(definition: ColumnDefinition, collation: Collation | None) -> Column:
@@ -65,7 +60,7 @@ def in_table(definition: ColumnDefinition, collation: Collation | None) -> Colum
     charset = text.charset_of_text if text else None
     of = fitted(binary_form(column.type) if charset == "binary" else column.type, charset)
     default = None if definition.default is None else typed_default(definition.default, of)
-    return replace(column, type=of, default=default, by_code_points=bool(text and text.by_code_points))
+    return replace(column, type=of, default=default, text_order=text.order if text else None)
 
 
 # -- index names ------------------------------------------------------------------------------------------------------

@@ -214,12 +214,13 @@ Action = (
 class CreateTable:
     """A new table; `like` names the table it copies instead of columns of its own.
 
-    Columns of the primary key are not nullable. `collation` is what columns take that name none.
+    `collation` is what columns take that name none; what these are depends on their database too, where it names none
+    either.
     """
 
     schema: str
     name: str
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ColumnDefinition, ...] = ()
     indexes: tuple[Index, ...] = ()
     partitioning: Partitioning | None = None
     like: TableName | None = None

@@ -13,6 +13,7 @@ from dataclasses import replace
 from ticdc_assets.schema import ddl_statements as ddl
 from ticdc_assets.schema.alteration import Alteration
 from ticdc_assets.schema.collations import UNNAMED, Collation
+from ticdc_assets.schema.ddl_create import columns_of
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.schema.partition_rows import ListRows, PartitionKey, PartitionRows, RangeRows
 from ticdc_assets.schema.promotion import lake_type, preserves, promotes
@@ -59,11 +60,9 @@ def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> Shape:
     if statement.like is not None:
         other = ".".join(statement.like)
         raise ddl_error(statement.schema, statement.name, f"the columns of {other}", "CREATE TABLE LIKE alone")
-    check_names(statement.schema, statement.name, [column.name for column in statement.columns])
-    collation, columns = statement.collation, statement.columns
-    if collation == UNNAMED and not database.by_code_points:
-        # Which columns name a collation of their own is not known any more: none is taken to compare by code points.
-        collation, columns = database, tuple(replace(c, by_code_points=False) for c in columns)
+    collation = statement.collation.within(database)
+    columns = columns_of(statement, collation)
+    check_names(statement.schema, statement.name, [column.name for column in columns])
     of = (statement.schema, statement.name, columns, statement.indexes, statement.partitioning)
     return shape_of(TableSchema(*of, collation=collation))
 

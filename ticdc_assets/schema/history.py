@@ -55,13 +55,13 @@ class _Fold:
         self._known = known
         self._all: list[Growing] = []
         self._live: dict[SourceName, Growing] = {}
-        self._database_stops: list[Stop] = []
+        self._stops_of_databases: dict[str, Stop] = {}
         self._stops_of_unborn: dict[SourceName, Stop] = {}
         self._collations: dict[str, Collation] = {}
         self._unborn: dict[SourceName, list[tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]]] = {}
 
     def history(self) -> History:
-        return History(tuple(g.frozen() for g in self._all), tuple(self._database_stops))
+        return History(tuple(g.frozen() for g in self._all))
 
     def statement_group(self, events: list[DdlEvent]) -> None:
         """The events of one commit_ts: one statement each, or the parts of one that names several tables."""
@@ -142,7 +142,7 @@ class _Fold:
             shape=shape,
             tenures=[Tenure(*name, after_ts)],
             versions=[Version(after_ts, shape.table)],
-            stop=self._stops_of_unborn.pop(fold_name(*name), None),
+            stop=self._stops_of_unborn.pop(fold_name(*name), None) or self._stop_of_database(name),
             marks=list(marks),
         )
         self._all.append(growing)
@@ -261,7 +261,7 @@ class _Fold:
         self._live[fold_name(*new)] = growing
 
     def _unknown_renamed(self, event: DdlEvent, old: SourceName, new: SourceName) -> None:
-        stop = self._stops_of_unborn.pop(fold_name(*old), None)
+        stop = self._stops_of_unborn.pop(fold_name(*old), None) or self._stop_of_database(old)
         if stop is not None:
             self._stops_of_unborn[fold_name(*new)] = stop
         if event.after is not None and fold_name(*new) not in self._live:
@@ -282,6 +282,7 @@ class _Fold:
             case ddl.CreateDatabase(name=schema) | ddl.AlterDatabase(name=schema):
                 self._collations[schema.lower()] = statement.collation
             case ddl.DropDatabase(name=schema):
+                self._stops_of_databases.pop(schema.lower(), None)
                 for name in [*self._live, *self._unborn, *self._stops_of_unborn]:
                     if name[0] == schema.lower():
                         self._drop(name, event.commit_ts)
@@ -301,7 +302,9 @@ class _Fold:
             return
         self._drop(name, event.commit_ts)  # the stream did not tell of the drop
         self._born(name, shape, event.commit_ts, event.commit_ts)
-        self._check(self._live[fold_name(*name)], event)
+        growing = self._live[fold_name(*name)]
+        growing.stop = None  # whatever was done to its database, all its rows come after this
+        self._check(growing, event)
 
     def _shape_of_create(self, event: DdlEvent, statement: ddl.CreateTable, name: SourceName) -> Shape | None:
         if statement.like is None:
@@ -360,10 +363,14 @@ class _Fold:
     def _exchange(self, event: DdlEvent, statement: ddl.AlterTable) -> None:
         """EXCHANGE PARTITION moves rows between two tables without sending them: both stop."""
         reason = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables anew"
+        self._stop_event(event, reason, though_described=True)
         ours = self._live.get(fold_name(event.schema, event.table))
         for name in exchanged(event, statement):
-            for growing in bearers(self._live, name, ours.shape.table if ours is not None else None):
+            found = bearers(self._live, name, ours.shape.table if ours is not None else None)
+            for growing in found:
                 self._stop(growing, event, reason)
+            if not found and name[0]:
+                self._stops_of_unborn.setdefault(fold_name(*name), _stop_at(event, reason))
 
     def _changed(self, growing: Growing, change: Change, ts: int) -> None:
         old = growing.versions[-1]
@@ -394,7 +401,7 @@ class _Fold:
         if growing is not None:
             self._stop(growing, event, reason)
         elif not event.table:
-            self._database_stops.append(_stop_at(event, reason))
+            self._stop_database(event, reason)
         elif event.after is None:
             self._stops_of_unborn.setdefault(fold_name(*name), _stop_at(event, reason))
         else:
@@ -402,6 +409,19 @@ class _Fold:
             self._born(name, shape_of(table), event.commit_ts, event.commit_ts, marks)
             if marks or though_described:
                 self._stop(self._live[fold_name(*name)], event, reason)
+
+    def _stop_database(self, event: DdlEvent, reason: str) -> None:
+        """Stop the tables of the event's database, those too that are first told of later and were not made then. Of
+        all databases where the event has none (Simple)."""
+        schema = event.schema.lower()
+        self._stops_of_databases.setdefault(schema, _stop_at(event, reason))
+        for name, growing in self._live.items():
+            if schema in ("", name[0]):
+                self._stop(growing, event, reason)
+
+    def _stop_of_database(self, name: SourceName) -> Stop | None:
+        stops = [self._stops_of_databases[s] for s in ("", name[0].lower()) if s in self._stops_of_databases]
+        return min(stops, key=lambda stop: stop.ts, default=None)
 
     def _stop(self, growing: Growing, event: DdlEvent, reason: str) -> None:
         if growing.stop is None:

@@ -111,7 +111,6 @@ class History:
     """All lineages, by id and by the names they bore."""
 
     lineages: tuple[Lineage, ...]
-    database_stops: tuple[Stop, ...] = ()
 
     def by_id(self) -> dict[str, Lineage]:
         return {lineage.id: lineage for lineage in self.lineages}

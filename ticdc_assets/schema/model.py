@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from ticdc_assets.schema.collations import Collation
+from ticdc_assets.schema.collations import Collation, TextOrder
 
 _HIDDEN: Final = "_V$_"
 
@@ -79,7 +79,7 @@ class Default:
 class Column:
     """One column. `uid` is 0 until a table's history gives it one; `virtual` columns are never in rows.
 
-    `by_code_points` where its text is known to compare by code points; that is no part of what its rows hold.
+    `text_order` where its text is known to compare by code points; that is no part of what its rows hold.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Column:
     virtual: bool = False
     column_id: int | None = None
     uid: int = 0
-    by_code_points: bool = field(default=False, compare=False)
+    text_order: TextOrder | None = field(default=None, compare=False)
 
 
 def is_hidden(column: str) -> bool:

@@ -14,6 +14,7 @@ from datetime import date
 from typing import Final, NoReturn
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.ddl_partitions import DEFAULT_PARTITION
 from ticdc_assets.schema.ddl_tokens import TokenKind, cursor_over
 from ticdc_assets.schema.defaults import Literal, typed_default
@@ -45,8 +46,9 @@ class RangeRows:
     """The rows with `lower <= keys < upper`, compared as tuples; None in place of a bound is no bound.
 
     NULL is below every value, so it is in the partition without a lower bound. Inside a bound, None is MAXVALUE: above
-    every value. Bounds are texts of the key's values; those of UNIX_TIMESTAMP are seconds, or a wall time
-    `YYYY-MM-DD hh:mm:ss` where the statement has one, in the zone that TIMESTAMP texts of the changefeed have.
+    every value. Bounds are texts of the key's values, without the blanks at their end where these do not count; those
+    of UNIX_TIMESTAMP are seconds, or a wall time `YYYY-MM-DD hh:mm:ss` where the statement has one, in the zone that
+    TIMESTAMP texts of the changefeed have.
     """
 
     partition: str
@@ -111,7 +113,7 @@ def _key(table: TableSchema, name: str, function: str | None) -> PartitionKey:
     kinds = _PLAIN_KINDS if function is None else _FUNCTIONS[function]
     if column.type.kind not in kinds:
         _refuse(table, "partitions by a column that compares as in the lake", f"the {column.type.kind} column {name}")
-    if column.type.kind in _TEXT_KINDS and not column.by_code_points:
+    if column.type.kind in _TEXT_KINDS and column.text_order is None:
         _refuse(
             table, "partitions by text with a binary collation", f"another or no known collation of the column {name}"
         )
@@ -191,11 +193,15 @@ def _value(table: TableSchema, key: PartitionKey, text: str) -> str:
 def _text_value(key: PartitionKey, text: str) -> str | None:
     of, literal = key.column.type, _literal(text)
     if of.kind in _TEXT_KINDS:
-        return literal if text.startswith("'") else None
+        return _compared(key.column, literal) if literal is not None and text.startswith("'") else None
     if of.kind in _DATE_KINDS:
         return None if literal is None else _date_value(literal, of)
     whole = literal if literal is not None and _WHOLE.fullmatch(literal) else _constant(text)
     return None if whole is None else str(int(whole))
+
+
+def _compared(column: Column, text: str) -> str:
+    return text.rstrip(" ") if column.text_order is TextOrder.PADDED else text
 
 
 def _function_value(function: str, text: str) -> str | None:

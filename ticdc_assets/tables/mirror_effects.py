@@ -5,13 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import pyarrow as pa
+
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.protocols.text_values import TextForms, time_zone, value
 from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.evolution import DeletePartitions, FillColumn, ListRows, PartitionKey, RangeRows
 from ticdc_assets.schema.lineage import Version
 from ticdc_assets.schema.model import Kind, MySqlType
+from ticdc_assets.schema.mysql_types import CHARACTER_KINDS
 from ticdc_assets.tables.mirror_sql import literal
 from ticdc_assets.tso import to_datetime
 
@@ -90,18 +94,37 @@ def _below(keys: tuple[PartitionKey, ...], bound: tuple[str | None, ...], zone: 
     if text is None:
         return "true"
     limit = _bound(key, text, zone)
-    below = f"{expression} IS NULL OR {expression} < {limit}"
+    # A blank is below every character but the control characters: only these have longer texts come below their own
+    # beginning. Else the column is compared as it is, so that files are left out by their bounds.
+    compared = f"rtrim({expression})" if _is_padded(key) and min(text, default=" ") < " " else expression
+    below = f"{expression} IS NULL OR {compared} < {limit}"
     if not rest[0]:
         return below
-    return f"{below} OR ({expression} = {limit} AND ({_below(*rest, zone)}))"
+    return f"{below} OR ({_is(key, text, zone)} AND ({_below(*rest, zone)}))"
 
 
 def _equals(keys: tuple[PartitionKey, ...], values: tuple[str | None, ...], zone: str) -> str:
-    parts = [
-        f"{_key(key)} IS NULL" if text is None else f"{_key(key)} <=> {_bound(key, text, zone)}"
-        for key, text in zip(keys, values, strict=True)
-    ]
+    parts = [_is(key, text, zone) for key, text in zip(keys, values, strict=True)]
     return "(" + " AND ".join(parts) + ")"
+
+
+def _is(key: PartitionKey, text: str | None, zone: str) -> str:
+    """Whether a key is this value, None for NULL; never NULL itself."""
+    expression = _key(key)
+    if text is None:
+        return f"{expression} IS NULL"
+    limit = _bound(key, text, zone)
+    if not _is_padded(key):
+        return f"{expression} <=> {limit}"
+    # Bounds first, so that files are left out by theirs: texts that a value begins are below it with the character
+    # that follows the blank.
+    within = f"{expression} >= {limit} AND {expression} < {literal(text + '!', pa.string())}"
+    return f"({expression} IS NOT NULL AND {within} AND rtrim({expression}) = {limit})"
+
+
+def _is_padded(key: PartitionKey) -> bool:
+    """Whether blanks at the end of the key count for nothing; texts to compare it with have none."""
+    return key.column.text_order is TextOrder.PADDED and key.column.type.kind in CHARACTER_KINDS
 
 
 def _key(key: PartitionKey) -> str:

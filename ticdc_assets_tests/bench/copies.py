@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.evolution import create
 from ticdc_assets.schema.model import Column
 from ticdc_assets_tests.bench.peers.columns import COLUMNS
 from ticdc_assets_tests.bench.recorded import KEY
@@ -62,7 +63,7 @@ def columns_of(told: dict[str, Any]) -> tuple[Column, ...]:
     """The columns that the truth's CREATE TABLE gives."""
     (statement,) = ddl.parse(told["create"], told["schema"])
     assert isinstance(statement, ddl.CreateTable)
-    return statement.columns
+    return create(statement).table.columns
 
 
 def as_table(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> pa.Table:

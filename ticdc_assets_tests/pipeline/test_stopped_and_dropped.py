@@ -60,6 +60,34 @@ def test_in_a_stream_all_go_on_once_the_table_is_made_anew(tmp_path: Path, run_b
     assert feed.complete_tso() == at(49)
 
 
+def test_in_a_stream_a_statement_on_a_database_that_cannot_be_read_stops_its_tables_until_it_is_made_anew(
+    tmp_path: Path,
+):
+    made = Stream(tmp_path)
+    for name in (A, B, ("r", "c")):
+        made.create(name, 1)
+        made.insert(name, 5, 1)
+    made.ddl(("s", ""), 20, "FLASHBACK DATABASE `s`")
+    for name in (A, B, ("r", "c")):
+        made.insert(name, 25, 2)
+    made.watermark(29)
+    feed = made.feed()
+    feed.run()
+    assert states(feed) == [("a", "stopped"), ("b", "stopped"), ("c", "live")]
+    assert ids(feed) == {A: [1], B: [1], ("r", "c"): [1, 2]}
+    made.ddl(("s", ""), 30, "DROP DATABASE `s`")
+    made.ddl(("s", ""), 31, "CREATE DATABASE `s`")
+    made.create(A, 32)
+    made.insert(A, 35, 3)
+    made.watermark(39)
+
+    feed.run()
+
+    assert states(feed) == [("a", "dropped"), ("a", "live"), ("b", "dropped"), ("c", "live")]
+    assert ids(feed) == {A: [1, 3], B: [1], ("r", "c"): [1, 2]}
+    assert feed.complete_tso() == at(39)
+
+
 @pytest.mark.parametrize("commit_ts", [True, False])
 def test_in_a_bucket_all_go_on_once_the_table_is_made_anew(tmp_path: Path, commit_ts: bool):
     sink = Sink(tmp_path / "bucket", commit_ts=commit_ts)

@@ -203,8 +203,8 @@ def test_restored_text_doubles_the_backslashes_of_values_alone_and_written_text_
 
     for text in (restored, shown):
         (table,) = ddl.parse(text, "s")
-        assert Default("C:\\new\\") == table.columns[0].default
-        assert table.columns[1].type.elements == ("x\\", "y")
+        assert Default("C:\\new\\") == table.columns[0].column.default
+        assert table.columns[1].column.type.elements == ("x\\", "y")
 
 
 def test_a_default_is_the_label_that_it_names_where_labels_hold_backslashes():

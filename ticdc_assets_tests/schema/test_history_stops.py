@@ -1,0 +1,174 @@
+"""A table is stopped where what a statement did to it cannot be told, and no other with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.history import Known, fold
+from ticdc_assets.schema.model import TableSchema
+from ticdc_assets_tests.schema.histories import GUESSED, event, table
+
+
+def test_a_statement_that_cannot_be_read_stops_its_table_and_no_other():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(10, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "ALTER TABLE `t` FROBNICATE COLUMN `id`"),
+        event(30, "u", "ALTER TABLE `u` ADD COLUMN `n` INT"),
+    ])  # fmt: skip
+
+    stopped, free = history.lineages
+    assert stopped.stop is not None
+    assert (stopped.stop.ts, free.stop, len(free.versions)) == (20, None, 2)
+    assert "at 20" in stopped.stop.reason
+
+
+UNREADABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY) FROBNICATED = 1"
+
+
+@pytest.mark.parametrize("query", [UNREADABLE, "ALTER TABLE `t` FROBNICATE", "CREATE TABLE `t` LIKE `unknown`"])
+def test_a_table_that_a_statement_nobody_could_read_made_or_changed_is_stopped_when_its_rows_come(query: str):
+    (lineage,) = fold([event(10, "t", query), event(20, "t", "", after=GUESSED)]).lineages
+
+    assert lineage.stop is not None
+    assert lineage.stop.ts == 10
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [event(15, "t", "DROP TABLE `shop`.`t`")],
+        [event(15, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")],
+        [event(15, "", "DROP DATABASE `shop`")],
+        [event(15, "u", "RENAME TABLE `t` TO `u`")],
+    ],
+    ids=lambda told: told[0].query,
+)
+def test_a_name_is_free_again_when_the_table_that_nobody_could_read_has_left_it(between: list[DdlEvent]):
+    history = fold([event(10, "t", UNREADABLE), *between, event(20, "t", "", after=GUESSED)])
+
+    assert [(lineage.name, lineage.stop) for lineage in history.lineages] == [(("shop", "t"), None)]
+
+
+def test_a_table_that_nobody_could_read_is_stopped_under_its_next_name_too():
+    history = fold([
+        event(10, "t", UNREADABLE),
+        event(15, "u", "RENAME TABLE `t` TO `u`"),
+        event(20, "u", "", after=replace(GUESSED, name="u")),
+    ])  # fmt: skip
+
+    assert [lineage.stop and lineage.stop.ts for lineage in history.lineages] == [10]
+
+
+@pytest.mark.parametrize("query", ["RECOVER TABLE `t`", "FLASHBACK TABLE `t`", "RECOVER TABLE BY JOB 1"])
+@pytest.mark.parametrize("told", [None, table("t", "id", key=("id",))], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("described", [Known(), Known({("shop", "t"): table("t", "id", key=("id",))})])
+def test_a_table_whose_rows_are_brought_back_unseen_is_stopped(query: str, told: TableSchema | None, described: Known):
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)", after=told),
+        event(20, "t", "DROP TABLE `shop`.`t`", after=told),
+        event(30, "t", query, after=told),
+    ], described)  # fmt: skip
+
+    assert [(x.dropped_ts, x.stop and x.stop.ts) for x in history.lineages] == [(20, None), (None, 30)]
+
+
+def test_a_truncated_table_that_is_brought_back_under_another_name_is_stopped_before_it_has_a_row():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "TRUNCATE TABLE `t`"),
+        event(30, "u", "FLASHBACK TABLE `t` TO `u`"),
+    ])  # fmt: skip
+
+    assert [(x.name[1], x.stop and x.stop.ts) for x in history.lineages] == [("t", None), ("u", 30)]
+
+
+def test_columns_other_than_the_statements_lead_to_stop_the_table():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "ALTER TABLE `t` ADD COLUMN `n` INT", after=table("t", "id", "m", key=("id",))),
+    ])  # fmt: skip
+
+    assert history.lineages[0].stop is not None
+    assert "(id, m)" in history.lineages[0].stop.reason
+
+
+def test_an_exchanged_partition_stops_both_tables():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY) PARTITION BY RANGE (`id`) "
+                       "(PARTITION `p0` VALUES LESS THAN (10))"),
+        event(10, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "ALTER TABLE `t` EXCHANGE PARTITION `p0` WITH TABLE `u`"),
+    ])  # fmt: skip
+
+    assert [lineage.stop.ts for lineage in history.lineages if lineage.stop] == [20, 20]
+
+
+def test_a_table_that_is_older_than_the_stream_and_brought_back_is_stopped_when_its_rows_come():
+    history = fold([
+        event(20, "t", "DROP TABLE `shop`.`t`"),
+        event(30, "t", "RECOVER TABLE `t`"),
+        event(40, "t", "", after=GUESSED),
+    ])  # fmt: skip
+
+    assert [lineage.stop and lineage.stop.ts for lineage in history.lineages] == [30]
+
+
+def test_a_partition_exchanged_with_a_table_that_was_not_heard_of_stops_that_one_when_its_rows_come():
+    history = fold([
+        event(10, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "ALTER TABLE `t` EXCHANGE PARTITION `p0` WITH TABLE `u`"),
+        event(20, "v", "ALTER TABLE `w` EXCHANGE PARTITION `p0` WITH TABLE `v`"),
+        *(event(30, name, "", after=table(name, "id", key=("id",))) for name in "tvw"),
+    ])  # fmt: skip
+
+    assert {x.name[1]: x.stop and x.stop.ts for x in history.lineages} == dict.fromkeys("utvw", 20)
+
+
+def test_a_statement_on_a_database_that_cannot_be_read_stops_its_tables_of_that_time():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(10, "left", "CREATE TABLE `left` (`id` INT PRIMARY KEY)"),
+        event(10, "gone", "CREATE TABLE `gone` (`id` INT PRIMARY KEY)"),
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)", schema="other"),
+        event(15, "gone", "DROP TABLE `gone`"),
+        event(15, "left", "RENAME TABLE `shop`.`left` TO `other`.`left`", schema="other"),
+        event(20, "", "FLASHBACK DATABASE `shop`", schema="Shop"),
+        event(30, "made", "CREATE TABLE `made` (`id` INT PRIMARY KEY)"),
+        event(30, "heard", "", after=table("heard", "id", key=("id",))),
+        event(30, "gone", "", after=table("gone", "id", key=("id",))),
+    ])  # fmt: skip
+
+    assert {x.id: x.stop and x.stop.ts for x in history.lineages} == {
+        "shop.t@10": 20,
+        "shop.left@10": None,
+        "shop.gone@10": None,
+        "other.t@10": None,
+        "shop.made@30": None,
+        "shop.heard@30": 20,
+        "shop.gone@30": 20,
+    }
+
+
+def test_a_statement_that_cannot_be_read_and_tells_no_database_stops_all_tables():
+    """The Simple protocol sends statements on databases as text alone."""
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(20, "", "FLASHBACK DATABASE `x`", schema=""),
+        event(30, "u", "", after=table("u", "id", key=("id",))),
+    ])  # fmt: skip
+
+    assert [x.stop and x.stop.ts for x in history.lineages] == [20, 20]
+
+
+def test_a_database_made_anew_is_followed():
+    history = fold([
+        event(10, "", "FLASHBACK DATABASE `shop`"),
+        event(20, "", "DROP DATABASE `shop`"),
+        event(30, "t", "", after=table("t", "id", key=("id",))),
+    ])  # fmt: skip
+
+    assert [x.stop for x in history.lineages] == [None]
