@@ -25,6 +25,7 @@ from ticdc_assets.schema.model import Default, TableSchema
 from ticdc_assets.schema.renames import Rename, is_renamed, next_rename, rename_pairs
 from ticdc_assets.schema.session_names import bearers, beside, exchanged, one_of, statements_of
 from ticdc_assets.schema.told import as_made, same_columns, unknowns
+from ticdc_assets.schema.unborn import Unborn
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,8 @@ class _Fold:
         self._known = known
         self._all: list[Growing] = []
         self._live: dict[SourceName, Growing] = {}
-        self._stops_of_databases: dict[str, Stop] = {}
-        self._stops_of_unborn: dict[SourceName, Stop] = {}
         self._collations: dict[str, Collation] = {}
-        self._unborn: dict[SourceName, list[tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]]] = {}
+        self._unborn = Unborn()
 
     def history(self) -> History:
         return History(tuple(g.frozen() for g in self._all))
@@ -142,7 +141,7 @@ class _Fold:
             shape=shape,
             tenures=[Tenure(*name, after_ts)],
             versions=[Version(after_ts, shape.table)],
-            stop=self._stops_of_unborn.pop(fold_name(*name), None) or self._stop_of_database(name),
+            stop=self._unborn.take_stop(name),
             marks=list(marks),
         )
         self._all.append(growing)
@@ -151,8 +150,7 @@ class _Fold:
     # -- deaths, names --------------------------------------------------------------------------------------------
 
     def _drop(self, name: SourceName, ts: int) -> None:
-        self._unborn.pop(fold_name(*name), None)
-        self._stops_of_unborn.pop(fold_name(*name), None)
+        self._unborn.forget(name)
         growing = self._live.pop(fold_name(*name), None)
         if growing is not None:
             growing.dropped_ts = ts
@@ -163,8 +161,8 @@ class _Fold:
         if old[0]:
             return old
         found = [g for g in bearers(self._live, old, event.after, event.after_is_ordered) if not same_name(g.name, new)]
-        named = {n for n in (*self._unborn, *self._known.tables) if n[1] == old[1].lower() and not self._is_borne(n)}
-        unborn = named.union(n for n in self._stops_of_unborn if n[1] == old[1].lower()) - {fold_name(*new)}
+        described = {n for n in self._known.tables if n[1] == old[1].lower() and not self._is_borne(n)}
+        unborn = self._unborn.called(old[1]).union(described) - {fold_name(*new)}
         names = [*(growing.name for growing in found), *sorted(unborn)]
         if len(names) < 2:
             # One that bears the name in the event's own database, and is not meant, is not to be found by it.
@@ -236,7 +234,7 @@ class _Fold:
         if known is None or self._is_borne(name):
             return None
         self._born(name, shape_of(replace(known, schema=name[0], name=name[1])), 0, 0)
-        for event, statement in self._unborn.pop(fold_name(*name), ()):
+        for event, statement in self._unborn.take_changes(name):
             self._alter(event, statement)
         return self._live[fold_name(*name)]
 
@@ -261,9 +259,9 @@ class _Fold:
         self._live[fold_name(*new)] = growing
 
     def _unknown_renamed(self, event: DdlEvent, old: SourceName, new: SourceName) -> None:
-        stop = self._stops_of_unborn.pop(fold_name(*old), None) or self._stop_of_database(old)
+        stop = self._unborn.take_stop(old)
         if stop is not None:
-            self._stops_of_unborn[fold_name(*new)] = stop
+            self._unborn.stop(new, stop)
         if event.after is not None and fold_name(*new) not in self._live:
             table, marks = self._enriched(new, event.after)
             self._born(new, shape_of(table), event.commit_ts, event.commit_ts, marks)
@@ -282,10 +280,9 @@ class _Fold:
             case ddl.CreateDatabase(name=schema) | ddl.AlterDatabase(name=schema):
                 self._collations[schema.lower()] = statement.collation
             case ddl.DropDatabase(name=schema):
-                self._stops_of_databases.pop(schema.lower(), None)
-                for name in [*self._live, *self._unborn, *self._stops_of_unborn]:
-                    if name[0] == schema.lower():
-                        self._drop(name, event.commit_ts)
+                self._unborn.forget_database(schema)
+                for name in {n for n in self._live if n[0] == schema.lower()} | self._unborn.inside(schema):
+                    self._drop(name, event.commit_ts)
             case ddl.AlterTable(actions=actions) if any(isinstance(a, ddl.ExchangePartition) for a in actions):
                 self._exchange(event, statement)
             case ddl.TruncateTable() | ddl.AlterTable():
@@ -337,7 +334,7 @@ class _Fold:
             if event.after is not None:
                 self._first_seen(event)
             else:
-                self._unborn.setdefault(fold_name(event.schema, event.table), []).append((event, statement))
+                self._unborn.change(event, statement)
             return
         if growing.stop is not None:
             return
@@ -370,7 +367,7 @@ class _Fold:
             for growing in found:
                 self._stop(growing, event, reason)
             if not found and name[0]:
-                self._stops_of_unborn.setdefault(fold_name(*name), _stop_at(event, reason))
+                self._unborn.stop(name, _stop_at(event, reason))
 
     def _changed(self, growing: Growing, change: Change, ts: int) -> None:
         old = growing.versions[-1]
@@ -403,7 +400,7 @@ class _Fold:
         elif not event.table:
             self._stop_database(event, reason)
         elif event.after is None:
-            self._stops_of_unborn.setdefault(fold_name(*name), _stop_at(event, reason))
+            self._unborn.stop(name, _stop_at(event, reason))
         else:
             table, marks = self._enriched(name, event.after)
             self._born(name, shape_of(table), event.commit_ts, event.commit_ts, marks)
@@ -414,14 +411,10 @@ class _Fold:
         """Stop the tables of the event's database, those too that are first told of later and were not made then. Of
         all databases where the event has none (Simple)."""
         schema = event.schema.lower()
-        self._stops_of_databases.setdefault(schema, _stop_at(event, reason))
+        self._unborn.stop_database(schema, _stop_at(event, reason))
         for name, growing in self._live.items():
             if schema in ("", name[0]):
                 self._stop(growing, event, reason)
-
-    def _stop_of_database(self, name: SourceName) -> Stop | None:
-        stops = [self._stops_of_databases[s] for s in ("", name[0].lower()) if s in self._stops_of_databases]
-        return min(stops, key=lambda stop: stop.ts, default=None)
 
     def _stop(self, growing: Growing, event: DdlEvent, reason: str) -> None:
         if growing.stop is None:
