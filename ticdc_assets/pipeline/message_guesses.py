@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +16,16 @@ from ticdc_assets.schema.lineage import History, SourceName, fold_name
 _FILES: Final = "schema_files"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _FirstRow:
+    """The first row of a table, and what it tells of it. Messages said `said` for what is truly called `name`."""
+
+    said: SourceName
+    name: Name
+    ts: int
+    inferred: DdlEvent | None
+
+
 @dataclass(frozen=True)
 class SchemaGuesses:
     """What the user, rows and later statements tell of such tables. `names` are the true names of an Avro stream."""
@@ -27,25 +37,37 @@ class SchemaGuesses:
     def added_to(self, told: Sequence[DdlEvent], high: int | None = None) -> list[DdlEvent]:
         """What is told, and what the user or rows (up to `high`) tell of tables that no statement makes."""
         events = list(told)
-        history, true = fold(events, self.known), self._true()
-        for schema, table, ts in sorted(self.look.first_rows.values(), key=lambda row: row[2]):
-            name = true.get(fold_name(schema, table), (schema, table))
-            if high is not None and ts > high:
-                continue
-            row = self.look.inferred.get(fold_name(schema, table))
-            if name is None or (not ts and _is_borne(history, name)) or self._is_known(history, name, ts, row):
-                continue
-            for guess in self._of(fold_name(schema, table), name):
-                history = fold([*events, guess], self.known)
-                if guess.where != _FILES or _fits(history, name, row):
-                    events = [*events, guess]
-                    break
+        for together in _parts(self._first_rows(high), told):
+            history = fold(events, self.known)
+            events += self._guessed([row for row in together if not _is_known(history, row)], events)
         return events
 
-    def _is_known(self, history: History, name: Name, ts: int, row: DdlEvent | None) -> bool:
-        """Whether a history has the table, and does not have it from a file of the user that the row contradicts."""
-        found = history.as_of(*name, ts)
-        return found is not None and (found[0].told_ts > 0 or _fits(history, name, row))
+    def _first_rows(self, high: int | None) -> Iterator[_FirstRow]:
+        """The first row of each table, by commit_ts."""
+        spelt = self.look.avro.names if self.look.avro else {}
+        true = {fold_name(*spelt[key]): name for key, name in self.names.items()}
+        for schema, table, ts in sorted(self.look.first_rows.values(), key=lambda row: row[2]):
+            said = fold_name(schema, table)
+            name = true.get(said, (schema, table))
+            if name is not None and (high is None or ts <= high):
+                yield _FirstRow(said, name, ts, self.look.inferred.get(said))
+
+    def _guessed(self, rows: Sequence[_FirstRow], events: Sequence[DdlEvent]) -> list[DdlEvent]:
+        """The best guess for the table of each row, if there is any; no guess may have to do with another."""
+        guesses = {row: guess for row in rows if (guess := self._of_user(row) or self._of_stream(row)) is not None}
+        for row in self._contradicted(guesses, events):
+            del guesses[row]
+            if (guess := self._of_stream(row)) is not None:
+                guesses[row] = guess
+        return list(guesses.values())
+
+    def _contradicted(self, guesses: Mapping[_FirstRow, DdlEvent], events: Sequence[DdlEvent]) -> list[_FirstRow]:
+        """The rows that tell other columns than the user's files."""
+        doubtful = [row for row, guess in guesses.items() if guess.where == _FILES]
+        if not doubtful:
+            return []
+        history = fold([*events, *guesses.values()], self.known)
+        return [row for row in doubtful if not _fits(history, row)]
 
     def as_of(self, high: int, events: Sequence[DdlEvent]) -> list[DdlEvent]:
         """The statements up to `high`, and guesses for tables of which only later ones tell."""
@@ -61,26 +83,40 @@ class SchemaGuesses:
             before = event.before
             if before is not None and fold_name(before.schema, before.name) not in met:
                 met.add(fold_name(before.schema, before.name))
-                if not _is_borne(history, (before.schema, before.name)):
+                if not history.ever_called(before.schema, before.name):
                     yield _as_it_was(event)
             if event.query:
                 met.add(fold_name(event.schema, event.table))
 
-    def _true(self) -> dict[SourceName, Name | None]:
-        spelt = self.look.avro.names if self.look.avro else {}
-        return {fold_name(*spelt[key]): name for key, name in self.names.items()}
+    def _of_user(self, row: _FirstRow) -> DdlEvent | None:
+        known = self.known.tables.get(fold_name(*row.name))
+        return None if known is None else DdlEvent(0, known.schema, known.name, "", after=known, where=_FILES)
 
-    def _of(self, told: SourceName, name: Name) -> Iterator[DdlEvent]:
-        """The user's schema of a table, else what its first row tells, else what its deletes tell: the key."""
-        known = self.known.tables.get(fold_name(*name))
-        if known is not None:
-            yield DdlEvent(0, known.schema, known.name, "", after=known, where=_FILES)
-        event = self.look.inferred.get(told)
-        if event is None and self.look.avro is not None and told in self.look.avro.keys:
-            event = DdlEvent(0, *name, "", after=self.look.avro.keys[told], where="deletes")
-        if event is not None and event.after is not None:
-            after = replace(event.after, schema=name[0], name=name[1])
-            yield replace(event, schema=name[0], table=name[1], after=after)
+    def _of_stream(self, row: _FirstRow) -> DdlEvent | None:
+        """What the row tells, else what deletes tell: the key."""
+        event = row.inferred
+        if event is None and self.look.avro is not None and row.said in self.look.avro.keys:
+            event = DdlEvent(0, *row.name, "", after=self.look.avro.keys[row.said], where="deletes")
+        if event is None or event.after is None:
+            return None
+        schema, table = row.name
+        return replace(event, schema=schema, table=table, after=replace(event.after, schema=schema, name=table))
+
+
+def _parts(rows: Iterable[_FirstRow], told: Sequence[DdlEvent]) -> Iterator[list[_FirstRow]]:
+    """The rows in parts whose tables have nothing to do with each other: first those that no statement names, at once.
+
+    A guess for one that is renamed, copied or exchanged may tell of others, so these come one by one.
+    """
+    texts = "\n".join(event.query.lower() for event in told)
+    alone: dict[SourceName, _FirstRow] = {}
+    named: list[_FirstRow] = []
+    for row in rows:
+        is_named = row.name[1].lower().replace("`", "``") in texts
+        if is_named or alone.setdefault(fold_name(*row.name), row) is not row:
+            named.append(row)
+    yield list(alone.values())
+    yield from ([row] for row in named)
 
 
 def _as_it_was(event: DdlEvent) -> DdlEvent:
@@ -90,14 +126,18 @@ def _as_it_was(event: DdlEvent) -> DdlEvent:
     return DdlEvent(version or 0, before.schema, before.name, "", after=before, version=version, where=where)
 
 
-def _fits(history: History, name: Name, row: DdlEvent | None) -> bool:
+def _is_known(history: History, row: _FirstRow) -> bool:
+    """Whether a history has the row's table, and does not have it from a file of the user that the row contradicts."""
+    if not row.ts:
+        return bool(history.ever_called(*row.name))
+    found = history.as_of(*row.name, row.ts)
+    return found is not None and (found[0].told_ts > 0 or _fits(history, row))
+
+
+def _fits(history: History, row: _FirstRow) -> bool:
     """Whether a history has the columns that a row tells, as far as the protocol can spell them."""
-    if row is None or row.after is None:
+    if row.inferred is None or row.inferred.after is None:
         return True
-    found = history.as_of(*name, row.commit_ts + 1)
-    told = {sanitised(c.name).lower() for c in row.after.stored_columns}
+    found = history.as_of(*row.name, row.inferred.commit_ts + 1)
+    told = {sanitised(c.name).lower() for c in row.inferred.after.stored_columns}
     return found is not None and {sanitised(c.name).lower() for c in found[1].table.stored_columns} == told
-
-
-def _is_borne(history: History, name: Name) -> bool:
-    return any(fold_name(t.schema, t.table) == fold_name(*name) for g in history.lineages for t in g.tenures)

@@ -22,8 +22,9 @@ def with_waiting(pending: PendingMessages, records: list[TableRecord]) -> list[T
         name = fold_name(record.schema, record.table)
         waits = name in why and record.state == str(TableState.LIVE)
         told.append(replace(record, state=str(TableState.WAITING), note=why.pop(name)) if waits else record)
+    recorded = {record.lineage for record in told}
     new = [_unknown_table(*spelt[name], note) for name, note in why.items()]
-    return told + [record for record in new if record.lineage not in {r.lineage for r in told}]
+    return told + [record for record in new if record.lineage not in recorded]
 
 
 def unknown_tables(pending: PendingMessages, problems: dict[Any, str]) -> list[TableRecord]:

@@ -326,8 +326,8 @@ class MessageRun:
     ) -> WatermarkRecord:
         names = [file for report in reports for file in report.files]
         unknown = {n.name: n.problem for n in names if n.state is not FileState.READ}
-        records = [self._table_record(pending, i, tables, held, published) for i in pending.intervals.values()]
-        records = with_waiting(pending, records) + unknown_tables(pending, unknown)
+        records = with_waiting(pending, self._table_records(pending, tables, held, published))
+        records += unknown_tables(pending, unknown)
         record = WatermarkRecord(
             now(), pending.run_id, pending.high, False, self._advanced(pending, held, unknown).to_json(), tuple(records)
         )
@@ -362,20 +362,21 @@ class MessageRun:
             return dict(pending.look.ends)
         return {p: pending.look.first_above(p, pending.high) for p in pending.look.ends}
 
-    def _table_record(
+    def _table_records(
         self,
         pending: PendingMessages,
-        interval: Interval,
         tables: dict[str, Table],
         held: dict[str, Hold],
         published: dict[str, Published],
-    ) -> TableRecord:
-        lineage = interval.lineage
-        old = self._lake.recorded(pending.record).get(lineage.id)
-        place = self._lake.places(pending.history)[lineage.id]
-        table = published[lineage.id].table if lineage.id in published else tables.get(lineage.id)
-        inferred = "its columns are inferred from rows" if lineage.newest.inferred else ""
-        return table_record(interval, held.get(lineage.id), old, place, table, inferred)
+    ) -> list[TableRecord]:
+        recorded, places = self._lake.recorded(pending.record), self._lake.places(pending.history)
+        records = []
+        for lineage_id, interval in pending.intervals.items():
+            table = published[lineage_id].table if lineage_id in published else tables.get(lineage_id)
+            inferred = "its columns are inferred from rows" if interval.lineage.newest.inferred else ""
+            hold, old = held.get(lineage_id), recorded.get(lineage_id)
+            records.append(table_record(interval, hold, old, places[lineage_id], table, inferred))
+        return records
 
 
 def _stretches(look: StreamLook, cores: int) -> Iterator[tuple[Mark, int]]:

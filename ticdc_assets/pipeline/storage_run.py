@@ -132,11 +132,12 @@ class StorageRun:
         """The tables that nobody asked for when the cursor passed files of theirs."""
         late = not_followed_yet(pending.record, pending.intervals)
         followed = [n.lineage for n in pending.intervals.values() if n.lineage not in late] if late else []
+        places = self._lake.places(pending.history) if late else {}
 
         def obstacle(lineage: Lineage) -> str:
             if not self._lake.by_arrival:
                 return ""
-            table = load_or_none(self._lake.catalog, self._lake.places(pending.history)[lineage.id].changelog)
+            table = load_or_none(self._lake.catalog, places[lineage.id].changelog)
             is_there = table is not None and lineage_of(table) == lineage.id and progress_of(table) != Progress()
             return obstacle_by_arrival(lineage, followed, is_there)
 

@@ -10,6 +10,7 @@ the name yet, the one that rows or schemas begin under it is stopped from its bi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -56,6 +57,7 @@ class _Fold:
         self._known = known
         self._all: list[Growing] = []
         self._live: dict[SourceName, Growing] = {}
+        self._borne: Counter[SourceName] = Counter()
         self._collations: dict[str, Collation] = {}
         self._unborn = Unborn()
 
@@ -139,12 +141,17 @@ class _Fold:
         growing = Growing(
             id=f"{name[0]}.{name[1]}@{ts}",
             shape=shape,
-            tenures=[Tenure(*name, after_ts)],
+            tenures=[],
             versions=[Version(after_ts, shape.table)],
             stop=self._unborn.take_stop(name),
             marks=list(marks),
         )
         self._all.append(growing)
+        self._call(growing, name, after_ts)
+
+    def _call(self, growing: Growing, name: SourceName, after_ts: int) -> None:
+        growing.tenures.append(Tenure(*name, after_ts))
+        self._borne[fold_name(*name)] += 1
         self._live[fold_name(*name)] = growing
 
     # -- deaths, names --------------------------------------------------------------------------------------------
@@ -206,8 +213,7 @@ class _Fold:
 
     def _is_borne(self, name: SourceName) -> bool:
         """Whether any table bears the name, or ever did."""
-        wanted = fold_name(*name)
-        return any(fold_name(t.schema, t.table) == wanted for growing in self._all for t in growing.tenures)
+        return self._borne[fold_name(*name)] > 0
 
     def _is_known_by_its_new_name(self, event: DdlEvent, old: SourceName, new: SourceName) -> bool:
         """Whether the stream showed the table under its new name before it told how it came by it; till then it bore
@@ -216,7 +222,8 @@ class _Fold:
         if growing is None or event.version is None or growing.id != f"{new[0]}.{new[1]}@{event.version}":
             return False
         growing.tenures[-1] = replace(growing.tenures[-1], schema=old[0], table=old[1], until_ts=event.commit_ts)
-        growing.tenures.append(Tenure(*new, event.commit_ts))
+        self._borne.update({fold_name(*old): 1, fold_name(*new): -1})
+        self._call(growing, new, event.commit_ts)
         return True
 
     def _as_it_was(self, event: DdlEvent, name: SourceName) -> Growing | None:
@@ -250,13 +257,13 @@ class _Fold:
             del self._live[fold_name(old.schema, old.table)]
         if old.after_ts == ts:
             growing.tenures.pop()  # a name borne only inside the statement
+            self._borne[fold_name(old.schema, old.table)] -= 1
         else:
             growing.tenures[-1] = replace(old, until_ts=ts)
-        growing.tenures.append(Tenure(*new, ts))
         table = replace(growing.shape.table, schema=new[0], name=new[1])
         growing.shape = replace(growing.shape, table=table)
         growing.versions[-1] = replace(growing.versions[-1], table=table)
-        self._live[fold_name(*new)] = growing
+        self._call(growing, new, ts)
 
     def _unknown_renamed(self, event: DdlEvent, old: SourceName, new: SourceName) -> None:
         stop = self._unborn.take_stop(old)

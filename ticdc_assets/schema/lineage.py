@@ -7,7 +7,7 @@ columns its rows have after which TSO, and what each statement did to the rows t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ticdc_assets.schema.evolution import Effect
 from ticdc_assets.schema.model import TableSchema
@@ -111,18 +111,28 @@ class History:
     """All lineages, by id and by the names they bore."""
 
     lineages: tuple[Lineage, ...]
+    _bearers: dict[SourceName, list[Lineage]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for lineage in self.lineages:
+            for name in {fold_name(tenure.schema, tenure.table) for tenure in lineage.tenures}:
+                self._bearers.setdefault(name, []).append(lineage)
 
     def by_id(self) -> dict[str, Lineage]:
         return {lineage.id: lineage for lineage in self.lineages}
 
     def as_of(self, schema: str, table: str, commit_ts: int) -> tuple[Lineage, Version] | None:
         """The lineage and version of a row of that name and commit_ts, if any table bore the name then."""
-        for lineage in self.lineages:
+        for lineage in self.ever_called(schema, table):
             for tenure in lineage.tenures:
                 inside = tenure.after_ts < commit_ts and (tenure.until_ts is None or commit_ts <= tenure.until_ts)
                 if inside and fold_name(tenure.schema, tenure.table) == fold_name(schema, table):
                     return lineage, lineage.version_at(commit_ts)
         return None
+
+    def ever_called(self, schema: str, table: str) -> Sequence[Lineage]:
+        """The lineages that bear or bore the name."""
+        return self._bearers.get(fold_name(schema, table), ())
 
     def timelines(self) -> dict[SourceName, tuple[Slot, ...]]:
         """For every name (case folded): its slots by `after_ts`, gaps between two tables of that name included."""

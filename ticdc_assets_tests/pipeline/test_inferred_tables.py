@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.pipeline import message_guesses
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.history import Known, fold
+from ticdc_assets.schema.lineage import History
 from ticdc_assets_tests.deliveries.database import START_TS, Column, RowChange, Shape, Statement, Value
 from ticdc_assets_tests.deliveries.wires import CanalJson, Message, OpenProtocol, Wire
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -108,3 +113,30 @@ def test_the_earliest_row_tells_the_columns_not_the_first_to_arrive(wire: Wire, 
     stream.row(1, 10, "I", OLD, 1, "a", 7)
 
     assert rows(stream.run(70)) == [(10, "I", {"id": 1, "v": "a", "w": 7}), (60, "I", row)]
+
+
+def test_many_tables_that_rows_tell_of_cost_no_fold_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A stream that begins long after its tables were made: 1,000 of them took a minute to look at."""
+    folds: list[int] = []
+
+    def counted(events: Sequence[DdlEvent], known: Known) -> History:
+        folds.append(len(events))
+        return fold(events, known)
+
+    monkeypatch.setattr(message_guesses, "fold", counted)
+    stream = Stream(tmp_path, CanalJson())
+    for number in range(40):
+        stream.row(0, 10 + number, "I", replace(OLD, table_id=number, name=f"older{number}"), number, "x", 7)
+    renamed = replace(OLD, name="after")
+    stream.row(0, 60, "I", replace(OLD, name="before"), 1, "x", 7)
+    stream.statement(61, replace(OLD, name="before"), renamed, "RENAME TABLE `before` TO `after`")
+    stream.row(0, 62, "I", renamed, 2, "y", 8)
+
+    lake = stream.run(70)
+
+    assert len(folds) < 20
+    assert len(rows(lake)) == 42
+    assert {name for (_, name), record in lake.records().items() if record.state == "live"} == {
+        *(f"older{number}" for number in range(40)),
+        "after",
+    }
