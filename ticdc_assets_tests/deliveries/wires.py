@@ -93,7 +93,7 @@ def _framed(heads: Sequence[dict[str, Any]], bodies: Sequence[bytes]) -> Message
 
 
 class CanalJson:
-    """One JSON object a row; statements on partition 0 only."""
+    """One JSON object a row; statements on partition 0 only. A shape without a name stands for its whole database."""
 
     name = "canal-json"
     sink_uri = "kafka://host/feed?protocol=canal-json&enable-tidb-extension=true"
@@ -131,7 +131,7 @@ class CanalJson:
     def statement(self, statement: Statement) -> Message:
         shape = statement.after or statement.before
         assert shape is not None
-        kind = self._KINDS.get(statement.kind, "ALTER")
+        kind = self._KINDS.get(statement.kind, "ALTER") if shape.name else "QUERY"
         head = self._head(shape.schema, shape.name, kind, statement.commit_ts, statement.query)
         return None, _text({**head, "_tidb": {"commitTs": statement.commit_ts}})
 

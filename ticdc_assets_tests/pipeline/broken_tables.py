@@ -42,7 +42,7 @@ def assert_held(feed: Feed, held: dict[Name, tuple[str, ...]]) -> None:
     assert others
     assert feed.found(*others) == feed.expected(*others)
     assert {feed.state(other) for other in others} == {"live"}
-    assert feed.complete_tso() == 0
+    assert feed.lake.complete_tso() == 0
 
 
 def assert_whole(feed: Feed) -> None:
@@ -52,7 +52,7 @@ def assert_whole(feed: Feed) -> None:
     snapshots = feed.lake.snapshots()
     assert feed.run() is None
     assert feed.lake.snapshots() == snapshots
-    assert feed.complete_tso() > 0
+    assert feed.lake.complete_tso() > 0
 
 
 def one_table_each(hazards: Iterable[str]) -> dict[str, Name]:

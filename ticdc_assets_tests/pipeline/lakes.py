@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ticdc_assets import spark
 from ticdc_assets.changes import layout
 from ticdc_assets.config import Config, load
+from ticdc_assets.pipeline import mirror_run
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
 from ticdc_assets.pipeline.runs import run_of
@@ -92,6 +94,14 @@ class FeedLake:
         session = spark.session(self.config)
         lake = Lake(self.config, self.config.changefeed("feed"))
         return run_mirrors(lake, run_id, lambda: JvmCatalog(session, self.catalog_name))
+
+    def complete_tso(self) -> int:
+        """The newest TSO at which all tables can be read together, after the mirrors had their turn (without Spark)."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(mirror_run, "pending_work", lambda *arguments: [])
+            run_mirrors(self.lake, "test", lambda: None)  # type: ignore[arg-type, return-value]
+        newest = self.lake.control.newest(complete=True)
+        return newest.tso if newest else 0
 
     @property
     def catalog_name(self) -> str:

@@ -15,10 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from ticdc_assets.pipeline import mirror_run
-from ticdc_assets.pipeline.mirror_run import run_mirrors
 from ticdc_assets.pipeline.storage_run import ChangelogReport, StorageRun
 from ticdc_assets.sources.storage_paths import Layout
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
@@ -81,14 +77,6 @@ class Feed:
     @staticmethod
     def _of(changes: Counter[Change], names: tuple[Name, ...]) -> Counter[Change]:
         return Counter(c for c in changes.elements() if not names or (c.schema, c.table) in names)
-
-    def complete_tso(self) -> int:
-        """The newest TSO at which all tables can be read together, after the mirrors had their turn (without Spark)."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(mirror_run, "pending_work", lambda *arguments: [])
-            run_mirrors(self.lake.lake, "test", lambda: None)  # type: ignore[arg-type, return-value]
-        newest = self.lake.lake.control.newest(complete=True)
-        return newest.tso if newest else 0
 
 
 # -- by hand ----------------------------------------------------------------------------------------------------------

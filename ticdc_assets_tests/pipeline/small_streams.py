@@ -43,6 +43,9 @@ class UndatedCanalJson(CanalJson):
     def statement(self, statement: Statement) -> Message:
         return _undated(super().statement(statement))
 
+    def watermark(self, ts: int) -> None:  # type: ignore[override]
+        """Nothing: the newest commit is how far such a stream is."""
+
 
 def _undated(message: Message) -> Message:
     told = json.loads(message[1] or b"")
@@ -52,34 +55,43 @@ def _undated(message: Message) -> Message:
 
 @dataclass
 class SmallStream:
-    """What a changefeed sends, and its capture; `binary` where each partition has a file of its own."""
+    """What a changefeed sends, and its capture; `binary` where each partition has a file of its own.
+
+    Otherwise all is in `messages.jsonl`, and the first message of each partition has the offset `begins_at`.
+    """
 
     folder: Path
     wire: Wire = field(default_factory=CanalJson)
     config: dict[str, Any] = field(default_factory=dict)
     binary: bool = False
-    _offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
+    begins_at: int = 0
+    _sent: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        (self.folder / "capture").mkdir(parents=True)
+        self.capture = self.folder / "capture"
+        self.capture.mkdir(parents=True)
 
     # -- what is sent -------------------------------------------------------------------------------------------------
 
     def create(self, tick: int, made: Shape, topic: str = TOPIC) -> None:
-        self.state(Statement(at(tick), "create table", made.create, None, made), topic)
-
-    def alter(self, tick: int, query: str, before: Shape, after: Shape, topic: str = TOPIC) -> None:
-        self.state(Statement(at(tick), "alter table", query, before, after), topic)
+        self._state(Statement(at(tick), "create table", made.create, None, made), topic)
 
     def rename(self, tick: int, before: Shape, after: Shape, topic: str = TOPIC) -> None:
         query = f"RENAME TABLE `{before.schema}`.`{before.name}` TO `{after.schema}`.`{after.name}`"
-        self.state(Statement(at(tick), "rename table", query, before, after), topic)
+        self._state(Statement(at(tick), "rename table", query, before, after), topic)
 
     def drop(self, tick: int, gone: Shape, topic: str = TOPIC) -> None:
         query = f"DROP TABLE `{gone.schema}`.`{gone.name}`"
-        self.state(Statement(at(tick), "drop table", query, gone, None), topic)
+        self._state(Statement(at(tick), "drop table", query, gone, None), topic)
 
-    def state(self, statement: Statement, topic: str = TOPIC) -> None:
+    def ddl(self, tick: int, query: str, table: Shape, after: Shape | None = None) -> None:
+        """Any other statement on a table, which is as before where `after` does not say how it was left.
+
+        In Canal-JSON a table without a name stands for its whole database.
+        """
+        self._state(Statement(at(tick), "alter table", query, table, after or table), TOPIC)
+
+    def _state(self, statement: Statement, topic: str) -> None:
         self.send(topic, 0, self.wire.statement(statement))
 
     def put(
@@ -91,17 +103,17 @@ class SmallStream:
 
     def bootstrap(self, table: Shape, topic: str = TOPIC) -> None:
         """The table's schema, where the protocol has such messages."""
-        message = self.wire.bootstrap(table)
-        self.send(topic, 0, *([] if message is None else [message]))
+        self.send(topic, 0, self.wire.bootstrap(table))
 
     def watermark(self, tick: int, *topics: str) -> None:
+        """How far these topics are, where the protocol has such messages."""
         for topic in topics or (TOPIC,):
             self.send(topic, 0, self.wire.watermark(at(tick)))
 
-    def send(self, topic: str, partition: int, *messages: Message) -> None:
-        for key, value in messages:
-            offset = self._offsets[topic, partition]
-            self._offsets[topic, partition] += 1
+    def send(self, topic: str, partition: int, *messages: Message | None) -> None:
+        for key, value in filter(None, messages):
+            offset = self.begins_at + self._sent[topic, partition]
+            self._sent[topic, partition] += 1
             if self.binary:
                 self._append(f"{topic}-{partition}.bin", binary_record(key, value))
             else:
@@ -109,16 +121,17 @@ class SmallStream:
                 self._append("messages.jsonl", json.dumps(told | _base64(key, value)).encode() + b"\n")
 
     def _append(self, name: str, data: bytes) -> None:
-        with (self.folder / "capture" / name).open("ab") as file:
+        with (self.capture / name).open("ab") as file:
             file.write(data)
 
     # -- what is made of it -------------------------------------------------------------------------------------------
 
     def lake(self, **settings: Any) -> FeedLake:
+        """The lake of all that was and will be sent; each call may have other settings."""
         variant = {"sink_uri": self.wire.sink_uri, "config": self.config}
         workload: Any = SimpleNamespace(variant=variant, events=[], time_zone="UTC", root=self.folder)
-        source = {"capture": str(self.folder / "capture")}
-        return FeedLake(workload, self.folder / "lake", self.folder / "capture", source=source, **settings)
+        source = {"capture": str(self.capture)}
+        return FeedLake(workload, self.folder / "lake", self.capture, source=source, **settings)
 
 
 def binary_record(key: bytes | None, value: bytes | None) -> bytes:
@@ -134,24 +147,31 @@ def _base64(key: bytes | None, value: bytes | None) -> dict[str, str | None]:
     return {n: None if d is None else b64encode(d).decode() for n, d in (("key", key), ("value", value))}
 
 
-# -- what came of it --------------------------------------------------------------------------------------------------
+# -- what came of it: tables of the schema `s` by their name alone, others as in `r.c` ---------------------------------
 
 
 def ids(lake: FeedLake) -> dict[str, list[Any]]:
-    """By table, the ids of all its changes."""
+    """By the name that a table bore, the ids of all its changes."""
     found: dict[str, list[Any]] = {}
     for change in lake.changes().elements():
-        found.setdefault(change.table, []).append(dict(change.new or ())["id"])
-    return {table: sorted(of_table) for table, of_table in found.items()}
+        found.setdefault(_short(change.schema, change.table), []).append(dict(change.new or ())["id"])
+    return {name: sorted(of_table) for name, of_table in found.items()}
 
 
 def states(lake: FeedLake) -> dict[str, str]:
-    """By table, the state that was recorded; each name once."""
+    """By name, the state that was recorded; of tables that bore it one after another all, as in `dropped, live`."""
+    found: dict[str, list[str]] = {}
     newest = lake.lake.control.newest()
-    return {record.table: record.state for record in newest.tables} if newest else {}
+    for record in newest.tables if newest else ():
+        found.setdefault(_short(record.schema, record.table), []).append(record.state)
+    return {name: ", ".join(sorted(of_name)) for name, of_name in found.items()}
 
 
 def tso(lake: FeedLake) -> int:
     """The TSO on record."""
     newest = lake.lake.control.newest()
     return newest.tso if newest else 0
+
+
+def _short(schema: str, table: str) -> str:
+    return table if schema == "s" else f"{schema}.{table}"

@@ -254,7 +254,7 @@ def test_rows_from_outside_their_tables_life_stop_it(sink: Sink, tmp_path: Path,
     assert path.name in table.note
     assert feed.found(T) == Counter()
     assert feed.found(U) == feed.expected(U)
-    assert feed.complete_tso() == 0
+    assert feed.lake.complete_tso() == 0
 
 
 def test_a_column_that_no_schema_tells_of_stops_the_table(tmp_path: Path):

@@ -85,7 +85,7 @@ def test_rows_up_to_a_statement_that_cannot_be_read_are_published_and_the_rest_w
     feed = sink.feed(tmp_path / "lake")
     sink.bucket.checkpoint(150)
     feed.run()
-    assert feed.complete_tso() == 150
+    assert feed.lake.complete_tso() == 150
     sink.bucket.checkpoint(1000)
 
     for _ in range(2):
@@ -96,13 +96,13 @@ def test_rows_up_to_a_statement_that_cannot_be_read_are_published_and_the_rest_w
         assert feed.found(T) == before(feed, T, 200)
         assert feed.found(U) == feed.expected(U)
         assert feed.record(U).watermark == 1000
-        assert feed.complete_tso() == 150
+        assert feed.lake.complete_tso() == 150
 
     file = feed.bucket / path
     file.write_text(file.read_text().replace("FROBNICATE", "ADD COLUMN `more` INT"))
     feed.run()
     assert_whole(feed)
-    assert feed.complete_tso() == 1000
+    assert feed.lake.complete_tso() == 1000
 
 
 def test_rows_that_a_restart_put_behind_a_statement_that_cannot_be_read_are_not_forgotten(sink: Sink, tmp_path: Path):
@@ -178,7 +178,7 @@ def test_a_statement_on_a_database_that_cannot_be_read_stops_its_tables_only(sin
     assert {name: feed.state(name) for name in (T, U, other)} == {T: "stopped", U: "stopped", other: "live"}
     assert feed.found(T) == before(feed, T, 200)
     assert feed.found(other) == feed.expected(other)
-    assert feed.complete_tso() == 0
+    assert feed.lake.complete_tso() == 0
     file = feed.bucket / path
     file.write_text(file.read_text().replace("FLASHBACK DATABASE `s`", "ALTER DATABASE `s` CHARACTER SET = utf8mb4"))
     feed.run()

@@ -9,28 +9,29 @@ import pytest
 
 from ticdc_assets.errors import LakeError
 from ticdc_assets.moments import Moment
+from ticdc_assets_tests.deliveries.wires import CanalJson, Wire
 from ticdc_assets_tests.fixtures import Workload, workloads
-from ticdc_assets_tests.pipeline.canal_streams import SINK, Stream, at, ids
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import Sink
+from ticdc_assets_tests.pipeline.small_streams import SmallStream, UndatedCanalJson, at, ids, shape, states
 from ticdc_assets_tests.pipeline.trouble import listening
 
 A, B = ("s", "a"), ("s", "b")
 T, GHOST, OLD = ("s", "t"), ("s", "_t_gho"), ("s", "_t_del")
 NOT_GHOSTS = ["s.*", "!s._*"]
-NO_COMMIT_TS = "kafka://h/feed?protocol=canal-json"
+TABLES = shape("a"), shape("b")  # A and B in a stream
 
 STREAMS = {"open", "simple-json", "simple-avro", "canal-json", "canal-json-tidb", "avro", "avro-ext", "debezium-tidb"}
 BUCKETS = {"storage-csv", "storage-csv-no-commit-ts", "storage-csv-keyless", "storage-canal-json-tidb"}
 SOME = [w for w in workloads(seed="seed1") if w.root.parent.name in STREAMS | BUCKETS]
 
 
-def two_tables(folder: Path, sink: str = SINK) -> Stream:
-    made = Stream(folder, sink)
-    for name in (A, B):
-        made.create(name, 1)
-        made.insert(name, 5, 1)
-        made.insert(name, 6, 2)
+def two_tables(folder: Path, wire: Wire) -> SmallStream:
+    made = SmallStream(folder, wire)
+    for table in TABLES:
+        made.create(1, table)
+        made.put(5, table, 1)
+        made.put(6, table, 2)
     made.watermark(9)
     return made
 
@@ -57,63 +58,69 @@ def test_a_table_asked_for_after_all_was_consumed_holds_what_one_asked_for_at_on
     assert late.publish() is None
 
 
-@pytest.mark.parametrize("sink", [SINK, NO_COMMIT_TS])
-def test_a_table_that_nobody_asked_for_during_a_run_misses_nothing_of_the_stream(tmp_path: Path, sink: str):
-    made = two_tables(tmp_path, sink)
-    made.feed(tables=["s.*"]).run()
-    for n, tables in ((10, "s.a"), (20, "s.*")):
-        made.insert(A, n, n)
-        made.insert(B, n, n)
-        made.watermark(n + 5)
-        feed = made.feed(tables=[tables])
-        feed.run()
+@pytest.mark.parametrize(
+    "wire",
+    [CanalJson(), UndatedCanalJson()],
+    ids=["kafka://h/feed?protocol=canal-json&enable-tidb-extension=true", "kafka://h/feed?protocol=canal-json"],
+)
+def test_a_table_that_nobody_asked_for_during_a_run_misses_nothing_of_the_stream(tmp_path: Path, wire: Wire):
+    stream = two_tables(tmp_path, wire)
+    stream.lake(tables=["s.*"]).publish()
+    for tick, tables in ((10, "s.a"), (20, "s.*")):
+        for table in TABLES:
+            stream.put(tick, table, tick)
+        stream.watermark(tick + 5)
+        lake = stream.lake(tables=[tables])
+        lake.publish()
 
-    assert ids(feed) == {A: [1, 2, 10, 20], B: [1, 2, 10, 20]}
-    assert {feed.state(name) for name in (A, B)} == {"live"}
-    assert feed.run() is None
+    assert ids(lake) == {"a": [1, 2, 10, 20], "b": [1, 2, 10, 20]}
+    assert states(lake) == {"a": "live", "b": "live"}
+    assert lake.publish() is None
 
 
 @pytest.mark.parametrize("gone", [1, 5])
 def test_a_stream_that_does_not_reach_back_holds_the_late_table_and_no_other(tmp_path: Path, gone: int):
-    made = two_tables(tmp_path)
-    made.feed(tables=["s.a"]).run()
-    lines = made.capture.read_text().splitlines(keepends=True)
-    made.capture.write_text("".join(lines[gone:]))
-    made.insert(A, 10, 3)
-    made.insert(B, 10, 3)
-    made.watermark(15)
-    feed = made.feed(tables=["s.*"])
+    stream = two_tables(tmp_path, CanalJson())
+    stream.lake(tables=["s.a"]).publish()
+    capture = stream.capture / "messages.jsonl"
+    lines = capture.read_text().splitlines(keepends=True)
+    capture.write_text("".join(lines[gone:]))
+    for table in TABLES:
+        stream.put(10, table, 3)
+    stream.watermark(15)
+    lake = stream.lake(tables=["s.*"])
 
     for _ in range(2):
-        feed.run()
-        assert (feed.state(B), feed.record(B).watermark, feed.record(A).watermark) == ("stopped", 0, at(15))
+        lake.publish()
+        late, other = lake.records()[B], lake.records()[A]
+        assert (late.state, late.watermark, other.watermark) == ("stopped", 0, at(15))
         assert (
             f"expected the messages of feed[0] from offset 0 on, since `tables` asks for s.b only now, found those "
-            f"from {gone} on" in feed.note(B)
+            f"from {gone} on" in late.note
         )
-        assert ids(feed) == {A: [1, 2, 3]}
-        assert feed.run() is None
+        assert ids(lake) == {"a": [1, 2, 3]}
+        assert lake.publish() is None
 
-    made.capture.write_text("".join(lines[:gone]) + made.capture.read_text())
-    made.insert(A, 20, 4)
-    made.watermark(25)
-    feed.run()
-    assert ids(feed) == {A: [1, 2, 3, 4], B: [1, 2, 3]}
-    assert feed.record(B).watermark == at(25)
+    capture.write_text("".join(lines[:gone]) + capture.read_text())
+    stream.put(20, shape("a"), 4)
+    stream.watermark(25)
+    lake.publish()
+    assert ids(lake) == {"a": [1, 2, 3, 4], "b": [1, 2, 3]}
+    assert lake.records()[B].watermark == at(25)
 
 
 def test_a_capture_that_began_in_the_middle_of_its_topic_is_read_again_from_there(tmp_path: Path):
-    made = Stream(tmp_path, offset=100)
-    for name in (A, B):
-        made.create(name, 1)
-        made.insert(name, 5, 1)
-    made.watermark(9)
-    made.feed(tables=["s.a"]).run()
-    feed = made.feed(tables=["s.*"])
+    stream = SmallStream(tmp_path, begins_at=100)
+    for table in TABLES:
+        stream.create(1, table)
+        stream.put(5, table, 1)
+    stream.watermark(9)
+    stream.lake(tables=["s.a"]).publish()
+    lake = stream.lake(tables=["s.*"])
 
-    feed.run()
+    lake.publish()
 
-    assert ids(feed) == {A: [1], B: [1]}
+    assert ids(lake) == {"a": [1], "b": [1]}
 
 
 # -- buckets -----------------------------------------------------------------------------------------------------------
@@ -215,26 +222,26 @@ def test_without_commit_ts_a_table_is_held_whose_name_another_took_that_was_aske
 @pytest.mark.parametrize("run_between", [True, False])
 def test_a_table_that_is_renamed_to_a_name_asked_for_is_whole(tmp_path: Path, run_between: bool):
     """As tools do that change a schema online: they fill a copy under a name that nobody asks for."""
-    made = Stream(tmp_path)
-    for n, name in enumerate((T, GHOST)):
-        made.create(name, 1 + n)
-        made.insert(name, 5, 1)
-        made.insert(name, 5, 2)
-    made.watermark(9)
-    feed = made.feed(tables=NOT_GHOSTS)
+    stream, t, ghost = SmallStream(tmp_path), shape("t"), shape("_t_gho")
+    for number, table in enumerate((t, ghost)):
+        stream.create(1 + number, table)
+        stream.put(5, table, 1)
+        stream.put(5, table, 2)
+    stream.watermark(9)
+    lake = stream.lake(tables=NOT_GHOSTS)
     if run_between:
-        feed.run()
-        assert ids(feed) == {T: [1, 2]}
-    made.rename(T, OLD, 10)
-    made.rename(GHOST, T, 11)
-    made.insert(T, 15, 3)
-    made.watermark(19)
+        lake.publish()
+        assert ids(lake) == {"t": [1, 2]}
+    stream.rename(10, t, shape("_t_del"))
+    stream.rename(11, ghost, t)
+    stream.put(15, t, 3)
+    stream.watermark(19)
 
-    feed.run()
+    lake.publish()
 
-    assert ids(feed) == {GHOST: [1, 2], T: [1, 2, 3]}
-    assert {feed.record(name).watermark for name in (T, OLD)} == {at(19)}
-    assert feed.run() is None
+    assert ids(lake) == {"_t_gho": [1, 2], "t": [1, 2, 3]}
+    assert {lake.records()[name].watermark for name in (T, OLD)} == {at(19)}
+    assert lake.publish() is None
 
 
 @pytest.mark.parametrize("commit_ts", [True, False])
@@ -265,18 +272,19 @@ def test_a_table_that_is_renamed_in_a_bucket_to_a_name_asked_for_is_whole(
 
 
 def test_a_table_that_is_renamed_out_of_what_is_asked_for_goes_on(tmp_path: Path):
-    made = Stream(tmp_path)
-    made.create(T, 1)
-    made.insert(T, 5, 1)
-    made.watermark(9)
-    feed = made.feed(tables=NOT_GHOSTS)
-    feed.run()
-    made.insert(T, 10, 2)
-    made.rename(T, OLD, 11)
-    made.insert(OLD, 15, 3)
-    made.watermark(19)
+    stream, t, old = SmallStream(tmp_path), shape("t"), shape("_t_del")
+    stream.create(1, t)
+    stream.put(5, t, 1)
+    stream.watermark(9)
+    lake = stream.lake(tables=NOT_GHOSTS)
+    lake.publish()
+    stream.put(10, t, 2)
+    stream.rename(11, t, old)
+    stream.put(15, old, 3)
+    stream.watermark(19)
 
-    feed.run()
+    lake.publish()
 
-    assert ids(feed) == {T: [1, 2], OLD: [3]}
-    assert (feed.state(OLD), feed.record(OLD).watermark) == ("live", at(19))
+    assert ids(lake) == {"t": [1, 2], "_t_del": [3]}
+    record = lake.records()[OLD]
+    assert (record.state, record.watermark) == ("live", at(19))

@@ -49,7 +49,7 @@ def test_rows_behind_a_statement_that_cannot_be_read_wait_until_it_can(
     lake = stream.lake()
     lake.publish()
     stream.put(3, A, 2)
-    stream.alter(4, ADD_C, A, A_WITH_C)
+    stream.ddl(4, ADD_C, A, A_WITH_C)
     stream.put(5, A_WITH_C, 3, c="new", partition=1)
     stream.put(6, A_WITH_C, 4, c="newer")
     stream.put(6, B, 2)
@@ -82,7 +82,7 @@ def test_a_row_with_a_column_whose_statement_was_not_captured_yet_waits_for_it(s
     assert states(lake) == {"a": "waiting", "b": "live"}
     assert ids(lake) == {"b": [1]}
 
-    stream.alter(4, ADD_C, A, A_WITH_C)
+    stream.ddl(4, ADD_C, A, A_WITH_C)
     lake.publish()
 
     assert states(lake) == {"a": "live", "b": "live"}
@@ -148,7 +148,7 @@ def test_nor_what_is_behind_the_cursor_because_another_table_is_held(
     """Each table stops on its own, and goes on with all that came meanwhile."""
     sides.create(3, B)
     sides.put(4, B, 1, partition=1)
-    sides.alter(5, "ALTER TABLE `b` ADD COLUMN `c` VARCHAR(20)", B, shape("b", C))
+    sides.ddl(5, "ALTER TABLE `b` ADD COLUMN `c` VARCHAR(20)", B, shape("b", C))
     sides.put(5, B, 2, partition=1)
     sides.put(6, shape("b", C), 3, c="new", partition=1)
     lake = sides.lake()

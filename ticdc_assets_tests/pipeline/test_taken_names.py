@@ -5,41 +5,42 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
-from ticdc_assets.pipeline.mirror_work import MirrorWork, pending_work
-from ticdc_assets_tests.pipeline.canal_streams import Stream, at, ids
-from ticdc_assets_tests.pipeline.small_feeds import Feed
+from ticdc_assets.pipeline.mirror_work import pending_work
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.small_streams import SmallStream, at, ids, shape, states
 
-A, B, C, OTHER = ("s", "a"), ("s", "b"), ("s", "c"), ("s", "other")
+A, B, C, OTHER = shape("a"), shape("b"), shape("c"), shape("other")
 
 
-def stream(folder: Path) -> Stream:
+@pytest.fixture
+def stream(tmp_path: Path) -> SmallStream:
     """Three tables with a row each."""
-    made = Stream(folder)
-    for n, name in enumerate((A, B, OTHER)):
-        made.create(name, 1 + n)
-        made.insert(name, 5, n)
+    made = SmallStream(tmp_path)
+    for number, table in enumerate((A, B, OTHER)):
+        made.create(1 + number, table)
+        made.put(5, table, number)
     made.watermark(9)
     return made
 
 
-def rename_onto_b(made: Stream) -> None:
+def rename_onto_b(stream: SmallStream) -> None:
     """The stream does not tell that `b` was dropped before, as with `ignore-event = ["drop table"]`."""
-    made.rename(A, B, 10)
-    made.insert(B, 11, 7)
-    made.insert(OTHER, 11, 8)
-    made.watermark(19)
+    stream.rename(10, A, B)
+    stream.put(11, B, 7)
+    stream.put(11, OTHER, 8)
+    stream.watermark(19)
 
 
-def test_a_table_that_is_renamed_to_a_name_that_was_not_told_to_be_free_takes_it(tmp_path: Path):
-    made = stream(tmp_path)
-    feed = made.feed()
-    feed.run()
-    rename_onto_b(made)
+def test_a_table_that_is_renamed_to_a_name_that_was_not_told_to_be_free_takes_it(stream: SmallStream):
+    lake = stream.lake()
+    lake.publish()
+    rename_onto_b(stream)
 
-    feed.run()
+    lake.publish()
 
-    newest = feed.lake.lake.control.newest()
+    newest = lake.lake.control.newest()
     assert newest is not None
     assert [(t.table, t.state, t.watermark) for t in newest.tables] == [
         ("b", "live", at(19)),
@@ -51,37 +52,37 @@ def test_a_table_that_is_renamed_to_a_name_that_was_not_told_to_be_free_takes_it
         f"s__changes.b__dropped_{at(10)}",
         "s__changes.other",
     ]
-    assert ids(feed) == {A: [0], B: [1, 7], OTHER: [2, 8]}
+    assert ids(lake) == {"a": [0], "b": [1, 7], "other": [2, 8]}
 
 
-def mirrors_behind(feed: Feed) -> list[MirrorWork]:
-    record = feed.lake.lake.control.newest()
+def mirrors_behind(lake: FeedLake) -> set[str]:
+    record = lake.lake.control.newest()
     assert record is not None
-    return pending_work(feed.lake.lake, feed.lake.history, record)
+    return {".".join(work.lineage.name) for work in pending_work(lake.lake, lake.history, record)}
 
 
-def test_a_table_of_somebody_else_under_its_new_name_holds_a_renamed_table_and_no_other(tmp_path: Path):
-    made = stream(tmp_path)
-    feed = made.feed()
-    feed.run()
-    catalog = feed.lake.lake.catalog
+def test_a_table_of_somebody_else_under_its_new_name_holds_a_renamed_table_and_no_other(stream: SmallStream):
+    lake = stream.lake()
+    lake.publish()
+    catalog = lake.lake.catalog
     catalog.create_table(("s__changes", "c"), pa.schema([("mine", pa.int64())]))
-    made.rename(A, C, 10)
-    made.create(A, 11)
-    for name in (A, C, OTHER):
-        made.insert(name, 12, 7)
-    made.watermark(19)
+    stream.rename(10, A, C)
+    stream.create(11, A)
+    for table in (A, C, OTHER):
+        stream.put(12, table, 7)
+    stream.watermark(19)
 
-    feed.run()
+    lake.publish()
 
-    assert {record.state for record in (feed.record(C), feed.record(A))} == {"stopped"}
-    assert "s__changes.c: expected no table, or the changelog of s.c, found another" in feed.note(C)
-    assert feed.record(C).changelog == ["s__changes", "a"]
-    assert ids(feed) == {A: [0], B: [1], OTHER: [2, 7]}
-    assert {work.lineage.name for work in mirrors_behind(feed)} == {B, OTHER}
+    assert states(lake) == {"a": "stopped", "b": "live", "c": "stopped", "other": "live"}
+    held = lake.records()["s", "c"]
+    assert "s__changes.c: expected no table, or the changelog of s.c, found another" in held.note
+    assert held.changelog == ["s__changes", "a"]
+    assert ids(lake) == {"a": [0], "b": [1], "other": [2, 7]}
+    assert mirrors_behind(lake) == {"s.b", "s.other"}
     catalog.drop_table(("s__changes", "c"))
-    feed.run()
-    assert {work.lineage.name for work in mirrors_behind(feed)} == {A, B, C, OTHER}
-    assert {feed.state(name) for name in (A, B, C, OTHER)} == {"live"}
-    assert ids(feed) == {A: [0, 7], B: [1], C: [7], OTHER: [2, 7]}
-    assert feed.run() is None
+    lake.publish()
+    assert mirrors_behind(lake) == {"s.a", "s.b", "s.c", "s.other"}
+    assert states(lake) == {"a": "live", "b": "live", "c": "live", "other": "live"}
+    assert ids(lake) == {"a": [0, 7], "b": [1], "c": [7], "other": [2, 7]}
+    assert lake.publish() is None
