@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,6 +15,7 @@ from ticdc_assets.schema.history import Known, fold
 from ticdc_assets.schema.lineage import History, SourceName, fold_name
 
 _FILES: Final = "schema_files"
+_NAMES_ANOTHER: Final = re.compile(r"\b(rename|like|exchange|flashback|recover)\b")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,10 +38,12 @@ class SchemaGuesses:
 
     def added_to(self, told: Sequence[DdlEvent], high: int | None = None) -> list[DdlEvent]:
         """What is told, and what the user or rows (up to `high`) tell of tables that no statement makes."""
-        events = list(told)
+        events, history = list(told), fold(told, self.known)
         for together in _parts(self._first_rows(high), told):
-            history = fold(events, self.known)
-            events += self._guessed([row for row in together if not _is_known(history, row)], events)
+            guessed = self._guessed([row for row in together if not _is_known(history, row)], events)
+            if guessed:
+                events += guessed
+                history = fold(events, self.known)
         return events
 
     def _first_rows(self, high: int | None) -> Iterator[_FirstRow]:
@@ -104,11 +108,9 @@ class SchemaGuesses:
 
 
 def _parts(rows: Iterable[_FirstRow], told: Sequence[DdlEvent]) -> Iterator[list[_FirstRow]]:
-    """The rows in parts whose tables have nothing to do with each other: first those that no statement names, at once.
-
-    A guess for one that is renamed, copied or exchanged may tell of others, so these come one by one.
-    """
-    texts = "\n".join(event.query.lower() for event in told)
+    """The rows in parts: a guess for the table of one may tell of the table of another only where a statement names
+    both. What is in none of these comes first and at once, the others one by one."""
+    texts = "\n".join(query for event in told if _NAMES_ANOTHER.search(query := event.query.lower()))
     alone: dict[SourceName, _FirstRow] = {}
     named: list[_FirstRow] = []
     for row in rows:

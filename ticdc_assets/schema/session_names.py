@@ -8,7 +8,8 @@ is written without a schema too; else nothing tells which, and the name's schema
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol, TypeVar
+from functools import lru_cache
+from typing import Final, Protocol, TypeVar
 
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
@@ -26,11 +27,19 @@ class Bearer(Protocol):
 
 
 _B = TypeVar("_B", bound=Bearer)
+_TEXTS_MAX: Final = 4096
+"""A look folds its statements several times, and reading them is most of a fold."""
 
 
 def statements_of(event: DdlEvent) -> tuple[ddl.Statement, ...]:
-    """An event's statements, names as they are written. Raises SchemaError where they cannot be read."""
-    return ddl.parse(event.query, "", restored=True)
+    """An event's statements, read as `statements_in` does."""
+    return statements_in(event.query)
+
+
+@lru_cache(maxsize=_TEXTS_MAX)
+def statements_in(query: str) -> tuple[ddl.Statement, ...]:
+    """The statements of a text as TiCDC sends it, names as they are written. Raises SchemaError."""
+    return ddl.parse(query, "", restored=True)
 
 
 def beside(event: DdlEvent, called: SourceName, name: SourceName) -> SourceName:

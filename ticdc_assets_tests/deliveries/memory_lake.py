@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -26,7 +25,6 @@ from ticdc_assets.config import Config
 from ticdc_assets.pipeline import message_decode, message_look
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema import ddl
 from ticdc_assets.tables.control import _DDL, Control, QuarantinedRecord, TableRecord, WatermarkRecord
 
 
@@ -153,12 +151,11 @@ class _AtOnce(ThreadPoolExecutor):
 
 @contextmanager
 def small_and_cheap() -> Iterator[None]:
-    """Batches of a few messages, and without what takes most time in small runs and decides nothing: threads
-    for every little thing, and parsing the same statement again in every fold."""
+    """Batches of a few messages, and without what takes most time in small runs and decides nothing: threads for every
+    little thing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ExecutorFactory, "_instance", _AtOnce(1))
         patch.setattr(ExecutorFactory, "_instance_pid", os.getpid())
-        patch.setattr(ddl, "parse", lru_cache(4096)(ddl.parse))
         patch.setattr(message_look, "BATCH_MESSAGES", BATCH_MESSAGES)
         patch.setattr(message_decode, "BATCH_MESSAGES", BATCH_MESSAGES)
         yield

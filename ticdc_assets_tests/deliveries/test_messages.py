@@ -8,13 +8,10 @@ runs and Spark are the work of the tests in `pipeline/`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema import ddl
-from ticdc_assets.schema.ddl import parse
+from ticdc_assets.schema import ddl, session_names
 from ticdc_assets_tests.deliveries.examples import deliver
 from ticdc_assets_tests.deliveries.machine import MessageDeliveries
 from ticdc_assets_tests.deliveries.wires import WIRES, CanalJson, OpenProtocol, SimpleJson, Wire
@@ -69,7 +66,7 @@ def test_rows_behind_a_statement_that_could_not_be_read_come_when_it_can(monkeyp
     world.alter(0, "add index", 0, 1)
     world.transact([(0, "put", 2, 2)], 1)
     with monkeypatch.context() as patch:
-        patch.setattr(ddl, "parse", refused)
+        patch.setattr(session_names, "statements_in", refused)
         world.ticdc.send_all()
         world.capture.take_all()
         world.publish()
@@ -77,10 +74,10 @@ def test_rows_behind_a_statement_that_could_not_be_read_come_when_it_can(monkeyp
     world.teardown()
 
 
-def refused(text: str, *more: Any, **options: Any) -> Any:
+def refused(text: str) -> tuple[ddl.Statement, ...]:
     if "ADD INDEX" in text:
         raise SchemaError("here", "a statement that this version can read", "another", "Take a newer version.")
-    return parse(text, *more, **options)
+    return ddl.parse(text, "", restored=True)
 
 
 @pytest.mark.usefixtures("cheap")

@@ -126,7 +126,9 @@ def test_many_tables_that_rows_tell_of_cost_no_fold_each(tmp_path: Path, monkeyp
     monkeypatch.setattr(message_guesses, "fold", counted)
     stream = Stream(tmp_path, CanalJson())
     for number in range(40):
-        stream.row(0, 10 + number, "I", replace(OLD, table_id=number, name=f"older{number}"), number, "x", 7)
+        older = replace(OLD, table_id=number, name=f"older{number}")
+        stream.row(0, 10 + number, "I", older, number, "x", 7)
+        stream.statement(55, older, older, f"ALTER TABLE `{older.name}` ADD INDEX `w`(`w`)")
     renamed = replace(OLD, name="after")
     stream.row(0, 60, "I", replace(OLD, name="before"), 1, "x", 7)
     stream.statement(61, replace(OLD, name="before"), renamed, "RENAME TABLE `before` TO `after`")

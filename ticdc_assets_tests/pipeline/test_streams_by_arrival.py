@@ -11,8 +11,7 @@ import pytest
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.pipeline.replay import Fate, Wish, replay
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.schema import ddl
-from ticdc_assets.schema.ddl import parse
+from ticdc_assets.schema import ddl, session_names
 from ticdc_assets.tables.control import Control
 from ticdc_assets_tests.deliveries.database import Column, RowChange
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -54,7 +53,7 @@ def test_rows_behind_a_statement_that_cannot_be_read_wait_until_it_can(
     stream.put(6, A_WITH_C, 4, c="newer")
     stream.put(6, B, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(ddl, "parse", refused)
+        patch.setattr(session_names, "statements_in", refused)
         lake.publish()
         assert states(lake) == {"a": "stopped", "b": "live"}
         assert ids(lake) == {"a": [1, 2], "b": [1, 2]}
@@ -69,10 +68,10 @@ def test_rows_behind_a_statement_that_cannot_be_read_wait_until_it_can(
     assert ids(lake)["b"] == [1, 2]
 
 
-def refused(text: str, *more: Any, **options: Any) -> Any:
+def refused(text: str) -> tuple[ddl.Statement, ...]:
     if "ADD COLUMN" in text:
         raise SchemaError("here", "a statement that this version can read", "another", "Take a newer version.")
-    return parse(text, *more, **options)
+    return ddl.parse(text, "", restored=True)
 
 
 def test_a_row_with_a_column_whose_statement_was_not_captured_yet_waits_for_it(stream: SmallStream):
@@ -153,7 +152,7 @@ def test_nor_what_is_behind_the_cursor_because_another_table_is_held(
     sides.put(6, shape("b", C), 3, c="new", partition=1)
     lake = sides.lake()
     with monkeypatch.context() as patch:
-        patch.setattr(ddl, "parse", refused)
+        patch.setattr(session_names, "statements_in", refused)
         for tick in (10, 11):
             both_grow(sides, tick)
             lake.publish()
