@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline.avro_repeats import Repeats
 from ticdc_assets.protocols import avro_schema, confluent_avro
-from ticdc_assets.protocols.avro_names import Name, among, name_in_topic
+from ticdc_assets.protocols.avro_names import Candidates, Name, name_in_topic
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
 from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
@@ -107,8 +107,9 @@ class AvroLook:
 
 def true_names(names: Mapping[Told, Name], known: Sequence[Name]) -> dict[Told, Name | None]:
     """The tables that statements tell of, for each that messages name; None where it may be one of several."""
+    candidates = Candidates(known)
     found: dict[Told, Name | None] = {}
     for (topic, schema, table), in_topic in names.items():
-        meant = among(known, (schema, table), in_topic)
+        meant = candidates.meant((schema, table), in_topic)
         found[topic, schema, table] = in_topic if not meant else meant[0] if len(meant) == 1 else None
     return found

@@ -52,17 +52,26 @@ def _read(topic: str, told: Name, rule: str) -> Iterable[Name]:
                 yield schema, table
 
 
-def among(candidates: Sequence[Name], told: Name, in_topic: Name) -> tuple[Name, ...]:
-    """The tables among `candidates` that a schema's `told` may name.
+class Candidates:
+    """Tables, to be found by what Avro schemas call them, without regard to case."""
 
-    Tables that differ only in what Avro cannot say are told apart by the topic, where it can.
-    """
-    meant = tuple(c for c in candidates if _same((sanitised(c[0]), sanitised(c[1])), told))
-    if len(meant) > 1:
-        closer = tuple(c for c in meant if _same((_NOT_KAFKA.sub("_", c[0]), _NOT_KAFKA.sub("_", c[1])), in_topic))
+    def __init__(self, names: Iterable[Name]) -> None:
+        self._by_told: dict[Name, list[Name]] = {}
+        for name in names:
+            self._by_told.setdefault(_folded(map(sanitised, name)), []).append(name)
+
+    def meant(self, told: Name, in_topic: Name) -> Sequence[Name]:
+        """Those that a schema's `told` may name.
+
+        Tables that differ only in what Avro cannot say are told apart by the topic, where it can.
+        """
+        meant = self._by_told.get(_folded(told), [])
+        if len(meant) < 2:
+            return meant
+        closer = [c for c in meant if _folded(_NOT_KAFKA.sub("_", part) for part in c) == _folded(in_topic)]
         return closer or meant
-    return meant
 
 
-def _same(one: Name, other: Name) -> bool:
-    return [part.lower() for part in one] == [part.lower() for part in other]
+def _folded(name: Iterable[str]) -> Name:
+    schema, table = (part.lower() for part in name)
+    return schema, table
