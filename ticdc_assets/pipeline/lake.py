@@ -14,7 +14,8 @@ from ticdc_assets.config import Changefeed, Config, StorageSource
 from ticdc_assets.pipeline.known import known_of
 from ticdc_assets.protocols.csv import CsvOptions
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history import Known, fold
+from ticdc_assets.schema.folds import Folds
+from ticdc_assets.schema.history import Known
 from ticdc_assets.schema.lineage import History, Lineage
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
@@ -96,12 +97,16 @@ class Lake:
         return lineage.was_ever(self.follows)
 
     @cached_property
+    def folds(self) -> Folds:
+        return Folds(known_of(self.changefeed))
+
+    @property
     def known(self) -> Known:
-        return known_of(self.changefeed)
+        return self.folds.known
 
     def history(self, new: Sequence[DdlEvent] = ()) -> History:
         """The history of everything told so far and of `new`."""
-        return fold([*self.control.ddl_events(), *new], self.known)
+        return self.folds.of([*self.control.ddl_events(), *new])
 
     def places(self, history: History) -> dict[str, Place]:
         return places(self.config, self.changefeed, history)

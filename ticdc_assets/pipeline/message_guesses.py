@@ -11,7 +11,7 @@ from ticdc_assets.pipeline.message_task import Told
 from ticdc_assets.pipeline.stream_look import StreamLook
 from ticdc_assets.protocols.avro_names import Name, sanitised
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history import Known, fold
+from ticdc_assets.schema.folds import Folds
 from ticdc_assets.schema.lineage import History, SourceName, fold_name
 
 _FILES: Final = "schema_files"
@@ -32,18 +32,18 @@ class _FirstRow:
 class SchemaGuesses:
     """What the user, rows and later statements tell of such tables. `names` are the true names of an Avro stream."""
 
-    known: Known
+    folds: Folds
     look: StreamLook
     names: Mapping[Told, Name | None]
 
     def added_to(self, told: Sequence[DdlEvent], high: int | None = None) -> list[DdlEvent]:
         """What is told, and what the user or rows (up to `high`) tell of tables that no statement makes."""
-        events, history = list(told), fold(told, self.known)
+        events, history = list(told), self.folds.of(told)
         for together in _parts(self._first_rows(high), told):
             guessed = self._guessed([row for row in together if not _is_known(history, row)], events)
             if guessed:
                 events += guessed
-                history = fold(events, self.known)
+                history = self.folds.of(events)
         return events
 
     def _first_rows(self, high: int | None) -> Iterator[_FirstRow]:
@@ -70,7 +70,7 @@ class SchemaGuesses:
         doubtful = [row for row, guess in guesses.items() if guess.where == _FILES]
         if not doubtful:
             return []
-        history = fold([*events, *guesses.values()], self.known)
+        history = self.folds.of([*events, *guesses.values()])
         return [row for row in doubtful if not _fits(history, row)]
 
     def as_of(self, high: int, events: Sequence[DdlEvent]) -> list[DdlEvent]:
@@ -81,7 +81,7 @@ class SchemaGuesses:
 
     def _as_they_were(self, reached: Sequence[DdlEvent], later: Sequence[DdlEvent]) -> Iterator[DdlEvent]:
         """Tables that only `later` statements tell of, as they were before the first of them, if there were any."""
-        history = fold(reached, self.known)
+        history = self.folds.of(reached)
         met: set[SourceName] = set()
         for event in sorted(later, key=lambda event: event.commit_ts):
             before = event.before
@@ -93,7 +93,7 @@ class SchemaGuesses:
                 met.add(fold_name(event.schema, event.table))
 
     def _of_user(self, row: _FirstRow) -> DdlEvent | None:
-        known = self.known.tables.get(fold_name(*row.name))
+        known = self.folds.known.tables.get(fold_name(*row.name))
         return None if known is None else DdlEvent(0, known.schema, known.name, "", after=known, where=_FILES)
 
     def _of_stream(self, row: _FirstRow) -> DdlEvent | None:

@@ -36,7 +36,6 @@ from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
 from ticdc_assets.pipeline.task import FileState, Target, TaskReport
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history import fold
 from ticdc_assets.schema.lineage import History, Lineage, SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import is_appended_to, placed_messages
@@ -101,8 +100,8 @@ class MessageRun:
         told = without_known_bootstraps(
             [*self._lake.control.ddl_events(), *found.statements, *(log.events if log else ())]
         )
-        names = self._names(found, fold(told, self._lake.known))
-        guesses = SchemaGuesses(self._lake.known, found, names)
+        names = self._names(found, self._lake.folds.of(told))
+        guesses = SchemaGuesses(self._lake.folds, found, names)
         events = guesses.added_to(told)
         high = self._high(found, record, events)
         if not self._lake.by_arrival:
@@ -158,7 +157,7 @@ class MessageRun:
         known = record.tso if record else 0
         if self._lake.by_arrival:
             return max(known, look.messages if self._dating is Dating.PLACE else look.newest)
-        lineages = fold(events, self._lake.known).lineages
+        lineages = self._lake.folds.of(events).lineages
         live = {fold_name(*lineage.name) for lineage in lineages if lineage.dropped_ts is None}
         watermark = look.watermark(live) or 0
         return max(known, watermark if self._until is None else min(watermark, self._until))

@@ -33,7 +33,6 @@ from ticdc_assets.pipeline.storage_record import (
 from ticdc_assets.pipeline.task import DecodeTask, FileFormat, FileReport, FileState
 from ticdc_assets.protocols import canal_json
 from ticdc_assets.protocols.text_values import TextForms
-from ticdc_assets.schema.history import fold
 from ticdc_assets.schema.lineage import History, Lineage, Slot, SourceName, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage import read_checkpoint, scan
@@ -150,7 +149,7 @@ class StorageRun:
         told = [file.to_ddl_event() for file in found.schema_files]
         fresh = [event for event in told if kept.get(event.where) != event]
         events = {**kept, **{event.where: event for event in fresh}}.values()
-        history = fold(events, self._lake.known)
+        history = self._lake.folds.of(events)
         chosen = [lineage for lineage in history.lineages if self._lake.asks_for(lineage)]
         return Pending(
             run_id=uuid.uuid4().hex,

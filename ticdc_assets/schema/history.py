@@ -41,12 +41,13 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
     """Fold events into a history. Equal events (redelivered statements) count once. Raises nothing: what cannot be
     read stops the lineage it is about."""
     state = _Fold(known or Known())
-    for _, group in groupby(_in_order(events), key=lambda event: event.commit_ts):
+    for _, group in groupby(in_order(events), key=lambda event: event.commit_ts):
         state.statement_group(list(group))
     return state.history()
 
 
-def _in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
+def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
+    """The events by commit_ts and arrival, each once."""
     unique = {(e.commit_ts, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))}
     in_arrival = list(reversed(unique.values()))
     return sorted(in_arrival, key=lambda event: event.commit_ts)

@@ -27,8 +27,8 @@ class Bearer(Protocol):
 
 
 _B = TypeVar("_B", bound=Bearer)
-_TEXTS_MAX: Final = 4096
-"""A look folds its statements several times, and reading them is most of a fold."""
+_TEXTS_MAX: Final = 16384
+"""A process folds its statements several times, and reading them is most of a fold."""
 
 
 def statements_of(event: DdlEvent) -> tuple[ddl.Statement, ...]:

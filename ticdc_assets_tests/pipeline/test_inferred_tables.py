@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline import message_guesses
 from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema import folds
 from ticdc_assets.schema.history import Known, fold
 from ticdc_assets.schema.lineage import History
 from ticdc_assets_tests.deliveries.database import START_TS, Column, RowChange, Shape, Statement, Value
@@ -117,13 +117,13 @@ def test_the_earliest_row_tells_the_columns_not_the_first_to_arrive(wire: Wire, 
 
 def test_many_tables_that_rows_tell_of_cost_no_fold_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A stream that begins long after its tables were made: 1,000 of them took a minute to look at."""
-    folds: list[int] = []
+    counts: list[int] = []
 
     def counted(events: Sequence[DdlEvent], known: Known) -> History:
-        folds.append(len(events))
+        counts.append(len(events))
         return fold(events, known)
 
-    monkeypatch.setattr(message_guesses, "fold", counted)
+    monkeypatch.setattr(folds, "fold", counted)
     stream = Stream(tmp_path, CanalJson())
     for number in range(40):
         older = replace(OLD, table_id=number, name=f"older{number}")
@@ -136,7 +136,7 @@ def test_many_tables_that_rows_tell_of_cost_no_fold_each(tmp_path: Path, monkeyp
 
     lake = stream.run(70)
 
-    assert len(folds) < 20
+    assert len(counts) < 20
     assert len(rows(lake)) == 42
     assert {name for (_, name), record in lake.records().items() if record.state == "live"} == {
         *(f"older{number}" for number in range(40)),
