@@ -7,13 +7,13 @@ the table is held, and the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState
 from ticdc_assets.schema.lineage import Lineage, SourceName, Tenure, fold_name
-from ticdc_assets.sources.storage_cursor import Cursor
+from ticdc_assets.sources.storage_cursor import Cursor, TableScan
 from ticdc_assets.sources.storage_cursor import TableState as FolderState
 
 if TYPE_CHECKING:
@@ -66,11 +66,15 @@ def messages_gone(lineage: Lineage, partition: tuple[str, int], begin: int, now:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def late_tables(cursor: Cursor, lineages: Sequence[Lineage], obstacle: Callable[[Lineage], str]) -> LateTables:
-    """Which of these tables the cursor has passed files of; one is held where `obstacle` says what to do instead."""
+def late_tables(
+    cursor: Cursor, found: Iterable[TableScan], lineages: Sequence[Lineage], obstacle: Callable[[Lineage], str]
+) -> LateTables:
+    """Which of these tables the cursor has passed files of; one is held where `obstacle` says what to do instead, and
+    where there is no folder of its, neither in the cursor nor `found` behind it."""
     folders = _folders(cursor) if lineages else {}
-    again, held, moved = set(), {}, dict(cursor.tables)
-    for lineage in lineages:
+    held = without_folders(lineages, found, folders)
+    again, moved = set(), dict(cursor.tables)
+    for lineage in (lineage for lineage in lineages if lineage.id not in held):
         passed = [
             (folder, tenure)
             for tenure in lineage.tenures
@@ -85,6 +89,18 @@ def late_tables(cursor: Cursor, lineages: Sequence[Lineage], obstacle: Callable[
             for folder, tenure in passed:
                 moved[folder] = _before(moved[folder], tenure.after_ts)
     return LateTables(replace(cursor, tables=moved), frozenset(again), held)
+
+
+def without_folders(
+    lineages: Iterable[Lineage], found: Iterable[TableScan], more: Collection[SourceName] = ()
+) -> dict[str, Hold]:
+    """Holds of the tables of which a source has nothing: neither `found` nor under the names of `more`."""
+    seen = {fold_name(*name) for table in found for name in table.names}.union(more)
+    return {
+        lineage.id: _no_folder(lineage)
+        for lineage in lineages
+        if not any(fold_name(tenure.schema, tenure.table) in seen for tenure in lineage.tenures)
+    }
 
 
 def obstacle_by_arrival(lineage: Lineage, followed: Iterable[Lineage], has_rows: bool) -> str:
@@ -134,6 +150,15 @@ def _files_passed(lineage: Lineage, todo: str) -> Hold:
         lineage,
         f"expected all files of {name} to be read, since `tables` asks for it, found some that were passed while it "
         f"did not. {todo} it in a changefeed of its own.",
+    )
+
+
+def _no_folder(lineage: Lineage) -> Hold:
+    name = ".".join(lineage.name)
+    return _held(
+        lineage,
+        f"expected a folder of {name} in the source, since `tables` asks for it only now, found none. Check that "
+        "`sink_uri` names the right bucket; if the folder was removed, load the table anew.",
     )
 
 

@@ -13,11 +13,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.amounts import counted
+from ticdc_assets.errors import SourceError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.late_tables import LateTables, late_tables, not_followed_yet, obstacle_by_arrival, with_holds
+from ticdc_assets.pipeline.late_tables import (
+    LateTables,
+    late_tables,
+    not_followed_yet,
+    obstacle_by_arrival,
+    with_holds,
+    without_folders,
+)
 from ticdc_assets.pipeline.packing import pack
 from ticdc_assets.pipeline.publish import Published, publish_all
 from ticdc_assets.pipeline.storage_plan import Plan
@@ -37,7 +45,7 @@ from ticdc_assets.schema.lineage import History, Lineage, Slot, SourceName, fold
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage import read_checkpoint, scan
 from ticdc_assets.sources.storage_cursor import Cursor, Problem, Scan
-from ticdc_assets.sources.storage_paths import Layout
+from ticdc_assets.sources.storage_paths import METADATA, Layout
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.progress import Progress, lineage_of, progress_of
@@ -117,7 +125,7 @@ class StorageRun:
         """Read `metadata` first, list after: so every file needed for the checkpoint is seen."""
         record = self._lake.control.newest()
         cursor = Cursor.from_json(record.cursor) if record and record.cursor else Cursor.empty()
-        checkpoint = read_checkpoint(self._root)
+        checkpoint = self._checkpoint(record)
         bound = checkpoint if checkpoint is None or self._until is None else min(checkpoint, self._until)
         high = max(record.tso if record else 0, bound or 0)
         upto = None if bound is None and not high else high
@@ -125,7 +133,8 @@ class StorageRun:
         late = self._late(pending)
         if late.again:
             pending = self._looked(record, late.cursor, high, upto)
-        return replace(pending, late=late.again, intervals=with_holds(pending.intervals, late.held))
+        gone = without_folders((pending.intervals[i].lineage for i in late.again), pending.scan.tables)
+        return replace(pending, late=late.again, intervals=with_holds(pending.intervals, {**late.held, **gone}))
 
     def _late(self, pending: Pending) -> LateTables:
         """The tables that nobody asked for when the cursor passed files of theirs."""
@@ -140,7 +149,19 @@ class StorageRun:
             is_there = table is not None and lineage_of(table) == lineage.id and progress_of(table) != Progress()
             return obstacle_by_arrival(lineage, followed, is_there)
 
-        return late_tables(pending.cursor, late, obstacle)
+        return late_tables(pending.cursor, pending.scan.tables, late, obstacle)
+
+    def _checkpoint(self, record: WatermarkRecord | None) -> int | None:
+        """How far the source is; SourceError where it has told that once and does not now."""
+        checkpoint = read_checkpoint(self._root)
+        if checkpoint is None and record is not None and record.tso:
+            raise SourceError(
+                self._root.where(METADATA),
+                f"a checkpoint, since the lake is complete up to {record.tso} from it",
+                "no such file",
+                "Check that `sink_uri` or `source.storage` names the folder that TiCDC writes to. Nothing was read.",
+            )
+        return checkpoint
 
     def _looked(self, record: WatermarkRecord | None, cursor: Cursor, high: int, upto: int | None) -> Pending:
         skip = self._changefeed.skip_files

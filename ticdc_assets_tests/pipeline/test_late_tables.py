@@ -3,16 +3,17 @@ missing."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from ticdc_assets.errors import LakeError
+from ticdc_assets.errors import LakeError, SourceError
 from ticdc_assets.moments import Moment
 from ticdc_assets_tests.deliveries.wires import CanalJson, Wire
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.pipeline.small_feeds import Sink
+from ticdc_assets_tests.pipeline.small_feeds import Sink, hand_made
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, UndatedCanalJson, at, ids, shape, states
 from ticdc_assets_tests.pipeline.trouble import listening
 
@@ -214,6 +215,46 @@ def test_without_commit_ts_a_table_is_held_whose_name_another_took_that_was_aske
     assert (feed.state(B), feed.state(OLD)) == ("live", "stopped")
     assert "cannot be told from those of the table that took its name" in feed.note(OLD)
     assert feed.found() == feed.expected(A)
+
+
+@pytest.mark.parametrize("commit_ts", [True, False])
+@pytest.mark.parametrize("asked_first", ["nobody.*", "s.b"])
+def test_another_bucket_in_the_place_of_the_right_one_passes_nothing_of_a_late_table(
+    tmp_path: Path, asked_first: str, commit_ts: bool
+):
+    """As with a wrong `sink_uri`, though it has come further."""
+    right, wrong = Sink(tmp_path / "right", commit_ts=commit_ts), Sink(tmp_path / "wrong", 2000, commit_ts)
+    for sink, names in ((right, (A, B)), (wrong, (B,))):
+        for name in names:
+            sink.table(name)
+            sink.file(name, 1, [sink.insert(name, 110, 1, "one")])
+    right.feed(tmp_path / "lake", tables=[asked_first]).run()
+
+    feed = wrong.feed(tmp_path / "lake")
+    feed.run()
+
+    assert (feed.state(A), feed.record(A).watermark) == ("stopped", 0)
+    assert "expected a folder of s.a" in feed.note(A)
+    right.bucket.checkpoint(3000)
+    feed = right.feed(tmp_path / "lake")
+    feed.run()
+    assert (feed.state(A), feed.record(A).watermark) == ("live", 3000)
+    assert feed.found(A) == feed.expected(A)
+
+
+def test_a_bucket_without_a_checkpoint_in_the_place_of_one_that_had_it_is_refused(tmp_path: Path):
+    right, empty = Sink(tmp_path / "right"), tmp_path / "empty"
+    right.table(A)
+    right.file(A, 1, [right.insert(A, 110, 1, "one")])
+    right.feed(tmp_path / "lake", tables=["nobody.*"]).run()
+    empty.mkdir()
+
+    with pytest.raises(SourceError, match=r"complete up to 1000 .* Check that `sink_uri`"):
+        hand_made(empty, tmp_path / "lake", "csv", Counter(), {}).run()
+
+    feed = right.feed(tmp_path / "lake")
+    feed.run()
+    assert feed.found() == feed.expected()
 
 
 # -- names that are asked for ------------------------------------------------------------------------------------------

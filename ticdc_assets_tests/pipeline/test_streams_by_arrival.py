@@ -60,6 +60,7 @@ def test_rows_behind_a_statement_that_cannot_be_read_wait_until_it_can(
         stream.put(7, A_WITH_C, 5, c="newest", partition=1)
         lake.publish()
         assert ids(lake) == {"a": [1, 2], "b": [1, 2]}
+    lake = stream.lake()
 
     lake.publish()
 
