@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import FrameType
 
@@ -35,8 +37,10 @@ def dies(config: Path, moment: Moment, occurrence: int = 1, mirrors: bool = Fals
 def is_cancelled(config: Path, by: signal.Signals, after_seconds: float) -> bool:
     """Run the changefeed `feed`, and cancel it as the command line (SIGINT) or Dagster (SIGTERM) does; False where it
     was through before."""
-    process = CONTEXT.Process(target=_cancellable, args=(config,))
+    begun = CONTEXT.Event()
+    process = CONTEXT.Process(target=_cancellable, args=(config, begun))
     process.start()
+    assert begun.wait(SECONDS_MAX)
     process.join(after_seconds)
     assert process.pid is not None
     if process.is_alive():
@@ -53,20 +57,27 @@ class Cancelled(BaseException):
     """Raised in the middle of anything."""
 
 
-def _cancellable(path: Path) -> None:
+def _cancellable(path: Path, begun: Event) -> None:
     def cancel(number: int, frame: FrameType | None) -> None:
         raise Cancelled
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, cancel)
+    begun.set()
     try:
         _whole_run(path, False)
-    except Cancelled:
-        os._exit(_CANCELLED)
     except BaseException as error:
-        if isinstance(error.__context__, Cancelled):
+        if any(isinstance(cause, Cancelled) for cause in _chain(error)):
             os._exit(_CANCELLED)
         raise
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, and those in whose handling it was raised."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__context__
 
 
 def _run(path: Path, moment: Moment, occurrence: int, mirrors: bool) -> None:
