@@ -255,6 +255,14 @@ def test_what_looks_wrong_in_a_changefeeds_configuration_is_a_warning(
 # -- several changefeeds -----------------------------------------------------------------------------------------------
 
 
+def test_run_warns_where_tables_asks_for_nothing_that_there_is(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path, tables=["shopp.*"])
+
+    assert main(on(feed, "run")) == 0
+
+    assert "warning: shop: `tables` asks for none of the tables that the source has: shop." in capfd.readouterr().err
+
+
 def two_of_which_one_is_gone(folder: Path) -> Feed:
     gone = Feed(folder, "gone")
     gone.bucket.base.rename(folder / "elsewhere")

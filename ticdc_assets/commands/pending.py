@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.control import WatermarkRecord
 
 Counts = dict[str, int]
+NAMES_MAX: Final = 5
+"""How many tables a warning names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,19 @@ def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tupl
     lake = Lake(config, changefeed)
     pending = run_of(lake, until).look()
     warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
-    warnings = (warning,) if warning else ()
+    warnings = tuple(filter(None, (warning, _asks_for_nothing(changefeed, pending))))
     told = Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings)
     return told, is_needed(lake, pending)
+
+
+def _asks_for_nothing(changefeed: Changefeed, pending: Pending | PendingMessages) -> str:
+    """The warning that the config's `tables` leave out all that the source has."""
+    names = sorted({".".join(lineage.name) for lineage in pending.history.lineages if lineage.dropped_ts is None})
+    if not names or pending.intervals:
+        return ""
+    more = len(names) - NAMES_MAX
+    there = ", ".join(names[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"{changefeed.name}: `tables` asks for none of the tables that the source has: {there}"
 
 
 def is_needed(lake: Lake, pending: Pending | PendingMessages) -> bool:
