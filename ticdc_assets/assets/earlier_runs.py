@@ -64,7 +64,7 @@ class Broken:
     def sentence(self) -> str:
         return (
             f"Run {self.run_id} failed {duration(self.age_s)} ago; the next is asked for in {duration(self.wait_s)}, "
-            "however little is new. Look at why it failed; or start the job yourself."
+            "whether or not anything is new. Look at why it failed; or start the job yourself."
         )
 
 

@@ -25,6 +25,9 @@ NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _SHOWN_CHARS_MAX: Final = 60
 
+_FOUND: Final = re.compile(r"(?:but )?found ")
+_IN_PLACE_OF: Final = re.compile(r"expected (?P<expected>.*), but (?:found|got) (?P<found>.*)", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -110,7 +113,7 @@ def parse_yaml(text: str) -> Block:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise _not_yaml(where, error.problem or "something else", _yaml_hint(error.problem or "")) from None
+        raise _not_yaml(where, _yaml_found(error.problem or ""), _yaml_hint(error.problem or "")) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise _not_yaml("", type(error).__name__, "Mend the YAML.") from None
     if loaded is None:
@@ -119,6 +122,14 @@ def parse_yaml(text: str) -> Block:
     if not isinstance(loaded, Block):
         raise _not_yaml("line 1", f"a {_kind(loaded)}", "Start with `changefeeds:`.")
     return loaded
+
+
+def _yaml_found(problem: str) -> str:
+    """What the parser complains of, as it reads after the word "found"."""
+    both = _IN_PLACE_OF.fullmatch(problem)
+    if both is not None:
+        return f"{both['found']} in place of {both['expected']}"
+    return _FOUND.sub("", problem, count=1) if _FOUND.match(problem) else problem or "something else"
 
 
 def _yaml_hint(problem: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.amounts import counted
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
@@ -70,7 +71,7 @@ def run_mirrors(
     works = pending_work(lake, history, record, only)
     report = MirrorReport(record)
     if works:
-        say(f"merging {len(works)} mirrors")
+        say(f"merging {counted(len(works), 'mirror')}")
         _bring_up(lake, run_id, jvm(), works, report)
     for mirror in retire(lake, history, record):
         say(f"removed the mirror {'.'.join(mirror)}: its source table was dropped")

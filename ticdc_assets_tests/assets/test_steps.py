@@ -12,6 +12,7 @@ from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.errors import MachineError, StaleRunError
+from ticdc_assets.pipeline import mirror_run
 from ticdc_assets_tests.assets.feeds import (
     QUIET,
     Feed,
@@ -95,6 +96,17 @@ def test_a_materialisation_tells_rows_watermark_and_shape(tmp_path: Path):
     lineage = mirror["dagster/column_lineage"].deps_by_column["name"]
     assert [(d.asset_key.to_user_string(), d.column_name) for d in lineage] == [("shop/changelog/shop/users", "name")]
     assert mirror["recent"].startswith("![2 rows")
+
+
+def test_progress_counts_the_mirrors_that_it_merges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "ann", 2)).checkpoint(10)
+    feed.run()
+    monkeypatch.setattr(mirror_run, "_bring_up", lambda *arguments: None)
+    said: list[str] = []
+
+    mirror_run.run_mirrors(feed.lake, "run", lambda: None, said.append)  # type: ignore[arg-type, return-value]
+
+    assert said == ["merging 1 mirror"]
 
 
 def test_no_row_value_reaches_the_events_of_a_run(tmp_path: Path):

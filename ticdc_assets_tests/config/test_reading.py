@@ -107,6 +107,19 @@ def test_yaml_faults_do_not_quote_the_line(tmp_path):
     assert "line" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('changefeeds: "shop', "found unexpected end of stream. "),
+        ("changefeeds: [a, b", "found '<stream end>' in place of ',' or ']'. "),
+        ("changefeeds: {}\n--- {}\n", "found another document. "),
+        ("changefeeds: a: b", "found mapping values are not allowed here. "),
+    ],
+)
+def test_yaml_faults_say_once_what_was_found(tmp_path, text, told):
+    assert f"expected a YAML mapping with each key once, {told}" in str(refused(tmp_path, text))
+
+
 def test_a_missing_variable_is_named(tmp_path):
     error = refused(tmp_path, with_feed(sink_uri={"env": "SINK"}))
 
