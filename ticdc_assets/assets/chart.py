@@ -48,6 +48,11 @@ def _line(values: Sequence[float], colour: str) -> str:
     return f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{" ".join(places)}"/>'
 
 
+def plain_seconds(seconds: float) -> float:
+    """A length of time for plots and people alike: above a minute to the second, else to the millisecond."""
+    return round(seconds, 0 if seconds > 60 else 3)
+
+
 def duration(seconds: float) -> str:
     """A length of time as people say it: the two largest units."""
     left = int(max(seconds, 0))

@@ -154,12 +154,15 @@ def _counted_once(
     context: dg.AssetCheckExecutionContext, key: dg.AssetKey, found: Reported, count: Callable[[], Verdict]
 ) -> Verdict:
     """Count, unless these very snapshots were counted before: then that verdict stands, red or green."""
-    snapshots = f"{found.record.mirror_snapshot_id} of {found.record.changelog_snapshot_id}"
+    snapshots = {
+        "mirror_snapshot": str(found.record.mirror_snapshot_id or "none"),
+        "changelog_snapshot": str(found.record.changelog_snapshot_id or "none"),
+    }
     before = _last_verdict(context.instance, dg.AssetCheckKey(key, ROWS_EQUAL))
-    if before is not None and before.facts.get("snapshots") == snapshots:
+    if before is not None and snapshots.items() <= before.facts.items():
         return before
     verdict = count()
-    return Verdict(verdict.passed, verdict.sentence, verdict.warns, {**verdict.facts, "snapshots": snapshots})
+    return Verdict(verdict.passed, verdict.sentence, verdict.warns, {**verdict.facts, **snapshots})
 
 
 def _last_verdict(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Verdict | None:

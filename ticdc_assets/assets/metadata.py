@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
-from ticdc_assets.assets.chart import chart_markdown
+from ticdc_assets.assets.chart import chart_markdown, plain_seconds
 from ticdc_assets.changes.layout import SYSTEM_COLUMNS, LakeColumn, changelog_columns, mirror_columns
 from ticdc_assets.schema.mysql_types import format_type
 from ticdc_assets.tables.iceberg_types import type_json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Metadata = dict[str, Any]
 
-OPS: Final = {"I": "rows_inserted", "U": "rows_updated", "D": "rows_deleted"}
+OPS: Final = {"I": "run_rows_inserted", "U": "run_rows_updated", "D": "run_rows_deleted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def watermark_metadata(watermark: int, clock: Clock) -> Metadata:
     return {
         "watermark": str(watermark),
         "watermark_time": dg.MetadataValue.timestamp(to_datetime(watermark).astimezone(UTC)),
-        "lag_seconds": round(clock.lag_s(watermark), 3),
-        "behind_source_seconds": clock.behind_source_s(watermark),
+        "lag_seconds": plain_seconds(clock.lag_s(watermark)),
+        "behind_source_seconds": plain_seconds(clock.behind_source_s(watermark)),
     }
 
 

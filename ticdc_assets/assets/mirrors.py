@@ -92,7 +92,7 @@ def _recorded(feed: Feed, run: ChangefeedRun, report: MirrorReport | None) -> dg
             "complete": record.complete,
             "tables": len(record.tables),
             "tables_held": len(held),
-            "mirrors_merged": len(report.merged),
+            "run_mirrors_merged": len(report.merged),
             "dagster/table_name": ".".join((run.config.catalog.name, *run.lake.control.namespace, "watermarks")),
         },
         data_version=dg.DataVersion(f"{record.tso}-{record.complete}"),

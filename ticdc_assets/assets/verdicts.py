@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.assets.chart import duration
+from ticdc_assets.assets.chart import duration, plain_seconds
 from ticdc_assets.pipeline.interval import TableState
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
     """Two ways to the same number: the mirror's own count, and the fold of its changelog. What was not counted passes,
     and says so: `counted` is false."""
     is_counted = count.rows is not None and mirror_rows is not None
-    facts = {"counted": is_counted, "mirror_rows": mirror_rows, "changelog_rows": count.rows}
+    facts = {"counted": is_counted, "mirror_rows": mirror_rows, "rows_folded": count.rows}
     if not is_counted:
         return Verdict(True, f"Not counted: {count.reason or 'there is no mirror'}.", facts=facts)
     if count.rows == mirror_rows:
@@ -115,7 +115,11 @@ def source_moves(clock: Clock, is_sample: bool) -> Verdict:
 
 
 def _lag(seconds: float, what: str, todo: str) -> Verdict:
-    facts = {"lag_seconds": seconds, "warns_above_seconds": LAG_WARN_S, "fails_above_seconds": LAG_FAIL_S}
+    facts = {
+        "lag_seconds": plain_seconds(seconds),
+        "warns_above_seconds": LAG_WARN_S,
+        "fails_above_seconds": LAG_FAIL_S,
+    }
     if seconds <= LAG_WARN_S:
         return Verdict(True, f"{what}.", facts=facts)
     return Verdict(False, f"{what}. {todo}", warns=seconds <= LAG_FAIL_S, facts=facts)

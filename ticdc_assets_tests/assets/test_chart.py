@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ticdc_assets.assets.chart import HEIGHT, WIDTH, chart_markdown, duration, svg
+from ticdc_assets.assets.chart import HEIGHT, WIDTH, chart_markdown, duration, plain_seconds, svg
 from ticdc_assets.assets.recent import RECORDS_MAX, Point
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,3 +57,10 @@ def test_no_record_yet_is_said():
 )
 def test_durations_are_told_in_their_two_largest_units(seconds: float, text: str):
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0, 0), (0.12345, 0.123), (59.99999, 60), (60.9, 61), (41_372_012.076, 41_372_012)]
+)
+def test_seconds_have_no_more_digits_than_anybody_reads(seconds: float, told: float):
+    assert plain_seconds(seconds) == told

@@ -83,6 +83,10 @@ def test_a_count_that_cannot_be_exact_is_told_as_not_counted():
     assert verdicts.rows_equal(3, FoldCount(3)).facts["counted"] is True
 
 
+def test_a_lag_is_told_to_the_second():
+    assert verdicts.source_moves(at(400.076, 0), is_sample=False).facts["lag_seconds"] == 400
+
+
 # -- the fold of a changelog -------------------------------------------------------------------------------------------
 
 
@@ -212,11 +216,22 @@ def succeeded(result: dg.ExecuteInProcessResult) -> set[str]:
 
 
 def test_all_is_green_when_all_is_well(tmp_path: Path):
-    found = checks(two_tables(tmp_path).run())
+    feed = two_tables(tmp_path)
+    found = checks(feed.run())
 
     red = {key for key, check in found.items() if not check.passed}
     assert red == {("shop/watermarks", "source_keeps_up")}  # its checkpoint is of 2025
-    assert found[("shop/mirror/shop/good", "rows_equal_the_changelog")].metadata["changelog_rows"].value == 1
+    facts = {
+        name: fact.value for name, fact in found[("shop/mirror/shop/good", "rows_equal_the_changelog")].metadata.items()
+    }
+    record = feed.records()["shop.good"]
+    assert facts == {
+        "counted": True,
+        "mirror_rows": 1,
+        "rows_folded": 1,
+        "mirror_snapshot": str(record.mirror_snapshot_id),
+        "changelog_snapshot": str(record.changelog_snapshot_id),
+    }
 
 
 def test_a_stopped_table_holds_back_what_is_built_on_it_and_nothing_else(tmp_path: Path):
