@@ -1,7 +1,7 @@
 """The decode stage: one step that reads everything new once and appends to every changelog."""
 
 # Dagster reads the annotation of `context`, so that annotations here are not postponed.
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
@@ -9,8 +9,9 @@ from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata import Metadata, changelog_metadata
 from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, Feed, sayer
+from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, sayer
 from ticdc_assets.schema.lineage import fold_name
+from ticdc_assets.tables.fields import all_fields
 
 RENAMED = "The source has no table of this name any more; its assets go when the code location is loaded again."
 
@@ -50,7 +51,7 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
         group_name=feed.names.group,
         kinds={"iceberg", "changelog"},
         code_version=f"{feed.names.protocol}-{CODE_VERSION}",
-        description=f"Every change of `{table.schema}.{table.table}`, once and in order.",
+        description=f"Every change of `{table.schema}.{table.table}`, once and in order. {SOURCE_TYPES}",
         metadata=feed.changelog_metadata(table),
     )
 
@@ -63,7 +64,7 @@ def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) 
         run.publish_changelogs(sayer(context))
     report = run.outcome.changelogs
     found = reported(pending.history, report.record if report else pending.record)
-    told = _Teller(run)
+    told = _Teller(run, found.values())
     yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=told.quarantine())
     for known in feed.tables:
         table = found.get(fold_name(known.schema, known.table))
@@ -76,12 +77,14 @@ def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) 
 class _Teller:
     """Says what became of each changelog."""
 
-    def __init__(self, run: ChangefeedRun) -> None:
+    def __init__(self, run: ChangefeedRun, tables: Iterable[Reported]) -> None:
         self._catalog = run.config.catalog.name
         self._report = run.outcome.changelogs
         self._clock = run.clock()
         self._places = run.lake.places(run.pending().history)
         self._control = run.lake.control
+        names = (tuple(table.record.changelog) for table in tables if table.record.changelog)
+        self._fields = all_fields(run.lake.catalog, names)
 
     def quarantine(self) -> Metadata:
         records = self._control.quarantined()
@@ -98,4 +101,7 @@ class _Teller:
 
     def metadata(self, table: Reported) -> Metadata:
         location = self._places[table.lineage.id].changelog_location
-        return changelog_metadata(self._catalog, table.record, table.lineage, location, self._report, self._clock)
+        fields = self._fields.get(tuple(table.record.changelog or ()))
+        return changelog_metadata(
+            self._catalog, table.record, table.lineage, location, fields, self._report, self._clock
+        )

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import dagster as dg
 
 from ticdc_assets.assets.chart import chart_markdown, plain_seconds
-from ticdc_assets.changes.layout import SYSTEM_COLUMNS, LakeColumn, changelog_columns, mirror_columns
+from ticdc_assets.changes.layout import changelog_columns, mirror_columns
 from ticdc_assets.schema.mysql_types import format_type
-from ticdc_assets.tables.iceberg_types import type_json
 from ticdc_assets.tso import physical_ms, to_datetime
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.storage_run import ChangelogReport
     from ticdc_assets.schema.lineage import Lineage
     from ticdc_assets.tables.control import TableRecord
+    from ticdc_assets.tables.fields import Fields, LakeField
 
 Metadata = dict[str, Any]
 
@@ -69,9 +69,15 @@ def table_metadata(record: TableRecord, clock: Clock) -> Metadata:
 
 
 def changelog_metadata(
-    catalog: str, record: TableRecord, lineage: Lineage, location: str, report: ChangelogReport | None, clock: Clock
+    catalog: str,
+    record: TableRecord,
+    lineage: Lineage,
+    location: str,
+    fields: Fields | None,
+    report: ChangelogReport | None,
+    clock: Clock,
 ) -> Metadata:
-    """What a run did to a changelog; without a report it had nothing to do."""
+    """What a run did to a changelog; without a report it had nothing to do. No columns are told without `fields`."""
     rows = report.rows_by_op.get(lineage.id, {}) if report else {}
     return {
         **table_metadata(record, clock),
@@ -80,7 +86,7 @@ def changelog_metadata(
         "run_zero_dates": report.zero_dates if report else 0,
         "run_quarantined": report.quarantined if report else 0,
         **(_place(catalog, record.changelog, location) if record.changelog else {}),
-        "dagster/column_schema": changelog_schema(lineage),
+        **({"dagster/column_schema": column_schema(fields, lineage)} if fields else {}),
     }
 
 
@@ -89,12 +95,13 @@ def mirror_metadata(
     record: TableRecord,
     lineage: Lineage,
     location: str,
+    fields: Fields | None,
     rows: Mapping[str, int],
     points: Sequence[Point],
     changelog_key: dg.AssetKey,
     clock: Clock,
 ) -> Metadata:
-    """What a mirror is after a run, and the changes that this run brought it."""
+    """What a mirror is after a run, and the changes that this run brought it. No columns are told without `fields`."""
     return {
         **table_metadata(record, clock),
         **{name: rows.get(op, 0) for op, name in OPS.items()},
@@ -102,7 +109,7 @@ def mirror_metadata(
         **({"dagster/row_count": record.rows} if record.rows is not None else {}),
         **({"snapshot_id": str(record.mirror_snapshot_id)} if record.mirror_snapshot_id else {}),
         **(_place(catalog, record.mirror, location) if record.mirror else {}),
-        "dagster/column_schema": mirror_schema(lineage),
+        **({"dagster/column_schema": column_schema(fields, lineage)} if fields else {}),
         "dagster/column_lineage": mirror_lineage(lineage, changelog_key),
         **({"recent": dg.MetadataValue.md(chart_markdown(points))} if clock.tells_time else {}),
     }
@@ -115,18 +122,14 @@ def _place(catalog: str, identifier: Iterable[str], location: str) -> Metadata:
 # -- columns -----------------------------------------------------------------------------------------------------------
 
 
-def mirror_schema(lineage: Lineage) -> dg.TableSchema:
-    """The mirror's columns with their MySQL types."""
-    types = _mysql_types(lineage)
-    columns = mirror_columns(lineage.newest.stored_columns, lineage.newest.key)
-    return dg.TableSchema(columns=[_column(c, types[c.uid], c.required or not _nullable(lineage, c)) for c in columns])
+def column_schema(fields: Fields, lineage: Lineage) -> dg.TableSchema:
+    """A table's columns in its order, required or not as it has them. Types are the source's; of ours, Iceberg's."""
+    types = {c.uid: format_type(c.type) for version in lineage.versions for c in version.table.stored_columns}
+    return dg.TableSchema(columns=[_column(field, types.get(field.uid or 0, field.type)) for field in fields])
 
 
-def changelog_schema(lineage: Lineage) -> dg.TableSchema:
-    """The changelog's own columns, then those that the source table has or once had."""
-    types = _mysql_types(lineage)
-    system = [dg.TableColumn(name, type_json(arrow).strip('"')) for name, arrow in SYSTEM_COLUMNS]
-    return dg.TableSchema(columns=[*system, *(_column(c, types[c.uid], False) for c in changelog_columns(lineage))])
+def _column(field: LakeField, type_text: str) -> dg.TableColumn:
+    return dg.TableColumn(field.name, type_text, constraints=dg.TableColumnConstraints(nullable=not field.required))
 
 
 def mirror_lineage(lineage: Lineage, changelog: dg.AssetKey) -> dg.TableColumnLineage:
@@ -138,16 +141,3 @@ def mirror_lineage(lineage: Lineage, changelog: dg.AssetKey) -> dg.TableColumnLi
             for c in mirror_columns(lineage.newest.stored_columns, lineage.newest.key)
         }
     )
-
-
-def _column(column: LakeColumn, type_text: str, required: bool) -> dg.TableColumn:
-    return dg.TableColumn(column.name, type_text, constraints=dg.TableColumnConstraints(nullable=not required))
-
-
-def _nullable(lineage: Lineage, column: LakeColumn) -> bool:
-    found = next((c for c in lineage.newest.stored_columns if c.uid == column.uid), None)
-    return found is None or found.nullable
-
-
-def _mysql_types(lineage: Lineage) -> dict[int, str]:
-    return {c.uid: format_type(c.type) for version in lineage.versions for c in version.table.stored_columns}

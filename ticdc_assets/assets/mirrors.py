@@ -2,7 +2,7 @@
 
 # Dagster reads the annotation of `context`, so that annotations here are not postponed.
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
@@ -11,10 +11,11 @@ from ticdc_assets.assets.metadata import Metadata, mirror_metadata, watermark_me
 from ticdc_assets.assets.recent import recent
 from ticdc_assets.assets.reported import Reported, reported
 from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, Feed, sayer
+from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, sayer
 from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
 from ticdc_assets.pipeline.mirror_work import blocked_tables
 from ticdc_assets.schema.lineage import History, SourceName, fold_name
+from ticdc_assets.tables.fields import all_fields
 
 
 def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
@@ -55,7 +56,7 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
         group_name=feed.names.group,
         kinds={"iceberg", "spark", "mirror"},
         code_version=CODE_VERSION,
-        description=f"The current rows of `{table.schema}.{table.table}`.",
+        description=f"The current rows of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
         metadata=feed.mirror_metadata(table),
     )
 
@@ -68,7 +69,7 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
     report = run_mirrors(run.lake, uuid.uuid4().hex, run.jvm, sayer(context), only)
     run.published()
     found = reported(history, report.record if report else None)
-    told = _Teller(feed, run, report)
+    told = _Teller(feed, run, report, found.values())
     for known in chosen:
         table = found.get(fold_name(known.schema, known.table))
         yield told.result(feed.names.mirror(known.schema, known.table), table)
@@ -108,13 +109,15 @@ def _lineages(history: History, run: ChangefeedRun, chosen: list[KnownTable]) ->
 class _Teller:
     """Says what became of each mirror."""
 
-    def __init__(self, feed: Feed, run: ChangefeedRun, report: MirrorReport | None) -> None:
+    def __init__(self, feed: Feed, run: ChangefeedRun, report: MirrorReport | None, tables: Iterable[Reported]) -> None:
         self._feed = feed
         self._run = run
         self._clock = run.clock()
         self._points = recent(run.lake)
         self._places = run.lake.places(run.lake.history())
         self._rows = run.outcome.changelogs.rows_by_op if run.outcome.changelogs else {}
+        names = (tuple(table.record.mirror) for table in tables if table.record.mirror)
+        self._fields = all_fields(run.lake.catalog, names)
 
     def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
         """A held table is told too, with its state and its old watermark; its checks are red."""
@@ -130,6 +133,7 @@ class _Teller:
             table.record,
             lineage,
             self._places[lineage.id].mirror_location,
+            self._fields.get(tuple(table.record.mirror or ())),
             self._rows.get(lineage.id, {}),
             self._points.get(lineage.id, ()),
             self._feed.names.changelog(*table.name),

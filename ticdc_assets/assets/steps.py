@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 CODE_VERSION: Final = "1"
 """Raised when the same stream would come out otherwise than before."""
 
+SOURCE_TYPES: Final = "Types of columns are told as the source has them."
+"""What the shown columns need beside them: what they are stored as is another type."""
+
 DATA_VERSION_TAG: Final = "dagster/data_version"
 
 

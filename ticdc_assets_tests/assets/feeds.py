@@ -5,6 +5,7 @@ The stand-in counts rows in Python, a way of its own, so that what Dagster shows
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,17 +15,24 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 from ticdc_assets.assets import mirrors as mirrors_module
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.changes import layout
+from ticdc_assets.changes.layout import mirror_columns
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_run import MirrorReport
 from ticdc_assets.pipeline.mirror_work import blocked_tables
+from ticdc_assets.schema.lineage import Lineage
 from ticdc_assets.spark import LocalWorkers
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control import TableRecord, now
+from ticdc_assets.tables.iceberg_types import iceberg_type
+from ticdc_assets.tables.progress import COLUMNS, columns_property
 from ticdc_assets.tso import from_physical_ms
 from ticdc_assets_tests.sources.storage_bucket import ID, NAME, NONE, Bucket
 
@@ -147,14 +155,17 @@ def run_mirrors_without_java(
     if record is None:
         return None
     lineages = lake.history().by_id()
-    tables = tuple(_mirrored(lake, table) if lineages[table.lineage].newest.key else table for table in record.tables)
+    tables = tuple(
+        _mirrored(lake, table, lineages[table.lineage]) if lineages[table.lineage].newest.key else table
+        for table in record.tables
+    )
     fresh = replace(record, recorded_at=now(), complete=not blocked_tables(tables), tables=tables)
     if (fresh.complete, fresh.tables) != (record.complete, record.tables):
         lake.control.record(fresh)
     return MirrorReport(fresh)
 
 
-def _mirrored(lake: Lake, table: TableRecord) -> TableRecord:
+def _mirrored(lake: Lake, table: TableRecord, lineage: Lineage) -> TableRecord:
     if table.changelog is None:
         return table
     changes = lake.catalog.load_table(tuple(table.changelog)).scan().to_arrow().to_pylist()
@@ -164,7 +175,19 @@ def _mirrored(lake: Lake, table: TableRecord) -> TableRecord:
         newest[tuple(str(row.get(name)) for name in table.key)] = row[layout.OP]
     rows = sum(op != "D" for op in newest.values())
     mirror = [part.replace("__changes", "") for part in table.changelog]
+    _make_mirror(lake, tuple(mirror), lineage)
     return replace(table, mirror=mirror, mirror_snapshot_id=table.changelog_snapshot_id or 1, rows=rows)
+
+
+def _make_mirror(lake: Lake, identifier: Identifier, lineage: Lineage) -> None:
+    """An empty table with the mirror's columns."""
+    ids = itertools.count(1)
+    columns = mirror_columns(lineage.newest.stored_columns, lineage.newest.key)
+    fields = [NestedField(next(ids), c.name, iceberg_type(c.type, ids), required=c.required) for c in columns]
+    properties = {COLUMNS: columns_property({c.uid: [number] for number, c in enumerate(columns, start=1)})}
+    ensure_namespace(lake.catalog, identifier[:-1])
+    schema = Schema(*fields, NestedField(next(ids), layout.COMMIT_TS, LongType(), required=False))
+    lake.catalog.create_table_if_not_exists(identifier, schema, properties=properties)
 
 
 # -- what Dagster was told ---------------------------------------------------------------------------------------------

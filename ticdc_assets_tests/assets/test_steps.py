@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
+from ticdc_assets.assets import mirrors as mirrors_module
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.errors import MachineError, StaleRunError
 from ticdc_assets.pipeline import mirror_run
+from ticdc_assets.pipeline.mirror_run import MirrorReport
 from ticdc_assets_tests.assets.feeds import (
     QUIET,
     Feed,
@@ -23,6 +26,7 @@ from ticdc_assets_tests.assets.feeds import (
 )
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import config_of
+from ticdc_assets_tests.sources.storage_bucket import ID, NAME
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
@@ -88,15 +92,56 @@ def test_a_materialisation_tells_rows_watermark_and_shape(tmp_path: Path):
     assert changelog["watermark"] == mirror["watermark"] == str(ts(10))
     assert changelog["behind_source_seconds"] == 0
     assert changelog["lag_seconds"] == int(changelog["lag_seconds"]) > 0
-    assert [(c.name, c.type) for c in mirror["dagster/column_schema"].columns] == [
-        ("id", "INT"),
-        ("name", "VARCHAR(200)"),
+    assert columns(mirror) == [
+        ("id", "INT", "required"),
+        ("name", "VARCHAR(200)", ""),
+        ("_ticdc_commit_ts", "long", ""),
     ]
-    assert not mirror["dagster/column_schema"].columns[0].constraints.nullable
     assert mirror["dagster/table_name"] == "lake.shop.users"
     lineage = mirror["dagster/column_lineage"].deps_by_column["name"]
     assert [(d.asset_key.to_user_string(), d.column_name) for d in lineage] == [("shop/changelog/shop/users", "name")]
     assert mirror["recent"].startswith("![2 rows")
+
+
+def columns(told: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The columns that a materialisation shows: name, type and whether it is required."""
+    shown = told["dagster/column_schema"].columns
+    return [(c.name, c.type, "" if c.constraints.nullable else "required") for c in shown]
+
+
+def test_the_columns_of_a_changelog_are_told_in_its_own_order_also_by_a_run_with_nothing_new(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "ann", 2)).checkpoint(10)
+    feed.run()
+    age = {"ColumnName": "age", "ColumnType": "INT", "ColumnNullable": "false", "ColumnDefault": "0"}
+    feed.statement("shop", "users", "ALTER TABLE `users` ADD COLUMN `age` INT NOT NULL FIRST", 11, [age, ID, NAME])
+    feed.statement("shop", "users", "ALTER TABLE `users` DROP COLUMN `name`", 12, [age, ID]).checkpoint(20)
+
+    told = [materializations(feed.run())["shop/changelog/shop/users"] for _ in range(2)]
+
+    assert columns(told[0]) == columns(told[1])
+    assert columns(told[0]) == [
+        ("_ticdc_op", "string", ""),
+        ("_ticdc_commit_ts", "long", ""),
+        ("_ticdc_commit_time", "timestamptz", ""),
+        ("_ticdc_seq", "long", ""),
+        ("_ticdc_table_version", "long", ""),
+        ("_ticdc_before", "struct", ""),
+        ("id", "INT", ""),
+        ("name", "VARCHAR(200)", ""),
+        ("age", "INT", ""),
+    ]
+    assert [f.name for f in feed.lake.catalog.load_table(("shop__changes", "users")).schema().fields] == [
+        name for name, _, _ in columns(told[0])
+    ]
+
+
+def test_no_columns_are_told_of_a_table_that_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mirrors_module, "run_mirrors", lambda lake, *_: MirrorReport(lake.control.newest()))
+
+    told = materializations(shop(tmp_path).run())
+
+    assert "dagster/column_schema" in told["shop/changelog/shop/users"]
+    assert "dagster/column_schema" not in told["shop/mirror/shop/users"]
 
 
 def test_progress_counts_the_mirrors_that_it_merges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
