@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ticdc_assets.assets import mirrors
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.cli import main
 from ticdc_assets.errors import MachineError
+from ticdc_assets.tables.control import now
 from ticdc_assets_tests.assets.feeds import Feed, run_mirrors_without_java, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 
@@ -318,10 +320,41 @@ def test_tables_is_a_json_list_of_every_table_dropped_ones_included(tmp_path: Pa
         "changelog": ["shop__changes", "users"],
         "key": ["id"],
         "watermark": ts(10),
+        "messages_read": None,
         "rows": 1,
         "state": "live",
+        "note": "",
         "mirror_snapshot_id": users.mirror_snapshot_id,
     }
+
+
+def test_tables_says_why_a_table_is_held(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path).statement("shop", "users", "ALTER TABLE `users` FROBNICATE `id`", 5, type_=5)
+    main(on(feed, "run"))
+    capfd.readouterr()
+
+    assert main(on(feed, "tables", "--json")) == 0
+
+    [row] = json.loads(capfd.readouterr().out)
+    assert row["state"] == "stopped"
+    assert row["note"] == feed.records()["shop.users"].note != ""
+
+
+def test_tables_tells_a_count_of_messages_apart_from_a_tso(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+    main(on(feed, "run"))
+    newest = feed.lake.control.newest()
+    assert newest is not None
+    tables = tuple(replace(table, watermark=17) for table in newest.tables)
+    feed.lake.control.record(replace(newest, recorded_at=now(), tables=tables))
+    capfd.readouterr()
+
+    assert main(on(feed, "tables", "--json")) == 0
+    [row] = json.loads(capfd.readouterr().out)
+    assert main(on(feed, "tables")) == 0
+
+    assert (row["watermark"], row["messages_read"]) == (None, 17)
+    assert "message 17" in capfd.readouterr().out
 
 
 def test_tables_for_people_shows_names_whole(tmp_path: Path, without_java: None, capfd: Any):

@@ -12,7 +12,7 @@ import dagster as dg
 from ticdc_assets.assets.chart import chart_markdown, plain_seconds
 from ticdc_assets.changes.layout import changelog_columns, mirror_columns
 from ticdc_assets.schema.mysql_types import format_type
-from ticdc_assets.tso import physical_ms, to_datetime
+from ticdc_assets.tso import is_tso, physical_ms, to_datetime
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.recent import Point
@@ -30,7 +30,8 @@ OPS: Final = {"I": "run_rows_inserted", "U": "run_rows_updated", "D": "run_rows_
 class Clock:
     """What a table's watermark is held against: the source's checkpoint and the present.
 
-    Where watermarks only count messages (`tells_time` is False), there is no lag to tell.
+    Where a stream has no watermarks of its own (`tells_time` is False), there is no lag to tell: what it was read up to
+    is then its newest commit time, or only a count of messages.
     """
 
     checkpoint: int
@@ -48,11 +49,16 @@ def watermark_metadata(watermark: int, clock: Clock) -> Metadata:
     """A TSO as text (browsers round large numbers) and as time, and how far behind it is. Nothing for no watermark."""
     if not watermark:
         return {}
-    if not clock.tells_time:
+    if not clock.tells_time and not is_tso(watermark):
         return {"messages_read": watermark}
-    return {
+    place = {
         "watermark": str(watermark),
         "watermark_time": dg.MetadataValue.timestamp(to_datetime(watermark).astimezone(UTC)),
+    }
+    if not clock.tells_time:
+        return place
+    return {
+        **place,
         "lag_seconds": plain_seconds(clock.lag_s(watermark)),
         "behind_source_seconds": plain_seconds(clock.behind_source_s(watermark)),
     }

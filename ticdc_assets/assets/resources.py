@@ -109,7 +109,7 @@ class ChangefeedRun:
 
     @property
     def tells_time(self) -> bool:
-        """Whether watermarks are TSOs. Messages without commit_ts are only counted."""
+        """Whether watermarks tell how far behind a table is. Messages in the order of arrival do not."""
         return isinstance(self.changefeed.source, StorageSource) or not self.lake.by_arrival
 
     def tables(self) -> dict[SourceName, Reported]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -13,15 +13,13 @@ from ticdc_assets.commands.tso_text import moment, when
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.schema.lineage import fold_name
+from ticdc_assets.tso import is_tso
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.schema.lineage import Lineage
     from ticdc_assets.tables.control import TableRecord
-
-NOTE: Final = "note"
-"""Why a table is held: for people; not part of the JSON."""
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 
@@ -31,7 +29,7 @@ def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     terminal = Terminal()
     rows = [row for changefeed in chosen for row in table_rows(Lake(to_look_at(config), changefeed))]
     if as_json:
-        terminal.json([{name: value for name, value in row.items() if name != NOTE} for row in rows])
+        terminal.json(rows)
     elif rows:
         terminal.out.print(_as_table(rows))
     else:
@@ -40,7 +38,7 @@ def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
 
 
 def table_rows(lake: Lake) -> list[dict[str, Any]]:
-    """One object a source table, in the order of names."""
+    """One object a source table, in the order of names. Where watermarks are no TSOs `messages_read` is their count."""
     record = lake.control.newest()
     if record is None:
         return []
@@ -50,6 +48,7 @@ def table_rows(lake: Lake) -> list[dict[str, Any]]:
 
 
 def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str, Any]:
+    is_count = table.watermark > 0 and not is_tso(table.watermark)
     return {
         "changefeed": changefeed,
         "schema": table.schema,
@@ -58,11 +57,12 @@ def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str,
         "mirror": table.mirror,
         "changelog": table.changelog,
         "key": table.key,
-        "watermark": table.watermark,
+        "watermark": None if is_count else table.watermark,
+        "messages_read": table.watermark if is_count else None,
         "rows": table.rows,
         "state": table.state,
+        "note": table.note,
         "mirror_snapshot_id": table.mirror_snapshot_id,
-        NOTE: table.note,
     }
 
 
@@ -92,14 +92,14 @@ def _as_table(rows: Iterable[dict[str, Any]]) -> Table:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    state = f"{row['state']}: {row[NOTE]}" if row[NOTE] else row["state"]
+    state = f"{row['state']}: {row['note']}" if row["note"] else row["state"]
     rows = "" if row["rows"] is None else f"{row['rows']:,}"
     return (
         row["changefeed"],
         f"{row['schema']}.{row['table']}",
         ".".join(row["mirror"] or ()),
         rows,
-        when(row["watermark"]),
+        when(row["watermark"] or row["messages_read"] or 0),
         state,
     )
 

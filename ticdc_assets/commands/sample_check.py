@@ -80,7 +80,7 @@ def _outcome(lake: Lake, row: Mapping[str, Any] | None) -> Outcome | None:
         rows=texts(rows),
         digest=digest(rows),
         state=row["state"],
-        watermark=row["watermark"],
+        watermark=row["watermark"] or row["messages_read"] or 0,
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ticdc_assets.assets import fold_count, verdicts
 from ticdc_assets.assets.fold_count import FoldCount, count_fold
-from ticdc_assets.assets.metadata import Clock
+from ticdc_assets.assets.metadata import Clock, watermark_metadata
 from ticdc_assets.assets.reported import kept_aside
 from ticdc_assets.schema.lineage import History, Lineage, Tenure
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
@@ -81,6 +81,15 @@ def test_a_count_that_cannot_be_exact_is_told_as_not_counted():
     assert verdict.sentence == "Not counted: partitions were removed."
     assert verdict.facts["counted"] is False
     assert verdicts.rows_equal(3, FoldCount(3)).facts["counted"] is True
+
+
+@pytest.mark.parametrize(
+    ("watermark", "told"),
+    [(0, set()), (17, {"messages_read"}), (ts(3), {"watermark", "watermark_time"})],
+    ids=["none", "count", "commit time"],
+)
+def test_a_stream_without_watermarks_tells_no_lag_and_calls_no_time_a_count(watermark: int, told: set[str]):
+    assert set(watermark_metadata(watermark, replace(at(5, 5), tells_time=False))) == told
 
 
 def test_a_lag_is_told_to_the_second():
