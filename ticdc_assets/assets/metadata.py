@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
 from ticdc_assets.assets.chart import chart_markdown, plain_seconds
+from ticdc_assets.assets.clock import Clock
 from ticdc_assets.changes.layout import changelog_columns, mirror_columns
 from ticdc_assets.schema.mysql_types import format_type
-from ticdc_assets.tso import is_tso, physical_ms, to_datetime
+from ticdc_assets.tso import is_tso, to_datetime
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.recent import Point
@@ -24,25 +24,6 @@ if TYPE_CHECKING:
 Metadata = dict[str, Any]
 
 OPS: Final = {"I": "run_rows_inserted", "U": "run_rows_updated", "D": "run_rows_deleted"}
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """What a table's watermark is held against: the source's checkpoint and the present.
-
-    Where a stream has no watermarks of its own (`tells_time` is False), there is no lag to tell: what it was read up to
-    is then its newest commit time, or only a count of messages.
-    """
-
-    checkpoint: int
-    now: datetime
-    tells_time: bool = True
-
-    def lag_s(self, watermark: int) -> float:
-        return max((self.now - to_datetime(watermark)).total_seconds(), 0.0)
-
-    def behind_source_s(self, watermark: int) -> float:
-        return max(physical_ms(self.checkpoint) - physical_ms(watermark), 0) / 1000
 
 
 def watermark_metadata(watermark: int, clock: Clock) -> Metadata:

@@ -13,8 +13,8 @@ from ticdc_assets.assets.chart import duration, plain_seconds
 from ticdc_assets.pipeline.interval import TableState
 
 if TYPE_CHECKING:
+    from ticdc_assets.assets.clock import Clock
     from ticdc_assets.assets.fold_count import FoldCount
-    from ticdc_assets.assets.metadata import Clock
     from ticdc_assets.sources.storage_cursor import Problem
     from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.assets.known_tables import remember, tables_of
-from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined
+from ticdc_assets.assets.clock import Clock
+from ticdc_assets.assets.known_tables import is_sample, remember, tables_of
+from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined, source_moves
 from ticdc_assets.commands.each import EXIT_FAILED
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.message_pending import PendingMessages
 from ticdc_assets.pipeline.mirror_work import blocked_tables, pending_work
 from ticdc_assets.pipeline.runs import run_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.pipeline.message_pending import PendingMessages
     from ticdc_assets.pipeline.storage_run import Pending
     from ticdc_assets.tables.control import WatermarkRecord
 
@@ -51,8 +53,18 @@ def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tupl
     pending = run_of(lake, until).look()
     warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
     warnings = tuple(filter(None, (warning, _asks_for_nothing(changefeed, pending))))
-    told = Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings)
-    return told, is_needed(lake, pending)
+    needed = is_needed(lake, pending)
+    if not needed and until is None:
+        # A run has a check that says this. That nothing is pending may be because nothing is written any more.
+        moves = source_moves(_clock(lake, pending), is_sample(config))
+        warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
+    return Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
+
+
+def _clock(lake: Lake, pending: Pending | PendingMessages) -> Clock:
+    if isinstance(pending, PendingMessages):
+        return Clock(pending.high, datetime.now(UTC), tells_time=not lake.by_arrival)
+    return Clock(pending.scan.checkpoint_ts or 0, datetime.now(UTC))
 
 
 def _asks_for_nothing(changefeed: Changefeed, pending: Pending | PendingMessages) -> str:

@@ -11,8 +11,9 @@ import dagster as dg
 import pytest
 
 from ticdc_assets.assets import fold_count, verdicts
+from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.fold_count import FoldCount, count_fold
-from ticdc_assets.assets.metadata import Clock, watermark_metadata
+from ticdc_assets.assets.metadata import watermark_metadata
 from ticdc_assets.assets.reported import kept_aside
 from ticdc_assets.schema.lineage import History, Lineage, Tenure
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
