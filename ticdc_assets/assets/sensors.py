@@ -21,7 +21,7 @@ from ticdc_assets.assets.earlier_runs import broken, on_its_way
 from ticdc_assets.assets.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.config import CaptureSource, Changefeed, Config, StorageSource
-from ticdc_assets.errors import NotYetError, SourceError
+from ticdc_assets.errors import NotYetError
 from ticdc_assets.faults import plain
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.sources.capture import peek as peek_capture
@@ -79,11 +79,7 @@ def _new_files(config: Config, changefeed: Changefeed, feed: Feed) -> Evaluation
 
 def _new_messages(source: CaptureSource, feed: Feed) -> Evaluation:
     def new_messages(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        try:
-            digest = peek_capture(source.path)
-        except SourceError as error:
-            return dg.SensorResult(skip_reason=dg.SkipReason(str(error)), cursor=context.cursor)
-        seen = json.dumps({"v": 1, "digest": digest}, separators=(",", ":"))
+        seen = json.dumps({"v": 1, "digest": peek_capture(source.path)}, separators=(",", ":"))
         return _asked(context, feed, seen)
 
     return new_messages

@@ -95,12 +95,28 @@ def test_a_source_that_cannot_be_read_is_an_error_and_not_silence(tmp_path: Path
     assert isinstance(raised.value.__cause__ or raised.value, SourceError)
 
 
+def capture_feed(folder: Path, capture: Path) -> Feed:
+    sink = {"sink_uri": "kafka://host:9092/t?protocol=simple", "config": {}, "source": {"capture": str(capture)}}
+    return Feed(folder, **sink)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_capture_that_is_not_there_is_an_error_and_not_silence(tmp_path: Path, what: str):
+    capture = tmp_path / "capture" if what == "folder" else tmp_path / "nofile.jsonl"
+    if what == "folder":
+        capture.mkdir()
+
+    with pytest.raises(SourceError, match="Check the path") as raised:
+        evaluate(capture_feed(tmp_path, capture), None)
+
+    assert raised.value.where == str(capture)
+
+
 def test_new_messages_in_a_capture_are_asked_for_once(tmp_path: Path):
     capture = tmp_path / "messages.jsonl"
     message = {"topic": "t", "partition": 0, "offset": 0, "key": None, "value": None, "ts_ms": 1}
     capture.write_text(json.dumps(message) + "\n")
-    sink = {"sink_uri": "kafka://host:9092/t?protocol=simple", "config": {}, "source": {"capture": str(capture)}}
-    feed = Feed(tmp_path, **sink)
+    feed = capture_feed(tmp_path, capture)
 
     first = evaluate(feed, None)
     again = evaluate(feed, first.cursor)
