@@ -35,6 +35,8 @@ _GOING_ON: Final = [
     DagsterRunStatus.STARTED,
 ]
 
+_CANCELLED: Final = (DagsterRunStatus.CANCELING, DagsterRunStatus.CANCELED)
+
 
 def on_its_way(instance: dg.DagsterInstance, tags: Mapping[str, str], job: str | None = None) -> str | None:
     """Which run with these tags is queued or started, and since when; None if there is none."""
@@ -77,6 +79,18 @@ def broken(instance: dg.DagsterInstance, names: FeedNames) -> Broken | None:
         return None
     newest = records[0]
     return Broken(newest.dagster_run.run_id, in_a_row, time.time() - _ended(newest))
+
+
+def cancelled(instance: dg.DagsterInstance, names: FeedNames) -> str | None:
+    """That the last run of everything pending was cancelled, and how to go on; None where it was not."""
+    for record in instance.get_run_records(RunsFilter(job_name=names.job, tags=names.tags), limit=1):
+        run = record.dagster_run
+        if run.status in _CANCELLED:
+            return (
+                f"Run {run.run_id[:8]} for this state of the source was cancelled, so none is asked for. To go on, "
+                f"start {run.job_name} by hand; new files or messages, or a newer checkpoint, go on too."
+            )
+    return None
 
 
 def _broke(instance: dg.DagsterInstance, record: RunRecord) -> bool:

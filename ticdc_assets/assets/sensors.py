@@ -6,7 +6,8 @@ costs one run that finds nothing. The rule, in this order:
 - While a run of the changefeed is queued or started, none is asked for.
 - If the last run of its job broke, another is asked for, whether or not anything is new: two minutes after the first,
   twice as long after each further one, at most some two hours. A run that only has red checks did not break.
-- Else one is asked for whenever the source is not as the cursor says. A run that somebody cancelled stays cancelled.
+- Else one is asked for whenever the source is not as the cursor says. A run that somebody cancelled stays
+  cancelled, and ticks say so.
 
 Runs are asked for without a key: Dagster would never again start one that it has seen fail.
 """
@@ -17,7 +18,7 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from ticdc_assets.assets.earlier_runs import broken, on_its_way
+from ticdc_assets.assets.earlier_runs import broken, cancelled, on_its_way
 from ticdc_assets.assets.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.config import CaptureSource, Changefeed, Config, StorageSource
@@ -105,6 +106,7 @@ def _asked(
     if failed and failed.wait_s > 0:
         return dg.SensorResult(skip_reason=dg.SkipReason(failed.sentence), cursor=context.cursor)
     if seen == context.cursor and not failed:
-        return dg.SensorResult(skip_reason=dg.SkipReason("Nothing new at the source."), cursor=seen)
+        told = cancelled(context.instance, feed.names) or "Nothing new at the source."
+        return dg.SensorResult(skip_reason=dg.SkipReason(told), cursor=seen)
     request = dg.RunRequest(tags=feed.names.tags)
     return dg.SensorResult(run_requests=[request], asset_events=list(observed), cursor=seen)

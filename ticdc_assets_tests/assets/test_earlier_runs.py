@@ -118,10 +118,27 @@ def test_a_run_whose_process_never_came_up_is_asked_for_again(tmp_path: Path, mo
     assert len(evaluate(feed, cursor, instance).run_requests) == 1
 
 
-def test_a_run_that_was_cancelled_stays_so(tmp_path: Path):
+def test_a_run_that_was_cancelled_stays_so_and_ticks_say_it(tmp_path: Path):
+    feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
+    cursor = evaluate(feed, None, instance).cursor
+    run = started_run(feed, instance)
+    instance.report_run_canceled(run)
+
+    told = evaluate(feed, cursor, instance)
+
+    assert (told.run_requests, told.cursor) == ([], cursor)
+    assert f"Run {run.run_id[:8]} for this state of the source was cancelled" in reason(told)
+    assert "start shop_job by hand" in reason(told)
+    assert len(evaluate(feed.checkpoint(11), cursor, instance).run_requests) == 1
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_cancelled_run_is_told_no_more_after_one_by_hand(tmp_path: Path):
     feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
     cursor = evaluate(feed, None, instance).cursor
     instance.report_run_canceled(started_run(feed, instance))
+
+    feed.run(instance)
 
     assert reason(evaluate(feed, cursor, instance)) == "Nothing new at the source."
 
