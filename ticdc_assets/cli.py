@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ticdc_assets import __version__
 from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.faults import interrupted_by
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -32,9 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("ignore")
             return int(arguments.command(arguments))
     except KeyboardInterrupt:
-        return _failed("Interrupted. Nothing half-done is visible; run again to go on.", EXIT_INTERRUPTED)
+        return _interrupted()
     except Exception as error:  # noqa: BLE001  every fault is one sentence
-        return _failed(sentence_of(error), code_of(error))
+        # To stop Spark may fail where it was interrupted.
+        return _interrupted() if interrupted_by(error) else _failed(sentence_of(error), code_of(error))
+
+
+def _interrupted() -> int:
+    return _failed("Interrupted. Nothing half-done is visible; run again to go on.", EXIT_INTERRUPTED)
 
 
 def _failed(sentence: str, code: int) -> int:

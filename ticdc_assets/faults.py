@@ -58,9 +58,20 @@ def plain(error: BaseException) -> TicdcAssetsError:
     return found.with_traceback(error.__traceback__)
 
 
+def interrupted_by(error: BaseException) -> BaseException | None:
+    """The interruption during which the error came up, as what was under way was put away; None where there was none.
+
+    Whoever interrupts raises what is no Exception: KeyboardInterrupt, or what Dagster makes of it.
+    """
+    seen: BaseException | None = error
+    while seen is not None and isinstance(seen, Exception):
+        seen = seen.__cause__ or seen.__context__
+    return None if isinstance(seen, GeneratorExit) else seen
+
+
 def log_named() -> str:
-    """Where to look for what Spark has said."""
-    return str(LOGS[-1]) if LOGS else "Spark's own log"
+    """Where to look for what Spark has said: it goes to the standard error of the process that started it."""
+    return str(LOGS[-1]) if LOGS else "what Spark wrote to stderr (in Dagster's UI: the run's stderr)"
 
 
 def _told(error: BaseException) -> TicdcAssetsError:

@@ -13,12 +13,14 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from zipimport import zipimporter
@@ -204,7 +206,8 @@ def _start(conf: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.appName("ticdc_assets")
     for key, value in {**_sockets(conf["spark.master"]), **conf}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with _interrupts_as_before():
+        spark = builder.getOrCreate()
     context = spark.sparkContext
     context.setLogLevel("ERROR")
     spare_archives()
@@ -212,6 +215,18 @@ def _start(conf: dict[str, str]) -> SparkSession:
     if not os.environ.get(DEBUG_VARIABLE):
         _keep_rows_out_of_the_log(spark)
     return spark
+
+
+@contextmanager
+def _interrupts_as_before() -> Iterator[None]:
+    """Who was told of Ctrl-C stays so. Spark would put itself there: it asks Java to cancel all jobs, and where Java is
+    just being asked something else that fails, so that the step ended with a fault of Spark and not as interrupted."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def is_local(master: str) -> bool:

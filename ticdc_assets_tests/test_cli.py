@@ -241,6 +241,32 @@ def test_ctrl_c_ends_with_one_line_and_the_next_run_goes_on(tmp_path: Path):
     assert feed.records() == {}
 
 
+@pytest.mark.parametrize("place", ["the step", "the end of Spark"])
+def test_a_fault_that_came_of_an_interruption_is_the_interruption(
+    tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    def broken(*arguments: object) -> None:
+        raise type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})
+
+    def interrupted(*arguments: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        finally:
+            if place == "the step":
+                broken()
+
+    monkeypatch.setattr(ChangefeedRun, "publish_changelogs", interrupted)
+    if place == "the end of Spark":
+        monkeypatch.setattr(spark, "stop", broken)
+
+    assert main(on(shop(tmp_path), "run")) == 130
+
+    told = capfd.readouterr().err
+    assert "Interrupted. Nothing half-done is visible" in told
+    assert "Py4JError" not in told
+
+
 @pytest.mark.parametrize("command", ["run", "tables", "discover"])
 def test_what_looks_wrong_in_a_changefeeds_configuration_is_a_warning(
     tmp_path: Path, without_java: None, capfd: Any, command: str

@@ -24,7 +24,7 @@ from ticdc_assets.cli import main
 from ticdc_assets.commands.terminal import noise_kept_in
 from ticdc_assets.config import load
 from ticdc_assets.errors import DecodeError, LakeError, TicdcAssetsError, UnexpectedError
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import interrupted_by, plain
 from ticdc_assets.moments import Moment
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import open_catalog
@@ -258,3 +258,23 @@ def test_an_error_of_this_project_stays_what_it_is():
     assert told is error
     assert isinstance(told, TicdcAssetsError)
     assert told.__cause__ is None
+
+
+def test_a_fault_of_spark_names_the_place_of_its_log():
+    told = plain(type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})())
+
+    assert "stderr (in Dagster's UI: the run's stderr)" in told.todo
+
+
+@pytest.mark.parametrize(("first", "is_one"), [(KeyboardInterrupt, True), (GeneratorExit, False), (OSError, False)])
+def test_a_fault_that_came_of_an_interruption_is_told_apart(first: type[BaseException], is_one: bool):
+    def fault() -> None:
+        try:
+            try:
+                raise first
+            finally:
+                raise ValueError
+        except ValueError as error:
+            raise RuntimeError from error
+
+    assert isinstance(interrupted_by(caught(fault)), first) is is_one

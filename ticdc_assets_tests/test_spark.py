@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from ticdc_assets import spark
+from ticdc_assets.config import load
 from ticdc_assets.spark import SparkWorkers
+from ticdc_assets_tests.apart import apart
+from ticdc_assets_tests.assets.feeds import Feed
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 
@@ -49,3 +57,27 @@ def test_workers_on_this_machine_are_spoken_to_where_nobody_else_can(workers: Sp
     assert workers.map(lambda number: number, [1]) == [1]
     assert folder.stat().st_mode & 0o077 == 0
     assert list(folder.glob(".*.sock"))
+
+
+class Ended(BaseException):
+    """Raised by whoever is told of an interruption, as Dagster does."""
+
+
+def _interrupted_as_java_is_asked(path: Path) -> str:
+    def end(number: int, frame: FrameType | None) -> None:
+        raise Ended
+
+    signal.signal(signal.SIGINT, end)
+    session = spark.session(load(path, {}))
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    try:
+        while time.monotonic() < began + 20:
+            session.sparkContext._jvm.java.lang.Thread.sleep(5_000)
+    except BaseException as error:  # noqa: BLE001  which one it is, is the question
+        return type(error).__name__
+    return "nothing"
+
+
+def test_who_was_told_of_an_interruption_is_told_of_it_when_spark_runs_too(tmp_path: Path):
+    assert apart(_interrupted_as_java_is_asked, Feed(tmp_path).path) == Ended.__name__

@@ -24,7 +24,7 @@ from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.reported import Reported, kept_aside, reported
 from ticdc_assets.config import Changefeed, Config, StorageSource, load
 from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import interrupted_by, plain
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.message_pending import PendingMessages
 from ticdc_assets.pipeline.message_run import MessageRun
@@ -185,13 +185,16 @@ def told_plainly(run: ChangefeedRun, retry_number: int = RETRIES_MAX) -> Iterato
     """Every fault becomes a step failure with one sentence; those that may pass are tried again.
 
     What libraries say of a fault may quote a row, so of their errors only kind and place are told. Retries are asked
-    for here and not by a RetryPolicy, which would also start a step again that somebody interrupts.
+    for here and not by a RetryPolicy, which would also start a step again that somebody interrupts. A fault that only
+    came of an interruption, as of an answer of Spark's that nobody waited for, is that interruption.
     """
     try:
         yield
     except Exception as error:
         if isinstance(error, dg.DagsterError):
             raise
+        if interruption := interrupted_by(error):
+            raise interruption from None
         run.forget()
         fault = plain(error)
     else:

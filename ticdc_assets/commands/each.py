@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError, TicdcAssetsError, UnexpectedError
-from ticdc_assets.faults import DEBUG_VARIABLE, plain
+from ticdc_assets.faults import DEBUG_VARIABLE, interrupted_by, plain
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed
@@ -30,7 +30,10 @@ def each(chosen: Sequence[Changefeed], work: Callable[[Changefeed], bool], note:
 
 
 def sentence_of(error: Exception) -> str:
-    """What a person reads of it. Raises it again where somebody asked to see all, values included."""
+    """What a person reads of it. Raises it again where somebody asked to see all, values included, and the interruption
+    where it only came of one."""
+    if interruption := interrupted_by(error):
+        raise interruption from None
     if os.environ.get(DEBUG_VARIABLE) and not isinstance(error, TicdcAssetsError):
         raise error
     fault = plain(error)
