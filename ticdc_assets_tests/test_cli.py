@@ -212,6 +212,7 @@ def test_run_keeps_its_history_in_dagster_home(tmp_path: Path, without_java: Non
 
     with dg.DagsterInstance.from_config(str(home)) as instance:
         assert [record.dagster_run.job_name for record in instance.get_run_records()] == ["shop_job"]
+    assert not list(home.rglob("*.err"))  # what Java prints belongs into the one file that faults name
 
 
 def test_ctrl_c_ends_with_one_line_and_the_next_run_goes_on(tmp_path: Path):

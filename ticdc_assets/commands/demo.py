@@ -28,9 +28,6 @@ telemetry:
   enabled: false
 nux:
   enabled: false
-compute_logs:  # what steps print goes to .ticdc_assets/run.log
-  module: dagster._core.storage.noop_compute_log_manager
-  class: NoOpComputeLogManager
 """
 
 

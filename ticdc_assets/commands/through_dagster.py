@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
+from dagster._core.instance.ref import InstanceRef
 
 from ticdc_assets.assets.checks import ROWS_EQUAL, SOURCE_MOVES
 from ticdc_assets.assets.graph import definitions_of
@@ -25,9 +26,17 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
 
 
+_PRINTS_NOWHERE_ELSE: Final = {
+    # Java is started by the first run and outlives it: what it prints later would go to that run's log, or nowhere, and
+    # not to the file that faults name.
+    "module": "dagster._core.storage.noop_compute_log_manager",
+    "class": "NoOpComputeLogManager",
+}
+
+
 @contextmanager
 def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
-    """The instance in DAGSTER_HOME, else one that is gone afterwards."""
+    """The instance in DAGSTER_HOME, else one that is gone afterwards. What steps print stays with this process."""
     home = environ.get("DAGSTER_HOME")
     if not home:
         with dg.DagsterInstance.ephemeral(settings={"telemetry": {"enabled": False}}) as instance:
@@ -35,7 +44,8 @@ def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
         return
     if not Path(home).is_absolute() or not Path(home).is_dir():
         raise ConfigError("DAGSTER_HOME", "the absolute path of a folder", home, "Make the folder, or unset it.")
-    with dg.DagsterInstance.from_config(home) as instance:
+    ref = InstanceRef.from_dir(home, overrides={"compute_logs": _PRINTS_NOWHERE_ELSE})
+    with dg.DagsterInstance.from_ref(ref) as instance:
         yield instance
 
 

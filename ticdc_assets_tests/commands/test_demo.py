@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
 from ticdc_assets.cli import main
@@ -184,6 +185,19 @@ def test_demo_clears_what_an_earlier_demo_left_and_nothing_else(tmp_path: Path):
     assert not (folder / "lake").exists()
     assert (folder / "mine.txt").read_text() == "mine"
     assert (folder / "storage_csv" / "metadata").is_file()
+
+
+def test_runs_that_are_started_in_the_demos_ui_keep_what_they_print(tmp_path: Path):
+    demo_module.prepare(tmp_path / "demo")
+    home = tmp_path / "demo" / demo_module.HOME
+
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        with instance.compute_log_manager.capture_logs(["run", "step"]):
+            print("noise", file=sys.stderr, flush=True)
+        kept = instance.compute_log_manager.get_log_data(["run", "step"]).stderr
+
+    assert kept == b"noise\n"
+    assert any(home.rglob("*.err"))
 
 
 @pytest.mark.spark
