@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -51,7 +52,7 @@ def demo(folder: Path, environ: Mapping[str, str]) -> int:
     for sentence in _agreement(lines, faults):
         terminal.tell(sentence)
     terminal.tell("\nLook at the assets, their checks and charts:\n  " + _dagster_dev(folder))
-    terminal.tell(f"List the tables:\n  ticdc-assets tables --config {folder / 'changefeeds.yaml'}")
+    terminal.tell(f"List the tables:\n  {called('ticdc-assets')} tables --config {folder / 'changefeeds.yaml'}")
     return 1 if faults else 0
 
 
@@ -122,5 +123,12 @@ def _agreement(lines: Sequence[Line], faults: Sequence[str]) -> list[str]:
 def _dagster_dev(folder: Path) -> str:
     return (
         f"DAGSTER_HOME={folder / HOME} TICDC_ASSETS_CONFIG={folder / 'changefeeds.yaml'} "
-        "dagster dev -m ticdc_assets.definitions"
+        f"{called('dagster')} dev -m ticdc_assets.definitions"
     )
+
+
+def called(name: str) -> str:
+    """How to call a command of this environment: by its name where the shell finds it so."""
+    ours = Path(sys.executable).with_name(name)
+    found = shutil.which(name)
+    return name if not ours.exists() or (found and Path(found).parent == ours.parent) else str(ours)
