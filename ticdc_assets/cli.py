@@ -101,7 +101,8 @@ def _add_maintain(commands: Any) -> None:
 
 
 def _with_config(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="changefeeds.yaml (default: $TICDC_ASSETS_CONFIG)")
+    default = "$TICDC_ASSETS_CONFIG, else the packaged sample"
+    parser.add_argument("--config", type=Path, metavar="FILE", help=f"changefeeds.yaml (default: {default})")
     parser.add_argument("--changefeed", metavar="NAME", help="only this one")
     return parser
 

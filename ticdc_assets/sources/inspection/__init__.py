@@ -16,6 +16,7 @@ from ticdc_assets.sources.storage_paths import METADATA
 __all__ = ["Bounds", "Inspection", "inspect_source"]
 
 _LOOKED_BELOW: Final = 100
+_LEVELS_BELOW: Final = 2
 """Folders of which `metadata` is asked for; a bucket above its sinks' roots has few."""
 
 _CAPTURES: Final = "messages.jsonl, <topic>-<partition>.bin"
@@ -49,7 +50,7 @@ def _stored(place: str, bounds: Bounds, say: Callable[[str], None]) -> Inspectio
     root = open_root(place)
     inner = _roots_below(root)
     if inner:
-        found, todo = f"it one level below, in {', '.join(inner[:3])}", f"Name {root.where(inner[0])} instead."
+        found, todo = f"it below, in {', '.join(inner[:3])}", f"Name {root.where(inner[0])} instead."
         raise SourceError(root.name, "the root of a storage sink, with its `metadata`", found, todo)
     if not is_storage(root):
         expected = f"{_CAPTURES}, or a storage sink's `metadata` and schema files"
@@ -59,8 +60,15 @@ def _stored(place: str, bounds: Bounds, say: Callable[[str], None]) -> Inspectio
 
 
 def _roots_below(root: Root) -> list[str]:
-    """The folders right below that are roots themselves, where this one is none."""
+    """The nearest folders below that are roots themselves, where this one is none."""
     if root.sizes([METADATA])[METADATA] is not None:
         return []
-    names = [f"{entry.name}/{METADATA}" for entry in root.list_dir("") if entry.is_dir][:_LOOKED_BELOW]
-    return [path.partition("/")[0] for path, size in root.sizes(names).items() if size is not None]
+    folders = [""]
+    for _ in range(_LEVELS_BELOW):
+        entries = ((folder, entry) for folder in folders for entry in root.list_dir(folder))
+        folders = [f"{folder}/{e.name}".lstrip("/") for folder, e in entries if e.is_dir][:_LOOKED_BELOW]
+        sizes = root.sizes([f"{folder}/{METADATA}" for folder in folders])
+        found = [folder for folder in folders if sizes[f"{folder}/{METADATA}"] is not None]
+        if found:
+            return found
+    return []

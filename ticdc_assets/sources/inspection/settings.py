@@ -108,7 +108,7 @@ def _config(seen: Mapping[str, Any]) -> dict[str, Any]:
 def note_weaknesses(found: Inspection) -> None:
     """What the stream cannot tell as it is configured, and which option would change that."""
     extension = found.options.get(EXTENSION)
-    if found.protocol == "canal-json" and not extension:
+    if found.protocol == "canal-json" and not extension and found.counts.rows:
         found.note(f"Rows have no commit_ts: order and progress are by arrival. {EXTENSION}=true would tell it.")
     if found.protocol == "csv" and found.options.get("csv.include-commit-ts") is False:
         found.note("Rows have no commit_ts: order and progress are by arrival. include-commit-ts would tell it.")

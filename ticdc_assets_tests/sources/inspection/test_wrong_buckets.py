@@ -64,6 +64,11 @@ def test_the_folder_above_a_root_is_an_error_that_names_the_root(bucket: Path):
     with pytest.raises(SourceError, match=f"Name {bucket} instead"):
         inspected(bucket.parent)
 
+    (bucket.parent / "far" / "below").mkdir(parents=True)
+    moved = bucket.rename(bucket.parent / "far" / "below" / "bucket")
+    with pytest.raises(SourceError, match=f"Name {moved} instead"):
+        inspected(bucket.parent / "far")
+
 
 def test_foreign_files_do_not_hide_a_table(bucket: Path):
     (bucket / "shop" / "README.txt").write_text("mine")
