@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import sqlglot
 
-from ticdc_assets import spark
-from ticdc_assets.config import load
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution import promotes
 from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets.tables.conversions import conversion, is_refused
 from ticdc_assets.tables.mirror_sql import spark_type
 from ticdc_assets_tests.tables.conversion_cases import CASES, REFUSED, Case
+from ticdc_assets_tests.tables.expressions import frame_of
 
 ONE_OF_EACH = {
     "integer": "INT",
@@ -146,20 +144,12 @@ def results_of(case: Case) -> list[Any]:
 
 @pytest.mark.spark
 def test_every_value_becomes_what_the_server_makes_of_it(tmp_path: Path):
-    config_file = tmp_path / "changefeeds.yaml"
-    config_file.write_text(
-        "spark: {master: 'local[2]'}\n"  # as all tests: a process has one session
-        "changefeeds:\n  feed:\n    sink_uri: file:///bucket?protocol=csv\n    source: {storage: bucket}\n"
-    )
-    session = spark.session(load(config_file, {}))
-    # Read from a file, so that Spark runs the expressions as it does on a table, and not as it plans the query.
-    pq.write_table(pa.table({f"c{n}": column_of(case) for n, case in enumerate(CASES)}), tmp_path / "rows.parquet")
+    frame = frame_of(pa.table({f"c{n}": column_of(case) for n, case in enumerate(CASES)}), tmp_path)
     selected = []
     for n, case in enumerate(CASES):
         expression = conversion(f"c{n}", parse_type(case[0]), parse_type(case[1]))
         selected.append(f"CAST({expression} AS {spark_type(arrow_type(parse_type(case[1])))}) AS c{n}")
 
-    frame = session.read.parquet(str(tmp_path / "rows.parquet")).coalesce(1)
     found = [frame.selectExpr(*selected[begin : begin + 50]).toArrow() for begin in range(0, len(CASES), 50)]
 
     columns = [column.to_pylist() for table in found for column in table.columns]

@@ -7,14 +7,12 @@ from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from ticdc_assets import spark
-from ticdc_assets.config import load
 from ticdc_assets.schema.evolution import DeletePartitions
 from ticdc_assets.tables.mirror_effects import delete_condition
 from ticdc_assets_tests.schema.shapes import altered, table
+from ticdc_assets_tests.tables.expressions import frame_of
 
 TEXTS = [None, *("".join(parts) for n in range(4) for parts in product("a \t!", repeat=n))]
 BOUNDS = ["a", "a ", "a!", "", " ", "a\t", "a \t", "a !"]
@@ -57,16 +55,9 @@ def cases() -> list[tuple[str, set[str | None]]]:
 
 @pytest.mark.spark
 def test_the_rows_of_a_partition_are_those_that_its_collation_puts_there(tmp_path: Path):
-    config_file = tmp_path / "changefeeds.yaml"
-    config_file.write_text(
-        "spark: {master: 'local[2]'}\n"  # as all tests: a process has one session
-        "changefeeds:\n  feed:\n    sink_uri: file:///bucket?protocol=csv\n    source: {storage: bucket}\n"
-    )
-    session = spark.session(load(config_file, {}))
-    pq.write_table(pa.table({"d": pa.array(TEXTS, pa.string()), "e": [3] * len(TEXTS)}), tmp_path / "rows.parquet")
+    frame = frame_of(pa.table({"d": pa.array(TEXTS, pa.string()), "e": [3] * len(TEXTS)}), tmp_path)
     expected = cases()
 
-    frame = session.read.parquet(str(tmp_path / "rows.parquet")).coalesce(1)
     flags = frame.selectExpr("d", *(f"({sql}) AS c{n}" for n, (sql, _) in enumerate(expected))).toArrow().to_pydict()
 
     wrong = [
