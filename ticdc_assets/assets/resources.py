@@ -100,17 +100,12 @@ class ChangefeedRun:
         """The TSO up to which the source is complete (0 where it does not say), and the present."""
         if self.outcome.checkpoint is None:
             self.outcome.checkpoint = self._checkpoint()
-        return Clock(self.outcome.checkpoint, datetime.now(UTC), self.tells_time)
+        return Clock(self.outcome.checkpoint, datetime.now(UTC), self.lake.tells_time)
 
     def _checkpoint(self) -> int:
         if isinstance(self.changefeed.source, StorageSource):
             return read_checkpoint(open_root(self.lake.storage_uri)) or 0
-        return self.pending().high
-
-    @property
-    def tells_time(self) -> bool:
-        """Whether watermarks tell how far behind a table is. Messages in the order of arrival do not."""
-        return isinstance(self.changefeed.source, StorageSource) or not self.lake.by_arrival
+        return self.pending().checkpoint
 
     def tables(self) -> dict[SourceName, Reported]:
         """What the newest record says of every table, by the name of its assets."""

@@ -12,17 +12,17 @@ from ticdc_assets.assets.known_tables import is_sample, remember, tables_of
 from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined, source_moves
 from ticdc_assets.commands.each import EXIT_FAILED
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.message_pending import PendingMessages
 from ticdc_assets.pipeline.mirror_work import blocked_tables, pending_work
 from ticdc_assets.pipeline.runs import run_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.pipeline.message_pending import PendingMessages
     from ticdc_assets.pipeline.storage_run import Pending
     from ticdc_assets.tables.control import WatermarkRecord
 
 Counts = dict[str, int]
-NAMES_MAX: Final = 5
+_NAMES_MAX: Final = 5
 """How many tables a warning names."""
 
 
@@ -56,15 +56,10 @@ def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tupl
     needed = is_needed(lake, pending)
     if not needed and until is None:
         # A run has a check that says this. That nothing is pending may be because nothing is written any more.
-        moves = source_moves(_clock(lake, pending), is_sample(config))
+        clock = Clock(pending.checkpoint, datetime.now(UTC), lake.tells_time)
+        moves = source_moves(clock, is_sample(config))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
     return Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
-
-
-def _clock(lake: Lake, pending: Pending | PendingMessages) -> Clock:
-    if isinstance(pending, PendingMessages):
-        return Clock(pending.high, datetime.now(UTC), tells_time=not lake.by_arrival)
-    return Clock(pending.scan.checkpoint_ts or 0, datetime.now(UTC))
 
 
 def _asks_for_nothing(changefeed: Changefeed, pending: Pending | PendingMessages) -> str:
@@ -72,8 +67,8 @@ def _asks_for_nothing(changefeed: Changefeed, pending: Pending | PendingMessages
     names = sorted({".".join(lineage.name) for lineage in pending.history.lineages if lineage.dropped_ts is None})
     if not names or pending.intervals:
         return ""
-    more = len(names) - NAMES_MAX
-    there = ", ".join(names[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _NAMES_MAX
+    there = ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
     return f"{changefeed.name}: `tables` asks for none of the tables that the source has: {there}"
 
 

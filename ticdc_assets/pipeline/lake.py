@@ -80,6 +80,11 @@ class Lake:
         return not (sink.has_commit_ts and sink.has_watermark) or str(sink.protocol) == "avro"
 
     @property
+    def tells_time(self) -> bool:
+        """Whether watermarks tell how far behind a table is. Messages in the order of arrival do not."""
+        return isinstance(self.changefeed.source, StorageSource) or not self.by_arrival
+
+    @property
     def csv_options(self) -> CsvOptions:
         return CsvOptions(**asdict(self.changefeed.sink.csv), terminator=self.changefeed.sink.terminator)
 

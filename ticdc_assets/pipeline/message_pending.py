@@ -87,6 +87,11 @@ class PendingMessages:
     log: DdlLog | None = None
 
     @property
+    def checkpoint(self) -> int:
+        """How far the source is, as its watermarks tell; 0 where they do not."""
+        return self.high
+
+    @property
     def is_empty(self) -> bool:
         """Whether a run would change nothing."""
         known = self.record.tso if self.record else 0

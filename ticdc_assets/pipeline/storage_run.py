@@ -91,6 +91,11 @@ class Pending:
         return all(i in recorded and recorded[i].watermark >= n.high for i, n in self.intervals.items())
 
     @property
+    def checkpoint(self) -> int:
+        """How far the source is, or `until`; 0 where it has not told that."""
+        return self.scan.checkpoint_ts or 0
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         """Why tables are held."""
         return self.scan.problems
@@ -134,7 +139,8 @@ class StorageRun:
         if late.again:
             pending = self._looked(record, late.cursor, high, upto)
         gone = without_folders((pending.intervals[i].lineage for i in late.again), pending.scan.tables)
-        return replace(pending, late=late.again, intervals=with_holds(pending.intervals, {**late.held, **gone}))
+        held = with_holds(pending.intervals, {**late.held, **gone})
+        return replace(pending, late=late.again.difference(gone), intervals=held)
 
     def _late(self, pending: Pending) -> LateTables:
         """The tables that nobody asked for when the cursor passed files of theirs."""

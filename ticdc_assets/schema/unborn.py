@@ -44,9 +44,10 @@ class Unborn:
         return self._statements.pop(fold_name(*name), [])
 
     def take_stop(self, name: SourceName) -> Stop | None:
-        """Where it is stopped: its own stop, once, or else that of its database."""
-        of_database = [s for schema in ("", name[0].lower()) if (s := self._stops_of_databases.get(schema)) is not None]
-        return self._stops.pop(fold_name(*name), None) or min(of_database, key=lambda stop: stop.ts, default=None)
+        """Where it is stopped: by its own stop, once, or that of its database, whichever comes first."""
+        of_databases = (self._stops_of_databases.get(schema) for schema in ("", name[0].lower()))
+        stops = [stop for stop in (self._stops.pop(fold_name(*name), None), *of_databases) if stop is not None]
+        return min(stops, key=lambda stop: stop.ts, default=None)
 
     def forget(self, name: SourceName) -> None:
         """The name is free."""

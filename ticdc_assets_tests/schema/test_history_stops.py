@@ -172,3 +172,12 @@ def test_a_database_made_anew_is_followed():
     ])  # fmt: skip
 
     assert [x.stop for x in history.lineages] == [None]
+
+
+def test_the_first_of_the_stops_of_a_table_and_of_its_database_counts():
+    stops = [event(10, "", "FLASHBACK DATABASE `shop`"), event(20, "t", UNREADABLE)]
+
+    (lineage,) = fold([*stops, event(30, "t", "", after=GUESSED)]).lineages
+
+    assert lineage.stop is not None
+    assert lineage.stop.ts == 10

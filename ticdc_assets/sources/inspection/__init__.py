@@ -16,8 +16,8 @@ from ticdc_assets.sources.storage_paths import METADATA
 __all__ = ["Bounds", "Inspection", "inspect_source"]
 
 _LOOKED_BELOW: Final = 100
+"""Folders of one depth of which `metadata` is asked for; a bucket above its sinks' roots has few."""
 _LEVELS_BELOW: Final = 2
-"""Folders of which `metadata` is asked for; a bucket above its sinks' roots has few."""
 
 _CAPTURES: Final = "messages.jsonl, <topic>-<partition>.bin"
 
