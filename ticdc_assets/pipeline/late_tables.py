@@ -25,7 +25,7 @@ PASSED: Final = "passed unread: "
 
 @dataclass(frozen=True, slots=True)
 class LateTables:
-    """By lineage, the tables whose files come again with `cursor`, and why others are `held`."""
+    """By lineage, the tables whose folders are read again with `cursor`, and why others are `held`."""
 
     cursor: Cursor
     again: frozenset[str] = frozenset()
@@ -69,24 +69,27 @@ def messages_gone(lineage: Lineage, partition: tuple[str, int], begin: int, now:
 def late_tables(
     cursor: Cursor, found: Iterable[TableScan], lineages: Sequence[Lineage], obstacle: Callable[[Lineage], str]
 ) -> LateTables:
-    """Which of these tables the cursor has passed files of; one is held where `obstacle` says what to do instead, and
-    where there is no folder of its, neither in the cursor nor `found` behind it."""
+    """Which of these tables the cursor has folders of; one is held where files of these were passed and `obstacle`
+    says what to do instead, and where there is no folder of its, neither in the cursor nor `found` behind it.
+
+    Their schema files come again also where no file was passed: so a bucket without the folder is noticed.
+    """
     folders = _folders(cursor) if lineages else {}
     held = without_folders(lineages, found, folders)
     again, moved = set(), dict(cursor.tables)
     for lineage in (lineage for lineage in lineages if lineage.id not in held):
-        passed = [
+        known = [
             (folder, tenure)
             for tenure in lineage.tenures
             for folder in folders.get(fold_name(tenure.schema, tenure.table), ())
-            if _has_passed(cursor.tables[folder], tenure)
         ]
-        todo = obstacle(lineage) if passed else ""
+        has_passed = any(_has_passed(cursor.tables[folder], tenure) for folder, tenure in known)
+        todo = obstacle(lineage) if has_passed else ""
         if todo:
             held[lineage.id] = _files_passed(lineage, todo)
-        elif passed:
+        elif known:
             again.add(lineage.id)
-            for folder, tenure in passed:
+            for folder, tenure in known:
                 moved[folder] = _before(moved[folder], tenure.after_ts)
     return LateTables(replace(cursor, tables=moved), frozenset(again), held)
 

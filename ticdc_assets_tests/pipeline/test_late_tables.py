@@ -231,7 +231,11 @@ def test_another_bucket_in_the_place_of_the_right_one_passes_nothing_of_a_late_t
     right.feed(tmp_path / "lake", tables=[asked_first]).run()
 
     feed = wrong.feed(tmp_path / "lake")
-    feed.run()
+    with listening(ended_at(Moment.CHANGELOGS_MADE)), pytest.raises(LakeError):
+        feed.run()
+    for checkpoint in (2000, 2500):
+        wrong.bucket.checkpoint(checkpoint)
+        feed.run()
 
     assert (feed.state(A), feed.record(A).watermark) == ("stopped", 0)
     assert "expected a folder of s.a" in feed.note(A)
