@@ -1,0 +1,306 @@
+"""`run`: what it prints, how it exits, and that one changefeed does not hold the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ticdc_assets import spark
+from ticdc_assets.assets import mirrors
+from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.cli import main
+from ticdc_assets.errors import MachineError
+from ticdc_assets_tests.assets.feeds import Feed, run_mirrors_without_java, ts
+from ticdc_assets_tests.assets.feeds import without_java as without_java
+from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
+from ticdc_assets_tests.commands.called import on, shop
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_run_processes_everything_and_says_how_far_it_is(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+
+    code = main(on(feed, "run"))
+
+    told = capfd.readouterr()
+    assert code == 0
+    assert told.out == f"shop: 3 changes of 1 table, complete up to {ts(10)} (2025-10-09 08:53:30 UTC).\n"
+    assert "shop: decoding 1 file in 1 task" in told.err
+    assert "Traceback" not in told.err
+    assert feed.records()["shop.users"].rows == 1
+
+
+def test_run_again_has_nothing_to_do_and_starts_no_run(
+    tmp_path: Path, without_java: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
+):
+    feed = shop(tmp_path)
+    main(on(feed, "run"))
+    before = feed.snapshots()
+    monkeypatch.setattr(mirrors, "run_mirrors", lambda *arguments: pytest.fail("a run was started"))
+    monkeypatch.setattr("ticdc_assets.commands.pending.pending_work", lambda *arguments: [])
+    capfd.readouterr()
+
+    assert main(on(feed, "run")) == 0
+
+    told = capfd.readouterr()
+    assert "shop: nothing is pending" in told.out
+    assert "warning: shop: The source's checkpoint is " in told.err  # long ago: TiCDC may write here no more
+    assert feed.snapshots() == before
+    assert not spark.is_running()
+
+
+def test_run_ends_what_a_run_began_that_was_interrupted_before_its_record(
+    tmp_path: Path, without_java: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
+):
+    feed = shop(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(mirrors, "run_mirrors", lambda *arguments: None)
+        main(on(feed, "run"))
+    monkeypatch.setattr("ticdc_assets.commands.pending.pending_work", lambda *arguments: [])
+
+    main(on(feed, "run"))
+    newest = feed.lake.control.newest()
+
+    assert newest is not None
+    assert newest.complete
+
+
+def test_run_stops_at_until(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+
+    assert main(on(feed, "run", "--until", str(ts(3)))) == 0
+
+    assert f"2 changes of 1 table, complete up to {ts(3)}" in capfd.readouterr().out
+
+
+def test_run_stops_before_everything_at_until_0(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+
+    assert main(on(feed, "run", "--until", "0")) == 0
+
+    assert capfd.readouterr().out == "shop: nothing is pending, and nothing is recorded yet.\n"
+    assert feed.records() == {}
+
+
+def test_run_refuses_until_where_rows_have_no_commit_ts(tmp_path: Path, capfd: Any):
+    feed = shop(tmp_path, config={"sink": {"date-separator": "none"}})
+
+    assert main(on(feed, "run", "--until", str(ts(3)))) == 2
+
+    assert "expected a stream that can be cut at a TSO" in capfd.readouterr().err
+    assert feed.records() == {}
+
+
+def test_run_fails_with_one_sentence_for_each_table_that_is_held(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path).table("shop", "odd")
+    feed.statement("shop", "odd", "ALTER TABLE `odd` FROBNICATE `id`", 5, type_=5)
+
+    code = main(on(feed, "run"))
+
+    told = capfd.readouterr()
+    assert code == 1
+    assert [line.partition(":")[0] for line in told.err.splitlines() if "FROBNICATE" in line] == ["shop, shop.odd"]
+    assert "not complete" in told.out
+    assert main(on(feed, "run")) == 1
+
+
+def test_run_without_java_is_one_sentence(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):
+    def no_java(*arguments: object) -> None:
+        raise MachineError("Java", "version 17 or newer", "none", "Install a Java runtime 17 or newer.")
+
+    monkeypatch.setattr(spark, "session", no_java)
+
+    code = main(on(shop(tmp_path), "run"))
+
+    told = capfd.readouterr()
+    assert code == 1
+    assert (
+        "Java: expected version 17 or newer, found none. Install a Java runtime 17 or newer." in told.err.splitlines()
+    )
+    assert "Traceback" not in told.err
+
+
+def test_run_keeps_the_noise_of_others_off_the_terminal(
+    tmp_path: Path, without_java: None, capfd: Any, monkeypatch: Any
+):
+    def noisy(*arguments: Any) -> Any:
+        subprocess.run(["sh", "-c", "echo noise; echo noise >&2"], check=True)
+        return run_mirrors_without_java(*arguments)
+
+    monkeypatch.setattr(mirrors, "run_mirrors", noisy)
+    main(on(shop(tmp_path), "run"))
+
+    told = capfd.readouterr()
+    assert "noise" not in told.out + told.err
+    assert (tmp_path / ".ticdc_assets" / "run.log").read_text().count("noise") == 2
+
+
+def test_run_needs_no_folder_to_write_to_beside_the_config(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+    (tmp_path / ".ticdc_assets").write_text("")
+
+    assert main(on(feed, "run")) == 0
+
+    told = capfd.readouterr()
+    assert "shop: 3 changes of 1 table" in told.out
+    assert "shop.tables.json cannot be written" in told.err
+
+
+def test_run_names_the_log_where_a_step_fails(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):
+    def broken(*arguments: object) -> None:
+        raise type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})
+
+    monkeypatch.setattr(ChangefeedRun, "publish_changelogs", broken)
+
+    assert main(on(shop(tmp_path), "run")) == 1
+
+    assert f"found Py4JError. Look at {tmp_path}/.ticdc_assets/run.log;" in capfd.readouterr().err
+
+
+def test_run_names_what_it_did_not_expect_without_its_text(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("row 42 holds a secret")
+
+    monkeypatch.setattr(ChangefeedRun, "publish_changelogs", broken)
+
+    code = main(on(shop(tmp_path), "run"))
+
+    told = capfd.readouterr()
+    assert code == 1
+    assert "RuntimeError" in told.err
+    assert "secret" not in told.out + told.err
+    assert "Traceback" not in told.err
+
+
+def test_run_keeps_its_history_in_dagster_home(tmp_path: Path, without_java: None, monkeypatch: pytest.MonkeyPatch):
+    import dagster as dg
+
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+
+    main(on(shop(tmp_path), "run"))
+
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        assert [record.dagster_run.job_name for record in instance.get_run_records()] == ["shop_job"]
+    assert not list(home.rglob("*.err"))  # what Java prints belongs into the one file that faults name
+
+
+def test_ctrl_c_ends_with_one_line_and_the_next_run_goes_on(tmp_path: Path):
+    feed = shop(tmp_path)
+    code = (
+        "import sys, time\n"
+        "from ticdc_assets.assets.resources import ChangefeedRun\n"
+        "def stuck(self, say): say('stuck'); time.sleep(60)\n"
+        "ChangefeedRun.publish_changelogs = stuck\n"
+        "from ticdc_assets.cli import main\n"
+        f"sys.exit(main(['run', '--config', {str(feed.path)!r}]))\n"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "stuck" in line:
+            break
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    left = running.stderr.read()
+    running.wait(timeout=30)
+
+    assert running.returncode == 130
+    assert left.splitlines() == ["Interrupted. Nothing half-done is visible; run again to go on."]
+    assert feed.records() == {}
+
+
+@pytest.mark.parametrize("place", ["the step", "the end of Spark"])
+def test_a_fault_that_came_of_an_interruption_is_the_interruption(
+    tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    def broken(*arguments: object) -> None:
+        raise type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})
+
+    def interrupted(*arguments: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        finally:
+            if place == "the step":
+                broken()
+
+    monkeypatch.setattr(ChangefeedRun, "publish_changelogs", interrupted)
+    if place == "the end of Spark":
+        monkeypatch.setattr(spark, "stop", broken)
+
+    assert main(on(shop(tmp_path), "run")) == 130
+
+    told = capfd.readouterr().err
+    assert "Interrupted. Nothing half-done is visible" in told
+    assert "Py4JError" not in told
+
+
+@pytest.mark.parametrize("command", ["run", "tables", "discover"])
+def test_what_looks_wrong_in_a_changefeeds_configuration_is_a_warning(
+    tmp_path: Path, without_java: None, capfd: Any, command: str
+):
+    csv = {"include-commit-ts": True, "include-comit-ts": False}
+    feed = shop(tmp_path, config={"sink": {"csv": csv, "date-separator": "none", "date-seperator": "day"}})
+
+    assert main(on(feed, command)) == 0
+
+    warnings = [line for line in capfd.readouterr().err.splitlines() if line.startswith("warning: shop: ")]
+    assert len(warnings) == 2
+    assert "did you mean sink.csv.include-commit-ts?" in warnings[0]
+    assert "did you mean sink.date-separator?" in warnings[1]
+
+
+def test_run_warns_where_tables_asks_for_nothing_that_there_is(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path, tables=["shopp.*"])
+
+    assert main(on(feed, "run")) == 0
+
+    assert "warning: shop: `tables` asks for none of the tables that the source has: shop." in capfd.readouterr().err
+
+
+# -- several changefeeds -----------------------------------------------------------------------------------------------
+
+
+def two_of_which_one_is_gone(folder: Path) -> Feed:
+    gone = Feed(folder, "gone")
+    gone.bucket.base.rename(folder / "elsewhere")
+    return shop(folder)
+
+
+def test_run_goes_on_with_the_others_where_one_changefeed_fails(tmp_path: Path, without_java: None, capfd: Any):
+    feed = two_of_which_one_is_gone(tmp_path)
+
+    code = main(on(feed, "run"))
+
+    told = capfd.readouterr()
+    assert code == 1
+    assert [line.partition(",")[0] for line in told.out.splitlines()] == [
+        "gone: failed.",
+        "shop: 3 changes of 1 table",
+    ]
+    assert [line for line in told.err.splitlines() if line.startswith("gone: ") and "bucket_gone" in line]
+    assert "Traceback" not in told.err
+    assert feed.records()["shop.users"].rows == 1
+
+
+def test_discover_goes_on_with_the_others_too(tmp_path: Path, capfd: Any):
+    feed = two_of_which_one_is_gone(tmp_path)
+
+    assert main(on(feed, "discover")) == 1
+
+    told = capfd.readouterr()
+    assert "shop: 1 table" in told.out
+    assert [line.partition(": ")[0] for line in told.err.splitlines()] == ["gone"]
