@@ -1,0 +1,122 @@
+"""What the documentation says is true of the code: links, commands, paths of tests, config keys, example configs."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets import cli
+from ticdc_assets.config import load
+from ticdc_assets_tests.config.config_file import refused, with_feed, written
+from ticdc_assets_tests.documentation.pages import REPOSITORY, Page, pages
+
+PAGES = pages()
+README = Page(REPOSITORY / "README.md")
+CONFIG = Page(REPOSITORY / "docs" / "config.md")
+STREAM = 'sink_uri: "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"'
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file_and_a_heading(page):
+    for link in page.links():
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = Page((page.path.parent / path).resolve() if path else page.path)
+        assert target.path.exists(), f"{page.name} links to {link}"
+        assert not anchor or anchor in target.anchors(), f"{page.name} links to {link}: no such heading"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != README], ids=lambda page: page.name)
+def test_every_page_is_reached_from_the_readme_in_two_clicks(page):
+    first = _linked_pages(README)
+    second = {path for found in first for path in _linked_pages(Page(found))}
+    assert page.path in first | second
+
+
+def _linked_pages(page: Page) -> set[Path]:
+    paths = {(page.path.parent / link.partition("#")[0]).resolve() for link in page.links() if ":" not in link}
+    return {path for path in paths if path.suffix == ".md" and path.is_file()}
+
+
+def test_every_command_that_the_pages_show_is_accepted_by_the_command_line():
+    commands = _subcommands()
+    shown = 0
+    for page in PAGES:
+        for command, options in _shown_commands(page):
+            assert command in commands, f"{page.name} shows ticdc-assets {command}"
+            known = {flag for action in commands[command]._actions for flag in action.option_strings}
+            assert options <= known, f"{page.name} shows ticdc-assets {command} {sorted(options - known)}"
+            shown += 1
+    assert shown > 10
+
+
+def test_the_readme_names_every_command():
+    assert [command for command in _subcommands() if f"ticdc-assets {command}" not in README.text] == []
+
+
+def _subcommands() -> dict[str, argparse.ArgumentParser]:
+    parser = cli._parser()
+    actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(actions[0].choices)
+
+
+def _shown_commands(page: Page) -> Iterator[tuple[str, set[str]]]:
+    for code in page.code():
+        for found in re.findall(r"ticdc-assets ([a-z][a-z-]*)((?: [^`&|;#]*)?)", code):
+            command, rest = found
+            yield command, set(re.findall(r"(?<!\S)\[?(--[a-z][a-z-]*)", rest))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_test_path_that_a_page_names_exists(page):
+    for line in (line for block in page.blocks("sh") for line in block.splitlines() if "pytest" in line):
+        words = shlex.split(line, comments=True)
+        for path in (word for word in words if word.startswith("ticdc_assets_tests")):
+            assert (REPOSITORY / path).exists(), f"{page.name}: {path}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_source_file_that_a_page_names_exists(page):
+    names = set(re.findall(r"`((?:ticdc_assets|ticdc_assets_tests|docs)/[\w/.-]+)`", page.prose))
+    assert [name for name in sorted(names) if not (REPOSITORY / name).exists()] == []
+
+
+def test_the_config_reference_lists_the_keys_of_a_changefeed_and_no_others(tmp_path):
+    error = str(refused(tmp_path, with_feed(qqqqqqqqqqq=1)))
+    known = set(re.search(r"Known keys: ([\w, ]+)\.", error)[1].split(", "))
+    assert set(CONFIG.table_keys("## A changefeed")) == known
+
+
+def test_the_config_reference_lists_the_keys_of_the_catalog_and_no_others(tmp_path):
+    error = str(refused(tmp_path, {**with_feed(), "catalog": {"qqqqqqqqqqq": 1}}))
+    known = set(re.search(r"Known keys: ([\w, ]+)\.", error)[1].split(", "))
+    assert set(CONFIG.table_keys("## catalog")) == known
+
+
+@pytest.mark.parametrize(
+    ("page", "block"),
+    [(page.name, block) for page in PAGES for block in page.blocks("yaml")],
+    ids=lambda text: text[:30],
+)
+def test_every_example_config_is_accepted(page, block, tmp_path):
+    (tmp_path / "changefeed.toml").write_text("")
+    (tmp_path / "ca.pem").write_text("")
+    (tmp_path / "registry.json").write_text("[]")
+    environ = dict.fromkeys(re.findall(r"\{env: (\w+)\}", block), "secret")
+    config = load(written(tmp_path, _whole(block)), environ)
+    assert config.changefeeds, page
+
+
+def _whole(block: str) -> str:
+    """A config file with the block in its place: a block may hold one part of a file."""
+    if "changefeeds:" in block:
+        return block
+    if block.startswith(" "):
+        return f"changefeeds:\n  shop:\n    {STREAM}\n{block}"
+    return f"{block}changefeeds:\n  shop:\n    {STREAM}\n"
