@@ -60,6 +60,24 @@ def test_each_json_escape_is_known_and_surrogates_are_left():
     assert unescaped(pa.array([r"\ud83d\ude00"]), JSON) is None
 
 
+EDGES = [0, 0x7F, 0x80, 0x7FF, 0x800, 0xFFF, 0x1000, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x3FFFF, 0x40000, 0x10FFFF]
+
+
+@pytest.mark.parametrize("point", EDGES, ids="U+{:04X}".format)
+def test_the_first_and_last_character_of_each_length_in_utf8_comes_back(point: int):
+    short = [f"a\\u{point:04x}z"] if point <= 0xFFFF else []
+    wanted = f"a{chr(point)}z".encode()
+
+    assert unescaped(pa.array([*short, f"a\\U{point:08x}z"]), GO).to_pylist() == [wanted] * (len(short) + 1)
+    assert unescaped(pa.array(short, pa.string()), JSON).to_pylist() == [wanted] * len(short)
+
+
+@pytest.mark.parametrize("point", [0xD800, 0xDFFF])
+def test_a_surrogate_is_left_to_the_reference(point: int):
+    assert unescaped(pa.array([f"\\u{point:04x}"]), GO) is None
+    assert unescaped(pa.array([f"\\u{point:04x}"]), JSON) is None
+
+
 @pytest.mark.parametrize("text", ["\\", "\\q", "\\x4", "\\u12", "\\ud800", "\\U00110000"])
 def test_one_bad_literal_leaves_the_column_to_the_reference(text):
     assert unescaped(pa.array(["fine", text, "\\x41"]), GO) is None
