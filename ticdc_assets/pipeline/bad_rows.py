@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from ticdc_assets.changes import keys
+from ticdc_assets.changes.keys import may_have_faults
 from ticdc_assets.changes.typed import TypedChanges, typed
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import text_columns
@@ -31,6 +33,7 @@ ALL_BAD_MIN: Final = 10
 _TODO: Final = "Check that the table's schema at this commit is the one the row was written with; the record is kept."
 _TODO_DATES: Final = "Set `zero_dates: null` to take such dates as NULL; the record is kept."
 _TODO_KEY: Final = "Check the key that the config names for this table; the record is kept."
+_TODO_KEY_VALUE: Final = "The record is kept; give the row another key at the source."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,8 @@ def _strict(raw: RawRows, rules: RowRules) -> TypedChanges:
     changes = typed(raw, rules.columns, rules.table.unique_columns, rules.forms)
     if not rules.zero_dates_allowed and _zero_date(raw, rules) is not None:
         raise _fault(rules.where, "a date of the calendar", "a zero date", _TODO_DATES)
-    if _null_key(raw, rules) is not None:
-        raise _fault(rules.where, "a value in every key column", "NULL", _TODO_KEY)
+    if may_have_faults(changes, rules.table.key) and _key_fault(raw, rules) is not None:
+        raise _fault(rules.where, "a value in every key column", "none", _TODO_KEY)
     return changes
 
 
@@ -120,9 +123,11 @@ def _first_fault(raw: RawRows, rules: RowRules, where: str) -> DecodeError:
     name = None if rules.zero_dates_allowed else _zero_date(raw, rules)
     if name is not None:
         return _fault(f"{where}, column {name!r}", "a date of the calendar", "a zero date", _TODO_DATES)
-    name = _null_key(raw, rules)
-    if name is not None:
-        return _fault(f"{where}, column {name!r}", "a value, since it is of the key", "NULL", _TODO_KEY)
+    fault = _key_fault(raw, rules)
+    if fault is not None:
+        name, found = fault
+        todo = _TODO_KEY if found == keys.NULL else _TODO_KEY_VALUE
+        return _fault(f"{where}, column {name!r}", "a value, since it is of the key", found, todo)
     return _fault(where, "values that the table's columns hold", "another one", _TODO)
 
 
@@ -140,17 +145,30 @@ def _zero_date(raw: RawRows, rules: RowRules) -> str | None:
     return next((c.name for c, texts in _cells(raw, rules) if text_columns.zero_dates(c.type, texts)), None)
 
 
-def _null_key(raw: RawRows, rules: RowRules) -> str | None:
-    """The first column of the key that lacks a value: no mirror could hold such a row."""
-    key = {name.lower() for name in rules.table.key}
+def _key_fault(raw: RawRows, rules: RowRules) -> tuple[str, str] | None:
+    """The first column of a key, new or old, that lacks a value of its own, and what is there: no mirror could hold
+    such a row."""
     place = {name: number for number, name in enumerate(raw.columns)}
-    for column in rules.columns if key else ():
-        if column.name.lower() not in key:
-            continue
-        number = place.get(column.name)
-        if number is None or raw.wire[number].null_count:
-            return column.name
+    images = [(raw.wire, None), *([(raw.before, raw.has_before)] if raw.before and raw.has_before is not None else [])]
+    for number in keys.key_columns(rules.columns, rules.table.key):
+        column = rules.columns[number]
+        for texts, there in images:
+            if column.name not in place:
+                return column.name, keys.NULL
+            sent = texts[place[column.name]] if there is None else texts[place[column.name]].filter(there)
+            found = _fault_among(column, sent, rules)
+            if found is not None:
+                return column.name, found
     return None
+
+
+def _fault_among(column: Column, sent: pa.Array, rules: RowRules) -> str | None:
+    """What is wrong with the first key value that is not one, of these texts."""
+    values = text_columns.column(column.type, sent, rules.forms)
+    if not values.null_count and not keys.reads_alike(column):
+        return None
+    pairs = zip(sent.to_pylist(), values.to_pylist(), strict=True)
+    return next((fault for text, value in pairs if (fault := keys.fault_in_key(column, text, value))), None)
 
 
 def _fault(where: str, expected: str, found: str, todo: str) -> DecodeError:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ticdc_assets.changes.keys import may_have_faults
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.message_task import Arrival, Dating, MessageTask, Partition
@@ -244,7 +245,7 @@ def _changes(task: MessageTask, bulk: Bulk, slot: Slot, table: TableRows, ordina
     zero_dates = _zero_dates(task, columns, places, rows.wire, now)
     if zero_dates and not task.zero_dates_allowed:
         raise DecodeError(table.table, "dates that a calendar has", "zero dates", "The reference tells which.")
-    return TypedChanges(
+    changes = TypedChanges(
         columns,
         rows.op.cast(pa.string()),
         rows.commit_ts,
@@ -256,6 +257,9 @@ def _changes(task: MessageTask, bulk: Bulk, slot: Slot, table: TableRows, ordina
         rows.has_before if rows.has_before is not None else pa.array(np.zeros(len(rows), np.bool_)),
         zero_dates,
     )
+    if may_have_faults(changes, slot.version.table.key):
+        raise DecodeError(table.table, "keys that the lake can hold", "another", "The reference tells which.")
+    return changes
 
 
 def _columns(

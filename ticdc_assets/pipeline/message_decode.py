@@ -303,7 +303,8 @@ class MessageDecoder:
     def _typed(self, rows: _Rows) -> Piece:
         """The rows' values; one that cannot be had goes to quarantine with its message."""
         assert rows.slot.version is not None
-        columns = rows.slot.version.table.stored_columns
+        table = rows.slot.version.table
+        columns = table.stored_columns
         said = self._names[rows.name]
         kept: list[tuple[int, RowEvent, list[Any], list[Any] | None]] = []
         positions = []
@@ -311,6 +312,9 @@ class MessageDecoder:
             try:
                 now = rows.values.of(columns, event.wire)
                 before = rows.values.of(columns, _full_before(event)) if event.before is not None else None
+                rows.values.check_key(table, event.wire, now)
+                if before is not None:
+                    rows.values.check_key(table, _full_before(event), before)
                 said.zero_dates += rows.values.zero_dates(columns, event.wire, now)
             except TicdcAssetsError as error:
                 self._bad(said, message, DecodeError(message.where, error.expected, error.found, error.todo))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ticdc_assets.changes.keys import fault_in_key, key_columns
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.message_task import MessageTask
@@ -61,6 +62,18 @@ class RowValues:
             todo = "Set `zero_dates: null` to take such dates as NULL; the message is kept."
             raise DecodeError("", "a date of the calendar", "a zero date", todo)
         return len(dates)
+
+    def check_key(self, table: TableSchema, wire: Mapping[str, Any], values: Sequence[Any]) -> None:
+        """DecodeError, naming the column, where the key of a row is none that the lake can hold."""
+        columns = table.stored_columns
+        numbers = key_columns(columns, table.key)
+        sent = {name.lower(): value for name, value in wire.items()} if numbers else {}
+        for number in numbers:
+            column = columns[number]
+            fault = fault_in_key(column, sent.get(spelt(self._task, column)), values[number])
+            if fault is not None:
+                todo = "The message is kept; give the row another key at the source."
+                raise DecodeError("", f"a value in column {column.name!r}, which is of the key", fault, todo)
 
 
 def changes_of(columns: tuple[Column, ...], kept: Sequence[Kept]) -> TypedChanges:
