@@ -51,6 +51,7 @@ from ticdc_assets.schema.ddl_statements import (
     TruncateTable,
 )
 from ticdc_assets.schema.ddl_tokens import Cursor, statements_of
+from ticdc_assets.schema.ddl_words import OTHER_OBJECTS, WITHOUT_EFFECT
 from ticdc_assets.schema.model import Index
 
 __all__ = [
@@ -112,71 +113,13 @@ def _read_statement(cursor: Cursor, schema: str) -> Statement:
     word = cursor.peek().word
     reader = _STATEMENTS.get(word)
     if reader is None:
-        if word in _WITHOUT_EFFECT:
+        if word in WITHOUT_EFFECT:
             return _no_effect(cursor)
         raise cursor.fault("a statement that is known")
     cursor.take()
     statement = reader(cursor, schema)
     cursor.finish()
     return statement
-
-
-# Statements that change neither columns nor keys; the rows they change, if any, come as row events.
-_WITHOUT_EFFECT: Final = frozenset(
-    (
-        "SET",
-        "ANALYZE",
-        "ADMIN",
-        "LOCK",
-        "UNLOCK",
-        "GRANT",
-        "REVOKE",
-        "FLUSH",
-        "BEGIN",
-        "START",
-        "COMMIT",
-        "ROLLBACK",
-        "SHOW",
-        "SELECT",
-        "EXPLAIN",
-        "DESC",
-        "DESCRIBE",
-        "INSERT",
-        "REPLACE",
-        "UPDATE",
-        "DELETE",
-        "SPLIT",
-        "DELIMITER",
-        "REFRESH",
-    )
-)
-_OTHER_OBJECTS: Final = frozenset(
-    (
-        "VIEW",
-        "ALGORITHM",
-        "DEFINER",
-        "SQL",
-        "SEQUENCE",
-        "PLACEMENT",
-        "USER",
-        "ROLE",
-        "RESOURCE",
-        "BINDING",
-        "SESSION",
-        "STATISTICS",
-        "FUNCTION",
-        "PROCEDURE",
-        "TRIGGER",
-        "EVENT",
-        "SERVER",
-        "INSTANCE",
-        "RANGE",
-        "MASKING",
-        "PREPARE",
-        "LOADABLE",
-        "AGGREGATE",
-    )
-)
 
 
 def _no_effect(cursor: Cursor) -> NoEffect:
@@ -186,7 +129,7 @@ def _no_effect(cursor: Cursor) -> NoEffect:
 
 
 def _other_object(cursor: Cursor, expected: str) -> NoEffect:
-    if cursor.at_any(*_OTHER_OBJECTS) or cursor.at("GLOBAL", "BINDING"):
+    if cursor.at_any(*OTHER_OBJECTS) or cursor.at("GLOBAL", "BINDING"):
         return _no_effect(cursor)
     raise cursor.fault(expected)
 
@@ -203,8 +146,8 @@ def _create(cursor: Cursor, schema: str) -> Statement:
         return read_create_table(cursor, schema)
     if cursor.accept_any("DATABASE", "SCHEMA"):
         return _create_database(cursor)
-    kind = cursor.accept_any("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
-    if cursor.accept("INDEX") or cursor.accept("HYPO", "INDEX"):
+    kind = cursor.take().word if cursor.peek(1).word == "INDEX" else ""
+    if cursor.accept("INDEX"):
         return _create_index(cursor, schema, unique=kind == "UNIQUE")
     return _other_object(cursor, "TABLE, DATABASE, INDEX or another object that is known")
 
@@ -216,13 +159,13 @@ def _create_database(cursor: Cursor) -> Statement:
 
 
 def _read_database_options(cursor: Cursor) -> Collation:
-    options = read_table_options(cursor)
-    while cursor.accept("SET"):
-        cursor.expect("TIFLASH", "REPLICA")
-        cursor.integer()
-        if cursor.accept("LOCATION", "LABELS"):
-            cursor.comma_list(cursor.string)
-    return options.collation
+    """The collation; nothing else that is said of a database (SET TIFLASH REPLICA, READ ONLY) is about its tables."""
+    collation = read_table_options(cursor).collation
+    while not cursor.done:
+        cursor.take()
+        more = read_table_options(cursor).collation
+        collation = collation if more == UNNAMED else more
+    return collation
 
 
 def _create_index(cursor: Cursor, schema: str, unique: bool) -> AlterTable:
@@ -233,6 +176,8 @@ def _create_index(cursor: Cursor, schema: str, unique: bool) -> AlterTable:
     cursor.expect("ON")
     table = cursor.table_name(schema)
     _, columns, partial = read_index_body(cursor, named=False)
+    if not unique:
+        cursor.skip_all()  # options that are not known here: no row and no key depends on them
     return AlterTable(*table, (AddIndex(Index(name, columns, unique=unique and not partial), if_not_exists),))
 
 

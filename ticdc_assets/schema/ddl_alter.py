@@ -135,7 +135,7 @@ def _drop(cursor: Cursor, schema: str) -> list[Action]:
         return [NoEffect("a constraint or statistics")]
     # MySQL's DROP CONSTRAINT takes the name of any constraint, unique keys included.
     constraint = cursor.accept("CONSTRAINT")
-    cursor.accept("COLUMNAR") if cursor.peek(1).word == "INDEX" else None
+    cursor.take() if cursor.peek(1).word == "INDEX" else None  # its kind, such as COLUMNAR
     if constraint or cursor.accept_any("INDEX", "KEY"):
         if_exists = cursor.accept("IF", "EXISTS")
         return [drop_index(cursor.identifier(), if_exists)]
@@ -277,7 +277,9 @@ def _partition(cursor: Cursor, schema: str) -> list[Action]:
     if cursor.accept("ATTRIBUTES") or cursor.accept("PLACEMENT", "POLICY"):
         skip_option_value(cursor)
         return [NoEffect("a partition's placement")]
-    raise cursor.fault("BY, ATTRIBUTES or PLACEMENT")
+    if cursor.accept("COMPACT"):
+        return _compact(cursor, schema)
+    raise cursor.fault("BY, ATTRIBUTES, PLACEMENT or COMPACT")
 
 
 def _partition_upkeep(cursor: Cursor, schema: str) -> list[Action]:
@@ -362,6 +364,8 @@ _ACTIONS: Final[dict[str, _Reader]] = {
     "FORCE": _nothing_more,
     "CACHE": _nothing_more,
     "NOCACHE": _nothing_more,
+    "SECONDARY_LOAD": _nothing_more,
+    "SECONDARY_UNLOAD": _nothing_more,
     "ENABLE": _keys,
     "DISABLE": _keys,
     "WITH": _validation,

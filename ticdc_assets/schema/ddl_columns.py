@@ -20,7 +20,6 @@ from ticdc_assets.schema.mysql_types import (
 )
 
 _KEY_WORDS: Final = ("KEY", "INDEX")
-_SPECIAL_INDEXES: Final = ("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
 
 
 @dataclass(slots=True)
@@ -45,10 +44,11 @@ def read_element(cursor: Cursor, into: Elements) -> None:
 
 
 def at_index(cursor: Cursor) -> bool:
-    """Whether an index or constraint comes next, not a column."""
-    if cursor.at_any("VECTOR", "COLUMNAR"):  # not reserved: may be the name of a column
-        return cursor.peek(1).word in _KEY_WORDS
-    return cursor.at_any("PRIMARY", "UNIQUE", "CONSTRAINT", "FOREIGN", "CHECK", "FULLTEXT", "SPATIAL", *_KEY_WORDS)
+    """Whether an index or constraint comes next, not a column. INDEX and KEY are reserved: what stands before them is
+    the kind of an index, also of one that is not known here, never the name of a column."""
+    is_index = bool(cursor.peek().word) and cursor.peek(1).word in _KEY_WORDS
+    reserved = ("PRIMARY", "UNIQUE", "CONSTRAINT", "FOREIGN", "CHECK", "FULLTEXT", "SPATIAL", *_KEY_WORDS)
+    return is_index or cursor.at_any(*reserved)
 
 
 def read_index(cursor: Cursor) -> Index | None:
@@ -61,11 +61,20 @@ def read_index(cursor: Cursor) -> Index | None:
         _skip_check(cursor) if cursor.at("CHECK") else _skip_foreign_key(cursor)
         return None
     unique = cursor.accept("UNIQUE")
-    special = not unique and bool(cursor.accept_any(*_SPECIAL_INDEXES))
+    special = not unique and _accept_kind(cursor)
     if not cursor.accept_any(*_KEY_WORDS) and not (unique or special):
         raise cursor.fault("an index or constraint")
     name, columns, partial = read_index_body(cursor, named=True)
+    if not unique:
+        cursor.skip_expression()  # options that are not known here: no row and no key depends on them
     return Index(name or constraint, columns, unique=unique and not partial)
+
+
+def _accept_kind(cursor: Cursor) -> bool:
+    """Take the kind of an index; INDEX or KEY must follow those that are no reserved words."""
+    if cursor.at_any(*_KEY_WORDS) or not (cursor.peek(1).word in _KEY_WORDS or cursor.at_any("FULLTEXT", "SPATIAL")):
+        return False
+    return bool(cursor.take().word)
 
 
 def _read_constraint_name(cursor: Cursor) -> str:

@@ -127,7 +127,7 @@ def _read_bound(cursor: Cursor, none_word: str) -> str | None:
         return None
     cursor.skip_introducers()
     if cursor.peek().kind is TokenKind.STRING:
-        return string_literal(cursor.take().text)
+        return string_literal(cursor.value_string())
     text = cursor.skip_expression().strip()
     if not text:
         raise cursor.fault("a partition's bound")

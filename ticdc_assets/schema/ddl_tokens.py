@@ -14,12 +14,15 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.ddl_words import begins_body
 
 # TiDB holds one DDL job's text in a transaction entry, 6 MiB by default; a dump file may hold several statements.
 TEXT_CHARS_MAX: Final = 16 * 1024 * 1024
 # TiDB's largest table, 4,096 columns and 8,192 partitions, is about 200,000 tokens.
 STATEMENT_TOKENS_MAX: Final = 400_000
 _TODO: Final = "Give the table's present schema in schema_files, or report the statement."
+
+_HEAD_WORDS: Final = 4  # CREATE OR REPLACE PROCEDURE
 
 _T = TypeVar("_T")
 
@@ -107,7 +110,6 @@ def _plain_text(kind: TokenKind, source: str, escapes: bool) -> str:
 def _scan(text: str, escapes: bool) -> Iterator[Token]:
     match = _GRAMMARS[escapes].match
     at, open_comments, tokens = 0, 0, 0
-    introduced = False
     while at < len(text):
         found = match(text, at)
         if found is None or (found.lastgroup == "close" and not open_comments):
@@ -116,9 +118,6 @@ def _scan(text: str, escapes: bool) -> Iterator[Token]:
         if kind is not None:
             source = found.group()
             plain = source if kind in _AS_WRITTEN else _plain_text(kind, source, escapes)
-            if introduced and kind is TokenKind.STRING and not escapes:
-                plain = plain.replace("\\\\", "\\")
-            introduced = kind is TokenKind.WORD and source[0] == "_"
             tokens = 0 if source == ";" else tokens + 1
             yield Token(kind, plain, at, end)
         else:
@@ -134,20 +133,20 @@ def _fault(at: int, expected: str, found: str) -> SchemaError:
     return SchemaError(f"character {at + 1} of the statement", expected, found, _TODO)
 
 
-def tokens_of(text: str, restored: bool | None = None) -> Iterator[Token]:
-    """All tokens of a text, as they are asked for.
+def _is_restored(text: str, told: bool | None) -> bool:
+    """Whether TiDB restored a text: as told, else by its looks.
 
-    MySQL's own text escapes with backslashes, what TiCDC restores does not: quotes are doubled, a backslash is one. But
-    a literal that is a value (a default, a partition's bound, a function's argument) TiDB writes with an introducer
-    (`_UTF8MB4'x'`) and doubled backslashes, whatever the sql_mode; labels of ENUM and SET and comments have neither. So
-    the introducer decides: in restored text no other word without backticks begins with `_`. `restored` says which of
-    both texts it is; None finds out by its looks.
+    MySQL's own text escapes with backslashes, what TiDB restores does not: quotes are doubled, a backslash is one.
+    `Cursor.value_string` is about strings that are values.
     """
+    return "\\" in text and _looks_restored(text) if told is None else told
+
+
+def tokens_of(text: str, restored: bool | None = None) -> Iterator[Token]:
+    """All tokens of a text, as they are asked for; `restored` where TiDB restored it, None finds out by its looks."""
     if len(text) > TEXT_CHARS_MAX:
         raise _fault(0, f"at most {TEXT_CHARS_MAX} characters", f"{len(text)} characters")
-    if restored is None:
-        restored = "\\" in text and _looks_restored(text)
-    return _scan(text, escapes=not restored)
+    return _scan(text, escapes=not _is_restored(text, restored))
 
 
 def _looks_restored(text: str) -> bool:
@@ -167,6 +166,7 @@ def _looks_restored(text: str) -> bool:
     return names > 0
 
 
+_BACKSLASHES: Final = re.compile(r"\\+")
 _LITERAL_TYPES: Final = ("DATE", "TIME", "TIMESTAMP")
 _INTRODUCED: Final = (TokenKind.STRING, TokenKind.HEX, TokenKind.BITS)
 
@@ -174,9 +174,10 @@ _INTRODUCED: Final = (TokenKind.STRING, TokenKind.HEX, TokenKind.BITS)
 class Cursor:
     """Reads one statement's tokens from left to right; what it cannot read it refuses with `fault`."""
 
-    def __init__(self, text: str, tokens: list[Token]) -> None:
+    def __init__(self, text: str, tokens: list[Token], restored: bool = False) -> None:
         end = tokens[-1].end if tokens else 0
         self._text = text
+        self._restored = restored
         self._tokens = [*tokens, Token(TokenKind.END, "", end, end)]
         self.position = 0
 
@@ -266,6 +267,17 @@ class Cursor:
             raise self.fault("a string")
         return self.take().text
 
+    def value_string(self) -> str:
+        """A string that is a value: a default, a partition's bound, a function's argument.
+
+        TiDB restores these with doubled backslashes, whatever the sql_mode, and mostly with an introducer
+        (`_UTF8MB4'x'`), which table routes leave out; labels of ENUM and SET and comments have neither. Where a
+        backslash is not doubled, none is: an older TiDB wrote the text.
+        """
+        text = self.string()
+        runs = _BACKSLASHES.findall(text) if self._restored else ()
+        return text.replace("\\\\", "\\") if all(len(run) % 2 == 0 for run in runs) and runs else text
+
     def skip_introducers(self) -> None:
         """Pass the words that say what the literal after them is, such as `DATE _UTF8MB4'2024-01-01'`."""
         ahead = 0
@@ -343,18 +355,28 @@ def _described(token: Token) -> str:
 
 def cursor_over(text: str, restored: bool | None = None) -> Cursor:
     """A cursor over one piece of text."""
-    return Cursor(text, list(tokens_of(text, restored)))
+    restored = _is_restored(text, restored)
+    return Cursor(text, list(tokens_of(text, restored)), restored)
 
 
 def statements_of(text: str, restored: bool | None = None) -> Iterator[Cursor]:
-    """A cursor over each of the statements that semicolons separate; empty ones are left out."""
+    """A cursor over each of the statements that semicolons separate; empty ones are left out.
+
+    What TiCDC or Canal send is one statement of a user: where it makes something with a body, only its first words are
+    read (`begins_body`), and the semicolons behind them separate nothing.
+    """
+    is_sent = restored is not None
+    restored = _is_restored(text, restored)
     waiting: list[Token] = []
     for token in tokens_of(text, restored):
         if token.kind is TokenKind.SYMBOL and token.text == ";":
             if waiting:
-                yield Cursor(text, waiting)
+                yield Cursor(text, waiting, restored)
             waiting = []
-        else:
-            waiting.append(token)
+            continue
+        waiting.append(token)
+        if is_sent and len(waiting) <= _HEAD_WORDS and begins_body([token.word for token in waiting]):
+            yield Cursor(text, waiting, restored)
+            return
     if waiting:
-        yield Cursor(text, waiting)
+        yield Cursor(text, waiting, restored)

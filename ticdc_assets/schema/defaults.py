@@ -121,9 +121,9 @@ def _read_text(cursor: Cursor) -> Written | None:
 
 
 def _read_strings(cursor: Cursor) -> str:
-    parts = [cursor.string()]
+    parts = [cursor.value_string()]
     while cursor.peek().kind is TokenKind.STRING:
-        parts.append(cursor.string())
+        parts.append(cursor.value_string())
     return "".join(parts)
 
 

@@ -178,9 +178,10 @@ def test_a_quoted_name_round_trips_whatever_it_holds(name, in_comment):
     assert name == cursor_over(text).identifier()
 
 
-@given(st.text(st.characters(codec="utf-8")), st.booleans())
-def test_a_value_round_trips_in_restored_text_and_in_mysql_text(value, restored):
-    literal = "_UTF8MB4'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+@given(st.text(st.characters(codec="utf-8")), st.booleans(), st.sampled_from(["_UTF8MB4", ""]))
+def test_a_value_round_trips_in_restored_text_and_in_mysql_text(value, restored, introducer):
+    """Text of table routes has no introducers."""
+    literal = f"{introducer}'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
     (statement,) = ddl.parse(f"ALTER TABLE `t` ALTER COLUMN `c` SET DEFAULT {literal}", "s", restored=restored)
 
     assert statement.actions == (ddl.AlterDefault("c", Literal(value, is_string=True)),)
@@ -207,16 +208,26 @@ def test_restored_text_doubles_the_backslashes_of_values_alone_and_written_text_
         assert table.columns[1].column.type.elements == ("x\\", "y")
 
 
-def test_a_default_is_the_label_that_it_names_where_labels_hold_backslashes():
-    text = "ALTER TABLE `t` ADD COLUMN `c` ENUM('a\\b','c') NOT NULL DEFAULT _UTF8MB4'a\\\\b'"
+@pytest.mark.parametrize("introducer", ["_UTF8MB4", ""])
+def test_a_default_is_the_label_that_it_names_where_labels_hold_backslashes(introducer):
+    text = f"ALTER TABLE `t` ADD COLUMN `c` ENUM('a\\b','c') NOT NULL DEFAULT {introducer}'a\\\\b'"
     (statement,) = ddl.parse(text, "s", restored=True)
 
     [(definition, _)] = statement.actions[0].columns
     assert definition.column.default == Default("a\\b")
 
 
-def test_a_partitions_values_have_their_backslashes_once():
-    cut = "PARTITION BY LIST COLUMNS (`v`) (PARTITION `p` VALUES IN (_UTF8MB4'a\\\\b'))"
+def test_labels_and_comments_of_restored_text_keep_each_backslash():
+    text = "CREATE TABLE `t` (`b` ENUM('x\\\\y') COMMENT 'a\\\\',`c` VARCHAR(9) DEFAULT 'a\\\\b\\c')"
+    (table,) = ddl.parse(text, "s", restored=True)
+
+    assert table.columns[0].column.type.elements == ("x\\\\y",)
+    assert table.columns[1].column.default == Default("a\\\\b\\c")  # of an older TiDB, which doubled none
+
+
+@pytest.mark.parametrize("introducer", ["_UTF8MB4", ""])
+def test_a_partitions_values_have_their_backslashes_once(introducer):
+    cut = f"PARTITION BY LIST COLUMNS (`v`) (PARTITION `p` VALUES IN ({introducer}'a\\\\b'))"
     (table,) = ddl.parse(f"CREATE TABLE `t` (`v` VARCHAR(9)) {cut}", "s", restored=True)
 
     assert table.partitioning.partitions[0].values_in == ("'a\\b'",)
