@@ -88,7 +88,7 @@ GAPS: Final[tuple[Gap, ...]] = (
     _gap("canal-json.types", About.OLDER, _LABELS, when=[Given.KAFKA], unless=[Given.FULL_TYPES]),
     _gap(
         "canal-json.partition-id", About.TABLES,
-        "Which partition a row is in. TRUNCATE and DROP PARTITION take the rows that RANGE or LIST bounds name.",
+        "Which partition a row is in. TRUNCATE and DROP PARTITION take the rows that its bounds or function name.",
         when=[Given.KAFKA],
     ),
     _gap("open-protocol.old-values", About.ROWS, "The old values of an update.", unless=[Given.OLD_VALUES]),

@@ -15,7 +15,8 @@ def recut(partitioning: Partitioning, action: ddl.Action, table: TableSchema) ->
         case ddl.AddPartitions():
             return _with_added(partitioning, action)
         case ddl.CoalescePartitions(count=count):
-            return replace(partitioning, count=max(1, (partitioning.count or 1) - count))
+            left = max(1, (partitioning.count or 1) - count)
+            return replace(partitioning, count=left, partitions=partitioning.partitions[:left])
         case ddl.ReorganizePartitions(names=names, partitions=partitions) if names and partitioning.partitions:
             places = sorted(place_of(table, name) for name in names)
             return replace(partitioning, partitions=_replaced(partitioning.partitions, places, partitions))
@@ -24,12 +25,23 @@ def recut(partitioning: Partitioning, action: ddl.Action, table: TableSchema) ->
 
 def _with_added(partitioning: Partitioning, action: ddl.AddPartitions) -> Partitioning:
     if partitioning.method in ("HASH", "KEY"):
-        return replace(partitioning, count=(partitioning.count or 1) + (action.count or len(action.partitions)))
+        return _with_more_hashed(partitioning, action)
     if not partitioning.partitions:
         return partitioning  # some are there that are not known: the added ones would seem to be the lowest
     known = {partition.name.lower() for partition in partitioning.partitions}
     added = [p for p in action.partitions if not (action.if_not_exists and p.name.lower() in known)]
     return replace(partitioning, partitions=(*partitioning.partitions, *added))
+
+
+def _with_more_hashed(partitioning: Partitioning, action: ddl.AddPartitions) -> Partitioning:
+    """HASH and KEY partitions are counted; once one has a name of its own, all are listed."""
+    had = partitioning.count or 1
+    count = had + (action.count or len(action.partitions))
+    if not (partitioning.partitions or action.partitions):
+        return replace(partitioning, count=count)
+    before = partitioning.partitions or tuple(Partition(f"p{place}") for place in range(had))
+    added = action.partitions or tuple(Partition(f"p{place}") for place in range(had, count))
+    return replace(partitioning, count=count, partitions=(*before, *added))
 
 
 def _replaced(

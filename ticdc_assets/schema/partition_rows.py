@@ -1,8 +1,9 @@
 """Which rows a partition holds, said of the table's own columns.
 
-In: a table's partitioning. Out: for RANGE the bounds, for LIST the values, over plain columns or one of a few
-functions of one. What cannot be said that way (HASH, KEY, other functions, text whose collation does not compare by
-code points) is refused: rows are never removed by guess.
+In: a table's partitioning. Out: for RANGE the bounds, for LIST the values, over plain columns, one of a few functions
+of one, or an expression; for HASH and KEY (`partition_hashes`) what is computed and the partition's place. What cannot
+be said that way (functions of a session, text whose collation does not compare by code points) is refused: rows are
+never removed by guess.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
-from typing import Final, NoReturn
+from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.collations import TextOrder
@@ -20,6 +21,8 @@ from ticdc_assets.schema.ddl_tokens import TokenKind, cursor_over
 from ticdc_assets.schema.defaults import Literal, typed_default
 from ticdc_assets.schema.model import Column, Kind, MySqlType, Partition, Partitioning, TableSchema
 from ticdc_assets.schema.mysql_types import INTEGER_BITS
+from ticdc_assets.schema.partition_expressions import Expression, read_expression
+from ticdc_assets.schema.partition_hashes import HashRows, KeyRows, hash_rows, key_rows, place_among, refuse
 
 _DATE_KINDS: Final = frozenset({Kind.DATE, Kind.DATETIME})
 _FUNCTIONS: Final = {
@@ -42,6 +45,16 @@ class PartitionKey:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedKey:
+    """What a row is placed by: a whole number that is computed from its columns."""
+
+    expression: Expression
+
+
+PartitionedBy = PartitionKey | ComputedKey
+
+
+@dataclass(frozen=True, slots=True)
 class RangeRows:
     """The rows with `lower <= keys < upper`, compared as tuples; None in place of a bound is no bound.
 
@@ -52,7 +65,7 @@ class RangeRows:
     """
 
     partition: str
-    keys: tuple[PartitionKey, ...]
+    keys: tuple[PartitionedBy, ...]
     lower: tuple[str | None, ...] | None
     upper: tuple[str | None, ...] | None
 
@@ -62,21 +75,22 @@ class ListRows:
     """The rows whose keys are one of `values` (None is NULL); where `others`, those whose keys are none of them."""
 
     partition: str
-    keys: tuple[PartitionKey, ...]
+    keys: tuple[PartitionedBy, ...]
     values: tuple[tuple[str | None, ...], ...]
     others: bool = False
 
 
-PartitionRows = RangeRows | ListRows
+PartitionRows = RangeRows | ListRows | HashRows | KeyRows
 
 
 def rows_of(table: TableSchema, names: Iterable[str]) -> tuple[PartitionRows, ...]:
     """The rows of these partitions."""
     partitioning = table.partitioning
     if partitioning is None:
-        _refuse(table, "partitions that are known", "none")
-    if partitioning.method not in ("RANGE", "LIST"):
-        _refuse(table, "RANGE or LIST partitions", f"{partitioning.method} partitions")
+        refuse(table, "partitions that are known", "none")
+    if partitioning.method in ("HASH", "KEY"):
+        hashed = hash_rows if partitioning.method == "HASH" else key_rows
+        return tuple(hashed(table, partitioning, place_among(table, partitioning, name)) for name in names)
     keys = _keys(table, partitioning)
     of = _range_rows if partitioning.method == "RANGE" else _list_rows
     return tuple(of(table, partitioning, keys, place_of(table, name)) for name in names)
@@ -84,43 +98,39 @@ def rows_of(table: TableSchema, names: Iterable[str]) -> tuple[PartitionRows, ..
 
 def place_of(table: TableSchema, name: str) -> int:
     """Which of the table's partitions bears the name, without regard to case."""
-    partitions = table.partitioning.partitions if table.partitioning else ()
-    names = [partition.name.lower() for partition in partitions]
-    if name.lower() not in names:
-        _refuse(table, f"a partition {name}", "no partition of that name")
-    return names.index(name.lower())
-
-
-def _refuse(table: TableSchema, expected: str, found: str) -> NoReturn:
-    todo = "The rows it touches cannot be told: rebuild this table from a fresh snapshot."
-    raise SchemaError(f"a partition of {table.schema}.{table.name}", expected, found, todo)
+    return place_among(table, table.partitioning or Partitioning("RANGE"), name)
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------
 
 
-def _keys(table: TableSchema, partitioning: Partitioning) -> tuple[PartitionKey, ...]:
+def _keys(table: TableSchema, partitioning: Partitioning) -> tuple[PartitionedBy, ...]:
     if partitioning.columns:
         return tuple(_key(table, name, None) for name in partitioning.columns)
-    name, function = _function_of(table, partitioning.expression or "")
-    return (_key(table, name, function),)
+    called = _function_of(partitioning.expression or "")
+    if called is not None:
+        return (_key(table, *called),)
+    try:
+        return (ComputedKey(read_expression(partitioning.expression or "", table)),)
+    except SchemaError:
+        refuse(table, "partitions by what can be computed from a row", f"partitions by {partitioning.expression}")
 
 
 def _key(table: TableSchema, name: str, function: str | None) -> PartitionKey:
     column = table.column(name)
     if column is None or column.virtual:
-        _refuse(table, "partitions by a column that rows have", f"the column {name}")
+        refuse(table, "partitions by a column that rows have", f"the column {name}")
     kinds = _PLAIN_KINDS if function is None else _FUNCTIONS[function]
     if column.type.kind not in kinds:
-        _refuse(table, "partitions by a column that compares as in the lake", f"the {column.type.kind} column {name}")
+        refuse(table, "partitions by a column that compares as in the lake", f"the {column.type.kind} column {name}")
     if column.type.kind in _TEXT_KINDS and column.text_order is None:
-        _refuse(
+        refuse(
             table, "partitions by text with a binary collation", f"another or no known collation of the column {name}"
         )
     return PartitionKey(column, function)
 
 
-def _function_of(table: TableSchema, expression: str) -> tuple[str, str]:
+def _function_of(expression: str) -> tuple[str, str] | None:
     """The column and the function of `YEAR(c)` and the like; FLOOR changes no comparison with whole bounds."""
     tokens = cursor_over(expression)
     floored = tokens.accept("FLOOR") and tokens.accept_symbol("(")
@@ -129,35 +139,33 @@ def _function_of(table: TableSchema, expression: str) -> tuple[str, str]:
         name = tokens.column_name()
         if tokens.accept_symbol(")") and (not floored or tokens.accept_symbol(")")) and tokens.done:
             return name, function
-    _refuse(table, f"partitions by a column or {', '.join(_FUNCTIONS)} of it", f"partitions by {expression}")
+    return None
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
 def _range_rows(
-    table: TableSchema, partitioning: Partitioning, keys: tuple[PartitionKey, ...], place: int
+    table: TableSchema, partitioning: Partitioning, keys: tuple[PartitionedBy, ...], place: int
 ) -> PartitionRows:
     partition = partitioning.partitions[place]
     lower = None if place == 0 else _upper(table, keys, partitioning.partitions[place - 1])
     if place and lower is None:
-        _refuse(table, "a bound below each partition but the lowest", f"none below {partition.name}")
+        refuse(table, "a bound below each partition but the lowest", f"none below {partition.name}")
     return RangeRows(partition.name, keys, lower, _upper(table, keys, partition))
 
 
-def _upper(table: TableSchema, keys: tuple[PartitionKey, ...], partition: Partition) -> tuple[str | None, ...] | None:
+def _upper(table: TableSchema, keys: tuple[PartitionedBy, ...], partition: Partition) -> tuple[str | None, ...] | None:
     if partition.less_than[:1] == (None,):
         return None
     if len(partition.less_than) != len(keys):
-        _refuse(
-            table, f"bounds of {len(keys)} columns", f"{len(partition.less_than)} of the partition {partition.name}"
-        )
+        refuse(table, f"bounds of {len(keys)} columns", f"{len(partition.less_than)} of the partition {partition.name}")
     pairs = zip(keys, partition.less_than, strict=True)
     return tuple(None if text is None else _value(table, key, text) for key, text in pairs)
 
 
 def _list_rows(
-    table: TableSchema, partitioning: Partitioning, keys: tuple[PartitionKey, ...], place: int
+    table: TableSchema, partitioning: Partitioning, keys: tuple[PartitionedBy, ...], place: int
 ) -> PartitionRows:
     partition = partitioning.partitions[place]
     others = DEFAULT_PARTITION in partition.values_in
@@ -166,12 +174,12 @@ def _list_rows(
     # A default partition may name values too (NULL, DEFAULT); what no other partition names is its own anyway.
     rows = [tuple(texts[i : i + len(keys)]) for i in range(0, len(texts), len(keys))]
     if rows and len(rows[-1]) != len(keys):
-        _refuse(table, f"values of {len(keys)} columns", f"others in the partition {partition.name}")
+        refuse(table, f"values of {len(keys)} columns", f"others in the partition {partition.name}")
     values = tuple(_row(table, keys, row) for row in rows)
     return ListRows(partition.name, keys, values, others)
 
 
-def _row(table: TableSchema, keys: tuple[PartitionKey, ...], row: tuple[str | None, ...]) -> tuple[str | None, ...]:
+def _row(table: TableSchema, keys: tuple[PartitionedBy, ...], row: tuple[str | None, ...]) -> tuple[str | None, ...]:
     return tuple(None if t is None else _value(table, key, t) for key, t in zip(keys, row, strict=True))
 
 
@@ -182,11 +190,14 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")
 
 
-def _value(table: TableSchema, key: PartitionKey, text: str) -> str:
+def _value(table: TableSchema, key: PartitionedBy, text: str) -> str:
     """The text of a key's value, of a bound's SQL text."""
-    value = _text_value(key, text) if key.function is None else _function_value(key.function, text)
+    if isinstance(key, ComputedKey):
+        value = _function_value("", text)
+    else:
+        value = _text_value(key, text) if key.function is None else _function_value(key.function, text)
     if value is None:
-        _refuse(table, "a partition's bound that is a literal of its column", "another expression")
+        refuse(table, "a partition's bound that is a literal of its column", "another expression")
     return value
 
 

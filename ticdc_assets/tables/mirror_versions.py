@@ -23,8 +23,9 @@ from ticdc_assets.tables.conversions import conversion, is_refused
 from ticdc_assets.tables.iceberg_jvm import SchemaStep
 from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
 from ticdc_assets.tables.mirror_branch import MirrorBranch, still_at
-from ticdc_assets.tables.mirror_effects import delete_condition, fill_literal
+from ticdc_assets.tables.mirror_effects import fill_literal
 from ticdc_assets.tables.mirror_size import has_files
+from ticdc_assets.tables.partition_sql import doubt_condition, rows_condition
 from ticdc_assets.tables.progress import COLUMNS, VERSION, Progress, columns_of, columns_property, progress_of
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class VersionSteps:
             if isinstance(effect, TruncateRows):
                 statements.append(f"DELETE FROM {target}")
             elif isinstance(effect, DeletePartitions):
-                statements.append(f"DELETE FROM {target} WHERE {delete_condition(effect, self._zone)}")
+                statements.append(f"DELETE FROM {target} WHERE {self._gone(effect, version)}")
             elif isinstance(effect, FillColumn):
                 value = fill_literal(effect, version, self._zone)
                 if value is not None and effect.uid in known:
@@ -146,6 +147,13 @@ class VersionSteps:
         if assignments:
             statements.append(mirror_sql.update(target, assignments))
         return statements
+
+    def _gone(self, effect: DeletePartitions, version: Version) -> str:
+        """The rows that the statement removed."""
+        doubtful = doubt_condition(effect.partitions)
+        if doubtful is not None and self._has_row(doubtful):
+            raise _no_place(version)
+        return rows_condition(effect.partitions, self._zone)
 
     def _has_row(self, condition: str) -> bool:
         return self._branch.has_row(mirror_sql.any_row(self._branch.quoted(self._branch.identifier), condition))
@@ -189,6 +197,15 @@ def columns_at(version: Version) -> tuple[LakeColumn, ...]:
 
 def _leaving(version: Version) -> str:
     return f"__v{version.from_ts}"
+
+
+def _no_place(version: Version) -> SchemaError:
+    return SchemaError(
+        f"{version.table.schema}.{version.table.name}",
+        f"dates that tell in which partition each row was at {version.from_ts}",
+        "rows without a date, where the source may have had one that no calendar has",
+        "TiCDC sends no rows for it: load this table anew.",
+    )
 
 
 def _in_order(step: SchemaStep, names: Sequence[str]) -> None:

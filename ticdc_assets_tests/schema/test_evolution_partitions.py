@@ -8,6 +8,7 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.evolution import Change, DeletePartitions, RangeRows, Shape, TruncateRows
+from ticdc_assets.schema.partition_hashes import HashRows, KeyRows
 from ticdc_assets_tests.schema.shapes import altered, table
 
 
@@ -85,6 +86,41 @@ def test_hash_partitions_are_counted():
     assert altered(shape, "PARTITION BY KEY (id) PARTITIONS 2").table.partitioning.method == "KEY"
 
 
+def place(change: Change) -> tuple[str, int, int]:
+    (effect,) = change.effects
+    assert isinstance(effect, DeletePartitions)
+    (rows,) = effect.partitions
+    assert isinstance(rows, HashRows | KeyRows)
+    return rows.partition, rows.place, rows.count
+
+
+@pytest.mark.parametrize("method", ["HASH", "KEY"])
+def test_hashed_partitions_are_found_by_their_names_however_many_there_are(method):
+    shape = table("id INT", f"PARTITION BY {method} (id) PARTITIONS 3")
+    assert place(altered(shape, "TRUNCATE PARTITION P2")) == ("p2", 2, 3)
+
+    shape = altered(shape, "ADD PARTITION PARTITIONS 2").shape
+    assert place(altered(shape, "TRUNCATE PARTITION p4")) == ("p4", 4, 5)
+
+    shape = altered(shape, "ADD PARTITION (PARTITION z, PARTITION p9)").shape
+    assert place(altered(shape, "TRUNCATE PARTITION p9")) == ("p9", 6, 7)
+    assert place(altered(shape, "TRUNCATE PARTITION p4")) == ("p4", 4, 7)
+
+    shape = altered(altered(shape, "COALESCE PARTITION 1").shape, "ADD PARTITION PARTITIONS 1").shape
+    assert place(altered(shape, "TRUNCATE PARTITION z")) == ("z", 5, 7)
+    assert place(altered(shape, "TRUNCATE PARTITION p6")) == ("p6", 6, 7)
+    with pytest.raises(SchemaError):
+        altered(shape, "TRUNCATE PARTITION p9")
+
+
+def test_the_columns_of_a_key_partition_are_the_primary_keys_in_their_order_there():
+    shape = table("a INT, b INT, PRIMARY KEY (b, a)", "PARTITION BY KEY () PARTITIONS 3")
+
+    (effect,) = altered(shape, "TRUNCATE PARTITION p0").effects
+
+    assert [column.name for column in effect.partitions[0].columns] == ["b", "a"]
+
+
 ROWS = [
     ("d DATE", "RANGE (YEAR(d)) (PARTITION a VALUES LESS THAN (2023), PARTITION p VALUES LESS THAN (YEAR('2024-05-06')))",
      ("p", ("2023",), ("2024",))),
@@ -128,10 +164,26 @@ def test_the_columns_of_a_partitions_rows_are_those_before_the_statement():
 
 
 UNTOLD = [
-    ("d INT", "HASH (d) (PARTITION p)"),
-    ("d INT", "KEY (d) (PARTITION p)"),
-    ("d INT, e INT", "RANGE (d + e) (PARTITION p VALUES LESS THAN (7))"),
-    ("d DATE", "RANGE (QUARTER(d)) (PARTITION p VALUES LESS THAN (3))"),
+    ("d DATETIME", "HASH (YEARWEEK(d)) (PARTITION p)"),
+    ("d TIME", "HASH (TIME_TO_SEC(d)) (PARTITION p)"),
+    ("d TIMESTAMP(3)", "HASH (UNIX_TIMESTAMP(d)) (PARTITION p)"),
+    ("d BIT(3)", "HASH (d) (PARTITION p)"),
+    ("d INT AS (1) VIRTUAL", "HASH (d + 1) (PARTITION p)"),
+    ("d INT", "HASH (d / 2) (PARTITION p)"),
+    ("d INT", "HASH (d + 1.5) (PARTITION p)"),
+    ("d INT", "HASH (e) (PARTITION p)"),
+    ("d DATE", "HASH (d + 1) (PARTITION p)"),
+    ("d INT", f"HASH ({'(' * 40}d + 1{')' * 40}) (PARTITION p)"),
+    ("d INT", f"HASH ({'- ' * 40}d) (PARTITION p)"),
+    ("d VARCHAR(9) COLLATE utf8mb4_general_ci", "KEY (d) (PARTITION p)"),
+    ("d TIMESTAMP", "KEY (d) (PARTITION p)"),
+    ("d DECIMAL(9,8)", "KEY (d) (PARTITION p)"),
+    ("d INT NOT NULL UNIQUE", "KEY () (PARTITION p)"),
+    ("d INT", "RANGE (d) (PARTITION p VALUES LESS THAN (UNIX_TIMESTAMP('2024-01-01')))"),
+    ("d DATE", "RANGE (YEAR(d)) (PARTITION p VALUES LESS THAN (UNIX_TIMESTAMP('2024-01-01')))"),
+    ("d TIMESTAMP", "RANGE (UNIX_TIMESTAMP(d)) (PARTITION p VALUES LESS THAN (UNIX_TIMESTAMP('not a time')))"),
+    ("d DATE, e INT", "RANGE (d + e) (PARTITION p VALUES LESS THAN (7))"),
+    ("d DATE", "RANGE (WEEK(d)) (PARTITION p VALUES LESS THAN (3))"),
     ("d INT", "RANGE (d) (PARTITION p VALUES LESS THAN (3 + 4))"),
     ("d INT", "RANGE (d) INTERVAL (10) FIRST PARTITION LESS THAN (10) LAST PARTITION LESS THAN (90)"),
     ("d INT AS (1) VIRTUAL", "RANGE (d) (PARTITION p VALUES LESS THAN (3))"),

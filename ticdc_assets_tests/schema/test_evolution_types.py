@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,3 +131,27 @@ def test_text_columns_of_a_table_in_binary_are_added_as_binary_until_its_default
     shape = altered(altered(shape, "DEFAULT CHARSET=utf8mb4").shape, "ADD COLUMN d VARCHAR(5)").shape
 
     assert [c.type.kind for c in shape.table.columns] == [Kind.INT, Kind.VARBINARY, Kind.CHAR, Kind.VARCHAR]
+
+
+RANGES = {
+    "TINYINT": (-128, 127),
+    "TINYINT UNSIGNED": (0, 255),
+    "SMALLINT": (-(2**15), 2**15 - 1),
+    "SMALLINT UNSIGNED": (0, 2**16 - 1),
+    "MEDIUMINT": (-(2**23), 2**23 - 1),
+    "MEDIUMINT UNSIGNED": (0, 2**24 - 1),
+    "INT": (-(2**31), 2**31 - 1),
+    "INT UNSIGNED": (0, 2**32 - 1),
+    "BIGINT": (-(2**63), 2**63 - 1),
+    "BIT(1)": (0, 1),
+    "BIT(62)": (0, 2**62 - 1),
+    "BIT(63)": (0, 2**63 - 1),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), product(RANGES, RANGES))
+def test_a_whole_number_is_kept_as_it_is_exactly_where_the_new_range_has_all_of_the_old(old: str, new: str):
+    types = [table(f"a {written}").table.columns[0].type for written in (old, new)]
+    has_all = RANGES[new][0] <= RANGES[old][0] and RANGES[old][1] <= RANGES[new][1]
+
+    assert preserves(*types) == (has_all and promotes(*types))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.schema.evolution import DeletePartitions
-from ticdc_assets.tables.mirror_effects import delete_condition
+from ticdc_assets.tables.partition_sql import rows_condition
 from ticdc_assets_tests.schema.shapes import altered, table
 from ticdc_assets_tests.tables.expressions import frame_of
 
@@ -27,7 +27,7 @@ def condition(collation: str, partitioning: str, name: str) -> str:
     shape = table(f"d VARCHAR(9) COLLATE {collation}, e INT", f"PARTITION BY {partitioning}")
     [effect] = altered(shape, f"TRUNCATE PARTITION {name}").effects
     assert isinstance(effect, DeletePartitions)
-    return delete_condition(effect, "UTC")
+    return rows_condition(effect.partitions, "UTC")
 
 
 def cases() -> list[tuple[str, set[str | None]]]:
