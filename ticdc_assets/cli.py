@@ -75,6 +75,10 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("--all", action="store_true", help="read everything (default: a bounded part)")
     inspect.add_argument("--json", action="store_true", help="a JSON object")
     inspect.set_defaults(command=_inspect)
+    capture = _with_config(commands.add_parser("capture", help="Kafka topics into files that this project reads"))
+    capture.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the folder to add messages to")
+    capture.add_argument("--max-messages", type=_count, metavar="N", help="at most so many offsets")
+    capture.set_defaults(command=_capture)
     _add_maintain(commands)
     replay = _with_config(commands.add_parser("replay", help="take records of the quarantine back in"))
     replay.add_argument("--quarantine", action="store_true", required=True, help="what to replay")
@@ -111,6 +115,10 @@ def _tso(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError("a TSO has digits only, such as 459802261460090884")
     return int(text)
+
+
+def _count(text: str) -> int:
+    return int(_between(int, text, 1, 1 << 62))
 
 
 def _hours(text: str) -> float:
@@ -193,6 +201,13 @@ def _inspect(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.inspect import inspect
 
     return inspect(arguments.place, arguments.all, arguments.json)
+
+
+def _capture(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.capture import capture
+
+    return capture(_only(config, chosen), arguments.to, arguments.max_messages)
 
 
 def _maintain(arguments: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -85,17 +86,31 @@ class CaptureSource:
 
 
 @dataclass(frozen=True, slots=True)
+class KafkaStart:
+    """Where reading begins in a partition that was never read.
+
+    `timestamp_ms` and `offsets` (by topic, then partition) are alternatives to `position`, which is `earliest` or
+    `latest`. A partition that `offsets` does not name begins at `earliest`.
+    """
+
+    position: str = "earliest"
+    timestamp_ms: int | None = None
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaSource:
     """Topics of a Kafka cluster.
 
-    `topic_pattern` is a regular expression for whole topic names, used besides `topics` where dispatch rules name
-    topics by table. `options` are settings of Kafka's consumer under its own names (security.protocol, ...).
+    `pattern` is a regular expression for whole topic names, used besides `topics` where dispatch rules name topics by
+    table. `options` are settings of librdkafka under its own names (`security.protocol`, `sasl.mechanism`, ...).
     """
 
-    bootstrap_servers: tuple[str, ...]
+    brokers: tuple[str, ...]
     topics: tuple[str, ...]
-    topic_pattern: str | None = None
+    pattern: str | None = None
     options: Settings = field(default_factory=Settings)
+    start: KafkaStart = field(default_factory=KafkaStart)
 
 
 Source = StorageSource | CaptureSource | KafkaSource

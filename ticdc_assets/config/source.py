@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ticdc_assets.config.files import below
+from ticdc_assets.config.kafka import kafka_config_of, kafka_of_sink_uri, read_kafka
 from ticdc_assets.config.model import (
     CaptureSource,
-    KafkaSource,
     RegistryAuth,
     SchemaRegistry,
     Source,
     StorageSource,
 )
 from ticdc_assets.config.reading import Section
-from ticdc_assets.config.secrets import Secret, Settings, query_of
+from ticdc_assets.config.secrets import Secret
 from ticdc_assets.config.sink import (
     KAFKA_SCHEMES,
     STORAGE_OPTIONS,
@@ -51,7 +50,7 @@ def read_source(section: Section, uri: str, sink: SinkOptions, config: Mapping[s
     readers: dict[str, Callable[[], Source | None]] = {
         "storage": lambda: _storage(source, base),
         "capture": lambda: _capture(source, base),
-        "kafka": lambda: _kafka(source.section("kafka"), uri, sink, config),
+        "kafka": lambda: read_kafka(source.section("kafka"), uri, sink, config, base),
     }
     for kind in _KINDS:
         if kind not in given:
@@ -100,133 +99,9 @@ def _named_by(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Source:
     if sink.scheme in STORAGE_SCHEMES:
         return StorageSource(storage_of(uri, ""))
     if sink.scheme in KAFKA_SCHEMES:
-        return _named_kafka(uri, sink, config)
+        return kafka_of_sink_uri(uri, sink, config)
     todo = "Add source: with one of storage, capture, kafka."
     raise ConfigError("", "a sink that can be read, such as kafka or s3", f"the scheme {sink.scheme}", todo)
-
-
-# ---- Kafka -----------------------------------------------------------------------------------------------------------
-
-
-def _named_kafka(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> KafkaSource:
-    _, brokers, path = split_uri(uri, "")
-    topic = path.strip("/")
-    if not brokers or not topic:
-        todo = "Write kafka://host:9092/topic, or add source.kafka."
-        raise ConfigError("", "brokers and a topic", "no topic" if brokers else "no brokers", todo)
-    topics, pattern = _topics(topic, sink.topics)
-    return KafkaSource(tuple(brokers.split(",")), topics, pattern, _kafka_options(uri, sink, config))
-
-
-def _topics(default: str, ruled: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """The topics by name, and a pattern for those that rules name by schema or table."""
-    expressions = dict.fromkeys(ruled)
-    topics = dict.fromkeys([default, *(e for e in expressions if "{" not in e)])
-    patterns = [_topic_pattern(e) for e in expressions if "{" in e]
-    return tuple(topics), "|".join(patterns) or None
-
-
-def _topic_pattern(expression: str) -> str:
-    # TiCDC puts the names in with _ for each character that a topic cannot have.
-    return re.sub(r"\\\{(schema|table)\\\}", "[A-Za-z0-9._-]+", re.escape(expression))
-
-
-def _kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Source:
-    named = _named_or_none(uri, sink, config)
-    servers = tuple(s.strip() for text in section.texts("bootstrap_servers") for s in text.split(","))
-    topics, pattern = section.texts("topics"), section.text("topic_pattern")
-    security = _security(section.section("security"))
-    options = section.settings("options")
-    section.close()
-    if pattern is not None:
-        section.checked("topic_pattern", lambda: _compiled(pattern), None)
-    if not servers and named is None:
-        section.problem("bootstrap_servers", "brokers", "none", "Write bootstrap_servers: host:9092.")
-    if not topics and not pattern and named is None:
-        section.problem("topics", "topics or topic_pattern", "none", 'Write topics: ["..."].')
-    if topics or pattern or named is None:
-        named_topics, named_pattern = topics, pattern
-    else:
-        named_topics, named_pattern = named.topics, named.topic_pattern
-    inherited = named.options if named else Settings()
-    return KafkaSource(
-        servers or (named.bootstrap_servers if named else ()),
-        named_topics,
-        named_pattern,
-        inherited | security | options,
-    )
-
-
-def _named_or_none(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> KafkaSource | None:
-    try:
-        return _named_kafka(uri, sink, config) if sink.scheme in KAFKA_SCHEMES else None
-    except ConfigError:
-        return None  # brokers and topics are told by source.kafka then
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error:
-        raise ConfigError("", "a regular expression", "one that does not compile", "Look at its brackets.") from None
-
-
-def _security(section: Section) -> Settings:
-    names = ("protocol", "mechanism", "username", "password", "ca")
-    values = {name: section.text(name) for name in names}
-    section.close()
-    return _client_settings(
-        values["protocol"], values["mechanism"], values["username"], values["password"], values["ca"]
-    )
-
-
-def _kafka_options(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Settings:
-    """How TiCDC itself logs in. Its files (ca, cert, key) lie on TiCDC's machines and are not taken over."""
-    query = query_of(uri)
-    kafka = _kafka_config(config)
-
-    def setting(name: str) -> str | None:
-        value = query.get(name, kafka.get(name))
-        return None if value is None or value == "" else str(value)
-
-    tls = (setting("enable-tls") or "").lower() in {"true", "1"} or sink.scheme == "kafka+ssl"
-    user, password = setting("sasl-user"), setting("sasl-password")
-    protocol = f"{'SASL_' if user else ''}{'SSL' if tls else 'PLAINTEXT'}" if user or tls else None
-    return _client_settings(protocol, setting("sasl-mechanism"), user, password, None)
-
-
-def _kafka_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    sink = config.get("sink")
-    below_sink = sink if isinstance(sink, Mapping) else {}
-    kafka = below_sink.get("kafka-config", below_sink.get("kafka_config"))
-    return {str(k).replace("_", "-"): v for k, v in kafka.items()} if isinstance(kafka, Mapping) else {}
-
-
-def _client_settings(
-    protocol: str | None, mechanism: str | None, user: str | None, password: str | None, ca: str | None
-) -> Settings:
-    """The same under the names of Kafka's consumer."""
-    values: dict[str, str] = {}
-    if user is not None:
-        mechanism = (mechanism or "PLAIN").upper()
-        module = "scram.Scram" if mechanism.startswith("SCRAM") else "plain.Plain"
-        values["sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{module}LoginModule required "
-            f"username={_jaas(user)} password={_jaas(password or '')};"
-        )
-        protocol = protocol or "SASL_PLAINTEXT"
-    if mechanism is not None:
-        values["sasl.mechanism"] = mechanism.upper()
-    if protocol is not None:
-        values["security.protocol"] = protocol.upper()
-    if ca is not None:
-        values |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": ca}
-    return Settings(values)
-
-
-def _jaas(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 # ---- schema registry and claim check ---------------------------------------------------------------------------------
@@ -251,7 +126,7 @@ def read_registry(
         return None
     beside = _beside(source, "registry.json")
     if beside is None:
-        glue = "glue-schema-registry-config" in _kafka_config(config)
+        glue = "glue-schema-registry-config" in kafka_config_of(config)
         found = "AWS Glue, which is not supported" if glue else "none"
         todo = "Add schema_registry: {url: ...}, or {file: registry.json}."
         section.problem("schema_registry", "the registry that the Avro protocol needs", found, todo)

@@ -33,5 +33,5 @@ def run_of(lake: Lake, until: int | None = None) -> StorageRun | MessageRun:
                 f"changefeeds.{lake.changefeed.name}.source",
                 "storage or capture",
                 "kafka",
-                "Reading from a Kafka cluster is not built yet: capture the topics to a file and name it as `capture`.",
+                "Capture the topics with `ticdc-assets capture --to FOLDER`, then name that folder in source.capture.",
             )

@@ -152,7 +152,7 @@ FULL: dict[str, Any] = {
                 },
                 "integrity": {"integrity-check-level": "correctness"},
             },
-            "source": {"kafka": {"bootstrap_servers": ["h:1"], "security": {"username": "u"}, "options": {"a": "b"}}},
+            "source": {"kafka": {"brokers": ["h:1"], "security": {"username": "u"}, "options": {"a": "b"}}},
             "schema_registry": {"url": "https://r", "auth": {"user": "u", "password": "p"}},
             "claim_check": "s3://b/c",
             "keys": {"a.b": ["c"]},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.config import CaptureSource, KafkaSource, Secret, StorageSource
+from ticdc_assets.config import CaptureSource, KafkaSource, KafkaStart, Secret, StorageSource
 from ticdc_assets_tests.config.config_file import feed, loaded, refused, with_feed
 
 
@@ -48,12 +48,12 @@ def test_a_kafka_sink_is_read_where_it_writes(tmp_path):
     ).source
 
     assert isinstance(source, KafkaSource)
-    assert source.bootstrap_servers == ("a:9092", "b:9092")
+    assert source.brokers == ("a:9092", "b:9092")
     assert source.topics == ("main", "other")
-    assert source.topic_pattern == "tidb_[A-Za-z0-9._-]+_[A-Za-z0-9._-]+"
+    assert source.pattern == "tidb_[A-Za-z0-9._-]+_[A-Za-z0-9._-]+"
     assert source.options["security.protocol"] == "SASL_SSL"
     assert source.options["sasl.mechanism"] == "SCRAM-SHA-256"
-    assert 'ScramLoginModule required username="u" password="p";' in source.options["sasl.jaas.config"]
+    assert (source.options["sasl.username"], source.options["sasl.password"]) == ("u", "p")
 
 
 def test_a_configured_source_wins_over_the_sink_uri(tmp_path):
@@ -63,21 +63,34 @@ def test_a_configured_source_wins_over_the_sink_uri(tmp_path):
         tmp_path,
         source={
             "kafka": {
-                "bootstrap_servers": "x:1, y:2",
+                "brokers": "x:1, y:2",
                 "topics": "t",
                 "security": {"protocol": "ssl", "ca": "/ca.pem"},
                 "options": {"fetch.max.bytes": 5},
             }
         },
     ).source
-    assert kafka.bootstrap_servers == ("x:1", "y:2")
+    assert kafka.brokers == ("x:1", "y:2")
     assert kafka.topics == ("t",)
     assert dict(kafka.options) == {
         "security.protocol": "SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": "/ca.pem",
+        "ssl.ca.location": "/ca.pem",
         "fetch.max.bytes": "5",
     }
+
+
+@pytest.mark.parametrize(
+    ("written", "start"),
+    [
+        (None, KafkaStart()),
+        ("latest", KafkaStart("latest")),
+        ({"timestamp": 1754000000000}, KafkaStart(timestamp_ms=1754000000000)),
+        ({"offsets": {"t": {"0": 5, "1": 7}}}, KafkaStart(offsets={"t": {0: 5, 1: 7}})),
+    ],
+)
+def test_reading_of_a_topic_begins_where_the_config_says(tmp_path, written, start):
+    kafka = {"brokers": "h:1", "topics": "t", **({} if written is None else {"starting": written})}
+    assert feed(tmp_path, source={"kafka": kafka}).source.start == start
 
 
 def test_storage_options_join_those_of_the_uri(tmp_path):
@@ -99,9 +112,14 @@ def test_storage_options_join_those_of_the_uri(tmp_path):
         ({"source": {"storage": "ftp://a"}}, "storage URI"),
         ({"source": {"storage": "file://host/a"}}, "three slashes"),
         ({"source": {"kafka": {"topic": "t"}}}, "Did you mean topics?"),
-        ({"source": {"kafka": {"bootstrap_servers": "h:1", "topic_pattern": "("}}}, "brackets"),
-        ({"source": {"kafka": {"options": {"a": 1}}}}, "bootstrap_servers"),
-        ({"source": {"kafka": {"options": {"a": 1}}}}, "topic_pattern"),
+        ({"source": {"kafka": {"brokers": "h:1", "pattern": "("}}}, "brackets"),
+        ({"source": {"kafka": {"options": {"a": 1}}}}, "Write brokers:"),
+        ({"source": {"kafka": {"options": {"a": 1}}}}, "topics or pattern"),
+        ({"source": {"kafka": {"options": {"bootstrap.servers": "h:1"}}}}, "use brokers"),
+        ({"source": {"kafka": {"starting": "earlyest"}}}, "Write earliest"),
+        ({"source": {"kafka": {"starting": {"timestamp": -1}}}}, "Write earliest"),
+        ({"source": {"kafka": {"starting": {"offsets": {"t": 5}}}}}, "Write earliest"),
+        ({"source": {"kafka": {"starting": {"offsets": {"t": {"x": 5}}}}}}, "Write earliest"),
         ({"source": {"capture": "m"}, "sink_uri": "file:///x?protocol=csv"}, "csv"),
         ({"source": {"storage": "m"}, "sink_uri": "kafka://h/t?protocol=open"}, "open-protocol"),
         ({"sink_uri": "mysql://h/?protocol=open-protocol"}, "Add source:"),

@@ -1,0 +1,178 @@
+"""The Kafka cluster, topics and login of a changefeed: as `source.kafka` says, else as the sink URI names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from ticdc_assets.config.files import below
+from ticdc_assets.config.model import KafkaSource, KafkaStart
+from ticdc_assets.config.reading import Section, shown
+from ticdc_assets.config.secrets import Settings, query_of
+from ticdc_assets.config.sink import KAFKA_SCHEMES, SinkOptions, split_uri
+from ticdc_assets.errors import ConfigError
+
+OFFSET_MAX: Final = (1 << 63) - 1
+_OWN_OPTIONS: Final = {
+    "bootstrap.servers": "brokers",
+    "enable.auto.commit": "nothing: no offset is committed to Kafka",
+    "enable.partition.eof": "nothing: it is always on",
+    "auto.offset.reset": "starting",
+}
+_SECURITY_FILES: Final = {"ca": "ssl.ca.location", "cert": "ssl.certificate.location", "key": "ssl.key.location"}
+
+
+def kafka_of_sink_uri(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> KafkaSource:
+    """The cluster and topics that a `kafka://` sink URI and its dispatch rules name.
+
+    Raises ConfigError where the URI names no broker or no topic.
+    """
+    _, brokers, path = split_uri(uri, "")
+    topic = path.strip("/")
+    if not brokers or not topic:
+        todo = "Write kafka://host:9092/topic, or add source.kafka."
+        raise ConfigError("", "brokers and a topic", "no topic" if brokers else "no brokers", todo)
+    topics, pattern = _topics(topic, sink.topics)
+    return KafkaSource(tuple(brokers.split(",")), topics, pattern, _login_of_ticdc(uri, sink, config))
+
+
+def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any], base: Path) -> KafkaSource:
+    """What `source.kafka` says; brokers, topics and login that it leaves out are those of the sink URI."""
+    named = _named_or_none(uri, sink, config)
+    brokers = tuple(s.strip() for text in section.texts("brokers") for s in text.split(","))
+    topics, pattern = section.texts("topics"), section.text("pattern")
+    security = _security(section.section("security"), base)
+    options = _options(section)
+    start = _start(section)
+    section.close()
+    if pattern is not None:
+        section.checked("pattern", partial(_check_pattern, pattern), None)
+    if not brokers and named is None:
+        section.problem("brokers", "brokers", "none", "Write brokers: host:9092.")
+    if not topics and not pattern and named is None:
+        section.problem("topics", "topics or pattern", "none", 'Write topics: ["..."].')
+    if not (topics or pattern) and named is not None:
+        topics, pattern = named.topics, named.pattern
+    inherited = named.options if named else Settings()
+    return KafkaSource(
+        brokers or (named.brokers if named else ()), topics, pattern, inherited | security | options, start
+    )
+
+
+def kafka_config_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `sink.kafka-config` of a changefeed's configuration, its keys in kebab-case."""
+    sink = config.get("sink")
+    below_sink = sink if isinstance(sink, Mapping) else {}
+    kafka = below_sink.get("kafka-config", below_sink.get("kafka_config"))
+    return {str(k).replace("_", "-"): v for k, v in kafka.items()} if isinstance(kafka, Mapping) else {}
+
+
+# ---- topics ----------------------------------------------------------------------------------------------------------
+
+
+def _topics(default: str, ruled: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """The topics by name, and a pattern for those that rules name by schema or table."""
+    expressions = dict.fromkeys(ruled)
+    topics = dict.fromkeys([default, *(e for e in expressions if "{" not in e)])
+    patterns = [_topic_pattern(e) for e in expressions if "{" in e]
+    return tuple(topics), "|".join(patterns) or None
+
+
+def _topic_pattern(expression: str) -> str:
+    # TiCDC puts the names in with _ for each character that a topic cannot have.
+    return re.sub(r"\\\{(schema|table)\\\}", "[A-Za-z0-9._-]+", re.escape(expression))
+
+
+def _named_or_none(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> KafkaSource | None:
+    try:
+        return kafka_of_sink_uri(uri, sink, config) if sink.scheme in KAFKA_SCHEMES else None
+    except ConfigError:
+        return None  # source.kafka names brokers and topics then
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error:
+        raise ConfigError("", "a regular expression", "one that does not compile", "Look at its brackets.") from None
+
+
+# ---- where reading begins --------------------------------------------------------------------------------------------
+
+
+def _start(section: Section) -> KafkaStart:
+    written = section.raw("starting")
+    if written is None or written in ("earliest", "latest"):
+        return KafkaStart(written or "earliest")
+    todo = 'Write earliest, latest, {timestamp: 1754000000000} or {offsets: {topic: {"0": 1000}}}.'
+    if isinstance(written, dict) and list(written) == ["timestamp"] and _is_offset(written["timestamp"]):
+        return KafkaStart(timestamp_ms=written["timestamp"])
+    if isinstance(written, dict) and list(written) == ["offsets"]:
+        offsets = written["offsets"]
+        if isinstance(offsets, dict) and all(_are_offsets(of_topic) for of_topic in offsets.values()):
+            return KafkaStart(
+                offsets={str(topic): {int(p): o for p, o in of_topic.items()} for topic, of_topic in offsets.items()}
+            )
+    found = shown(written) if isinstance(written, str) else "another form"
+    section.problem("starting", "earliest, latest, a timestamp in milliseconds or offsets", found, todo)
+    return KafkaStart()
+
+
+def _are_offsets(value: Any) -> bool:
+    return isinstance(value, dict) and all(p.isascii() and p.isdigit() and _is_offset(o) for p, o in value.items())
+
+
+def _is_offset(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= OFFSET_MAX
+
+
+# ---- login -----------------------------------------------------------------------------------------------------------
+
+
+def _options(section: Section) -> Settings:
+    options = section.settings("options")
+    for name in options:
+        if name in _OWN_OPTIONS:
+            todo = f"This project sets it; use {_OWN_OPTIONS[name]}."
+            section.problem("options", "settings of librdkafka that are free", name, todo)
+    return options
+
+
+def _security(section: Section, base: Path) -> Settings:
+    values = {name: section.text(name) for name in ("protocol", "mechanism", "username", "password")}
+    files = {setting: section.text(name) for name, setting in _SECURITY_FILES.items()}
+    section.close()
+    login = _login(values["protocol"], values["mechanism"], values["username"], values["password"])
+    return login | Settings({setting: below(base, path) for setting, path in files.items() if path})
+
+
+def _login_of_ticdc(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Settings:
+    """How TiCDC itself logs in. Its files (ca, cert, key) lie on TiCDC's machines and are not taken over."""
+    query = query_of(uri)
+    kafka = kafka_config_of(config)
+
+    def setting(name: str) -> str | None:
+        value = query.get(name, kafka.get(name))
+        return None if value is None or value == "" else str(value)
+
+    tls = (setting("enable-tls") or "").lower() in {"true", "1"} or sink.scheme == "kafka+ssl"
+    user, password = setting("sasl-user"), setting("sasl-password")
+    protocol = f"{'SASL_' if user else ''}{'SSL' if tls else 'PLAINTEXT'}" if user or tls else None
+    return _login(protocol, setting("sasl-mechanism"), user, password)
+
+
+def _login(protocol: str | None, mechanism: str | None, user: str | None, password: str | None) -> Settings:
+    """The same under librdkafka's names."""
+    values: dict[str, str] = {}
+    if user is not None:
+        mechanism = mechanism or "PLAIN"
+        values |= {"sasl.username": user, "sasl.password": password or ""}
+        protocol = protocol or "SASL_PLAINTEXT"
+    if mechanism is not None:
+        values["sasl.mechanism"] = mechanism.upper()
+    if protocol is not None:
+        values["security.protocol"] = protocol.upper()
+    return Settings(values)

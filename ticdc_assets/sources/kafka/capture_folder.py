@@ -1,0 +1,186 @@
+"""A folder that topics are captured into: `messages.jsonl`, which is a capture source, and `capture.json`, its state.
+
+The state names the length of the file and the next offset of each partition, and is replaced in one step after the
+messages are on disk. What a killed capture has appended beyond that length is cut off by the next one, so that each
+message is there once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import heapq
+import os
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, TextIO
+
+import orjson
+
+from ticdc_assets.errors import SourceError
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
+
+MESSAGES: Final = "messages.jsonl"
+STATE: Final = "capture.json"
+_TS_DIGITS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a partition is captured: the next offset, and a digest of the last message, empty where none came."""
+
+    next_offset: int
+    last_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureState:
+    """What a folder holds: the length of its file in bytes, and how far each partition is."""
+
+    size_bytes: int = 0
+    partitions: Mapping[Partition, Progress] | None = None
+
+    @property
+    def next_offsets(self) -> dict[Partition, int]:
+        return {partition: done.next_offset for partition, done in (self.partitions or {}).items()}
+
+
+class CaptureFolder:
+    """A folder of captured messages. One process at a time may add to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder where there is none, and keep other captures out. SourceError where one is at work."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / f".{STATE}.lock").open("w")
+        except OSError as error:
+            todo = "Name a folder that can be written with --to."
+            raise SourceError(str(self.path), "a folder to write to", error.strerror or "none", todo) from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                todo = "Wait until the other capture has ended."
+                raise SourceError(str(self.path), "no other capture into this folder", "one at work", todo) from None
+            yield
+
+    def state(self) -> CaptureState:
+        """What earlier captures have recorded. SourceError where the folder holds a capture of another origin."""
+        file = self.path / STATE
+        if not file.exists():
+            if (self.path / MESSAGES).exists():
+                found, todo = f"{MESSAGES} without {STATE}", "Name a new folder with --to."
+                raise SourceError(str(self.path), "a folder that `ticdc-assets capture` made", found, todo)
+            return CaptureState()
+        try:
+            told = orjson.loads(file.read_bytes())
+            partitions = {
+                Partition(p["topic"], p["partition"]): Progress(p["next_offset"], p["last_digest"])
+                for p in told["partitions"]
+            }
+            return CaptureState(told["size_bytes"], partitions)
+        except (OSError, ValueError, KeyError, TypeError):
+            todo = "Capture into a new folder."
+            raise SourceError(str(file), "the state of a capture", "another content", todo) from None
+
+    def append(self, state: CaptureState, parts: Mapping[Partition, tuple[Path, Progress]]) -> CaptureState:
+        """Add the messages of the parts, in order of their timestamps, and record how far each partition is."""
+        with (self.path / MESSAGES).open("ab") as file:
+            if file.tell() < state.size_bytes:
+                todo = "Somebody has shortened it: capture into a new folder."
+                raise SourceError(file.name, f"{state.size_bytes} bytes", f"{file.tell()} bytes", todo)
+            file.truncate(state.size_bytes)
+            file.seek(state.size_bytes)
+            file.writelines(line.encode() for line in _merged(path for path, _ in parts.values()))
+            file.flush()
+            os.fsync(file.fileno())
+            size_bytes = file.tell()
+        progress = {**(state.partitions or {}), **{partition: done for partition, (_, done) in parts.items()}}
+        recorded = CaptureState(size_bytes, progress)
+        self._record(recorded)
+        return recorded
+
+    def _record(self, state: CaptureState) -> None:
+        listed = [
+            {"topic": p.topic, "partition": p.number, "next_offset": done.next_offset, "last_digest": done.last_digest}
+            for p, done in sorted((state.partitions or {}).items())
+        ]
+        told = {"size_bytes": state.size_bytes, "partitions": listed}
+        replacement = self.path / f"{STATE}.new"
+        with replacement.open("wb") as file:
+            file.write(orjson.dumps(told, option=orjson.OPT_INDENT_2))
+            file.flush()
+            os.fsync(file.fileno())
+        replacement.replace(self.path / STATE)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for parts on the same disk; it goes with what is in it."""
+        with TemporaryDirectory(prefix=".parts-", dir=self.path) as folder:
+            yield Path(folder)
+
+    def remove_leftovers(self) -> None:
+        """Remove the parts of captures that were killed."""
+        for folder in self.path.glob(".parts-*"):
+            for file in folder.glob("*"):
+                file.unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def write_part(path: Path, wanted: OffsetRange, messages: Iterable[Message]) -> tuple[int, str]:
+    """Write the messages of a range to a file of its own: how many, and the digest of the last one.
+
+    Each line begins with the largest timestamp so far, so that parts can be merged: a partition keeps its order even
+    where a later message has an earlier timestamp.
+    """
+    count, digest, newest_ms = 0, "", 0
+    with path.open("w", encoding="utf-8") as file:
+        for message in messages:
+            newest_ms = max(newest_ms, message.ts_ms)
+            file.write(f"{newest_ms:0{_TS_DIGITS}}{wanted.partition.number:010}{_line(message)}\n")
+            count, digest = count + 1, digest_of(message)
+    return count, digest
+
+
+def digest_of(message: Message) -> str:
+    """What tells a message from another one at the same offset of a topic that was made anew."""
+    told = blake2b(digest_size=16)
+    told.update(message.ts_ms.to_bytes(8, "big", signed=True))
+    for body in (message.key, message.value):
+        told.update(b"-" if body is None else b"%d:" % len(body) + body)
+    return told.hexdigest()
+
+
+def _line(message: Message) -> str:
+    told: dict[str, Any] = {
+        "topic": message.topic,
+        "partition": message.partition,
+        "offset": message.offset,
+        "key": None if message.key is None else b64encode(message.key).decode(),
+        "value": None if message.value is None else b64encode(message.value).decode(),
+        "ts_ms": message.ts_ms,
+    }
+    return orjson.dumps(told).decode()
+
+
+def _merged(paths: Iterable[Path]) -> Iterator[str]:
+    """The lines of all parts by timestamp, without what they begin with."""
+    files: list[TextIO] = []
+    try:
+        files.extend(path.open(encoding="utf-8") for path in paths)
+        prefix = _TS_DIGITS + 10
+        for line in heapq.merge(*files, key=lambda line: line[:prefix]):
+            yield line[prefix:]
+    finally:
+        for file in files:
+            file.close()

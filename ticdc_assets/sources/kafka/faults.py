@@ -1,0 +1,88 @@
+"""Sentences for what librdkafka reports.
+
+A call such as `list_topics` says only that it failed. The cause (a wrong password, an unknown authority) comes to the
+error callback, so the newest causes are kept and put into the sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from ticdc_assets.errors import SourceError
+
+_KEPT: Final = 8
+_POLLS: Final = 5
+_POLL_S: Final = 0.1
+
+_TODO_BY_CODE: Final = {
+    KafkaError._AUTHENTICATION: "Check username, password and mechanism in source.kafka.security.",
+    KafkaError.SASL_AUTHENTICATION_FAILED: "Check username, password and mechanism in source.kafka.security.",
+    KafkaError._SSL: "Check source.kafka.security: protocol, and the authority in ca.",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "Let this user READ and DESCRIBE the topic.",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Let this user DESCRIBE the cluster.",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "Check source.kafka.topics; the topic may have been removed.",
+    KafkaError._UNKNOWN_TOPIC: "Check source.kafka.topics; the topic may have been removed.",
+    KafkaError._UNKNOWN_PARTITION: "The topic may have been made anew with fewer partitions.",
+    KafkaError._RESOLVE: "Check the names of the brokers in source.kafka.brokers.",
+}
+_LOGIN_CODES: Final = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
+_TODO_OFFSETS: Final = (
+    "The retention of the topic has removed what was not read yet, or the topic was made anew. Start where messages "
+    "are left with source.kafka.starting and a new target folder, or start a new changefeed."
+)
+_TODO: Final = "Check source.kafka.brokers and that the brokers can be reached, then try again. Nothing is lost."
+_ADDRESS: Final = re.compile(r"^[^ ]*(?:\d+|bootstrap): ")
+
+
+class Causes:
+    """The newest errors that librdkafka told its callback."""
+
+    def __init__(self) -> None:
+        self._found: deque[KafkaError] = deque(maxlen=_KEPT)
+
+    def add(self, error: KafkaError) -> None:
+        """The error callback of a client."""
+        self._found.append(error)
+
+    def gather(self, consumer: Any) -> None:
+        """Give the callback its turn: it runs only inside of `poll`."""
+        for _ in range(_POLLS):
+            message = consumer.poll(_POLL_S)
+            if message is not None and message.error() is not None:
+                self.add(message.error())
+
+    @property
+    def cause(self) -> KafkaError | None:
+        """The newest error that says more than that no broker answers."""
+        general = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
+        telling = [error for error in self._found if error.code() not in general]
+        return telling[-1] if telling else (self._found[-1] if self._found else None)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether trying again is no use: the login is refused."""
+        return self.cause is not None and self.cause.code() in _LOGIN_CODES
+
+    @property
+    def newest(self) -> str:
+        """The newest cause in words; empty where there is none."""
+        return _words(self.cause) if self.cause is not None else ""
+
+
+def fault_of(error: KafkaException, where: str, what: str, causes: Causes) -> SourceError:
+    """The sentence for an error while `what` was asked for."""
+    told: KafkaError = error.args[0]
+    if told.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        return SourceError(where, what, "an offset that the partition does not hold", _TODO_OFFSETS)
+    cause = told if told.code() in _TODO_BY_CODE else (causes.cause or told)
+    return SourceError(where, what, _words(cause), _TODO_BY_CODE.get(cause.code(), _TODO))
+
+
+def _words(error: KafkaError) -> str:
+    """The error's name and librdkafka's text, which holds addresses and no credentials."""
+    text = _ADDRESS.sub("", error.str()).rstrip(".")
+    return f"{error.name().lstrip('_')}: {text}" if text else error.name().lstrip("_")

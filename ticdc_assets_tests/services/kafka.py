@@ -1,0 +1,254 @@
+"""A real Kafka broker of one node on loopback, with listeners in plain text, with TLS and with passwords."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from ticdc_assets_tests.services.jars import fetched
+
+VERSION = "4.1.2"
+START_TIMEOUT_S = 120
+SCRAM_USER, SCRAM_PASSWORD = "ticdc", "ticdc-test"
+PLAIN_USER, PLAIN_PASSWORD = "reader", "reader-test"
+_DIES_WITH_THE_TESTS = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+_PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{plain},CONTROLLER://127.0.0.1:{controller},SASL_SSL://127.0.0.1:{tls},\
+SASL_PLAINTEXT://127.0.0.1:{sasl}
+advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{tls},SASL_PLAINTEXT://127.0.0.1:{sasl}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
+sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN
+{logins}
+ssl.keystore.type=PEM
+ssl.keystore.location={folder}/server.pem
+ssl.client.auth=none
+log.dirs={folder}/data
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+message.max.bytes=10485760
+log.retention.ms=-1
+log.retention.check.interval.ms=500
+log.initial.task.delay.ms=500
+"""
+_LOGGING = """status=error
+rootLogger.level=WARN
+rootLogger.appenderRef.c.ref=C
+appender.c.type=Console
+appender.c.name=C
+appender.c.layout.type=PatternLayout
+appender.c.layout.pattern=%d %p %c{1} %m%n
+"""
+
+
+class KafkaServer:
+    """A broker below a folder. `start` may be called again after `stop`: data and ports stay."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ports = dict(zip(("plain", "controller", "tls", "sasl"), _free_ports(4), strict=True))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def brokers(self) -> str:
+        return f"127.0.0.1:{self._ports['plain']}"
+
+    @property
+    def tls_brokers(self) -> str:
+        return f"127.0.0.1:{self._ports['tls']}"
+
+    @property
+    def sasl_brokers(self) -> str:
+        return f"127.0.0.1:{self._ports['sasl']}"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the authority that the server's certificate is signed by."""
+        return self._folder / "ca.pem"
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not (self._folder / "server.pem").exists():
+            _make_certificates(self._folder)
+            self._configure()
+            self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", self._config, *_scram_users())
+        self._process = subprocess.Popen(
+            [*_DIES_WITH_THE_TESTS, *self._java("-Xmx512m", "kafka.Kafka", self._config)],
+            stdout=(self._folder / "kafka.log").open("ab"),
+            stderr=subprocess.STDOUT,
+        )
+        self._wait()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(timeout=30)
+            self._process = None
+
+    def _wait(self) -> None:
+        until = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < until:
+            assert self._process is not None
+            if self._process.poll() is not None:
+                break
+            with ExitStack() as stack:
+                stack.callback(time.sleep, 0.5)
+                try:
+                    AdminClient({"bootstrap.servers": self.brokers}, logger=_silent()).list_topics(timeout=5)
+                except KafkaException:
+                    continue
+                stack.pop_all()
+                return
+        raise RuntimeError(f"Kafka did not start:\n{(self._folder / 'kafka.log').read_text()[-3000:]}")
+
+    def _configure(self) -> None:
+        logins = [
+            f"listener.name.{name}.{mechanism}.sasl.jaas.config={module}"
+            for name in ("sasl_ssl", "sasl_plaintext")
+            for mechanism, module in _MODULES.items()
+        ]
+        text = _PROPERTIES.format(folder=self._folder, logins="\n".join(logins), **self._ports)
+        Path(self._config).write_text(text)
+        (self._folder / "log4j2.properties").write_text(_LOGGING)
+
+    @property
+    def _config(self) -> str:
+        return str(self._folder / "server.properties")
+
+    def _java(self, *arguments: str) -> list[str]:
+        libs = fetched("org.apache.kafka", "kafka_2.13", VERSION)
+        logging = f"-Dlog4j2.configurationFile={self._folder}/log4j2.properties"
+        options = [a for a in arguments if a.startswith("-X")]
+        return ["java", *options, logging, "-cp", f"{libs}/*", *(a for a in arguments if not a.startswith("-X"))]
+
+    def _run(self, *arguments: str) -> None:
+        subprocess.run(self._java(*arguments), check=True, timeout=START_TIMEOUT_S, stdout=subprocess.DEVNULL)
+
+    # -- what tests do ------------------------------------------------------------------------------------------------
+
+    def make_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        _wait_for(self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
+
+    def remove_topic(self, name: str) -> None:
+        _wait_for(self._admin.delete_topics([name]))
+        until = time.monotonic() + 30
+        while name in self._admin.list_topics(timeout=10).topics and time.monotonic() < until:
+            time.sleep(0.2)
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        _wait_for(self._admin.create_partitions([NewPartitions(name, partitions)]))
+
+    def remove_messages_before(self, topic: str, partition: int, offset: int) -> None:
+        """What retention does: the partition begins at the offset from now on."""
+        _wait_for(self._admin.delete_records([TopicPartition(topic, partition, offset)]))
+
+    def send(self, messages: Iterable[Mapping[str, Any]]) -> int:
+        """Send messages (topic, partition, key, value, ts_ms) in order; how many."""
+        producer = Producer({"bootstrap.servers": self.brokers, "linger.ms": 5, "message.max.bytes": 10 << 20})
+        count = 0
+        for message in messages:
+            fields = {name: message[name] for name in ("topic", "partition", "key", "value")}
+            producer.produce(**fields, timestamp=message["ts_ms"], on_delivery=_raise_if_lost)
+            producer.poll(0)
+            count += 1
+        assert producer.flush(60) == 0
+        return count
+
+    def end_of(self, topic: str, partition: int) -> int:
+        """The offset after the partition's last message."""
+        consumer = Consumer({"bootstrap.servers": self.brokers, "group.id": "tests"})
+        try:
+            return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)[1])
+        finally:
+            consumer.close()
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.brokers}, logger=_silent())
+
+
+@contextmanager
+def kafka_server(folder: Path) -> Iterator[KafkaServer]:
+    """A broker while the body runs."""
+    server = KafkaServer(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+_MODULES = {
+    "scram-sha-256": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+    "scram-sha-512": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+    "plain": f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{PLAIN_USER}="{PLAIN_PASSWORD}";',
+}
+
+
+def _scram_users() -> list[str]:
+    return [
+        word
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+        for word in ("-S", f"{mechanism}=[name={SCRAM_USER},password={SCRAM_PASSWORD}]")
+    ]
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for found in sockets:
+            found.bind(("127.0.0.1", 0))
+        return [found.getsockname()[1] for found in sockets]
+
+
+def _make_certificates(folder: Path) -> None:
+    """A certificate for 127.0.0.1, signed by an authority of its own; both are made for this folder alone."""
+    (folder / "san").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+    for command in (
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem",
+        "req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout server.key -out server.csr",
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out server.crt",
+        "pkcs8 -topk8 -nocrypt -in server.key -out server.pk8",
+    ):
+        subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True, timeout=60)
+    parts = ("server.pk8", "server.crt", "ca.pem")
+    (folder / "server.pem").write_text("".join((folder / part).read_text() for part in parts))
+
+
+def _silent() -> logging.Logger:
+    logger = logging.getLogger("ticdc_assets_tests.kafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+def _wait_for(futures: Mapping[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(timeout=30)
+
+
+def _raise_if_lost(error: Any, _: Any) -> None:
+    if error is not None:
+        raise KafkaException(error)

@@ -1,0 +1,325 @@
+"""Topics of a real Kafka broker: what is captured of them, and what is said where that cannot be done."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ticdc_assets.cli import main
+from ticdc_assets.sources.kafka import client
+from ticdc_assets_tests.fixtures import Workload, read_jsonl, workloads
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.services.jars import missing_tools
+from ticdc_assets_tests.services.kafka import (
+    PLAIN_PASSWORD,
+    PLAIN_USER,
+    SCRAM_PASSWORD,
+    SCRAM_USER,
+    KafkaServer,
+    kafka_server,
+)
+
+T0 = 1_700_000_000_000
+MISSING = missing_tools("java", "mvn", "openssl")
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=f"not on this machine: {', '.join(MISSING)}"),
+    pytest.mark.services,
+]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    with kafka_server(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return "".join(c if c.isalnum() else "_" for c in request.node.name)[-200:]
+
+
+def numbered(topic: str, *counts: int, text: str = "m") -> list[dict[str, Any]]:
+    """So many messages for each partition of a topic."""
+    return [
+        {
+            "topic": topic,
+            "partition": p,
+            "key": None,
+            "value": f"{text}{p}-{n}".encode(),
+            "ts_ms": 1_700_000_000_000 + n,
+        }
+        for p, count in enumerate(counts)
+        for n in range(count)
+    ]
+
+
+class Capture:
+    """A config with a Kafka source and the folder it is captured into."""
+
+    def __init__(self, folder: Path, brokers: str, topic: str, **kafka: Any) -> None:
+        self.folder, self.to = folder, folder / "captured"
+        self.config = folder / "changefeeds.yaml"
+        source = {"kafka": {"brokers": brokers, "topics": [topic], **kafka}}
+        feed = {"sink_uri": f"kafka://h:9092/{topic}?protocol=open-protocol", "source": source}
+        self.config.write_text(yaml.safe_dump({"changefeeds": {"shop": feed}}))
+
+    def run(self, *arguments: str) -> int:
+        return main(["capture", "--config", str(self.config), "--to", str(self.to), *arguments])
+
+    def lines(self) -> list[dict[str, Any]]:
+        return list(read_jsonl(self.to / "messages.jsonl"))
+
+    def offsets(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for line in self.lines():
+            found.setdefault(line["partition"], []).append(line["offset"])
+        return found
+
+
+def fault(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+# -- what is captured --------------------------------------------------------------------------------------------------
+
+
+def test_each_message_is_captured_once_however_often_capture_is_called(kafka, topic, tmp_path):
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    kafka.make_topic(topic, 2)
+    kafka.send(numbered(topic, 5, 3))
+    assert capture.run() == 0
+    assert capture.run() == 0
+    kafka.send(numbered(topic, 1, 2))
+    assert capture.run() == 0
+
+    assert capture.offsets() == {0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4]}
+    assert base64.b64decode(capture.lines()[0]["value"]).startswith(b"m")
+
+
+def test_messages_of_partitions_stand_in_order_of_their_timestamps(kafka, topic, tmp_path):
+    kafka.make_topic(topic, 2)
+    kafka.send(numbered(topic, 4, 4))
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    assert capture.run() == 0
+
+    told = [line["ts_ms"] for line in capture.lines()]
+    assert told == sorted(told)
+
+
+def test_a_bounded_capture_says_what_is_left_and_the_next_goes_on(kafka, topic, tmp_path, capsys):
+    kafka.make_topic(topic, 2)
+    kafka.send(numbered(topic, 10, 4))
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    assert capture.run("--max-messages", "6") == 0
+    assert "8 offsets left" in capsys.readouterr().out
+    assert len(capture.lines()) == 6
+    assert capture.run() == 0
+
+    assert capture.offsets() == {0: list(range(10)), 1: list(range(4))}
+
+
+def test_what_a_killed_capture_has_appended_is_cut_off(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    assert capture.run() == 0
+    with (capture.to / "messages.jsonl").open("ab") as file:
+        file.write(b'{"topic": "half a li')
+    (capture.to / ".parts-x").mkdir()
+    kafka.send(numbered(topic, 2))
+    assert capture.run() == 0
+
+    assert capture.offsets() == {0: [0, 1, 2, 3, 4]}
+    assert sorted(path.name for path in capture.to.glob(".parts*")) == []
+
+
+def test_a_partition_that_is_added_is_read_from_its_first_message(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 2))
+    capture = Capture(tmp_path, kafka.brokers, topic, starting="latest")
+    assert capture.run() == 0
+    kafka.grow_topic(topic, 2)
+    kafka.send(numbered(topic, 1, 3))
+    assert capture.run() == 0
+
+    assert capture.offsets() == {0: [2], 1: [0, 1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("starting", "first"),
+    [("earliest", 0), ({"timestamp": T0 + 4}, 4), ({"offsets": {"t": {"0": 7}}}, 7)],
+    ids=["earliest", "timestamp", "offsets"],
+)
+def test_reading_begins_where_the_config_says(kafka, topic, tmp_path, starting, first):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 10))
+    if isinstance(starting, dict) and "offsets" in starting:
+        starting = {"offsets": {topic: starting["offsets"]["t"]}}
+    capture = Capture(tmp_path, kafka.brokers, topic, starting=starting)
+    assert capture.run() == 0
+
+    assert capture.offsets() == {0: list(range(first, 10))}
+
+
+def test_topics_are_found_by_pattern(kafka, topic, tmp_path):
+    for name in (f"{topic}_a", f"{topic}_b", f"other_{topic}"):
+        kafka.make_topic(name)
+        kafka.send(numbered(name, 1))
+    capture = Capture(tmp_path, kafka.brokers, topic, topics=[], pattern=f"{topic}_.")
+    assert capture.run() == 0
+
+    assert {line["topic"] for line in capture.lines()} == {f"{topic}_a", f"{topic}_b"}
+
+
+# -- login -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_password_and_tls_open_the_cluster(kafka, topic, tmp_path, monkeypatch):
+    monkeypatch.setenv("KAFKA_PASSWORD", SCRAM_PASSWORD)
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 2))
+    login = {"protocol": "SASL_SSL", "mechanism": "SCRAM-SHA-512", "username": SCRAM_USER}
+    security = {**login, "password": {"env": "KAFKA_PASSWORD"}, "ca": str(kafka.authority)}
+    capture = Capture(tmp_path, kafka.tls_brokers, topic, security=security)
+    assert capture.run() == 0
+
+    assert capture.offsets() == {0: [0, 1]}
+
+
+def test_a_plain_password_opens_the_cluster(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 2))
+    capture = Capture(
+        tmp_path, kafka.sasl_brokers, topic, security={"username": PLAIN_USER, "password": PLAIN_PASSWORD}
+    )
+    assert capture.run() == 0
+
+    assert capture.offsets() == {0: [0, 1]}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_wrong_password_is_named_and_not_printed(kafka, topic, tmp_path, capsys, mechanism):
+    kafka.make_topic(topic)
+    security = {"mechanism": mechanism, "username": PLAIN_USER, "password": "hunter2"}
+    assert Capture(tmp_path, kafka.sasl_brokers, topic, security=security).run() == 1
+
+    sentence = fault(capsys)
+    assert "uthentication" in sentence
+    assert "Check username, password and mechanism" in sentence
+    assert "hunter2" not in sentence
+
+
+def test_an_unknown_authority_is_named(kafka, topic, tmp_path, capsys):
+    kafka.make_topic(topic)
+    security = {"protocol": "SASL_SSL", "username": PLAIN_USER, "password": PLAIN_PASSWORD}
+    assert Capture(tmp_path, kafka.tls_brokers, topic, security=security).run() == 1
+
+    assert "the authority in ca" in fault(capsys)
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_not_there_is_named(kafka, topic, tmp_path, capsys):
+    assert Capture(tmp_path, kafka.brokers, topic).run() == 1
+
+    assert f"the topic {topic}, found no such topic" in fault(capsys)
+
+
+def test_offsets_that_retention_removed_before_they_were_read_stop_the_capture(kafka, topic, tmp_path, capsys):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    assert capture.run() == 0
+    kafka.send(numbered(topic, 5))
+    kafka.remove_messages_before(topic, 0, 6)
+    assert capture.run() == 1
+
+    assert "retention has removed 3 offsets that were not read" in fault(capsys)
+    assert capture.offsets() == {0: [0, 1, 2]}
+
+
+def test_offsets_that_retention_removed_after_they_were_read_are_not_missed(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    assert capture.run() == 0
+    kafka.send(numbered(topic, 2))
+    kafka.remove_messages_before(topic, 0, 3)
+    assert capture.run() == 0
+
+    assert capture.offsets() == {0: [0, 1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize("count", [2, 3, 8], ids=["shorter", "as long", "longer"])
+def test_a_topic_that_was_made_anew_stops_the_capture(kafka, topic, tmp_path, capsys, count):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    assert capture.run() == 0
+    kafka.remove_topic(topic)
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, count, text="another"))
+    assert capture.run() == 1
+
+    assert "The topic was made anew" in fault(capsys)
+    assert capture.offsets() == {0: [0, 1, 2]}
+
+
+def test_a_broker_that_is_not_there_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(client, "REQUEST_TIMEOUT_S", 3.0)
+    assert Capture(tmp_path, "127.0.0.1:1", "t").run() == 1
+
+    assert "Kafka at 127.0.0.1:1" in fault(capsys)
+
+
+def test_a_folder_of_another_capture_is_refused(kafka, topic, tmp_path, capsys):
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    capture.to.mkdir()
+    (capture.to / "messages.jsonl").write_text("")
+    assert capture.run() == 1
+
+    assert "Name a new folder with --to" in fault(capsys)
+
+
+def test_a_setting_that_librdkafka_refuses_is_named(tmp_path, capsys):
+    assert Capture(tmp_path, "h:1", "t", options={"fetch.max.bites": 5}).run() == 1
+
+    assert "fetch.max.bites" in fault(capsys)
+
+
+# -- the same tables ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "variant",
+    ["canal-json-tidb", *(pytest.param(v, marks=pytest.mark.matrix) for v in ("open-index-value", "simple-json"))],
+)
+def test_a_stream_that_is_captured_while_it_grows_comes_out_equal_to_the_truth(kafka, topic, tmp_path, variant):
+    workload = workloads(variant, "seed1")[0]
+    sent = [_sendable(line, topic) for line in read_jsonl(workload.root / "messages.jsonl")]
+    kafka.make_topic(topic, 1 + max(message["partition"] for message in sent))
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    feed = FeedLake(workload, tmp_path / "lake", storage=capture.to / "messages.jsonl")
+    third = len(sent) // 3
+    for part in (sent[:third], sent[third : 2 * third], sent[2 * third :]):
+        kafka.send(part)
+        assert capture.run() == 0
+        feed.run()
+
+    assert feed.differences(_last_ts(workload)) == []
+
+
+def _sendable(line: dict[str, Any], topic: str) -> dict[str, Any]:
+    bodies = {name: None if line[name] is None else base64.b64decode(line[name]) for name in ("key", "value")}
+    return {**line, **bodies, "topic": topic}
+
+
+def _last_ts(workload: Workload) -> int:
+    return max(entry["ts"] for entry in workload.truth)
