@@ -33,7 +33,7 @@ def decode(task: DecodeTask) -> TaskReport:
     io = load_file_io(dict(task.io_properties), location=next(iter(task.targets.values())).data_uri)
     files = FileReader(task)
     reports: list[FileReport] = []
-    writers: dict[str, PartWriter] = {}
+    writers: dict[_Stream, PartWriter] = {}
     for of_table in _by_name(task.files):
         table = _TableDecoder(task, files, io, writers)
         held = False
@@ -68,21 +68,26 @@ class _Count:
 
     rows: int = 0
     above: int = 0
+    left: int = 0
     repeats: int = 0
     zero_dates: int = 0
     bad: list[BadLine] = field(default_factory=list)
     misfits: dict[int, BadRow] = field(default_factory=dict)
 
 
+_Stream = tuple[str, bool]
+"""A lineage, and whether its changes are at or below its `low`."""
+
+
 class _TableDecoder:
     """Decodes the files of one source name, whatever lineages and versions its rows belong to."""
 
-    def __init__(self, task: DecodeTask, files: FileReader, io: FileIO, writers: dict[str, PartWriter]) -> None:
+    def __init__(self, task: DecodeTask, files: FileReader, io: FileIO, writers: dict[_Stream, PartWriter]) -> None:
         self._task = task
         self._files = files
         self._io = io
         self._writers = writers  # by lineage: a table that was renamed has files under several names
-        self._used: dict[str, PartWriter] = {}
+        self._used: dict[_Stream, PartWriter] = {}
 
     def finish(self) -> None:
         """Close what is open; tables follow each other, so that few files are open at once."""
@@ -103,8 +108,9 @@ class _TableDecoder:
         except TicdcAssetsError as error:
             return FileReport(file.path, file.name, FileState.STOPPED, problem=str(error))
         return FileReport(
-            file.path, file.name, FileState.READ, count.rows, count.above, count.repeats, count.zero_dates, bad
-        )
+            file.path, file.name, FileState.READ, count.rows, count.above, count.repeats, count.zero_dates, bad,
+            left=count.left,
+        )  # fmt: skip
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -132,12 +138,12 @@ class _TableDecoder:
         count.rows += len(raw)
         for slot, rows in self._by_slot(file, raw, count):
             assert slot.version is not None
-            kept = self._to_write(slot, rows, count)
-            if not len(kept):
-                continue
-            changes = self._typed(file, slot.version, self._aligned(file, slot.version, kept), count)
-            count.zero_dates += changes.zero_dates
-            count.repeats += self._write(file, slot, changes)
+            for kept, is_late in self._to_write(file, slot, rows, count):
+                if not len(kept):
+                    continue
+                changes = self._typed(file, slot.version, self._aligned(file, slot.version, kept), count)
+                count.zero_dates += 0 if is_late else changes.zero_dates  # of repeats they were counted before
+                count.repeats += self._write(file, slot, changes, is_late)
 
     def _by_slot(self, file: TaskFile, raw: RawRows, count: _Count) -> Iterator[tuple[Slot, RawRows]]:
         slots = self._task.timelines[file.name]
@@ -162,27 +168,39 @@ class _TableDecoder:
             raise _no_schema(file)
         count.above += len(rows)
 
-    def _to_write(self, slot: Slot, rows: RawRows, count: _Count) -> RawRows:
-        """The rows that this run publishes; those that it leaves for later are counted, so that the file stays."""
+    def _to_write(self, file: TaskFile, slot: Slot, rows: RawRows, count: _Count) -> Iterator[tuple[RawRows, bool]]:
+        """The rows that this run publishes, those that may be late apart; those that it leaves for later are counted,
+        so that the file stays."""
         assert slot.lineage_id is not None
         target = self._task.targets.get(slot.lineage_id)
-        if target is not None:
-            return self._in_interval(rows, target.low, target.high, count)
-        low = self._task.held.get(slot.lineage_id)
-        if low is not None:
-            self._in_interval(rows, low, low, count)
-            count.above += len(rows) if self._task.by_arrival else 0
-        return rows.slice(0, 0)  # held, or a table that nobody asked for
+        if target is not None and self._task.by_arrival:
+            yield rows, False
+        elif target is not None:
+            below, rest = _parted(rows, pc.less_equal(rows.commit_ts, target.low))
+            above, within = _parted(rest, pc.greater(rest.commit_ts, target.high))
+            count.above += len(above)
+            if file.is_seen:
+                count.repeats += len(below)
+            else:
+                yield below, True
+            yield within, False
+        else:
+            self._leave(file, slot.lineage_id, rows, count)
 
-    def _in_interval(self, raw: RawRows, low: int, high: int, count: _Count) -> RawRows:
+    def _leave(self, file: TaskFile, lineage_id: str, rows: RawRows, count: _Count) -> None:
+        """Count the rows of a table that is held; what nobody asked for is passed."""
+        low = self._task.held.get(lineage_id)
+        if low is None:
+            return
         if self._task.by_arrival:
-            return raw
-        above = pc.greater(raw.commit_ts, high)
-        below = pc.less_equal(raw.commit_ts, low)
-        count.above += pc.sum(above).as_py() or 0
-        count.repeats += pc.sum(pc.and_not(below, above)).as_py() or 0
-        outside = pc.or_(above, below)
-        return raw.filter(pc.invert(outside)) if pc.any(outside).as_py() else raw
+            count.above += len(rows)
+            return
+        below, above = _parted(rows, pc.less_equal(rows.commit_ts, low))
+        count.above += len(above)
+        if file.is_seen:
+            count.repeats += len(below)
+        else:
+            count.left += len(below)
 
     def _aligned(self, file: TaskFile, version: Version, rows: RawRows) -> RawRows:
         """The rows with their columns spelled as the version has them. CSV fields go by place: TiCDC puts rows of
@@ -208,16 +226,17 @@ class _TableDecoder:
             raise too_many(file.path, len(count.misfits) + len(count.bad))
         return changes
 
-    def _write(self, file: TaskFile, slot: Slot, changes: TypedChanges) -> int:
+    def _write(self, file: TaskFile, slot: Slot, changes: TypedChanges, is_late: bool) -> int:
         assert slot.version is not None
         assert slot.lineage_id is not None
-        writer = self._writers.get(slot.lineage_id)
+        stream = (slot.lineage_id, is_late)
+        writer = self._writers.get(stream)
         if writer is None:
-            prefix = f"{self._task.run_id}-{self._task.number:05d}"
+            prefix = f"{self._task.run_id}-{self._task.number:05d}{'-late' if is_late else ''}"
             target = self._task.targets[slot.lineage_id]
-            writer = PartWriter(self._io, target, prefix, self._task.number)
-            self._writers[slot.lineage_id] = writer
-        self._used[slot.lineage_id] = writer
+            writer = PartWriter(self._io, target, prefix, self._task.number, late=is_late)
+            self._writers[stream] = writer
+        self._used[stream] = writer
         return writer.write(changes, slot.version.table.key, slot.version.from_ts, file.ordinal)
 
     # -- bad records --------------------------------------------------------------------------------------------------
@@ -242,6 +261,15 @@ class _TableDecoder:
         """An update with old values is two records of a CSV file."""
         is_pair = row.has_before and self._task.format is FileFormat.CSV
         return (row.line - 1, row.line) if is_pair else (row.line,)
+
+
+def _parted(rows: RawRows, mask: pa.Array) -> tuple[RawRows, RawRows]:
+    """The rows where the mask is true, and the others."""
+    if not pc.any(mask).as_py():
+        return rows.slice(0, 0), rows
+    if pc.all(mask).as_py():
+        return rows, rows.slice(0, 0)
+    return rows.filter(mask), rows.filter(pc.invert(mask))
 
 
 def _no_schema(file: TaskFile) -> DecodeError:

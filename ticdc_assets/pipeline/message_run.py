@@ -191,13 +191,16 @@ class MessageRun:
             lineage_id: consumed_with(pending.look, arrival, progress_of(tables[lineage_id]))
             for lineage_id, arrival in arrivals.items()
         }
-        published = publish_all(lake, pending.run_id, pending.intervals, tables, reports, held, workers, consumed)
+        published = publish_all(
+            lake, pending.run_id, pending.history, pending.intervals, tables, reports, held, workers, consumed
+        )
         record = self._record(pending, tables, reports, held, published)
         names = [file for report in reports for file in report.files]
         return ChangelogReport(
             run_id=pending.run_id,
             high=pending.high,
-            rows_by_op={lineage_id: p.rows_by_op for lineage_id, p in published.items()},
+            rows_by_op={lineage_id: p.rows_by_op for lineage_id, p in published.items() if p.rows_by_op},
+            late_rows={lineage_id: p.late for lineage_id, p in published.items() if p.late},
             repeats=sum(n.repeats for n in names) + sum(p.repeats for p in published.values()),
             zero_dates=sum(n.zero_dates for n in names),
             quarantined=quarantined,

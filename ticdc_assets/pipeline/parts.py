@@ -89,7 +89,7 @@ class _Open:
 
 
 class PartWriter:
-    """Writes the parts of one lineage in one task. Use as a context manager: leaving it closes every file."""
+    """Writes the parts of one lineage in one task; `late` where its changes are at or below the lineage's `low`."""
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class PartWriter:
         prefix: str,
         task: int,
         delivery: int = 0,
+        late: bool = False,
     ) -> None:
         self._io = io
         self._target = target
@@ -107,6 +108,7 @@ class PartWriter:
         self._held_bytes = 0
         self._made = 0
         self._delivery = delivery
+        self._late = late
         self._newest_ts: int | None = None
         self._frontier: list[pa.Array] | None = None
         self.parts: list[Part] = []
@@ -184,6 +186,7 @@ class PartWriter:
                     max_seq=part.max_seq,
                     task=self._task,
                     delivery=self._delivery,
+                    late=self._late,
                 )
             )
         self._open.clear()

@@ -1,4 +1,4 @@
-"""Publishes what the workers wrote: repeats out, one fenced commit a changelog, leftovers removed."""
+"""Publishes what the workers wrote: repeats out, late rows in, one fenced commit a changelog, leftovers removed."""
 
 from __future__ import annotations
 
@@ -8,32 +8,38 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline.interval import Hold, Interval
+from ticdc_assets.pipeline.late_rows import LateTask, late_parts
 from ticdc_assets.pipeline.repeats import RepeatReport, RepeatTask, overlaps, resolve
 from ticdc_assets.pipeline.task import Part, TaskReport
 from ticdc_assets.tables import changelog
+from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.changelog import WrittenFile
 from ticdc_assets.tables.commits import COMMITS_AT_ONCE
 from ticdc_assets.tables.progress import Files, Progress, columns_of, progress_of
+from ticdc_assets.tables.replayed import Replayed, marked
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.lineage import History
     from ticdc_assets.spark import Workers
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What one changelog gained."""
+    """What one changelog gained; `late` of its new rows are at or below the watermark that it had."""
 
     table: Table
     rows_by_op: dict[str, int]
     repeats: int
+    late: int = 0
 
 
 def publish_all(
     lake: Lake,
     run_id: str,
+    history: History,
     intervals: Mapping[str, Interval],
     tables: Mapping[str, Table],
     reports: Sequence[TaskReport],
@@ -48,15 +54,27 @@ def publish_all(
     parts = _by_lineage(part for report in reports for part in report.parts)
     _remove(lake, tables, [part for lineage_id in held for part in parts.pop(lineage_id, [])])
     once = _without_repeats(lake, intervals, tables, parts, workers)
+    places = lake.places(history) if any(part.late for report in once.values() for part in report.parts) else {}
 
     def commit(lineage_id: str) -> tuple[str, Published]:
-        report = once[lineage_id]
-        files = (consumed or {}).get(lineage_id, ())
-        table = _commit(lake, run_id, intervals[lineage_id], tables[lineage_id], report.parts, files)
-        return lineage_id, Published(table, _counts(report.parts), report.repeats)
+        report, table, late = once[lineage_id], tables[lineage_id], _late(once[lineage_id].parts)
+        if report.parts:
+            files = (consumed or {}).get(lineage_id, ())
+            mirror = load_or_none(lake.catalog, places[lineage_id].mirror) if late else None
+            mark = marked(intervals[lineage_id].lineage, table, mirror, _replayed(run_id, late)) if late else {}
+            table = _commit(lake, run_id, intervals[lineage_id], table, report.parts, files, mark)
+        return lineage_id, Published(table, _counts(report.parts), report.repeats, sum(part.rows for part in late))
 
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
-        return dict(pool.map(commit, [lineage_id for lineage_id, report in once.items() if report.parts]))
+        return dict(pool.map(commit, once))
+
+
+def _late(parts: Iterable[Part]) -> list[Part]:
+    return [part for part in parts if part.late]
+
+
+def _replayed(run_id: str, late: Sequence[Part]) -> Replayed:
+    return Replayed(run_id, min(part.min_ts or 0 for part in late), min(part.version_ts for part in late))
 
 
 def caught_up(intervals: Mapping[str, Interval], tables: Mapping[str, Table]) -> dict[str, Interval]:
@@ -83,13 +101,27 @@ def _without_repeats(
     parts: Mapping[str, list[Part]],
     workers: Workers,
 ) -> dict[str, RepeatReport]:
+    """Each change once: among the parts, and of those that may be late those that the changelog lacks."""
     done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
-    touched = [i for i, found in parts.items() if overlaps(found)]
-    tasks = [RepeatTask(tuple(parts[i]), key_names(intervals[i], tables[i]), dict(lake.io_properties)) for i in touched]
-    for lineage_id, report in zip(touched, workers.map(resolve, tasks), strict=True):
-        done[lineage_id] = report
+    io_properties = dict(lake.io_properties)
+
+    def take(lineage_id: str, parts: Iterable[Part], report: RepeatReport) -> None:
+        before = done[lineage_id]
+        done[lineage_id] = RepeatReport((*parts, *report.parts), before.repeats + report.repeats, ())
         for uri in report.replaced:
             tables[lineage_id].io.delete(uri)
+
+    touched = [i for i, found in parts.items() if overlaps(found)]
+    tasks = [RepeatTask(tuple(parts[i]), key_names(intervals[i], tables[i]), io_properties) for i in touched]
+    for lineage_id, report in zip(touched, workers.map(resolve, tasks), strict=True):
+        take(lineage_id, (), report)
+    late = {i: _late(report.parts) for i, report in done.items() if _late(report.parts)}
+    asked = [
+        LateTask(tuple(found), key_names(intervals[i], tables[i]), tables[i].metadata_location, io_properties)
+        for i, found in late.items()
+    ]
+    for lineage_id, report in zip(late, workers.map(late_parts, asked) if asked else (), strict=True):
+        take(lineage_id, [part for part in done[lineage_id].parts if not part.late], report)
     return done
 
 
@@ -105,12 +137,20 @@ def key_names(interval: Interval, table: Table) -> dict[int, tuple[str, ...]]:
     }
 
 
-def _commit(lake: Lake, run_id: str, interval: Interval, table: Table, parts: Sequence[Part], consumed: Files) -> Table:
+def _commit(
+    lake: Lake,
+    run_id: str,
+    interval: Interval,
+    table: Table,
+    parts: Sequence[Part],
+    consumed: Files,
+    properties: Mapping[str, str],
+) -> Table:
     parent = progress_of(table)
     position = max((part.max_seq for part in parts), default=parent.position) if lake.by_arrival else parent.position
     progress = Progress(max(interval.high, parent.watermark), max(position, parent.position), run_id, consumed)
     files = [WrittenFile(part.uri, part.size_bytes, part.footer) for part in parts]
-    return changelog.publish(table, lake.changefeed.name, files, parent, progress)
+    return changelog.publish(table, lake.changefeed.name, files, parent, progress, properties)
 
 
 def _counts(parts: Sequence[Part]) -> dict[str, int]:

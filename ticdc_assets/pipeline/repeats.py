@@ -6,7 +6,7 @@ a repeat. The first copy, in order of consumption, stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -74,9 +74,14 @@ def resolve(task: RepeatTask) -> RepeatReport:
     doomed: dict[str, Ints] = {}
     for group, low, high in _groups(task.parts):
         doomed.update(_repeats(io, group, task.keys[group[0].version_ts], low, high))
-    parts = [_without(io, part, doomed[part.uri]) if part.uri in doomed else part for part in task.parts]
-    replaced = tuple(part.uri for part in task.parts if part.uri in doomed)
-    return RepeatReport(tuple(p for p in parts if p.rows), sum(len(rows) for rows in doomed.values()), replaced)
+    return without_rows(io, task.parts, doomed)
+
+
+def without_rows(io: FileIO, parts: Sequence[Part], doomed: Mapping[str, Ints]) -> RepeatReport:
+    """The parts without the rows of these numbers, by the URI of their part; those that lose some are written anew."""
+    kept = [_without(io, part, doomed[part.uri]) if part.uri in doomed else part for part in parts]
+    replaced = tuple(part.uri for part in parts if part.uri in doomed)
+    return RepeatReport(tuple(p for p in kept if p is not None), sum(len(rows) for rows in doomed.values()), replaced)
 
 
 def _repeats(io: FileIO, parts: list[Part], key: tuple[str, ...], low: int, high: int) -> dict[str, Ints]:
@@ -106,7 +111,9 @@ def _shared_rows(io: FileIO, part: Part, key: tuple[str, ...], low: int, high: i
     return table.take(pa.array(numbers)), numbers
 
 
-def _without(io: FileIO, part: Part, rows: Ints) -> Part:
+def _without(io: FileIO, part: Part, rows: Ints) -> Part | None:
+    if len(rows) == part.rows:
+        return None
     with io.new_input(part.uri).open() as stream:
         table = pq.read_table(stream)
     keep = np.ones(len(table), np.bool_)

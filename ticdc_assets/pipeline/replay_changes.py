@@ -23,8 +23,8 @@ from ticdc_assets.pipeline.replay_ground import Ground, Rows
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.changelog import WrittenFile
-from ticdc_assets.tables.progress import REPLAYED, Progress, progress_of
-from ticdc_assets.tables.replayed import Replayed, unfollowed
+from ticdc_assets.tables.progress import Progress, progress_of
+from ticdc_assets.tables.replayed import Replayed, marked
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -111,12 +111,9 @@ def _written(table: Table, name: str, rows: pa.Table) -> WrittenFile:
 
 
 def _mark(ground: Ground, lineage_id: str, table: Table, rows: Sequence[Rows]) -> dict[str, str]:
-    """What tells the mirror to look again; a table that never had a key has none."""
-    lineage = ground.intervals[lineage_id].lineage
-    if not any(version.table.key for version in lineage.versions):
-        return {}
+    """What tells the mirror to look again."""
     by = layout.SEQ if ground.lake.by_arrival else layout.COMMIT_TS
     first = min(pc.min(one.table.column(by)).as_py() for one in rows)
     mark = Replayed(ground.run_id, first, min(one.version_ts for one in rows))
     mirror = load_or_none(ground.lake.catalog, ground.lake.places(ground.history)[lineage_id].mirror)
-    return {REPLAYED: mark.joined(unfollowed(table, mirror)).to_json()}
+    return marked(ground.intervals[lineage_id].lineage, table, mirror, mark)

@@ -1,12 +1,13 @@
 """What a run does with each file that the scan offers: read it, leave it for a later run, or be done with it unread.
 
-A file is done with unread only where none of its rows can be missing: nobody asked for its table, or the table has
-them already. It is left where its table is held. Which tables a file may hold rows of follows from the history.
+A file is done with unread only where none of its rows can be missing: nobody asked for its table, or an earlier run has
+read it and the table has its rows. A file that no run has read may hold late rows, whatever its table's watermark is.
+It is left where its table is held. Which tables a file may hold rows of follows from the history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -47,7 +48,8 @@ def is_held(interval: Interval) -> bool:
 class Plan:
     """The fate of every offered file. `progress` is what each changelog says of itself; a new lineage has none.
 
-    `told` gives the columns that the schema file of a name's version lists.
+    `told` gives the columns that the schema file of a name's version lists. `seen` are the paths of the files that an
+    earlier run has read, in part.
     """
 
     files: Sequence[DataFile]
@@ -58,6 +60,7 @@ class Plan:
     by_arrival: bool
     follows: Callable[[str, str], bool]
     told: Mapping[tuple[SourceName, int], tuple[str, ...]] = field(default_factory=dict)
+    seen: Collection[str] = frozenset()
 
     @cached_property
     def timelines(self) -> dict[SourceName, tuple[Slot, ...]]:
@@ -95,6 +98,18 @@ class Plan:
         name = fold_name(file.schema, file.table)
         return {i for i in asked if may_have_rows(self.intervals[i], name)}
 
+    def concerned(self, file: DataFile) -> set[str]:
+        """Those of the asked-for tables that lack rows of the file, or may: of one that no run has read before, all
+        that ever bore its name."""
+        if self.by_arrival or file.path in self.seen:
+            return self.awaiting(file)
+        asked = self.lineages_of(file) & self.intervals.keys()
+        return {i for i in asked if not self.intervals[i].is_spent}
+
+    def held_by(self, file: DataFile) -> set[str]:
+        """The tables that cannot go on while the file cannot be read: those it is expected to have rows of."""
+        return self.awaiting(file) or self.concerned(file)
+
     def _has(self, lineage_id: str, file: DataFile) -> bool:
         """Whether the table, by arrival, has the file or is to go without."""
         interval = self.intervals[lineage_id]
@@ -115,10 +130,10 @@ class Plan:
         lineages = self.lineages_of(file)
         if not lineages:
             return Fate.UNKNOWN if self.follows(file.schema, file.table) else Fate.DONE
-        awaiting = self.awaiting(file)
-        if not awaiting:
+        concerned = self.concerned(file)
+        if not concerned:
             return Fate.DONE
-        readable = {i for i in awaiting & self.open if not (self.by_arrival and self._is_beyond_stop(i, file))}
+        readable = {i for i in concerned & self.open if not (self.by_arrival and self._is_beyond_stop(i, file))}
         return Fate.READ if readable else Fate.LEFT
 
     def _is_beyond_stop(self, lineage_id: str, file: DataFile) -> bool:
@@ -138,13 +153,16 @@ class Plan:
         """The files to read with their ordinals: per run where rows have commit_ts, else over the table's life."""
         ordinals = self._ordinals()
         return [
-            TaskFile(f.path, f.size, name, f.schema, f.table, f.version, ordinals[f.path], self._told_columns(name, f))
+            TaskFile(
+                f.path, f.size, name, f.schema, f.table, f.version, ordinals[f.path],
+                self._told_columns(name, f), f.path in self.seen,
+            )
             for f in self.read
             for name in [fold_name(f.schema, f.table)]
-        ]
+        ]  # fmt: skip
 
     def _told_columns(self, name: SourceName, file: DataFile) -> tuple[str, ...]:
-        beyond = any(self._is_beyond_stop(i, file) for i in self.awaiting(file))
+        beyond = any(self._is_beyond_stop(i, file) for i in self.concerned(file))
         return self.told.get((name, file.version), ()) if beyond else ()
 
     def consumed(self) -> dict[str, Files]:

@@ -61,7 +61,7 @@ def held_by_files(plan: Plan, reports: Iterable[FileReport]) -> dict[str, Hold]:
     held: dict[str, Hold] = {}
     for report in reports:
         if report.state is not FileState.READ:
-            for lineage_id in plan.awaiting(files[report.path]):
+            for lineage_id in plan.held_by(files[report.path]):
                 held.setdefault(lineage_id, Hold(TableState(report.state), report.problem))
     return held
 
@@ -136,9 +136,11 @@ def warnings_of(scan: Scan, lineage: Lineage, old: TableRecord | None) -> str:
 def advanced(cursor: Cursor, scan: Scan, plan: Plan, reports: Iterable[FileReport], held: Mapping[str, Hold]) -> Cursor:
     """The cursor past every file that is done with: read whole, no row left for later. Held tables stay where they are,
     under all of their names."""
-    whole = {r.path for r in reports if r.state is FileState.READ and not r.above}
+    read = {r.path: r for r in reports if r.state is FileState.READ and not r.left}
+    whole = {path for path, report in read.items() if not report.above}
     done = [f for f in scan.data if f.path in whole or plan.fates[f.path] is Fate.DONE]
-    moved = cursor.advance(scan, done, _held_names(scan, plan.history, held))
+    seen = [] if plan.by_arrival else [f for f in scan.data if f.path in read]
+    moved = cursor.advance(scan, done, _held_names(scan, plan.history, held), seen)
     return asked_again(moved, _stops(plan))
 
 

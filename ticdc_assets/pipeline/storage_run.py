@@ -28,7 +28,7 @@ from ticdc_assets.pipeline.late_tables import (
 )
 from ticdc_assets.pipeline.packing import pack
 from ticdc_assets.pipeline.publish import Published, publish_all
-from ticdc_assets.pipeline.storage_plan import Plan
+from ticdc_assets.pipeline.storage_plan import Plan, is_held
 from ticdc_assets.pipeline.storage_record import (
     advanced,
     held_by_files,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.sources.storage_paths import DataFile
     from ticdc_assets.spark import Workers
 
 
@@ -81,14 +82,22 @@ class Pending:
 
     @property
     def is_empty(self) -> bool:
-        """Whether a run would change nothing. Files that only hold rows above the TSO wait for a later one."""
+        """Whether a run would change nothing. Files that were seen, and hold rows above the TSO, wait for a later one;
+        those that were not may hold late rows."""
         known = self.record.tso if self.record else 0
         if self.news or self.mended or self.high > known:
             return False
         if self.by_arrival and self.scan.data:
             return False
+        if any(self._may_be_read(file) for file in self.scan.unseen):
+            return False
         recorded = Lake.recorded(self.record)
         return all(i in recorded and recorded[i].watermark >= n.high for i, n in self.intervals.items())
+
+    def _may_be_read(self, file: DataFile) -> bool:
+        """Whether the file is of a table that is asked for and goes on."""
+        borne = (self.intervals.get(lineage.id) for lineage in self.history.ever_called(file.schema, file.table))
+        return any(interval is not None and not is_held(interval) and not interval.is_spent for interval in borne)
 
     @property
     def checkpoint(self) -> int:
@@ -103,7 +112,8 @@ class Pending:
 
 @dataclass(slots=True)
 class ChangelogReport:
-    """What the changelogs gained: per lineage the rows by operation; and what was odd."""
+    """What the changelogs gained: per lineage the rows by operation; and what was odd. `late_rows` counts, by lineage,
+    those of the rows that came after their table was complete up to a later TSO."""
 
     run_id: str
     high: int
@@ -112,6 +122,7 @@ class ChangelogReport:
     zero_dates: int = 0
     quarantined: int = 0
     files: int = 0
+    late_rows: dict[str, int] = field(default_factory=dict)
     record: WatermarkRecord | None = None
 
 
@@ -229,13 +240,14 @@ class StorageRun:
         reached(Moment.QUARANTINED)
         say("publishing changelogs")
         published = publish_all(
-            lake, pending.run_id, pending.intervals, tables, reports, held, workers, plan.consumed()
+            lake, pending.run_id, pending.history, pending.intervals, tables, reports, held, workers, plan.consumed()
         )  # fmt: skip
         record = self._record(pending, plan, tables, files, held, published)
         return ChangelogReport(
             run_id=pending.run_id,
             high=pending.high,
-            rows_by_op={lineage_id: p.rows_by_op for lineage_id, p in published.items()},
+            rows_by_op={lineage_id: p.rows_by_op for lineage_id, p in published.items() if p.rows_by_op},
+            late_rows={lineage_id: p.late for lineage_id, p in published.items() if p.late},
             repeats=sum(f.repeats for f in files) + sum(p.repeats for p in published.values()),
             zero_dates=sum(f.zero_dates for f in files),
             quarantined=quarantined,
@@ -273,6 +285,7 @@ class StorageRun:
             by_arrival=self._lake.by_arrival,
             follows=self._lake.follows,
             told=pending.told,
+            seen=pending.scan.seen,
         )
 
     def _tasks(self, pending: Pending, tables: dict[str, Table], plan: Plan) -> list[DecodeTask]:
@@ -319,7 +332,7 @@ class StorageRun:
                 told[bad.path].folder_version, told[bad.path].ordinal,
             )
             for file in files
-            if file.state is FileState.READ and plan.awaiting(offered[file.path]).isdisjoint(held)
+            if file.state is FileState.READ and plan.held_by(offered[file.path]).isdisjoint(held)
             for bad in file.bad
         ]  # fmt: skip
         self._lake.control.quarantine(records)

@@ -51,6 +51,7 @@ class TaskFile:
 
     `told_columns` where the folder begins behind the statement that its table stops at: what its schema file lists.
     Its rows are left, but for those from before the statement that TiCDC may have put there after a restart.
+    `is_seen` where an earlier run has read the file: then its tables have all of its rows up to their `low`.
     """
 
     path: str
@@ -61,6 +62,7 @@ class TaskFile:
     folder_version: int
     ordinal: int
     told_columns: tuple[str, ...] = ()
+    is_seen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class DecodeTask:
     """Files for one worker, in order of consumption, and all it needs to know about their tables.
 
     `by_arrival` where rows carry no commit_ts: then every row of a file belongs to its folder's version. `held` gives,
-    by lineage, the TSO above which its rows are left for a later run; rows of lineages in neither are not asked for.
+    by lineage, the TSO above which its rows are left for a later run (of files that are not seen, all of them); rows of
+    lineages in neither are not asked for.
     """
 
     run_id: str
@@ -91,7 +94,8 @@ class DecodeTask:
 class Part:
     """A Parquet file of changes of one lineage and version, not yet committed.
 
-    `delivery` counts the times commit_ts went back before it in its task (see `changes.identity`).
+    `delivery` counts the times commit_ts went back before it in its task (see `changes.identity`). One that may be
+    `late` has changes up to its lineage's `low`: repeats, or changes that the changelog lacks.
     """
 
     lineage_id: str
@@ -105,6 +109,7 @@ class Part:
     max_seq: int
     task: int
     delivery: int
+    late: bool = False
 
     @property
     def rows(self) -> int:
@@ -133,7 +138,8 @@ class FileState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """What a worker says of one file. `above` counts rows past the target's high: the file is read again later."""
+    """What a worker says of one file. `above` counts rows past the target's high: the file is read again later. `left`
+    counts rows at or below the `low` of a held table: they may be late, so that the file does not count as seen."""
 
     path: str
     name: SourceName
@@ -144,6 +150,7 @@ class FileReport:
     zero_dates: int = 0
     bad: tuple[BadLine, ...] = ()
     problem: str = ""
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """How far a bucket has been consumed, and how that moves on: what a scan found goes in, the next cursor comes out.
 
 For each table folder the cursor holds the versions whose schema files were handed out and, for each data folder that
-can still get files, the last file that was wholly consumed, with its size. A file that was read only in part is not
-in it, so the next scan offers it again. Folders of older versions and of dates that are over are forgotten once
-everything in them is consumed: the cursor grows with tables, not with time or files. It does no I/O.
+can still get files, the last file that was wholly consumed, with its size. A file that was read only in part is
+offered again by the next scan; the cursor says that it was seen. Folders of older versions and of dates that are over
+are forgotten once everything in them is consumed: the cursor grows with tables, not with time or files. It does no I/O.
 """
 
 from __future__ import annotations
@@ -59,10 +59,14 @@ Place = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class VersionState:
-    """An open version folder. `over` names for each partition ("" for none) the newest date that is closed."""
+    """An open version folder. `over` names for each partition ("" for none) the newest date that is closed.
+
+    `seen` names, where it is beyond `done`, the last file up to which a run has read all files, some only in part.
+    """
 
     done: Mapping[Place, Done] = field(default_factory=dict)
     over: Mapping[str, str] = field(default_factory=dict)
+    seen: Mapping[Place, Done] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,10 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class FolderScan:
-    """What a scan found in one sequence of files: those after `done` up to `last`, without gaps."""
+    """What a scan found in one sequence of files: those after `done` up to `last`, without gaps.
+
+    Those up to `seen` were read by an earlier run, which left rows of them for later.
+    """
 
     place: Place
     partition: str
@@ -96,6 +103,11 @@ class FolderScan:
     last: int
     files: tuple[DataFile, ...] = ()
     skipped: Mapping[int, int] = field(default_factory=dict)
+    seen: Done = Done(0, 0)
+
+    def is_seen(self, file: DataFile) -> bool:
+        """Whether an earlier run has read the file as it is now."""
+        return file.number < self.seen.number or (file.number, file.size) == (self.seen.number, self.seen.size)
 
     def after(self, consumed: Collection[str]) -> Done:
         """The last file up to which everything is consumed, or left out because the user said so."""
@@ -135,6 +147,13 @@ class TableScan:
         return (file for folders in self.versions.values() for folder in folders for file in folder.files)
 
     @property
+    def seen(self) -> Iterable[DataFile]:
+        """Those of the offered files that an earlier run has read in part."""
+        return (
+            f for folders in self.versions.values() for folder in folders for f in folder.files if folder.is_seen(f)
+        )
+
+    @property
     def names(self) -> set[tuple[str, str]]:
         """Every schema and table whose rows or statements were found here."""
         files = {(file.schema, file.table) for file in self.data}
@@ -166,6 +185,17 @@ class Scan:
         return tuple(sorted((file for table in self.tables for file in table.data), key=lambda file: file.order))
 
     @property
+    def seen(self) -> frozenset[str]:
+        """The paths of the offered files that an earlier run has read in part."""
+        return frozenset(file.path for table in self.tables for file in table.seen)
+
+    @property
+    def unseen(self) -> Iterable[DataFile]:
+        """The offered files that no run has read."""
+        seen = self.seen
+        return (file for table in self.tables for file in table.data if file.path not in seen)
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         """Why tables are held, in the order of their folders."""
         return tuple(problem for table in self.tables for problem in table.problems)
@@ -184,15 +214,19 @@ class Cursor:
         return cls("", {})
 
     def advance(
-        self, scan: Scan, fully_consumed: Iterable[DataFile], held: Collection[tuple[str, str]] = frozenset()
+        self,
+        scan: Scan,
+        fully_consumed: Iterable[DataFile],
+        held: Collection[tuple[str, str]] = frozenset(),
+        seen: Iterable[DataFile] = (),
     ) -> Cursor:
-        """The cursor after files of this scan were consumed to their last row.
+        """The cursor after files of this scan were consumed to their last row, and those `seen` up to some TSO.
 
         Tables with problems and those `held` stay where they were: their files and schema files are offered again.
         """
         if scan.checkpoint_ts is None:
             return self
-        consumed = {file.path for file in fully_consumed}
+        consumed = _Read({file.path for file in fully_consumed}, {file.path for file in seen})
         tables = dict(self.tables)
         for found in scan.tables:
             if found.problems or not found.names.isdisjoint(held):
@@ -221,16 +255,24 @@ class Cursor:
             raise _not_a_cursor("another text") from None
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The paths of files that were consumed, and of those that were seen without being consumed."""
+
+    wholly: Collection[str]
+    in_part: Collection[str]
+
+
 def _advanced(
-    before: TableState | None, scan: TableScan, consumed: Collection[str], layout: Layout, checkpoint_ts: int
+    before: TableState | None, scan: TableScan, read: _Read, layout: Layout, checkpoint_ts: int
 ) -> TableState | None:
     if before is None and not scan.checksums:
         return None
     state = before or TableState(scan.schema, scan.table, {})
     opened = dict(state.open)
     for version, folders in scan.versions.items():
-        opened[version] = _advanced_version(opened.get(version), folders, consumed, layout, checkpoint_ts)
-    finished = {v for v, folders in scan.versions.items() if all(f.is_complete(consumed) for f in folders)}
+        opened[version] = _advanced_version(opened.get(version), folders, read, layout, checkpoint_ts)
+    finished = {v for v, folders in scan.versions.items() if all(f.is_complete(read.wholly) for f in folders)}
     finished |= {version for version in opened if version not in scan.versions and version <= checkpoint_ts}
     dropped = _dropped(state.dropped, scan)
     closed_below = _closed_below(state.closed_below, opened, finished, dropped)
@@ -241,7 +283,7 @@ def _advanced(
         schemas=schemas,
         closed_below=closed_below,
         dropped=dropped,
-        open={v: o for v, o in sorted(opened.items()) if v >= closed_below and (o.done or o.over)},
+        open={v: o for v, o in sorted(opened.items()) if v >= closed_below and (o.done or o.over or o.seen)},
         renamed=_renamed(state, scan, schemas),
     )
 
@@ -249,12 +291,13 @@ def _advanced(
 def _advanced_version(
     before: VersionState | None,
     folders: tuple[FolderScan, ...],
-    consumed: Collection[str],
+    read: _Read,
     layout: Layout,
     checkpoint_ts: int,
 ) -> VersionState:
-    state = before or VersionState()
+    state, consumed = before or VersionState(), read.wholly
     done = dict(state.done) | {folder.place: folder.after(consumed) for folder in folders}
+    seen = dict(state.seen) | {folder.place: folder.after({*consumed, *read.in_part}) for folder in folders}
     over = dict(state.over)
     for partition in {folder.partition for folder in folders if folder.date}:
         unfinished = {f.date for f in folders if f.partition == partition and not f.is_complete(consumed)}
@@ -264,7 +307,11 @@ def _advanced_version(
                 break
             over[partition] = date
     kept = {p: d for p, d in sorted(done.items(), key=_by_place) if d.number and not _is_over(p, over)}
-    return VersionState(kept, over)
+    beyond = {p: d for p, d in seen.items() if d.number > done.get(p, _NONE).number and not _is_over(p, over)}
+    return VersionState(kept, over, dict(sorted(beyond.items(), key=_by_place)))
+
+
+_NONE: Final = Done(0, 0)
 
 
 def _is_over(place: Place, over: Mapping[str, str]) -> bool:
@@ -324,8 +371,12 @@ def _table_json(state: TableState) -> dict[str, Any]:
 
 
 def _version_json(state: VersionState) -> dict[str, Any]:
-    done = [[folder, dispatcher, last.number, last.size] for (folder, dispatcher), last in state.done.items()]
-    return {"done": done} | ({"over": dict(state.over)} if state.over else {})
+    seen = {"seen": _places_json(state.seen)} if state.seen else {}
+    return {"done": _places_json(state.done)} | ({"over": dict(state.over)} if state.over else {}) | seen
+
+
+def _places_json(places: Mapping[Place, Done]) -> list[list[Any]]:
+    return [[folder, dispatcher, last.number, last.size] for (folder, dispatcher), last in places.items()]
 
 
 def _table_from_json(whole: dict[str, Any]) -> TableState:
@@ -342,8 +393,13 @@ def _table_from_json(whole: dict[str, Any]) -> TableState:
 
 
 def _version_from_json(whole: dict[str, Any]) -> VersionState:
-    done = {(folder, dispatcher): Done(number, size) for folder, dispatcher, number, size in whole["done"]}
-    return VersionState(done, dict(whole.get("over", {})))
+    return VersionState(
+        _places_from_json(whole["done"]), dict(whole.get("over", {})), _places_from_json(whole.get("seen", []))
+    )
+
+
+def _places_from_json(listed: list[list[Any]]) -> dict[Place, Done]:
+    return {(folder, dispatcher): Done(number, size) for folder, dispatcher, number, size in listed}
 
 
 def _not_a_cursor(found: str) -> SourceError:

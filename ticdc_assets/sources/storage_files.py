@@ -213,7 +213,8 @@ class VersionReader:
                 files.append(self._file(spot, sequence, number, file, size))
             else:
                 raise self._absent(file, size, number, sequence, sizes)
-        return FolderScan(place, spot.partition, spot.date, done, sequence.last, tuple(files), skipped)
+        seen = self.state.seen.get(place, _NOTHING)
+        return FolderScan(place, spot.partition, spot.date, done, sequence.last, tuple(files), skipped, seen)
 
     def _sizes(self, path: str, spot: Spot, sequence: _Sequence, done: Done) -> Mapping[int, tuple[str, int | None]]:
         """Path and size of each file from the last consumed one on, as far as they exist."""

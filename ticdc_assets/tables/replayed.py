@@ -1,7 +1,7 @@
-"""What a changelog says of changes that came back from quarantine, until its mirror has them.
+"""What a changelog says of changes that came late or back from quarantine, until its mirror has them.
 
 Such a change stands below the changelog's watermark, so the mirror's own progress cannot tell that it is missing. The
-commit that brings it back leaves a mark in the changelog's properties; the mirror names the last mark that it followed.
+commit that brings it leaves a mark in the changelog's properties; the mirror names the last mark that it followed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from ticdc_assets.tables.progress import REPLAYED
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from ticdc_assets.schema.lineage import Lineage
+
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Changes that came back: the first one's position (commit_ts, else seq) and version, and the run that did it."""
+    """Changes that came late: the first one's position (commit_ts, else seq) and version, and the run that brought
+    them."""
 
     run_id: str
     first: int
@@ -41,3 +44,11 @@ def unfollowed(changelog: Table, mirror: Table | None) -> Replayed | None:
         return None
     mark = Replayed(**json.loads(text))
     return None if mirror is not None and mirror.properties.get(REPLAYED) == mark.run_id else mark
+
+
+def marked(lineage: Lineage, changelog: Table, mirror: Table | None, mark: Replayed) -> dict[str, str]:
+    """The property that tells the mirror to look again, from the first change that it has not followed; none of a table
+    that never had a key."""
+    if not any(version.table.key for version in lineage.versions):
+        return {}
+    return {REPLAYED: mark.joined(unfollowed(changelog, mirror)).to_json()}
