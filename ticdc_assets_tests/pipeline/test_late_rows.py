@@ -11,13 +11,12 @@ import pytest
 
 from ticdc_assets.moments import Moment
 from ticdc_assets.pipeline.decode import decode
-from ticdc_assets.pipeline.late_rows import late_parts
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay, expected_changes
 from ticdc_assets_tests.pipeline.raced import at as at_moment
-from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Name, Sink, hand_made
+from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Name, Sink
 from ticdc_assets_tests.sources.storage_bucket import ID, NAME
 
 T, U = ("s", "t"), ("s", "u")
@@ -58,7 +57,7 @@ class Watched(LocalWorkers):
         return super().map(work, payloads)
 
 
-# -- files that come late -----------------------------------------------------------------------------------------------
+# -- files that come late ----------------------------------------------------------------------------------------------
 
 
 def test_data_that_was_copied_after_metadata_is_taken_in(sink: Sink, tmp_path: Path):
@@ -180,7 +179,7 @@ def test_equal_rows_without_a_key_are_as_many_as_came(tmp_path: Path):
     assert_whole(feed, sink)
 
 
-# -- repeats stay repeats -----------------------------------------------------------------------------------------------
+# -- repeats stay repeats ----------------------------------------------------------------------------------------------
 
 
 def test_what_a_restart_sends_again_is_counted_and_nothing_else(sink: Sink, tmp_path: Path):
@@ -232,7 +231,7 @@ def test_a_restarting_bucket_that_arrives_in_steps_has_no_late_rows(workload: Wo
     assert bool(repeats) == ("restart" in workload.name)
 
 
-# -- held tables and broken runs ----------------------------------------------------------------------------------------
+# -- held tables and broken runs ---------------------------------------------------------------------------------------
 
 
 def test_late_rows_of_a_held_table_wait_until_it_goes_on(sink: Sink, tmp_path: Path):
