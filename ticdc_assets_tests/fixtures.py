@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -29,7 +29,22 @@ def _fixtures_root() -> Path | None:
 
 
 FIXTURES: Path | None = _fixtures_root()
-needs_fixtures = pytest.mark.skipif(FIXTURES is None, reason="the full fixture set is not on this machine")
+_NOT_HERE = pytest.mark.skipif(FIXTURES is None, reason="the full fixture set is not on this machine")
+_Test = TypeVar("_Test", bound=Callable[..., Any])
+
+
+def needs_fixtures(test: _Test) -> _Test:
+    """Marks a test that only the full set can tell something; `-m fixtures` chooses these."""
+    return pytest.mark.fixtures(_NOT_HERE(test))
+
+
+def of_full_set(cases: Iterable[Any], arguments: int = 1) -> list[Any]:
+    """Cases of a test that only the full set has, marked as by `needs_fixtures`; a case of several `arguments` is a
+    tuple. Where the set is not at hand a test that is skipped stands for them; where it is, none is an error."""
+    told = [pytest.param(*(case if arguments > 1 else (case,)), marks=pytest.mark.fixtures) for case in cases]
+    if told or FIXTURES is not None:
+        return told
+    return [pytest.param(*[None] * arguments, id="of the full set", marks=(_NOT_HERE, pytest.mark.fixtures))]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ticdc_assets.pipeline.message_options import options_of
 from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.capture import messages
-from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 
 OLDER = [
@@ -60,7 +60,7 @@ def tables_with_lost_statements(lake: FeedLake, capture: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("first", [1, 17, 60])
-@pytest.mark.parametrize("workload", OLDER, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(OLDER), ids=lambda w: w.name)
 def test_with_schema_files_all_that_the_rest_tells_is_exact(workload: Workload, first: int, tmp_path: Path):
     lake = cut_lake(workload, tmp_path, first)
 
@@ -93,7 +93,7 @@ def test_without_them_each_table_has_all_that_the_rest_tells_or_says_why_not(
     assert {(row[0].lower(), row[1].lower()) for row in told - found} <= {(s.lower(), t.lower()) for s, t in held}
 
 
-@pytest.mark.parametrize("workload", [w for w in OLDER if w.name.startswith("canal")], ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(w for w in OLDER if w.name.startswith("canal")), ids=lambda w: w.name)
 def test_a_schema_file_from_before_a_lost_statement_hides_no_column(workload: Workload, tmp_path: Path):
     lake = cut_lake(workload, tmp_path, 60)
 

@@ -16,7 +16,7 @@ import pytest
 from ticdc_assets.changes import layout
 from ticdc_assets.moments import Moment
 from ticdc_assets.sources.capture import messages
-from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
 from ticdc_assets_tests.pipeline.gaps import Image, Log, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.raced import at
@@ -35,7 +35,7 @@ CANAL = "kafka://host/feed?protocol=canal-json"
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("workload", PLAIN_CANAL, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(PLAIN_CANAL), ids=lambda w: w.name)
 def test_canal_json_without_the_extension_ends_at_the_truth(workload: Workload, tmp_path: Path):
     """Statements come with the milliseconds of their commits, and so do rows."""
     lake = FeedLake(workload, tmp_path)
@@ -48,7 +48,7 @@ def test_canal_json_without_the_extension_ends_at_the_truth(workload: Workload, 
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("workload", PLAIN_CANAL, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(PLAIN_CANAL), ids=lambda w: w.name)
 def test_so_it_does_from_files_of_single_partitions_that_grow_side_by_side(workload: Workload, tmp_path: Path):
     capture = tmp_path / "capture"
     capture.mkdir()
@@ -87,7 +87,7 @@ def test_debezium_ends_with_every_row_of_the_truth(workload: Workload, tmp_path:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("workload", AVRO, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(AVRO), ids=lambda w: w.name)
 def test_avro_without_statements_ends_with_the_last_row_of_every_key(workload: Workload, tmp_path: Path):
     """What DDL would have taken away is still there; every cell that was told is right."""
     lake = FeedLake(workload, tmp_path)

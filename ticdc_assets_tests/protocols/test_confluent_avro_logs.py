@@ -26,7 +26,7 @@ from ticdc_assets.protocols.confluent_avro import (
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent, WatermarkEvent
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 from ticdc_assets.sources.capture import Message, messages
-from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
 from ticdc_assets_tests.protocols import happened
 from ticdc_assets_tests.protocols.happened import Change
 
@@ -159,7 +159,7 @@ def test_rows_without_the_extension_are_upserts(workload):
         assert event.commit_ms == (event.commit_ts >> 18 if event.commit_ts else None)
 
 
-@pytest.mark.parametrize("workload", workloads("avro-watermark-internal"), ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(workloads("avro-watermark-internal")), ids=lambda w: w.name)
 def test_the_test_only_mode_tells_statements_and_watermarks(workload):
     by_partition: dict[Any, list[Any]] = {}
     for message, event, _ in told_by(workload):
@@ -180,7 +180,7 @@ def is_ddl(event: Any) -> bool:
     return isinstance(event, DdlEvent)
 
 
-@pytest.mark.parametrize("workload", workloads("avro-checksum"), ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(workloads("avro-checksum")), ids=lambda w: w.name)
 def test_every_checksum_holds_and_none_holds_without_a_value(workload):
     checked = 0
     for event, shape in rows_of(workload):

@@ -22,7 +22,7 @@ from ticdc_assets.protocols.frame import Compression
 from ticdc_assets.protocols.simple import Options, decode, open_claim, value, verify
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 from ticdc_assets.sources.capture import messages
-from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.fixtures import Workload, needs_fixtures, of_full_set, workloads
 from ticdc_assets_tests.protocols import happened
 from ticdc_assets_tests.protocols.happened import Change
 from ticdc_assets_tests.protocols.wire_images import claims_opened, image, keys_only
@@ -177,7 +177,9 @@ def test_renames_name_the_old_table_and_nothing_else_does(workload):
             assert (event.commit_ts in renames) == (event.old_name is not None)
 
 
-@pytest.mark.parametrize("workload", [w for w in workloads("simple") if "checksum" in w.name], ids=lambda w: w.name)
+@pytest.mark.parametrize(
+    "workload", of_full_set(w for w in workloads("simple") if "checksum" in w.name), ids=lambda w: w.name
+)
 def test_every_checksum_holds_and_none_holds_for_another_value(workload):
     shapes, _ = schemas_of(events_of(workload))
     checked = 0
@@ -237,12 +239,11 @@ def fresh(column: Column) -> Any:
     return "1"
 
 
+@needs_fixtures
 def test_the_logs_hold_what_these_tests_are_about():
     by_variant: dict[str, list[Any]] = {}
     for workload in workloads("simple"):
         by_variant.setdefault(workload.root.parent.name, []).extend(events_of(workload))
-    if "simple-json-claim-check" not in by_variant:
-        pytest.skip("the full fixture set is not on this machine")
 
     def rows(variant: str) -> list[RowEvent]:
         return [e for e in by_variant[variant] if isinstance(e, RowEvent)]

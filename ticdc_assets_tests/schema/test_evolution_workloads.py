@@ -12,7 +12,7 @@ from ticdc_assets.schema import ddl
 from ticdc_assets.schema.evolution import Shape, TruncateRows, alter_all, create
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.schema.mysql_types import bare, parse_type
-from ticdc_assets_tests.fixtures import FIXTURES, needs_fixtures, read_jsonl
+from ticdc_assets_tests.fixtures import FIXTURES, of_full_set, read_jsonl
 
 
 def facts(of: TableSchema) -> list[tuple]:
@@ -90,8 +90,7 @@ def logs() -> list[Path]:
     return sorted((FIXTURES / "logs").glob("*")) if FIXTURES else []
 
 
-@needs_fixtures
-@pytest.mark.parametrize("log", logs(), ids=lambda path: path.name)
+@pytest.mark.parametrize("log", of_full_set(logs()), ids=lambda path: path.name)
 def test_the_statements_of_a_workload_lead_to_the_tables_that_tidb_had(log):
     statements = [e for e in read_jsonl(log / "events.jsonl") if e["kind"] in ("ddl", "exists") and not e.get("replay")]
     truths = sorted(read_jsonl(log / "truth.jsonl"), key=lambda truth: truth["ts"])

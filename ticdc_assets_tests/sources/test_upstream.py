@@ -26,7 +26,7 @@ from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.capture import Message, placed_messages
 from ticdc_assets.sources.upstream import ROWS_MAX, Patience, UpstreamRows
 from ticdc_assets.sources.upstream_sql import plain, select, value
-from ticdc_assets_tests.fixtures import FIXTURES, Workload, needs_fixtures, workloads
+from ticdc_assets_tests.fixtures import FIXTURES, Workload, of_full_set, workloads
 from ticdc_assets_tests.protocols.happened import parse_create
 from ticdc_assets_tests.sources.tidb_server import CLOSE, HANG, PASSWORD, STEAL, USER, Fault, Snapshots, TidbServer
 from ticdc_assets_tests.test_names import HOSTILE
@@ -164,8 +164,7 @@ def test_labels_that_are_not_known_come_as_their_number_as_the_stream_sends_them
 CHECKED = [w for w in workloads("simple-json-checksum", "seed1") if FIXTURES]
 
 
-@needs_fixtures
-@pytest.mark.parametrize("workload", CHECKED, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(CHECKED), ids=lambda w: w.name)
 def test_a_row_that_is_read_has_the_checksum_that_tidb_computed_of_it(workload: Workload):
     events = [e for _, m in placed_messages(workload.root / "messages.jsonl") for e in decoded_simple(m)]
     shapes = {(e.schema, e.table, e.version): e.after for e in events if isinstance(e, DdlEvent) and e.after}
