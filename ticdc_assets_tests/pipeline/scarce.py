@@ -1,4 +1,4 @@
-"""Machines that lack something: a disk that is full or cannot be written, files that may not grow or be opened.
+"""Machines that lack something: a disk that is full or cannot be written, files that may not grow or be opened, rights.
 
 Each is a process of its own that takes it from itself, so that no other notices. Where a machine does not let a process
 have a file system of its own, `own_disk` says so.
@@ -16,6 +16,8 @@ from pathlib import Path
 from ticdc_assets_tests.apart import apart
 
 _NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000
+_CAPABILITIES_V3 = 0x20080522
+_IGNORES_MODES = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE, _LAZY = 1, 32, 1 << 12, 1 << 14, 1 << 18, 2
 
 
@@ -90,3 +92,15 @@ def few_open_files(folder: Path) -> Iterator[None]:
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
     os.close(held)
+
+
+def without_rights() -> None:
+    """Takes from this process what lets root read and write any file, for good: a file's mode counts from here on."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_V3, 0)
+    held = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, for capabilities 0 to 31 and 32 to 63
+    if _libc().capget(header, held):
+        raise OSError(ctypes.get_errno(), "capget")
+    for n in range(3):
+        held[n] &= ~_IGNORES_MODES
+    if _libc().capset(header, held):
+        raise OSError(ctypes.get_errno(), "capset")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from ticdc_assets.moments import Moment
 from ticdc_assets_tests.apart import apart
 from ticdc_assets_tests.pipeline import scarce
-from ticdc_assets_tests.pipeline.small_feeds import Sink
 from ticdc_assets_tests.pipeline.trouble import FROM, FROM_TOO, fault_of, listening
 from ticdc_assets_tests.pipeline.two_tables import T, U, assert_once, more, sink
 
@@ -78,11 +76,6 @@ def test_a_machine_that_lacks_something_leaves_the_tables_as_they_were(
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Sink:
-    return sink(tmp_path)
-
-
 def vanish(path: Path) -> None:
     path.unlink()
 
@@ -122,10 +115,23 @@ def mend(path: Path, content: bytes) -> None:
         be_closed,
     ],
 )
-def test_a_file_that_fails_between_listing_and_reading_holds_its_table_alone(made: Sink, harm: Callable[[Path], None]):
-    if harm is be_closed and os.geteuid() == 0:
-        pytest.skip("no file is closed to this user")
-    folder = made.folder.parent / "lake"
+def test_a_file_that_fails_between_listing_and_reading_holds_its_table_alone(
+    tmp_path: Path, harm: Callable[[Path], None]
+):
+    if harm is be_closed:
+        apart(fails_without_rights, tmp_path)
+    else:
+        fails_in_between(tmp_path, harm)
+
+
+def fails_without_rights(folder: Path) -> None:
+    scarce.without_rights()
+    fails_in_between(folder, be_closed)
+
+
+def fails_in_between(home: Path, harm: Callable[[Path], None]) -> None:
+    made = sink(home)
+    folder = home / "lake"
     [path] = (made.folder / "s/t/100").glob("CDC*2.csv")
     content = path.read_bytes()
     feed = made.feed(folder)
