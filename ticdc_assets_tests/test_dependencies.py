@@ -1,0 +1,75 @@
+"""What the package imports is what it declares: nothing comes by the way of another package, nothing for no use."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import ticdc_assets
+
+PACKAGE = Path(ticdc_assets.__file__).parent
+TESTS = Path(__file__).parent
+PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
+OWN = {"ticdc_assets", "ticdc_assets_tests"}
+NOT_IMPORTED = {
+    "dagster-webserver": "`dagster dev` starts it",
+    "pytest-xdist": "pytest's option -n",
+}
+PEERS = "bench"  # whose peers run in interpreters of their own
+
+
+def normal(name: str) -> str:
+    """A distribution's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared(requirements: Iterable[str]) -> dict[str, str]:
+    """The bounds of each distribution that is required."""
+    found = [re.fullmatch(r"([\w.-]+)(?:\[.*?\])?(.*)", told) for told in requirements]
+    return {normal(match[1]): match[2] for match in found if match}
+
+
+def imported(files: Iterable[Path]) -> set[str]:
+    """The top-level modules that files import anywhere, but for the standard library's and the project's own."""
+    found: set[str] = set()
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            match node:
+                case ast.Import(names):
+                    found.update(alias.name.partition(".")[0] for alias in names)
+                case ast.ImportFrom(module=str(module), level=0):
+                    found.add(module.partition(".")[0])
+    return found - sys.stdlib_module_names - OWN
+
+
+def distributions(modules: Iterable[str]) -> set[str]:
+    """What has to be installed for these modules."""
+    known = packages_distributions()
+    return {normal(known[module][0]) if module in known else module for module in modules}
+
+
+RUNTIME = declared(PROJECT["dependencies"])
+DEVELOPING = declared([told for extra in PROJECT["optional-dependencies"].values() for told in extra])
+
+
+def test_every_import_of_the_package_is_declared_and_every_dependency_is_used():
+    found = distributions(imported(PACKAGE.rglob("*.py")))
+
+    assert found == RUNTIME.keys() - NOT_IMPORTED.keys()
+
+
+def test_every_import_of_the_tests_is_declared():
+    files = [path for path in TESTS.rglob("*.py") if PEERS not in path.relative_to(TESTS).parts]
+
+    missing = distributions(imported(files)) - RUNTIME.keys() - DEVELOPING.keys()
+
+    assert missing == set()
+
+
+def test_every_dependency_ends_at_a_version_that_the_tests_have_not_seen():
+    assert [name for name, bounds in RUNTIME.items() if "<" not in bounds] == []
