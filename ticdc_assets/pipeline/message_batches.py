@@ -14,12 +14,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ticdc_assets.changes.keys import may_have_faults
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.message_task import Arrival, Dating, MessageTask, Partition
 from ticdc_assets.pipeline.message_values import spelt, untold_column
+from ticdc_assets.pipeline.row_shapes import missing_column, sample_is_unlike
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.protocols.message_rows import Bulk, Messages, TableRows, take
 from ticdc_assets.protocols.text_values import DATE_KINDS
@@ -225,6 +227,7 @@ def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, spoilt: B
         if not len(table):
             continue
         try:
+            _refuse_other_columns(task, batch, found.name, slot, table)
             changes = _changes(task, bulk, slot, table, batch.ordinals)
         except DecodeError:
             spoilt[_messages_of(table)] = True
@@ -232,13 +235,22 @@ def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, spoilt: B
         yield from _by_epoch(task, batch, found.name, slot, table, changes)
 
 
+def _refuse_other_columns(task: MessageTask, batch: Batch, name: SourceName, slot: Slot, table: TableRows) -> None:
+    """DecodeError where rows have other columns than their version, which the reference then tells one by one."""
+    assert slot.version is not None
+    known, columns = slot.version.table, table.rows.columns
+    odd = untold_column(task, known, columns)
+    if odd is None and known.inferred and not pc.all(pc.equal(table.rows.op, "D")).as_py():
+        odd = missing_column(task, known, columns)
+    last = batch.messages[int(_messages_of(table)[-1])]
+    if odd is not None or sample_is_unlike(task, known, name, last):
+        raise DecodeError(table.table, "the columns of its version", "others", "The reference tells what to do.")
+
+
 def _changes(task: MessageTask, bulk: Bulk, slot: Slot, table: TableRows, ordinals: Ints) -> TypedChanges:
     assert slot.version is not None
     columns = slot.version.table.stored_columns
     rows = table.rows
-    untold = untold_column(task, slot.version.table, rows.columns)
-    if untold is not None:
-        raise DecodeError(table.table, "columns that its version has", untold, "The reference tells what to do.")
     places = {name.lower(): number for number, name in enumerate(rows.columns)}
     now = _columns(task, bulk, columns, places, rows.wire, len(rows))
     before = _columns(task, bulk, columns, places, rows.before, len(rows))

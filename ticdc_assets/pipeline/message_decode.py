@@ -22,7 +22,8 @@ from ticdc_assets.pipeline.message_completion import Completed, CutRow, complete
 from ticdc_assets.pipeline.message_parts import Group, group_of, write_parts
 from ticdc_assets.pipeline.message_slots import slot_of
 from ticdc_assets.pipeline.message_task import MessageTask
-from ticdc_assets.pipeline.message_values import RowValues, changes_of, untold_column
+from ticdc_assets.pipeline.message_values import RowValues, changes_of
+from ticdc_assets.pipeline.row_shapes import Shapes, Unlike, told_by, unlike
 from ticdc_assets.pipeline.stream_look import bad_line
 from ticdc_assets.pipeline.task import BadLine, FileReport, FileState, Part, TaskReport
 from ticdc_assets.protocols import confluent_avro, simple
@@ -65,6 +66,7 @@ class _Name:
     problem: str = ""
     state: FileState = FileState.READ
     bad: list[BadLine] = field(default_factory=list)
+    shapes: Shapes = field(default_factory=Shapes)
 
     def waits(self, problem: str) -> None:
         """Something may still come, unless it is known already that the table has stopped."""
@@ -172,9 +174,9 @@ class MessageDecoder:
             self._bad(said, message, error)
             return
         assert slot.version is not None
-        untold = untold_column(self._task, slot.version.table, whole.wire)
-        if untold is not None:
-            self._with_untold(untold, whole, message, said)
+        odd = unlike(self._task, slot.version.table, whole)
+        if odd is not None:
+            self._with_other_columns(odd, slot.version.table, whole, message, said)
             return
         epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), at[0])
         if needs_completing(whole):
@@ -203,13 +205,19 @@ class MessageDecoder:
         slots = self._task.timelines.get(fold_name(*name), ())
         return self._task.tables.matches(*name) or any(slot.lineage_id in self._task.targets for slot in slots)
 
-    def _with_untold(self, column: str, event: RowEvent, message: Message, said: _Name) -> None:
-        """Hold the table of a row with a column that it does not have, so that nothing of what was sent is lost."""
-        problem = (
-            f"{message.where}: expected the columns that {event.schema}.{event.table} has by now, found {column!r}."
-        )
+    def _with_other_columns(
+        self, odd: Unlike, table: TableSchema, event: RowEvent, message: Message, said: _Name
+    ) -> None:
+        """Hold the table of a row with other columns than it has, so that nothing of what was sent is lost. Where rows
+        tell the table's columns, this one tells the driver of its own."""
+        if table.inferred and odd.tells:
+            name = self._true_name(event, message)
+            told = told_by(self._task, name, event, message) if name is not None else None
+            if told is not None:
+                said.shapes.add(told)
+        problem = f"{message.where}: expected the columns that {event.schema}.{event.table} has by now, {odd.found}."
         if self._task.by_arrival:
-            said.waits(f"{problem} It waits: the statement that adds it may be in messages that are not captured yet.")
+            said.waits(f"{problem} It waits: the statement about it may be in messages that are not captured yet.")
         else:
             todo = "Look whether a statement was lost; its table goes on when the stream or `schema_files` tell of it."
             said.state, said.problem = FileState.STOPPED, f"{problem} {todo}"
@@ -335,6 +343,7 @@ class MessageDecoder:
                 said.zero_dates,
                 tuple(said.bad),
                 said.problem,
+                shapes=said.shapes.events(),
             )
 
 

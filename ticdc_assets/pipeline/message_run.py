@@ -29,7 +29,8 @@ from ticdc_assets.pipeline.message_options import keep_schemas, options_of
 from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
 from ticdc_assets.pipeline.message_record import unknown_tables, with_waiting
 from ticdc_assets.pipeline.message_task import Arrival, Dating, Mark, MessageTask, Partition, SchemaVersion, Told
-from ticdc_assets.pipeline.publish import Published, publish_all
+from ticdc_assets.pipeline.publish import Published, publish_all, remove_parts
+from ticdc_assets.pipeline.row_shapes import together
 from ticdc_assets.pipeline.storage_record import says_the_same, table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.pipeline.stream_look import StreamForm, StreamLook
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 STRETCH_BATCHES_MAX: Final = 8
 """Rows of a stretch are held until it is sorted; a batch is of at most some 8 MiB."""
 
+LESSONS_MAX: Final = 10
+"""So often a run reads its messages again because rows have told of columns; what comes then is held."""
+
 
 class MessageRun:
     """A run of one changefeed over one lake."""
@@ -64,6 +68,7 @@ class MessageRun:
         source = lake.changefeed.source
         assert isinstance(source, CaptureSource)
         self._capture = source.path
+        self._lessons = 0
 
     @cached_property
     def _is_appended_to(self) -> bool:
@@ -183,6 +188,10 @@ class MessageRun:
         say(f"decoding {counted(pending.look.new_messages, 'message')} in {counted(len(tasks), 'task')}")
         reports = workers.map(decode_messages, tasks)
         reached(Moment.DECODED)
+        if self._learnt(reports, tables):
+            # Rows told of columns that nobody knew of: all is read again with them.
+            again = replace(self.look(), run_id=pending.run_id)
+            return self.publish_changelogs(again, workers, say)
         held = self._held(pending, reports)
         quarantined = self._quarantine(pending, reports)
         reached(Moment.QUARANTINED)
@@ -207,6 +216,19 @@ class MessageRun:
             files=pending.look.new_messages,
             record=record,
         )
+
+    def _learnt(self, reports: Sequence[TaskReport], tables: dict[str, Table]) -> bool:
+        """Keep what rows tell of columns besides those that are known; False where there is nothing new."""
+        if self._lessons == LESSONS_MAX:
+            return False
+        told = [event for report in reports for name in report.files for event in name.shapes]
+        news = together(told, self._lake.control.ddl_events()) if told else []
+        if not news:
+            return False
+        self._lessons += 1
+        self._lake.control.keep_ddl_events(news)
+        remove_parts(tables, (part for report in reports for part in report.parts))
+        return True
 
     def _tasks(
         self, pending: PendingMessages, tables: dict[str, Table], arrivals: dict[str, Arrival]

@@ -29,12 +29,7 @@ def spelt(task: MessageTask, column: Column) -> str:
 
 
 def untold_column(task: MessageTask, table: TableSchema, sent: Iterable[str]) -> str | None:
-    """A column that rows were sent with and no schema of their version has.
-
-    Of a table that is inferred from rows no row tells all columns.
-    """
-    if table.inferred:
-        return None
+    """A column that rows were sent with and no schema of their version has."""
     told = {spelt(task, column) for column in table.columns}
     return next((name for name in sent if name.lower() not in told), None)
 

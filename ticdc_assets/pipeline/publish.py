@@ -52,7 +52,7 @@ def publish_all(
     `consumed` gives, for tables whose progress is by file, the files that each lineage has with this commit.
     """
     parts = _by_lineage(part for report in reports for part in report.parts)
-    _remove(lake, tables, [part for lineage_id in held for part in parts.pop(lineage_id, [])])
+    remove_parts(tables, [part for lineage_id in held for part in parts.pop(lineage_id, [])])
     once = _without_repeats(lake, intervals, tables, parts, workers)
     places = lake.places(history) if any(part.late for report in once.values() for part in report.parts) else {}
 
@@ -161,7 +161,8 @@ def _counts(parts: Sequence[Part]) -> dict[str, int]:
     return counts
 
 
-def _remove(lake: Lake, tables: Mapping[str, Table], parts: Iterable[Part]) -> None:
+def remove_parts(tables: Mapping[str, Table], parts: Iterable[Part]) -> None:
+    """Delete files that no changelog has."""
     for part in parts:
         if part.lineage_id in tables:
             tables[part.lineage_id].io.delete(part.uri)

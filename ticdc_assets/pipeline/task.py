@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ticdc_assets.protocols.csv import CsvOptions
+from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.protocols.text_values import TextForms
 from ticdc_assets.schema.lineage import Slot, SourceName
 
@@ -139,7 +140,9 @@ class FileState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class FileReport:
     """What a worker says of one file. `above` counts rows past the target's high: the file is read again later. `left`
-    counts rows at or below the `low` of a held table: they may be late, so that the file does not count as seen."""
+    counts rows at or below the `low` of a held table: they may be late, so that the file does not count as seen.
+    `shapes` are what its rows tell of their table's columns besides what is known of them by now.
+    """
 
     path: str
     name: SourceName
@@ -151,6 +154,7 @@ class FileReport:
     bad: tuple[BadLine, ...] = ()
     problem: str = ""
     left: int = 0
+    shapes: tuple[DdlEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from ticdc_assets.schema.growing import Growing
 from ticdc_assets.schema.lineage import History, SourceName, Stop, Tenure, Version, fold_name, same_name
 from ticdc_assets.schema.model import Default, TableSchema
 from ticdc_assets.schema.renames import Rename, is_renamed, next_rename, rename_pairs
+from ticdc_assets.schema.row_told import widened
 from ticdc_assets.schema.session_names import bearers, beside, exchanged, one_of, statements_of
 from ticdc_assets.schema.told import as_made, same_columns, unknowns
 from ticdc_assets.schema.unborn import Unborn
@@ -93,6 +94,8 @@ class _Fold:
         growing = self._live.get(fold_name(event.schema, event.table))
         if growing is None:
             self._first_seen(event)
+        elif event.after.inferred and event.version is None and growing.shape.table.inferred:
+            self._widen(growing, event)
         elif event.after.inferred:
             self._adopt(growing, event)
         elif growing.stop is None and not same_columns(growing.shape.table, event.after, event.after_is_ordered):
@@ -117,6 +120,18 @@ class _Fold:
             if c.uid not in had and growing.shape.table.column(c.name) is None
         )
         self._changed(growing, Change(shape, fills), event.commit_ts)
+
+    def _widen(self, growing: Growing, event: DdlEvent) -> None:
+        """A row with columns or types that earlier rows of its table had not."""
+        assert event.after is not None
+        if growing.stop is not None:
+            return
+        try:
+            told = widened(growing.shape.table, event.after)
+        except SchemaError as error:
+            self._stop(growing, event, str(error))
+            return
+        self._changed(growing, Change(adopt(growing.shape, told)), event.commit_ts)
 
     def _first_seen(self, event: DdlEvent) -> None:
         name = (event.schema, event.table)

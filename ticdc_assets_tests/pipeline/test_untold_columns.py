@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets_tests.deliveries.database import Column
-from ticdc_assets_tests.deliveries.wires import WIRES, CanalJson, Wire
+from ticdc_assets_tests.deliveries.wires import WIRES, Wire
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, ids, shape, states
 
 C = Column("c", "VARCHAR(20)")
@@ -29,18 +29,3 @@ def test_such_a_row_stops_its_table_alone_and_says_which_column(wire: Wire, tmp_
     assert states(lake) == {"a": "stopped", "b": "live"}
     assert ids(lake) == {"b": [1]}
     assert "found 'c'" in lake.records()["s", "a"].note
-
-
-def test_a_table_that_is_known_from_its_rows_alone_has_the_columns_of_the_first(tmp_path: Path):
-    """A row may have been sent without some of its columns, so none tells all of them."""
-    stream = SmallStream(tmp_path, CanalJson())
-    stream.put(2, A, 1)
-    stream.put(3, A_WITH_C, 2, c="sent")
-    stream.watermark(5)
-    lake = stream.lake()
-
-    lake.publish()
-
-    assert states(lake) == {"a": "live"}
-    assert ids(lake) == {"a": [1, 2]}
-    assert "inferred" in lake.records()["s", "a"].note
