@@ -57,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     demo = commands.add_parser("demo", help="the packaged sample changefeeds into a fresh lake")
     demo.add_argument("--dir", type=Path, default=Path("demo"), help="the folder to make (default: ./demo)")
+    demo.add_argument("--changefeed", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
     demo.set_defaults(command=_demo)
     run = _with_config(commands.add_parser("run", help="process everything pending once; safe to repeat"))
     run.add_argument("--until", type=_tso, metavar="TSO", help="stop at this TSO")
@@ -173,7 +174,7 @@ def _only(config: Config, chosen: Sequence[Changefeed]) -> Changefeed:
 def _demo(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.demo import demo
 
-    return demo(arguments.dir, os.environ)
+    return demo(arguments.dir, arguments.changefeed, os.environ)
 
 
 def _run(arguments: argparse.Namespace) -> int:

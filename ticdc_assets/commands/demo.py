@@ -10,6 +10,7 @@ from typing import Final
 
 from rich.table import Table
 
+from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import MARKER, STATE_FOLDER
 from ticdc_assets.commands.run import run_all, summary
 from ticdc_assets.commands.sample_check import Line, checked
@@ -32,17 +33,21 @@ nux:
 """
 
 
-def demo(folder: Path, environ: Mapping[str, str]) -> int:
-    """The exit code: 0 where every table came out, the same in every protocol. Raises MachineError without Java."""
+def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
+    """The exit code: 0 where every table came out, the same in every protocol. `names` are the changefeeds to show, all
+    where none is named. Raises MachineError without Java, ConfigError for a name that the sample has not.
+    """
+    shown = [load(SAMPLE / "changefeeds.yaml", environ).changefeed(name).name for name in names]
     require_java(environ)
     terminal = Terminal()
     folder = folder.expanduser().absolute()
     prepare(folder)
     environ = {**environ, "DAGSTER_HOME": str(folder / HOME)}
     config = load(folder / "changefeeds.yaml", environ)
-    terminal.note(f"A fresh lake in {folder / 'lake'}; {len(config.changefeeds)} changefeeds, one for each protocol.")
-    results = run_all(terminal, config, config.changefeeds, None, environ, folder / STATE_FOLDER / "run.log")
-    lines = checked(config, folder)
+    chosen = [changefeed for changefeed in config.changefeeds if not shown or changefeed.name in shown]
+    terminal.note(f"A fresh lake in {folder / 'lake'}; {counted(len(chosen), 'changefeed')}, one for each protocol.")
+    results = run_all(terminal, config, chosen, None, environ, folder / STATE_FOLDER / "run.log")
+    lines = checked(config, folder, {changefeed.name for changefeed in chosen})
     terminal.out.print(_as_table(lines))
     for ran in results:
         terminal.tell(summary(ran))
@@ -110,13 +115,16 @@ def _agreement(lines: Sequence[Line], faults: Sequence[str]) -> list[str]:
     shared = [line for line in lines if len(line.changefeeds) > 1]
     single = [line for line in lines if len(line.changefeeds) == 1]
     feeds = list(dict.fromkeys(name for line in shared for name in line.changefeeds))
-    told = [
-        f"All agree: {', '.join(feeds)} carry one workload, and every change and every row of its {len(shared)} tables "
-        "is equal in all of them, and equal to the source's."
-    ]
-    alone = " and ".join(dict.fromkeys(name for line in single for name in line.changefeeds))
+    told = []
+    if feeds:
+        told.append(
+            f"All agree: {', '.join(feeds)} carry one workload, and every change and every row of its {len(shared)} "
+            "tables is equal in all of them, and equal to the source's."
+        )
+    alone = list(dict.fromkeys(name for line in single for name in line.changefeeds))
     if alone:
-        told.append(f"{alone} carry workloads of their own: every row is equal to the source's.")
+        carry = "carry workloads of their own" if feeds or len(alone) > 1 else "is shown alone"
+        told.append(f"{' and '.join(alone)} {carry}: every row is equal to the source's.")
     return told
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -144,12 +145,35 @@ def test_six_changefeeds_of_the_sample_have_equal_changelogs(tmp_path: Path):
         run = run_of(Lake(config, changefeed), None)
         run.publish_changelogs(run.look(), LocalWorkers())
 
-    lines = checked(config, tmp_path / "demo")
+    lines = checked(config, tmp_path / "demo", {changefeed.name for changefeed in config.changefeeds})
 
     shared = {one.table: one.changes for one in lines if len(one.changefeeds) == 6}
     assert shared == {"shop.codes_r2": 48, "shop.parted": 34, "shop.users": 51}
     assert [fault for one in lines for fault in one.faults if " changes of " in fault] == []
     assert [fault for one in lines for fault in one.faults if "rows of its source" in fault]  # no mirror is made yet
+
+
+def test_changefeeds_that_are_asked_for_are_compared_with_each_other_alone(tmp_path: Path):
+    demo_module.prepare(tmp_path / "demo")
+    config = load(tmp_path / "demo" / "changefeeds.yaml", {})
+    for name in ("open", "avro"):
+        run = run_of(Lake(config, config.changefeed(name)), None)
+        run.publish_changelogs(run.look(), LocalWorkers())
+
+    lines = checked(config, tmp_path / "demo", {"open", "avro"})
+
+    assert {one.changefeeds for one in lines} == {("open",), ("avro",)}
+    assert {one.table: one.changes for one in lines if one.changefeeds == ("open",)}["shop.users"] == 51
+    assert demo_module._agreement(lines, ["a fault"]) == ["The protocols do not agree, or not everything came out."]
+    alone = [replace(one, faults=()) for one in lines if one.changefeeds == ("open",)]
+    assert demo_module._agreement(alone, []) == ["open is shown alone: every row is equal to the source's."]
+
+
+def test_a_changefeed_that_the_sample_has_not_is_refused_before_a_folder_is_made(tmp_path: Path, capfd: Any):
+    assert main(["demo", "--dir", str(tmp_path / "demo"), "--changefeed", "opne"]) == 2
+
+    assert "open" in capfd.readouterr().err
+    assert not (tmp_path / "demo").exists()
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
