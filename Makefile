@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install test test-all matrix lint format bench ci
+.PHONY: help install test test-all matrix mutants lint format bench ci
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1	\2/p' Makefile | expand -t 12
@@ -21,6 +21,13 @@ test-all: install ## all tests but the matrix
 
 matrix: install ## every variant and seed of the fixtures through Spark and Iceberg; takes long
 	$(BIN)/pytest -n 2 --dist worksteal -m matrix
+
+COUNT ?= 120
+SEED ?= 0
+MINUTES ?= 60
+
+mutants: install ## a sample of COUNT mutants that the fast tests must notice (needs Python 3.12: PYTHON=python3.13)
+	nice $(BIN)/python -m ticdc_assets_tests.mutants --count $(COUNT) --seed $(SEED) --minutes $(MINUTES)
 
 lint: install ## style, types, and the direction of imports
 	$(BIN)/ruff check

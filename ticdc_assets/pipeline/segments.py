@@ -131,6 +131,8 @@ def _ends(files: Sequence[ChangelogFile]) -> list[int]:
     """Where enough changes are together, and some are left for the next part."""
     rows, last, ends = 0, 0, []
     for file in files:
+        if ends and file.last <= ends[-1]:
+            continue  # the part before has all of it
         rows, last = rows + file.rows, max(last, file.last)
         if rows >= SEGMENT_ROWS and any(other.last > last for other in files):
             ends.append(last)
