@@ -129,7 +129,8 @@ def _cut(segment: Segment) -> Iterator[Segment]:
 
 def _ends(files: Sequence[ChangelogFile]) -> list[int]:
     """Where enough changes are together, and some are left for the next part."""
-    rows, last, ends = 0, 0, []
+    rows, last = 0, 0
+    ends: list[int] = []
     for file in files:
         if ends and file.last <= ends[-1]:
             continue  # the part before has all of it
