@@ -260,6 +260,31 @@ def test_damage_never_makes_the_two_forms_disagree(file: Any, data: st.DataObjec
     assert from_bulk is None or from_bulk == reference(damaged, columns)
 
 
+SIGNS = b'{}[],:"'
+ROWS = {
+    "INSERT": line("INSERT", [{"id": "1", "v": None}]) + b"\r\n",
+    "UPDATE": line("UPDATE", [{"id": "1", "v": "b"}], [{"id": "1", "v": "a"}]) + b"\r\n",
+    "DELETE": line("DELETE", [{"id": "1", "v": 'c"'}]) + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("op", ROWS)
+@pytest.mark.parametrize("follows", [b"", ROWS["INSERT"]], ids=["first", "behind another"])
+def test_any_sign_in_place_of_any_other_is_read_by_both_or_by_the_reference_alone(op: str, follows: bytes) -> None:
+    row = ROWS[op]
+    harmed = 0
+    for place, byte in enumerate(row):
+        for sign in SIGNS + b" 0x" if byte in SIGNS else b"":
+            if sign != byte:
+                damaged = follows + row[:place] + bytes([sign]) + row[place + 1 :]
+                from_bulk = bulk_or_none(damaged, ("id", "v"), 1 << 20)
+                harmed += 1
+                assert from_bulk is None or from_bulk == reference(damaged, ("id", "v"))
+
+    assert harmed > 900
+    assert bulk(follows + row, ("id", "v")) == reference(follows + row, ("id", "v"))
+
+
 GOOD = line("INSERT", [{"a": "1", "b": None}])
 ODD = {
     "a number for text": line("INSERT", [{"a": 1, "b": None}]),

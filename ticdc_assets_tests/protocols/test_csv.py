@@ -149,6 +149,25 @@ def files(draw: st.DrawFn) -> tuple[bytes, CsvOptions, tuple[str, ...], list[tup
     return data, options, tuple(f"c{i}" for i in range(width)), rows
 
 
+@pytest.mark.parametrize("delimiter", [",", "|", "||", "é", "aé,", "数", "|数"])
+def test_every_character_of_a_delimiter_may_be_escaped_in_bulk_too(delimiter: str) -> None:
+    options = CsvOptions(delimiter=delimiter, quote="", include_commit_ts=True)
+    cells = [
+        delimiter,
+        f"x{delimiter}",
+        f"{delimiter}y\\",
+        *delimiter,
+        *(f"{sign}{delimiter}z" for sign in delimiter),
+        "",
+    ]
+    data = b"".join(record("I", False, ts, (cell, cell), options) for ts, cell in enumerate(cells, 1))
+
+    read = bulk(data, options, ("a", "b"))
+
+    assert [(row.commit_ts, *row.new) for row in read] == [(ts, cell, cell) for ts, cell in enumerate(cells, 1)]
+    assert read == reference(data, options, ("a", "b"))
+
+
 @given(files(), st.integers(1, 200))
 @settings(max_examples=150, deadline=None)
 def test_what_was_written_is_read_by_both_forms(file: Any, batch_bytes: int) -> None:

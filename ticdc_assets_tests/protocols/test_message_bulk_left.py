@@ -56,6 +56,43 @@ def test_captured_messages_may_be_spoilt_anywhere(prefix, name, data):
     agree(STREAMS[name][0], data.draw(st.lists(st.one_of(message, spoilt(message)), min_size=1, max_size=6)))
 
 
+STRUCTURE = b'{}[],:"'
+IN_ITS_PLACE = [bytes([byte]) for byte in STRUCTURE + b" 0x"]
+BATCH = 400
+
+
+def plain_rows(form: Stream, pairs: list[Pair]) -> list[Pair]:
+    """The shortest message of each operation that bulk takes as it is."""
+    taken = [pair for pair in pairs if not form.bulk.rows(Messages.from_pairs([pair]), form.options).left[0]]
+    by_op: dict[str, Pair] = {}
+    for pair in sorted(taken, key=lambda pair: len(pair[1] or b"")):
+        for op in {row[2] for row in reference(form, pair)}:
+            by_op.setdefault(op, pair)
+    return list(by_op.values())
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name"), [("canal-json-tidb", "canal-json"), ("simple-json", "simple"), ("open", "open")]
+)
+def test_any_sign_in_place_of_any_other_is_read_as_the_reference_reads_it(prefix: str, name: str):
+    form = STREAMS[name][0]
+    sound = plain_rows(form, CAPTURED[prefix])
+    harmed = [
+        (key, value[:place] + sign + value[place + 1 :])
+        for key, value in sound
+        if value
+        for place, byte in enumerate(value)
+        if byte in STRUCTURE
+        for sign in IN_ITS_PLACE
+        if sign != bytes([byte])
+    ]
+
+    assert len(sound) == 3
+    assert len(harmed) > 1000
+    for begin in range(0, len(harmed), BATCH):
+        agree(form, [*sound, *harmed[begin : begin + BATCH], *sound])
+
+
 def test_one_odd_message_leaves_the_others_to_bulk():
     pairs = [pair for pair in CAPTURED["canal-json-tidb"] if b'"data":[{' in (pair[1] or b"")][:200]
     odd = {3: b"\xff", 5: b"", 7: b'{"id":0', 11: (pairs[11][1] or b"") + b" "}
