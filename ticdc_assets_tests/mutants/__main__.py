@@ -1,0 +1,84 @@
+"""Makes a sample of mutants of the modules that decide what is right, and tells which ones no test notices.
+
+`python -m ticdc_assets_tests.mutants --count 120 --seed 0`. The modules are those of `schema/`, `changes/` and
+`protocols/`, and those of `pipeline/` that plan: they need no Spark, so the fast tests can judge them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from ticdc_assets_tests.mutants.mutations import Mutant, mutants_of
+from ticdc_assets_tests.mutants.trial import ROOT, copied, killer, line_tests, related
+
+PLANNING = (
+    "arrivals interval known message_arrivals message_guesses message_heads message_parts message_pending "
+    "message_record message_slots packing repeats segments storage_files storage_plan storage_record stream_topics"
+)
+FOLDERS = ("schema", "changes", "protocols")
+
+
+def modules() -> list[Path]:
+    """The modules that are mutated."""
+    package = ROOT / "ticdc_assets"
+    pure = [path for folder in FOLDERS for path in sorted((package / folder).glob("*.py"))]
+    return pure + [package / "pipeline" / f"{name}.py" for name in PLANNING.split()]
+
+
+def sample(count: int, seed: int) -> list[Mutant]:
+    """Mutants of all modules: each line that can be changed has the same chance."""
+    every = [mutant for path in modules() for mutant in mutants_of(path)]
+    return random.Random(seed).sample(every, min(count, len(every)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
+    parser.add_argument("--count", type=int, default=120)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=60, help="mutants that are not begun by then are left out")
+    parser.add_argument("--lines", type=Path, help="a file that keeps which tests run which lines")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        lines = line_tests(asked.lines or Path(folder) / "lines.json")
+    until = time.monotonic() + 60 * asked.minutes
+    projects: SimpleQueue[Path] = SimpleQueue()
+
+    def judged(mutant: Mutant) -> bool | None:
+        if time.monotonic() > until:
+            return None
+        tests = lines.of(mutant, related(mutant))
+        project = projects.get()
+        try:
+            by = next(filter(None, (killer(mutant, turn, project) for turn in lines.in_turns(tests))), None)
+        finally:
+            projects.put(project)
+        print(_described(mutant, by, len(tests)), flush=True)
+        return by is not None
+
+    with copied() as one, copied() as two:
+        for project in (one, two)[: asked.jobs]:
+            projects.put(project)
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            verdicts = list(pool.map(judged, sample(asked.count, asked.seed)))
+    tried = [verdict for verdict in verdicts if verdict is not None]
+    print(f"{sum(tried)} of {len(tried)} mutants killed, seed {asked.seed}.")
+    return 0 if all(tried) else 1
+
+
+def _described(mutant: Mutant, by: str | None, tests: int) -> str:
+    place = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
+    before, after = (" ".join(text.split()) for text in (mutant.before, mutant.after))
+    change = f"{place}: {before} -> {after}"
+    return f"killed   {change} by {by}" if by else f"SURVIVED {change} ({tests} tests)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
