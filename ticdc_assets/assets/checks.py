@@ -30,6 +30,7 @@ ALL_GO_ON: Final = "all_tables_go_on"
 QUARANTINE_EMPTY: Final = "quarantine_is_empty"
 NO_GAPS: Final = "no_gaps_in_files"
 SOURCE_MOVES: Final = "source_keeps_up"
+NO_LATE_ROWS: Final = "no_late_rows"
 
 TABLE_CHECKS: Final = (GOES_ON, NOTHING_QUARANTINED, KEEPS_UP, ROWS_EQUAL)
 _VERDICTS_KEPT: Final = 5
@@ -51,6 +52,7 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
     specs = [
         dg.AssetCheckSpec(ALL_GO_ON, asset=names.watermarks, description="No table is stopped or waiting."),
         dg.AssetCheckSpec(SOURCE_MOVES, asset=names.watermarks, description="TiCDC's checkpoint is near the clock."),
+        dg.AssetCheckSpec(NO_LATE_ROWS, asset=names.watermarks, description="No row came after its table's watermark."),
         dg.AssetCheckSpec(QUARANTINE_EMPTY, asset=names.quarantine, description="Every record could be decoded."),
     ]
     if feed.reads_files:
@@ -71,12 +73,20 @@ def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.As
     names, control = feed.names, run.lake.control
     yield dg.AssetCheckKey(names.watermarks, ALL_GO_ON), lambda: verdicts.all_go_on(_tables(run))
     yield dg.AssetCheckKey(names.watermarks, SOURCE_MOVES), lambda: source_moves(run.clock(), is_sample(run.config))
+    yield dg.AssetCheckKey(names.watermarks, NO_LATE_ROWS), lambda: verdicts.no_late_rows(_late_rows(run))
     yield (
         dg.AssetCheckKey(names.quarantine, QUARANTINE_EMPTY),
         lambda: verdicts.nothing_quarantined(control.quarantined(), _quarantine_name(run)),
     )
     if feed.reads_files:
         yield dg.AssetCheckKey(names.watermarks, NO_GAPS), lambda: verdicts.no_gaps(_problems(run))
+
+
+def _late_rows(run: ChangefeedRun) -> dict[str, int]:
+    """By table, what this run took in late."""
+    report = run.outcome.changelogs
+    lineages = run.pending().history.by_id() if report and report.late_rows else {}
+    return {".".join(lineages[i].name): rows for i, rows in (report.late_rows if report else {}).items()}
 
 
 def _problems(run: ChangefeedRun) -> tuple[Problem, ...]:

@@ -70,6 +70,7 @@ def changelog_metadata(
         **table_metadata(record, clock),
         **{name: rows.get(op, 0) for op, name in OPS.items()},
         "run_repeats_removed": report.repeats if report else 0,
+        "run_late_rows": report.late_rows.get(lineage.id, 0) if report else 0,
         "run_zero_dates": report.zero_dates if report else 0,
         "run_quarantined": report.quarantined if report else 0,
         **(_place(catalog, record.changelog, location) if record.changelog else {}),

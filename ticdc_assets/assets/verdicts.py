@@ -136,6 +136,20 @@ def all_go_on(records: Iterable[TableRecord]) -> Verdict:
     return Verdict(False, sentence, warns=all(r.state == TableState.WAITING for r in held), facts={"held": len(held)})
 
 
+def no_late_rows(late: Mapping[str, int]) -> Verdict:
+    """`late` counts, by table, the rows that a run took in below what their table was complete up to."""
+    if not late:
+        return Verdict(True, "No row came late.")
+    listed = ", ".join(f"{name} {rows:,}" for name, rows in sorted(late.items())[:_SHOWN_MAX])
+    more = f" and {len(late) - _SHOWN_MAX} more" if len(late) > _SHOWN_MAX else ""
+    sentence = (
+        f"Late rows were taken in, at commits that their tables were complete up to: {listed}{more}. Changelogs and "
+        "mirrors have them now; snapshots that were recorded before lack them. Look whether files are copied to the "
+        "source after its `metadata`, or whether a partition or topic joined the capture."
+    )
+    return Verdict(False, sentence, warns=True, facts={"late_rows": sum(late.values())})
+
+
 def no_gaps(problems: Sequence[Problem]) -> Verdict:
     """Files that TiCDC must have written and that are not there, or not whole."""
     if not problems:

@@ -11,7 +11,7 @@ import dagster as dg
 from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
 from dagster._core.instance.ref import InstanceRef
 
-from ticdc_assets.assets.checks import ROWS_EQUAL, SOURCE_MOVES
+from ticdc_assets.assets.checks import NO_LATE_ROWS, ROWS_EQUAL, SOURCE_MOVES
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.metadata import OPS, watermark_metadata
@@ -63,7 +63,7 @@ def run_changefeed(
         record,
         True,
         tuple(dict.fromkeys(faults)),
-        tuple(_red(result, SOURCE_MOVES)),
+        (*_red(result, NO_LATE_ROWS), *_red(result, SOURCE_MOVES)),
         _changes(result, changefeed.name),
     )
 

@@ -77,6 +77,12 @@ def _interval(lineage: Lineage, low: int, high: int, holds: Mapping[SourceName, 
     return Interval(lineage, low, max(low, high))
 
 
+def is_held(interval: Interval) -> bool:
+    """Whether nothing of the table may be published; one that only stops at a TSO is published up to it."""
+    stop = interval.lineage.stop
+    return interval.hold is not None and (stop is None or interval.hold.reason != stop.reason)
+
+
 def may_have_rows(interval: Interval, name: SourceName) -> bool:
     """Whether what came under this name may be rows of the lineage that it has not got."""
     return not interval.is_spent and any(

@@ -8,8 +8,8 @@ no row is told twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,12 @@ class Batch:
         codes = [numbers.setdefault((m.topic, m.partition), len(numbers)) for m in self.messages]
         return list(numbers), np.array(codes, np.int64)
 
+    def was_read(self, task: MessageTask) -> Bools:
+        """The messages that an earlier run has read."""
+        if not task.read:
+            return np.zeros(len(self.messages), np.bool_)
+        return np.array([task.was_read(message) for message in self.messages], np.bool_)
+
     def taken(self, arrival: Arrival) -> Bools:
         """The messages that a table takes."""
         return np.array([arrival.takes(message) for message in self.messages], np.bool_)
@@ -58,13 +64,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Typed changes of one name, slot and delivery; `position` is a row's ordinal among its message's events."""
+    """Typed changes of one name, slot and delivery; `position` is a row's ordinal among its message's events. They may
+    be `late` where they are at or below their table's watermark."""
 
     name: SourceName
     slot: Slot
     epoch: int
     position: Ints
     changes: TypedChanges
+    late: bool = False
 
 
 @dataclass(slots=True)
@@ -179,21 +187,29 @@ def _by_millisecond(table: TableRows, after: Ints) -> Ints:
 # -- what this run wants ----------------------------------------------------------------------------------------------
 
 
-def _wanted(
-    task: MessageTask, target: Target, table: TableRows, batch: Batch, lines: Ints
-) -> tuple[Bools, Bools, Bools]:
-    """The rows to write, those above this run, those that were written before."""
+class _Wanted(NamedTuple):
+    """The rows to write, those above this run, those that were written before, and those that may be late."""
+
+    now: Bools
+    above: Bools
+    again: Bools
+    late: Bools
+
+
+def _wanted(task: MessageTask, target: Target, table: TableRows, batch: Batch, lines: Ints) -> _Wanted:
     ordinals = batch.ordinals[lines]
-    again = np.isin(ordinals, np.fromiter(task.repeated, np.int64)) if task.repeated else np.zeros(len(table), np.bool_)
+    none = np.zeros(len(table), np.bool_)
+    again = np.isin(ordinals, np.fromiter(task.repeated, np.int64)) if task.repeated else none
     if task.by_arrival:
         taken = (ordinals > target.low) & (ordinals <= target.high)
         if target.lineage_id in task.arrivals:
             taken &= batch.taken(task.arrivals[target.lineage_id])[lines]
-        return ~again & taken, np.zeros(len(table), np.bool_), again
+        return _Wanted(~again & taken, none, again, none)
     ts = table.rows.commit_ts.to_numpy()
     above = ~again & (ts > target.high)
-    again |= ~above & (ts <= target.low)
-    return ~above & ~again, above, again
+    below = ~again & ~above & (ts <= target.low)
+    known = np.zeros(len(table), np.bool_) if target.lineage_id in task.fresh else batch.was_read(task)[lines]
+    return _Wanted(~above & ~again & ~below, above, again | below & known, below & ~known)
 
 
 def _count(task: MessageTask, tallies: dict[SourceName, Tally], batch: Batch, found: _Found, spoilt: Bools) -> None:
@@ -205,9 +221,9 @@ def _count(task: MessageTask, tallies: dict[SourceName, Tally], batch: Batch, fo
         target = task.targets.get(found.slots[number].lineage_id or "")
         if target is not None:
             rows = np.flatnonzero(sound & (found.number == number))
-            _, above, again = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows])
-            tally.above += int(above.sum())
-            tally.repeats += int(again.sum())
+            wanted = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows])
+            tally.above += int(wanted.above.sum())
+            tally.repeats += int(wanted.again.sum())
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
@@ -222,17 +238,19 @@ def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, spoilt: B
         if target is None:
             continue
         rows = np.flatnonzero((found.number == number) & ~spoilt[lines])
-        wanted, _, _ = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows])
-        table = take(found.table, pa.array(rows[wanted]))
-        if not len(table):
-            continue
-        try:
-            _refuse_other_columns(task, batch, found.name, slot, table)
-            changes = _changes(task, bulk, slot, table, batch.ordinals)
-        except DecodeError:
-            spoilt[_messages_of(table)] = True
-            continue
-        yield from _by_epoch(task, batch, found.name, slot, table, changes)
+        wanted = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows])
+        for mask, late in ((wanted.late, True), (wanted.now, False)):
+            table = take(found.table, pa.array(rows[mask]))
+            if not len(table):
+                continue
+            try:
+                _refuse_other_columns(task, batch, found.name, slot, table)
+                changes = _changes(task, bulk, slot, table, batch.ordinals)
+            except DecodeError:
+                spoilt[_messages_of(table)] = True
+                continue
+            pieces = _by_epoch(task, batch, found.name, slot, table, changes)
+            yield from (replace(piece, late=late) for piece in pieces)
 
 
 def _refuse_other_columns(task: MessageTask, batch: Batch, name: SourceName, slot: Slot, table: TableRows) -> None:
@@ -338,4 +356,4 @@ def _without(piece: Piece, batch: Batch, spoilt: Bools) -> Piece:
     kept = np.flatnonzero(~np.isin(piece.changes.line.to_numpy(), bad))
     if len(kept) == len(piece.changes):
         return piece
-    return Piece(piece.name, piece.slot, piece.epoch, piece.position[kept], piece.changes.take(pa.array(kept)))
+    return replace(piece, position=piece.position[kept], changes=piece.changes.take(pa.array(kept)))

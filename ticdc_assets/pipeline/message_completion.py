@@ -36,6 +36,7 @@ class CutRow:
     at: tuple[int, int]
     event: RowEvent
     message: Message
+    late: bool = False
 
     @property
     def table(self) -> TableSchema:
@@ -90,7 +91,8 @@ def _batches(cut: Sequence[CutRow]) -> Iterator[Sequence[CutRow]]:
 
 def _batch(row: CutRow) -> tuple[Any, ...]:
     keys = tuple(sorted(row.event.wire))
-    return (row.name, row.event.commit_ts or 0, row.slot.after_ts, row.epoch, row.event.schema, row.event.table, keys)
+    place = (row.slot.after_ts, row.epoch, row.late)
+    return (row.name, row.event.commit_ts or 0, *place, row.event.schema, row.event.table, keys)
 
 
 def _events(task: MessageTask, rows: UpstreamRows, cut: Sequence[CutRow]) -> list[RowEvent]:

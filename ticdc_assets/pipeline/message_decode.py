@@ -50,6 +50,7 @@ class _Rows:
     slot: Slot
     epoch: int
     values: RowValues
+    late: bool = False
     at: list[tuple[int, int]] = field(default_factory=list)
     events: list[RowEvent] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
@@ -119,7 +120,7 @@ class MessageDecoder:
             said.repeats += tally.repeats
         for piece in settled.pieces:
             self._names[piece.name].zero_dates += piece.changes.zero_dates
-            self._pieces.setdefault(group_of(piece.slot, piece.epoch), []).append(piece)
+            self._pieces.setdefault(group_of(piece.slot, piece.epoch, piece.late), []).append(piece)
         return settled.left
 
     def _one(self, message: Message, ordinal: int) -> None:
@@ -155,17 +156,26 @@ class MessageDecoder:
             assert event.commit_ts is not None
             if event.commit_ts > target.high:
                 said.above += 1
-            elif event.commit_ts <= target.low:
+            elif event.commit_ts > target.low:
+                self._take(name, slot, event, message, (ordinal, position), said)
+            elif target.lineage_id not in self._task.fresh and self._task.was_read(message):
                 said.repeats += 1
             else:
-                self._take(name, slot, event, message, (ordinal, position), said)
+                self._take(name, slot, event, message, (ordinal, position), said, late=True)
 
     def _true_name(self, event: RowEvent, message: Message) -> Name | None:
         """The name of the row's table; None where messages cannot spell it and nothing tells which it is."""
         return self._task.names.get((message.topic, event.schema, event.table), (event.schema, event.table))
 
     def _take(
-        self, name: SourceName, slot: Slot, event: RowEvent, message: Message, at: tuple[int, int], said: _Name
+        self,
+        name: SourceName,
+        slot: Slot,
+        event: RowEvent,
+        message: Message,
+        at: tuple[int, int],
+        said: _Name,
+        late: bool = False,
     ) -> None:
         try:
             whole = self._whole(event)
@@ -180,9 +190,9 @@ class MessageDecoder:
             return
         epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), at[0])
         if needs_completing(whole):
-            self._cut_off(CutRow(name, slot, epoch, at, whole, message), said)
+            self._cut_off(CutRow(name, slot, epoch, at, whole, message, late), said)
             return
-        rows = self._rows.setdefault(group_of(slot, epoch), _Rows(name, slot, epoch, self._sent))
+        rows = self._rows.setdefault(group_of(slot, epoch, late), _Rows(name, slot, epoch, self._sent, late))
         rows.at.append(at)
         rows.events.append(whole)
         rows.messages.append(message)
@@ -253,7 +263,7 @@ class MessageDecoder:
                 said.waits(done.problem)
                 continue
             rows = self._verified(done, said)
-            pieces.setdefault(group_of(rows.slot, rows.epoch), []).append(self._typed(rows))
+            pieces.setdefault(group_of(rows.slot, rows.epoch, rows.late), []).append(self._typed(rows))
             held_bytes += done.size_bytes
             if held_bytes > COMPLETED_BYTES:
                 yield from write_parts(self._task, sorted(pieces.items()), f"-large{number}")
@@ -263,7 +273,7 @@ class MessageDecoder:
 
     def _verified(self, done: Completed, said: _Name) -> _Rows:
         first = done.cut[0]
-        rows = _Rows(first.name, first.slot, first.epoch, RowValues(self._task, upstream_sql.value))
+        rows = _Rows(first.name, first.slot, first.epoch, RowValues(self._task, upstream_sql.value), first.late)
         for cut, event in zip(done.cut, done.events, strict=True):
             table = self._checked_over(event)
             fault = None if table is None else check(event, table, upstream_sql.plain)
@@ -329,7 +339,8 @@ class MessageDecoder:
                 continue
             kept.append((ordinal, event, now, before))
             positions.append(position)
-        return Piece(rows.name, rows.slot, rows.epoch, np.array(positions, np.int64), changes_of(columns, kept))
+        changes = changes_of(columns, kept)
+        return Piece(rows.name, rows.slot, rows.epoch, np.array(positions, np.int64), changes, rows.late)
 
     def _reports(self) -> Iterator[FileReport]:
         for name, said in self._names.items():

@@ -16,15 +16,15 @@ from ticdc_assets.pipeline.parts import PartWriter
 from ticdc_assets.pipeline.task import Part
 from ticdc_assets.schema.lineage import Slot
 
-Group = tuple[str, int, int]
-"""Lineage, version and delivery."""
+Group = tuple[str, int, int, bool]
+"""Lineage, version and delivery, and whether the rows may be late."""
 
 
-def group_of(slot: Slot, epoch: int) -> Group:
+def group_of(slot: Slot, epoch: int, late: bool = False) -> Group:
     """The group that rows of this slot and delivery are written in."""
     assert slot.lineage_id is not None
     assert slot.version is not None
-    return (slot.lineage_id, slot.version.from_ts, epoch)
+    return (slot.lineage_id, slot.version.from_ts, epoch, late)
 
 
 def write_parts(
@@ -37,13 +37,13 @@ def write_parts(
         return []
     first = next(iter(task.targets.values()))
     io = load_file_io(dict(task.io_properties), location=first.data_uri)
-    writers: dict[tuple[str, int], PartWriter] = {}
-    for (lineage_id, version_ts, epoch), pieces in groups:
-        if (lineage_id, epoch) not in writers:
-            prefix = f"{task.run_id}-{task.number:05d}-{epoch}{label}"
+    writers: dict[tuple[str, int, bool], PartWriter] = {}
+    for (lineage_id, version_ts, epoch, late), pieces in groups:
+        if (lineage_id, epoch, late) not in writers:
+            prefix = f"{task.run_id}-{task.number:05d}-{epoch}{'-late' if late else ''}{label}"
             target = task.targets[lineage_id]
-            writers[lineage_id, epoch] = PartWriter(io, target, prefix, 0, epoch)
-        _write(task, writers[lineage_id, epoch], version_ts, pieces)
+            writers[lineage_id, epoch, late] = PartWriter(io, target, prefix, 0, epoch, late)
+        _write(task, writers[lineage_id, epoch, late], version_ts, pieces)
     for writer in writers.values():
         writer.close()
     return [part for writer in writers.values() for part in writer.parts]

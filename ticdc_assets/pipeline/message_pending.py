@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class StreamCursor:
     """Per partition: the first offset not consumed, the newest watermark seen, the last one `passed` before it, and
-    where it began when it was first read.
+    where it began when it was first read. Messages below `read` were read while no table was held: what they have up to
+    the recorded TSO is in the changelogs.
 
     `carried` has the tables that each topic had rows or statements of, where there may be several topics: one whose
     tables are all gone gets no watermarks any more, also when all its messages are consumed.
@@ -34,10 +35,16 @@ class StreamCursor:
     carried: dict[str, frozenset[SourceName]] = field(default_factory=dict)
     passed: dict[Partition, int] = field(default_factory=dict)
     begins: dict[Partition, int] = field(default_factory=dict)
+    read: dict[Partition, int] = field(default_factory=dict)
 
     def rewound(self) -> StreamCursor:
         """The cursor before the first message, with what is known of the stream."""
-        return StreamCursor({}, self.watermarks, self.carried, {}, self.begins)
+        return StreamCursor({}, self.watermarks, self.carried, {}, self.begins, self.read)
+
+    @property
+    def in_part(self) -> dict[Partition, tuple[int, int]]:
+        """The offsets that were read and are not consumed: those that are, and come all the same, are new ones."""
+        return {partition: (self.offsets.get(partition, 0), end) for partition, end in self.read.items()}
 
     def gone(self, look: StreamLook) -> Partition | None:
         """A partition whose capture does not reach back any more to where it was first read from."""
@@ -53,6 +60,8 @@ class StreamCursor:
         }
         begins = [[*partition, offset] for partition, offset in sorted(self.begins.items()) if offset]
         told |= {"begins": begins} if begins else {}
+        read = [[*partition, offset] for partition, offset in sorted(self.read.items()) if offset]
+        told |= {"read": read} if read else {}
         if self.carried:
             told["carried"] = {topic: sorted(names) for topic, names in sorted(self.carried.items())}
         return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
@@ -67,12 +76,13 @@ class StreamCursor:
             {topic: frozenset(map(tuple, names)) for topic, names in told.get("carried", {}).items()},
             {(topic, number): ts for topic, number, _, *_, ts in listed if ts},
             {(topic, number): offset for topic, number, offset in told.get("begins", [])},
+            {(topic, number): offset for topic, number, offset in told.get("read", [])},
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PendingMessages:
-    """What a look found; as `storage_run.Pending`."""
+    """What a look found; as `storage_run.Pending`. `fresh` are tables that nobody asked for when earlier runs read."""
 
     run_id: str
     high: int
@@ -85,6 +95,13 @@ class PendingMessages:
     names: dict[Told, Name | None]
     follows: Callable[[str, str], bool]
     log: DdlLog | None = None
+    fresh: frozenset[str] = frozenset()
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there are messages that no run has read."""
+        read = self.cursor.in_part
+        return any(end > read.get(p, (0, 0))[1] for p, end in self.look.ends.items())
 
     @property
     def checkpoint(self) -> int:

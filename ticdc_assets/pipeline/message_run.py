@@ -20,7 +20,7 @@ from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.avro_look import true_names
 from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
-from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals, may_have_rows
+from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals, is_held, may_have_rows
 from ticdc_assets.pipeline.late_tables import is_passed, messages_gone, not_followed_yet, with_holds
 from ticdc_assets.pipeline.message_arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.message_guesses import SchemaGuesses
@@ -87,7 +87,8 @@ class MessageRun:
         if not late:
             return pending
         if partition is None:
-            return self._looked(record, cursor.rewound(), log)
+            fresh = frozenset(lineage.id for lineage in late)
+            return replace(self._looked(record, cursor.rewound(), log), fresh=fresh)
         begin, now = cursor.begins.get(partition, 0), pending.look.begins.get(partition)
         held = {lineage.id: messages_gone(lineage, partition, begin, now) for lineage in late}
         return replace(pending, intervals=with_holds(pending.intervals, held))
@@ -236,13 +237,17 @@ class MessageRun:
         targets = {
             i.lineage.id: self._target(pending.look, i, tables[i.lineage.id])
             for i in pending.intervals.values()
-            if i.lineage.id in tables and (self._lake.by_arrival or i.is_open)
+            if i.lineage.id in tables and (self._lake.by_arrival or i.is_open or self._may_come_late(pending, i))
         }
         # Also without a target: rows whose schema has not come must be seen, or the cursor would pass them.
         return [
             replace(self._task(pending, number, begin, last, targets), arrivals=arrivals)
             for number, (begin, last) in enumerate(_stretches(pending.look, self._lake.cores))
         ]
+
+    @staticmethod
+    def _may_come_late(pending: PendingMessages, interval: Interval) -> bool:
+        return pending.has_unread and not is_held(interval) and not interval.is_spent
 
     def _task(
         self, pending: PendingMessages, number: int, begin: Mark, last: int, targets: dict[str, Target]
@@ -276,6 +281,8 @@ class MessageRun:
             quarantine=changefeed.on_bad_message == "quarantine",
             zero_dates_allowed=changefeed.zero_dates == "null",
             upstream=changefeed.upstream,
+            read={} if self._lake.by_arrival else pending.cursor.in_part,
+            fresh=pending.fresh,
         )
 
     def _versions(self, pending: PendingMessages) -> dict[SchemaVersion, int]:
@@ -365,15 +372,16 @@ class MessageRun:
 
     def _advanced(self, pending: PendingMessages, held: dict[str, Hold], unknown: dict[Any, str]) -> StreamCursor:
         """The cursor moves past messages only when nothing that is still to come can need them again."""
-        offsets = dict(pending.cursor.offsets)
+        offsets, read = dict(pending.cursor.offsets), dict(pending.cursor.read)
         stopped = any(n.hold is not None and not n.is_over and not is_passed(n) for n in pending.intervals.values())
         if not held and not unknown and not stopped:
             offsets.update(self._first_unconsumed(pending))
+            read.update({} if self._lake.by_arrival else pending.look.ends)
         carried = self._carried(pending.look)
         passed = {partition: pending.look.passed_before(partition, offset) for partition, offset in offsets.items()}
         begins = {p: at for p, at in pending.look.begins.items() if p not in pending.cursor.offsets}
         begins.update(pending.cursor.begins)
-        return StreamCursor(offsets, dict(pending.look.watermarks), carried, passed, begins)
+        return StreamCursor(offsets, dict(pending.look.watermarks), carried, passed, begins, read)
 
     def _carried(self, look: StreamLook) -> dict[str, frozenset[SourceName]]:
         """The tables of each topic, as far as a later run can need them."""

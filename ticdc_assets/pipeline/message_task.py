@@ -66,6 +66,8 @@ class MessageTask:
     `placed` the commit_ts that deletes without one stand at, by ordinal; `repeated` the changes that were sent again.
     `upstream` is where rows are completed of which only the handle key was sent. `arrivals` is what each table takes by
     arrival, where ordinals do not tell.
+    `read` are the offsets of each partition that an earlier run has read: rows of theirs are in the changelog up to its
+    watermark, but of the lineages that are `fresh`, which nobody asked for then. Rows of other messages may be late.
     """
 
     run_id: str
@@ -96,3 +98,10 @@ class MessageTask:
     zero_dates_allowed: bool = True
     upstream: Upstream | None = field(default=None, repr=False)
     arrivals: dict[str, Arrival] = field(default_factory=dict)
+    read: dict[Partition, tuple[int, int]] = field(default_factory=dict)
+    fresh: frozenset[str] = frozenset()
+
+    def was_read(self, message: Message) -> bool:
+        """Whether an earlier run has read the message, and left it only for what is above its tables' watermarks."""
+        first, end = self.read.get((message.topic, message.partition), (0, 0))
+        return first <= message.offset < end

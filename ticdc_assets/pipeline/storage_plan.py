@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from ticdc_assets.pipeline import arrivals
-from ticdc_assets.pipeline.interval import Interval, may_have_rows
+from ticdc_assets.pipeline.interval import Interval, is_held, may_have_rows
 from ticdc_assets.pipeline.task import TaskFile
 from ticdc_assets.schema.lineage import History, Slot, SourceName, fold_name
 
@@ -36,12 +36,6 @@ class Fate(StrEnum):
     LEFT = "left"
     DONE = "done"
     UNKNOWN = "unknown"
-
-
-def is_held(interval: Interval) -> bool:
-    """Whether nothing of the table may be published; one that only stops at a TSO is published up to it."""
-    stop = interval.lineage.stop
-    return interval.hold is not None and (stop is None or interval.hold.reason != stop.reason)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ticdc_assets.amounts import counted
 from ticdc_assets.errors import SourceError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
-from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals
+from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals, is_held
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_tables import (
     LateTables,
@@ -28,7 +28,7 @@ from ticdc_assets.pipeline.late_tables import (
 )
 from ticdc_assets.pipeline.packing import pack
 from ticdc_assets.pipeline.publish import Published, publish_all
-from ticdc_assets.pipeline.storage_plan import Plan, is_held
+from ticdc_assets.pipeline.storage_plan import Plan
 from ticdc_assets.pipeline.storage_record import (
     advanced,
     held_by_files,
