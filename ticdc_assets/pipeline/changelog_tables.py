@@ -80,4 +80,5 @@ def target_of(interval: Interval, table: Table, low: int) -> Target:
         version.from_ts: changelog.write_schema(table, [c.uid for c in version.table.stored_columns])
         for version in interval.lineage.versions
     }
-    return Target(interval.lineage.id, low, interval.high, f"{table.location().rstrip('/')}/data", schemas)
+    data_uri = f"{table.location().rstrip('/')}/data"
+    return Target(interval.lineage.id, low, interval.high, data_uri, schemas, table.metadata_location)

@@ -6,20 +6,21 @@ operation; without a key whole rows, counted), and of those only the range of co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual, Or
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import StaticTable
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.identity import Ints, first_of_each, ordinals
+from ticdc_assets.changes.identity import Bools, Ints, first_of_each, ordinals
 from ticdc_assets.pipeline.repeats import RepeatReport, without_rows
 from ticdc_assets.pipeline.task import Part
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
+ROWS_MAX: Final = 2_000_000
+"""A task compares about so many rows; a part is never cut."""
 _RANGES_MAX: Final = 16
 """More ranges of commit_ts are read as fewer, wider ones."""
 
@@ -35,13 +38,31 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class LateTask:
-    """Parts of one lineage that may be late, and the metadata file of its changelog. `keys` gives the key columns by
-    version, under their names in the changelog, () without a key."""
+    """Some parts of one lineage that may be late, and the metadata file of its changelog.
+
+    `keys` gives the key columns by version, under their names in the changelog, () without a key.
+    """
 
     parts: tuple[Part, ...]
     keys: dict[int, tuple[str, ...]]
     metadata_uri: str
     io_properties: dict[str, str] = field(default_factory=dict)
+
+
+def dealt(parts: Sequence[Part], keys: Mapping[int, tuple[str, ...]]) -> Iterator[tuple[Part, ...]]:
+    """The parts for one task after the other, of about ROWS_MAX rows. Those that share a commit_ts and have no key stay
+    together: equal rows of theirs are counted."""
+    some: list[Part] = []
+    rows, newest = 0, -1
+    for part in sorted(parts, key=lambda part: (part.min_ts or 0, part.uri)):
+        may_cut = bool(keys.get(part.version_ts)) or (part.min_ts or 0) > newest
+        if some and rows + part.rows > ROWS_MAX and may_cut:
+            yield tuple(some)
+            some, rows = [], 0
+        some.append(part)
+        rows, newest = rows + part.rows, max(newest, part.max_ts or 0)
+    if some:
+        yield tuple(some)
 
 
 def late_parts(task: LateTask) -> RepeatReport:
@@ -53,6 +74,17 @@ def late_parts(task: LateTask) -> RepeatReport:
         parts = [part for part in task.parts if part.version_ts == version_ts]
         doomed |= _known(io, changelog, parts, task.keys.get(version_ts, ()))
     return without_rows(io, task.parts, doomed)
+
+
+def are_known(metadata_uri: str, io_properties: Mapping[str, str], rows: pa.Table) -> Bools:
+    """Which rows of commit_ts, operation and key the changelog has. Whether a change is an insert or an update does not
+    matter: some messages do not tell that."""
+    changelog = StaticTable.from_metadata(metadata_uri, dict(io_properties))
+    bounds = pc.min_max(rows.column(layout.COMMIT_TS)).as_py()
+    there = _there(changelog, [(bounds["min"], bounds["max"])], rows.schema)
+    both = pa.concat_tables([there, rows])
+    columns = [pc.equal(both.column(layout.OP), "D"), *both.drop_columns([layout.OP]).columns]
+    return ~first_of_each(columns)[len(there) :]
 
 
 def _known(io: FileIO, changelog: Table, parts: Sequence[Part], key: tuple[str, ...]) -> dict[str, Ints]:

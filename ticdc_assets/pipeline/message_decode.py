@@ -17,6 +17,7 @@ import numpy as np
 
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.moments import Moment, reached
+from ticdc_assets.pipeline.late_large import LateLarge, is_large, told_apart
 from ticdc_assets.pipeline.message_batches import BATCH_MESSAGES, Batch, Piece, settle
 from ticdc_assets.pipeline.message_completion import Completed, CutRow, completed, needs_completing
 from ticdc_assets.pipeline.message_parts import Group, group_of, write_parts
@@ -85,6 +86,7 @@ class MessageDecoder:
         self._rows: dict[Group, _Rows] = {}
         self._pieces: dict[Group, list[Piece]] = {}
         self._cut: list[CutRow] = []
+        self._late_large: list[LateLarge] = []
         self._sent = RowValues(task, self._protocol.value_under(task.options))
 
     def run(self) -> TaskReport:
@@ -92,6 +94,7 @@ class MessageDecoder:
             for index in self._in_bulk(batch):
                 self._one(batch.messages[index], int(batch.ordinals[index]))
             reached(Moment.FILE_READ)
+        self._take_late_large()
         parts = [*self._complete(), *write_parts(self._task, self._gathered())]
         reached(Moment.PARTS_WRITTEN)
         return TaskReport(self._task.number, tuple(parts), tuple(self._reports()))
@@ -119,7 +122,7 @@ class MessageDecoder:
             said.above += tally.above
             said.repeats += tally.repeats
         for piece in settled.pieces:
-            self._names[piece.name].zero_dates += piece.changes.zero_dates
+            self._names[piece.name].zero_dates += 0 if piece.late else piece.changes.zero_dates
             self._pieces.setdefault(group_of(piece.slot, piece.epoch, piece.late), []).append(piece)
         return settled.left
 
@@ -160,8 +163,18 @@ class MessageDecoder:
                 self._take(name, slot, event, message, (ordinal, position), said)
             elif target.lineage_id not in self._task.fresh and self._task.was_read(message):
                 said.repeats += 1
+            elif is_large(event):
+                self._late_large.append(LateLarge(name, slot, event, message, (ordinal, position)))
             else:
                 self._take(name, slot, event, message, (ordinal, position), said, late=True)
+
+    def _take_late_large(self) -> None:
+        for row, is_known in told_apart(self._task, self._sent, self._late_large):
+            said = self._names[row.name]
+            if is_known:
+                said.repeats += 1
+            else:
+                self._take(row.name, row.slot, row.event, row.message, row.at, said, late=True)
 
     def _true_name(self, event: RowEvent, message: Message) -> Name | None:
         """The name of the row's table; None where messages cannot spell it and nothing tells which it is."""
@@ -333,7 +346,8 @@ class MessageDecoder:
                 rows.values.check_key(table, event.wire, now)
                 if before is not None:
                     rows.values.check_key(table, _full_before(event), before)
-                said.zero_dates += rows.values.zero_dates(columns, event.wire, now)
+                zero_dates = rows.values.zero_dates(columns, event.wire, now)
+                said.zero_dates += 0 if rows.late else zero_dates  # of repeats they were counted before
             except TicdcAssetsError as error:
                 self._bad(said, message, DecodeError(message.where, error.expected, error.found, error.todo))
                 continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline.interval import Hold, Interval
-from ticdc_assets.pipeline.late_rows import LateTask, late_parts
+from ticdc_assets.pipeline.late_rows import LateTask, dealt, late_parts
 from ticdc_assets.pipeline.repeats import RepeatReport, RepeatTask, overlaps, resolve
 from ticdc_assets.pipeline.task import Part, TaskReport
 from ticdc_assets.tables import changelog
@@ -115,13 +115,17 @@ def _without_repeats(
     tasks = [RepeatTask(tuple(parts[i]), key_names(intervals[i], tables[i]), io_properties) for i in touched]
     for lineage_id, report in zip(touched, workers.map(resolve, tasks), strict=True):
         take(lineage_id, (), report)
-    late = {i: _late(report.parts) for i, report in done.items() if _late(report.parts)}
     asked = [
-        LateTask(tuple(found), key_names(intervals[i], tables[i]), tables[i].metadata_location, io_properties)
-        for i, found in late.items()
+        LateTask(some, keys, tables[i].metadata_location, io_properties)
+        for i, report in done.items()
+        if (late := _late(report.parts))
+        for keys in [key_names(intervals[i], tables[i])]
+        for some in dealt(late, keys)
     ]
-    for lineage_id, report in zip(late, workers.map(late_parts, asked) if asked else (), strict=True):
-        take(lineage_id, [part for part in done[lineage_id].parts if not part.late], report)
+    for task, report in zip(asked, workers.map(late_parts, asked) if asked else (), strict=True):
+        lineage_id = task.parts[0].lineage_id
+        judged = {part.uri for part in task.parts}
+        take(lineage_id, [part for part in done[lineage_id].parts if part.uri not in judged], report)
     return done
 
 

@@ -16,7 +16,7 @@ from ticdc_assets.amounts import counted
 from ticdc_assets.errors import SourceError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
-from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals, is_held
+from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_tables import (
     LateTables,
@@ -95,9 +95,9 @@ class Pending:
         return all(i in recorded and recorded[i].watermark >= n.high for i, n in self.intervals.items())
 
     def _may_be_read(self, file: DataFile) -> bool:
-        """Whether the file is of a table that is asked for and goes on."""
+        """Whether the file is of a table that is asked for and goes on; late rows of one that stopped can wait."""
         borne = (self.intervals.get(lineage.id) for lineage in self.history.ever_called(file.schema, file.table))
-        return any(interval is not None and not is_held(interval) and not interval.is_spent for interval in borne)
+        return any(interval is not None and interval.hold is None for interval in borne)
 
     @property
     def checkpoint(self) -> int:

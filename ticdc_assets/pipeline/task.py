@@ -26,7 +26,8 @@ class Target:
     """Where a lineage's changes go and which of them: commit_ts in `(low, high]`; the same of ordinals where messages
     count by arrival.
 
-    `schemas` gives, by version TSO, the Arrow schema (with field ids) of a data file of that version.
+    `schemas` gives, by version TSO, the Arrow schema (with field ids) of a data file of that version; `metadata_uri` is
+    the metadata file of the changelog.
     """
 
     lineage_id: str
@@ -34,16 +35,19 @@ class Target:
     high: int
     data_uri: str
     schemas: dict[int, pa.Schema]
+    metadata_uri: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:
         # pickle takes a schema apart into a Python object a field, which takes eight times as long.
         schemas = {version_ts: schema.serialize().to_pybytes() for version_ts, schema in self.schemas.items()}
-        return _target, (self.lineage_id, self.low, self.high, self.data_uri, schemas)
+        return _target, (self.lineage_id, self.low, self.high, self.data_uri, schemas, self.metadata_uri)
 
 
-def _target(lineage_id: str, low: int, high: int, data_uri: str, schemas: dict[int, bytes]) -> Target:
+def _target(
+    lineage_id: str, low: int, high: int, data_uri: str, schemas: dict[int, bytes], metadata_uri: str
+) -> Target:
     read = {version_ts: pa.ipc.read_schema(pa.py_buffer(schema)) for version_ts, schema in schemas.items()}
-    return Target(lineage_id, low, high, data_uri, read)
+    return Target(lineage_id, low, high, data_uri, read, metadata_uri)
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,6 +244,28 @@ def test_all_is_green_when_all_is_well(tmp_path: Path):
     }
 
 
+def test_late_rows_are_named_once_by_the_run_that_took_them_in(tmp_path: Path):
+    feed = two_tables(tmp_path)
+    feed.checkpoint(20)
+    feed.run()
+    feed.rows("shop", "good", ("I", 7, "late", 11))
+
+    result = feed.run()
+
+    check = checks(result)[("shop/watermarks", "no_late_rows")]
+    assert not check.passed
+    assert check.severity is dg.AssetCheckSeverity.WARN
+    assert "shop.good 1. " in (check.description or "")
+    told = {
+        event.asset_key.to_user_string(): event.step_materialization_data.materialization.metadata
+        for event in result.all_events
+        if event.is_step_materialization and event.asset_key
+    }
+    late = {key: metadata["run_late_rows"].value for key, metadata in told.items() if "run_late_rows" in metadata}
+    assert late == {"shop/changelog/shop/good": 1, "shop/changelog/shop/bad": 0}
+    assert checks(feed.run())[("shop/watermarks", "no_late_rows")].passed
+
+
 def test_a_stopped_table_holds_back_what_is_built_on_it_and_nothing_else(tmp_path: Path):
     feed = two_tables(tmp_path)
     feed.run()

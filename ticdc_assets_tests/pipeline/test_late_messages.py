@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from ticdc_assets_tests.pipeline.small_streams import TOPIC, SmallStream, at, id
 
 WIRES: tuple[Callable[[], Wire], ...] = (CanalJson, OpenProtocol, SimpleJson, Debezium)
 RESTARTS = [w for w in workloads(seed="seed1") if w.root.parent.name in ("canal-json-tidb-restart", "open-restart")]
+CLAIMS = [w for w in workloads(seed="seed1") if (w.root / "claim-check").is_dir()]
 A, B = shape("a"), shape("b")
 
 
@@ -224,3 +226,32 @@ def test_a_restarting_stream_that_arrives_in_steps_has_no_late_rows(workload: Wo
 
     assert repeats
     assert lake.changes() == expected_changes(workload, old_values=True)
+
+
+@pytest.mark.parametrize("workload", CLAIMS, ids=lambda w: w.name)
+def test_large_rows_that_come_again_need_no_claim_check_file(workload: Workload, tmp_path: Path):
+    """The files are gone by then: only rows that the changelog lacks would need them."""
+    root = tmp_path / "workload"
+    shutil.copytree(workload.root, root)
+    sent = [json.loads(line) for line in (root / "messages.jsonl").read_text().splitlines()]
+    lake = FeedLake(workload, tmp_path / "lake", root / "messages.jsonl", claim_check=str(root / "claim-check"))
+    lake.publish()
+    found = lake.changes()
+
+    ends = {(m["topic"], m["partition"]): m["offset"] + 1 for m in sent}
+    again = [{**m, "offset": m["offset"] + ends[m["topic"], m["partition"]] - firsts(sent, m)} for m in sent]
+    with (root / "messages.jsonl").open("a") as capture:
+        capture.writelines(json.dumps(message) + "\n" for message in again)
+    shutil.rmtree(root / "claim-check")
+    report = lake.publish()
+
+    assert report is not None
+    assert report.late_rows == {}
+    assert report.repeats >= sum(found.values())
+    assert lake.changes() == found
+
+
+def firsts(sent: list[dict[str, Any]], message: dict[str, Any]) -> int:
+    """The first offset of a message's partition."""
+    place = (message["topic"], message["partition"])
+    return int(next(m["offset"] for m in sent if (m["topic"], m["partition"]) == place))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.moments import Moment
+from ticdc_assets.pipeline import late_rows
 from ticdc_assets.pipeline.decode import decode
 from ticdc_assets.pipeline.storage_run import ChangelogReport
 from ticdc_assets.spark import LocalWorkers
@@ -60,16 +61,21 @@ class Watched(LocalWorkers):
 # -- files that come late ----------------------------------------------------------------------------------------------
 
 
-def test_data_that_was_copied_after_metadata_is_taken_in(sink: Sink, tmp_path: Path):
+@pytest.mark.parametrize("rows_max", [late_rows.ROWS_MAX, 1])
+def test_data_that_was_copied_after_metadata_is_taken_in(
+    sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_max: int
+):
+    monkeypatch.setattr(late_rows, "ROWS_MAX", rows_max)
     sink.table(U)
     sink.file(T, 1, [sink.insert(T, 110, 1, "a")])
     feed = sink.feed(tmp_path / "lake")
     assert taken(feed.run()) == {}
 
     sink.file(T, 2, [sink.insert(T, 300, 2, "b"), sink.insert(T, 310, 3, "c")])
+    sink.file(T, 3, [sink.line(T, "I", 300, 2, "b"), sink.line(T, "I", 110, 1, "a"), sink.insert(T, 310, 4, "d")])
     sink.file(U, 1, [sink.insert(U, 120, 1, "a")])
 
-    assert taken(feed.run()) == {"s.t": 2, "s.u": 1}
+    assert taken(feed.run()) == {"s.t": 3, "s.u": 1}
     assert_whole(feed, sink)
 
 
