@@ -93,7 +93,8 @@ class TableState:
 class FolderScan:
     """What a scan found in one sequence of files: those after `done` up to `last`, without gaps.
 
-    Those up to `seen` were read by an earlier run, which left rows of them for later.
+    Those up to `seen` were read by an earlier run, which left rows of them for later. Where no index names the last one
+    they `are_listed`: more may be on their way, as in a bucket that is being copied.
     """
 
     place: Place
@@ -104,6 +105,7 @@ class FolderScan:
     files: tuple[DataFile, ...] = ()
     skipped: Mapping[int, int] = field(default_factory=dict)
     seen: Done = Done(0, 0)
+    are_listed: bool = False
 
     def is_seen(self, file: DataFile) -> bool:
         """Whether an earlier run has read the file as it is now."""
@@ -124,8 +126,9 @@ class FolderScan:
         return done
 
     def is_complete(self, consumed: Collection[str]) -> bool:
-        """Whether nothing that was found is left to consume."""
-        return self.after(consumed).number >= self.last
+        """Whether nothing that was found is left to consume, and no more is on its way: where files had to be listed,
+        that is not said before a scan finds none that is new."""
+        return self.after(consumed).number >= self.last and not (self.are_listed and self.files)
 
 
 @dataclass(frozen=True, slots=True)

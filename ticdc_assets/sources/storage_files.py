@@ -214,7 +214,8 @@ class VersionReader:
             else:
                 raise self._absent(file, size, number, sequence, sizes)
         seen = self.state.seen.get(place, _NOTHING)
-        return FolderScan(place, spot.partition, spot.date, done, sequence.last, tuple(files), skipped, seen)
+        is_listed = sequence.listed is not None
+        return FolderScan(place, spot.partition, spot.date, done, sequence.last, tuple(files), skipped, seen, is_listed)
 
     def _sizes(self, path: str, spot: Spot, sequence: _Sequence, done: Done) -> Mapping[int, tuple[str, int | None]]:
         """Path and size of each file from the last consumed one on, as far as they exist."""

@@ -263,6 +263,19 @@ def test_what_looks_wrong_in_a_changefeeds_configuration_is_a_warning(
     assert "did you mean sink.date-separator?" in warnings[1]
 
 
+def test_run_names_late_rows_in_one_line_and_only_once(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+    main(on(feed, "run"))
+    feed.rows("shop", "users", ("I", 77, "late", 9), ("I", 78, "late", 9))
+    for warned in (True, False):
+        capfd.readouterr()
+
+        assert main(on(feed, "run")) == 0
+
+        lines = [line for line in capfd.readouterr().err.splitlines() if "Late rows" in line]
+        assert [": shop.users 2. " in line for line in lines] == [True] * warned
+
+
 def test_run_warns_where_tables_asks_for_nothing_that_there_is(tmp_path: Path, without_java: None, capfd: Any):
     feed = shop(tmp_path, tables=["shopp.*"])
 
