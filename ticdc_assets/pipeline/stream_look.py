@@ -144,7 +144,8 @@ def avro_schema(look: StreamLook, stream: StreamForm, message: Message, ordinal:
     schema = look.avro.schema(message)
     if schema is not None and stream.dating is Dating.PLACE:
         # The only schemas of such a stream: those its messages are written with, from the first message that has one.
-        look.statements.append(replace(schema, commit_ts=ordinal))
+        # Places count from 1, as those of rows do: at 0 a schema is one of before the stream, dated by its version.
+        look.statements.append(replace(schema, commit_ts=ordinal + 1))
     return schema
 
 
