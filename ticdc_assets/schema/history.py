@@ -26,7 +26,7 @@ from ticdc_assets.schema.model import Default, TableSchema
 from ticdc_assets.schema.renames import Rename, is_renamed, next_rename, rename_pairs
 from ticdc_assets.schema.row_told import widened
 from ticdc_assets.schema.session_names import bearers, beside, exchanged, one_of, statements_of
-from ticdc_assets.schema.told import as_made, same_columns, unknowns
+from ticdc_assets.schema.told import as_made, same_columns, same_key, unknowns
 from ticdc_assets.schema.unborn import Unborn
 
 
@@ -104,11 +104,11 @@ class _Fold:
     def _adopt(self, growing: Growing, event: DdlEvent) -> None:
         """A newer shape without a statement (the Avro protocol): columns that came hold their default in older rows.
 
-        Another key is another table: no later row could ever meet one of before.
+        Another key is another table, and so is one of another type: no later row could ever meet one of before.
         """
         assert event.after is not None
         told = replace(event.after, named_key=growing.shape.table.named_key)
-        if sorted(n.lower() for n in told.key) != sorted(n.lower() for n in growing.shape.table.key):
+        if not same_key(growing.shape.table, told):
             self._drop((event.schema, event.table), event.commit_ts)
             self._first_seen(event)
             return

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 from ticdc_assets.schema.mysql_types import same_kind
+from ticdc_assets.schema.promotion import promotes
 
 
 def same_columns(folded: TableSchema, told: TableSchema, ordered: bool) -> bool:
@@ -19,6 +20,16 @@ def same_columns(folded: TableSchema, told: TableSchema, ordered: bool) -> bool:
 
 def _same_kind(folded: Column, told: Column | None) -> bool:
     return told is not None and same_kind(folded.type, told.type)
+
+
+def same_key(mine: TableSchema, told: TableSchema) -> bool:
+    """Whether rows of both can meet by their keys: the same columns, of types that the lake holds in one column."""
+    columns = {name.lower(): mine.column(name) for name in mine.key}
+    theirs = {name.lower(): told.column(name) for name in told.key}
+    if columns.keys() != theirs.keys():
+        return False
+    pairs = ((columns[name], theirs[name]) for name in columns)
+    return all(one and other and promotes(one.type, other.type) for one, other in pairs)
 
 
 def as_made(table: TableSchema) -> TableSchema:

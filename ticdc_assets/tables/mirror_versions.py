@@ -72,6 +72,10 @@ class VersionSteps:
         types = {f.field_id: arrow_of(f.field_type) for f in table.schema().fields}
         kept = {c.uid for c in wanted}
         free, take, add = SchemaStep(), SchemaStep(), SchemaStep()
+        leaving = {names[ids[0]] for uid, ids in known.items() if uid not in kept}
+        identifiers = table.schema().identifier_field_names()
+        if leaving & identifiers:
+            free.identify_by(sorted(identifiers - leaving))  # those that are to come are set with the columns' order
         for uid, ids in known.items():
             if uid not in kept and not names[ids[0]].endswith(_leaving(version)):
                 self._relax(free, table, ids[0])
@@ -158,6 +162,11 @@ class VersionSteps:
     def _has_row(self, condition: str) -> bool:
         return self._branch.has_row(mirror_sql.any_row(self._branch.quoted(self._branch.identifier), condition))
 
+    def _refuse_nulls(self, table: Table, column: str, version: Version) -> None:
+        """SchemaError where rows lack what becomes a part of their key."""
+        if has_files(table) and self._has_row(f"{quote(column)} IS NULL"):
+            raise _no_key(version, column)
+
     def _finish(
         self, table: Table, wanted: Sequence[LakeColumn], known: dict[int, list[int]], version: Version
     ) -> Table:
@@ -172,6 +181,7 @@ class VersionSteps:
         if sorted(old_key) != sorted(new_key) and key:
             for column in wanted:
                 if column.name in key and not table.schema().find_field(column.name).required:
+                    self._refuse_nulls(table, column.name, version)
                     drop.require(column.name)
             drop.identify_by(new_key)
         for uid, ids in known.items():
@@ -188,6 +198,15 @@ class VersionSteps:
         summary = published.summary(self._branch.changefeed, progress)
         self._branch.load().evolve(table, steps, properties, summary)
         return still_at(table, published)
+
+
+def _no_key(version: Version, column: str) -> SchemaError:
+    return SchemaError(
+        f"{version.table.schema}.{version.table.name}, column {column!r}",
+        f"a value in every row, since it is of the key from {version.from_ts} on",
+        "rows without one: NULL, or a date that no calendar has",
+        "No mirror can hold such rows: give them another key at the source, then load this table anew.",
+    )
 
 
 def columns_at(version: Version) -> tuple[LakeColumn, ...]:
