@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import traceback
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from ticdc_assets.errors import LakeError, TicdcAssetsError, UnexpectedError
+from ticdc_assets.errors import LakeError, MachineError, StaleRunError, TicdcAssetsError, UnexpectedError
+from ticdc_assets.frames import causes_of, frames_of, java_classes, java_messages, java_place
 
 DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
 """Where it is set, errors of libraries are shown whole, values and all."""
@@ -25,6 +27,27 @@ LOGS: Final[list[Path]] = []
 _PACKAGE: Final = Path(__file__).parent
 _SPARK: Final = ("pyspark", "py4j")
 _NO_ANSWER: Final = ("requests", "urllib3", "botocore", "aiohttp", "sqlalchemy", "pyiceberg")
+_OF_A_TABLE: Final = ("NoSuchTableError", "ValidationError", "ResolveError", "NotInstalledError")
+"""What pyiceberg says of one table, whatever becomes of the others."""
+_OF_A_FILE: Final = (
+    *(None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL),
+)
+"""What the system says of one file, or a library in its name."""
+_OUTAGES: Final = frozenset(
+    {
+        *("ConnectException", "SocketException", "SocketTimeoutException", "UnknownHostException"),
+        *("NoRouteToHostException", "HttpHostConnectException", "SdkClientException", "TTransportException"),
+        *("RESTException", "ServiceFailureException", "ServiceUnavailableException", "CommitStateUnknownException"),
+        *("NotAuthorizedException", "ForbiddenException", "SQLException", "SQLiteException", "UncheckedSQLException"),
+        *("InterruptedException", "UncheckedInterruptedException", "OutOfMemoryError", "FSError"),
+        *("AccessDeniedException", "FileSystemException"),
+    }
+)
+"""What Java calls the trouble of a catalog, a store or a machine."""
+_OUTAGE_WORDS: Final = (
+    *("No space left on device", "Disk quota exceeded", "Too many open files", "Read-only file system"),
+    *("Permission denied", "stopped SparkContext", "SparkContext was shut down", "SparkContext has been shutdown"),
+)
 _AGAIN: Final = "Then run again: nothing half-done is visible."
 _TODO_BY_ERRNO: Final = {
     errno.ENOSPC: f"Make room where the lake lies, or in the folder for temporary files. {_AGAIN}",
@@ -69,6 +92,46 @@ def interrupted_by(error: BaseException) -> BaseException | None:
     return None if isinstance(seen, GeneratorExit) else seen
 
 
+def of_one_table(error: Exception) -> TicdcAssetsError:
+    """The error as what holds the table that was worked on, its frames noted in the log. Raises it again where it is
+    not of one table: another run was first, machine, catalog or store are in trouble, or somebody interrupts.
+    """
+    if isinstance(error, (StaleRunError, MachineError, LakeError, MemoryError)) or interrupted_by(error):
+        raise error
+    if isinstance(error, TicdcAssetsError):
+        return error
+    if _is_outage(error):
+        raise error
+    note_frames(error)
+    return plain(error)
+
+
+def note_frames(error: BaseException) -> None:
+    """Write where a library's error came up to the log: classes and frames, or all of it where somebody asked."""
+    asked_for_all = os.environ.get(DEBUG_VARIABLE)
+    text = "".join(traceback.format_exception(error)) if asked_for_all else frames_of(error)
+    sys.stderr.write(f"== an error of a library; innermost frame first\n{text}\n")
+    sys.stderr.flush()
+
+
+def _is_outage(error: BaseException) -> bool:
+    """Whether the next table would meet the same."""
+    for cause in causes_of(error):
+        if isinstance(cause, OSError) and cause.errno not in _OF_A_FILE:
+            return True
+        if hasattr(cause, "sqlite_errorname") or hasattr(getattr(cause, "orig", None), "sqlite_errorname"):
+            return True
+        module = type(cause).__module__.partition(".")[0]
+        if module in _NO_ANSWER and type(cause).__name__ not in _OF_A_TABLE:
+            return True
+        classes = {name.rpartition(".")[2].rpartition("$")[2] for name in java_classes(cause)}
+        if module == "py4j" and not classes:
+            return True  # Java does not answer
+        if classes & _OUTAGES or any(words in text for text in java_messages(cause) for words in _OUTAGE_WORDS):
+            return True
+    return False
+
+
 def log_named() -> str:
     """Where to look for what Spark has said: it goes to the standard error of the process that started it."""
     return str(LOGS[-1]) if LOGS else "what Spark wrote to stderr (in Dagster's UI: the run's stderr)"
@@ -78,7 +141,7 @@ def _told(error: BaseException) -> TicdcAssetsError:
     module = type(error).__module__.partition(".")[0]
     if module in _SPARK:
         todo = f"Look at {log_named()}; it is safe to run again."
-        return UnexpectedError("Spark", "to finish its work", _spark_kind(error), todo)
+        return UnexpectedError(f"Spark, for {_place(error)}", "to finish its work", _spark_kind(error), todo)
     database = getattr(error, "orig", None) or error
     if hasattr(database, "sqlite_errorname"):
         return _of_sqlite(error, str(database.sqlite_errorname))
@@ -114,7 +177,8 @@ def _at_file(error: OSError) -> str:
 
 def _spark_kind(error: BaseException) -> str:
     condition = getattr(error, "getCondition", lambda: None)()
-    return f"{_kind(error)} ({condition})" if condition else _kind(error)
+    said = ", ".join(filter(None, [condition, java_place(error)]))
+    return f"{_kind(error)} ({said})" if said else _kind(error)
 
 
 def _kind(error: BaseException) -> str:

@@ -28,7 +28,7 @@ from zipimport import zipimporter
 import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError, MachineError, TicdcAssetsError
-from ticdc_assets.faults import DEBUG_VARIABLE, plain
+from ticdc_assets.faults import DEBUG_VARIABLE, note_frames, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,6 +118,8 @@ def _answer(work: Callable[[Payload], Answer], payload: Payload) -> Answer | Tic
     try:
         return work(payload)
     except Exception as error:  # noqa: BLE001  the driver decides
+        if not isinstance(error, TicdcAssetsError):
+            note_frames(error)
         return plain(error).with_traceback(None)
 
 

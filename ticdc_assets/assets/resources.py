@@ -23,8 +23,8 @@ from ticdc_assets import spark
 from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.reported import Reported, kept_aside, reported
 from ticdc_assets.config import Changefeed, Config, StorageSource, load
-from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError
-from ticdc_assets.faults import interrupted_by, plain
+from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError, TicdcAssetsError
+from ticdc_assets.faults import interrupted_by, note_frames, plain
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.message_pending import PendingMessages
 from ticdc_assets.pipeline.message_run import MessageRun
@@ -191,6 +191,8 @@ def told_plainly(run: ChangefeedRun, retry_number: int = RETRIES_MAX) -> Iterato
         if interruption := interrupted_by(error):
             raise interruption from None
         run.forget()
+        if not isinstance(error, TicdcAssetsError):
+            note_frames(error)
         fault = plain(error)
     else:
         return

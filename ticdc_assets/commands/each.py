@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError, TicdcAssetsError, UnexpectedError
-from ticdc_assets.faults import DEBUG_VARIABLE, interrupted_by, plain
+from ticdc_assets.faults import DEBUG_VARIABLE, LOGS, interrupted_by, note_frames, plain
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed
@@ -36,6 +36,8 @@ def sentence_of(error: Exception) -> str:
         raise interruption from None
     if os.environ.get(DEBUG_VARIABLE) and not isinstance(error, TicdcAssetsError):
         raise error
+    if LOGS and not isinstance(error, TicdcAssetsError):
+        note_frames(error)
     fault = plain(error)
     more = f" {DEBUG_VARIABLE}=1 shows more." if isinstance(fault, UnexpectedError) else ""
     return f"{fault}{more}"

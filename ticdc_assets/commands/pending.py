@@ -78,7 +78,8 @@ def is_needed(lake: Lake, pending: Pending | PendingMessages) -> bool:
     if not pending.is_empty or record is None:
         return not pending.is_empty
     unfinished = not record.complete and not blocked_tables(record.tables)
-    return unfinished or bool(pending_work(lake, pending.history, record))
+    errors: dict[str, str] = {}
+    return unfinished or bool(pending_work(lake, pending.history, record, errors=errors) or errors)
 
 
 def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:

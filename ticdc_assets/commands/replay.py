@@ -91,7 +91,10 @@ def _bytes(file: Path) -> bytes:
 def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str) -> list[str]:
     """Bring mirrors to what their changelogs gained, and record it; what went wrong. Starts Spark only for a mirror."""
     record = lake.control.newest()
-    if record is None or (record.complete and not pending_work(lake, lake.history(), record)):
+    errors: dict[str, str] = {}
+    if record is None or (
+        record.complete and not (pending_work(lake, lake.history(), record, errors=errors) or errors)
+    ):
         return []
 
     with terminal.working(f"{lake.changefeed.name}: bringing the mirrors along"):

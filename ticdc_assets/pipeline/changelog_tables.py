@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.layout import changelog_columns
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState
 from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.publish import caught_up
@@ -34,8 +36,9 @@ def settled_changelogs(
     """
     taken = lake.settle_changelogs(history, record)
     free = {i: interval for i, interval in intervals.items() if i not in taken and not is_passed(interval)}
-    tables = ensure_changelogs(lake, history, free, record)
+    tables, faults = ensure_changelogs(lake, history, free, record)
     held = {i: _without_a_name(intervals[i], taken[i]) for i in intervals.keys() & taken.keys()}
+    held |= {i: _held(intervals[i], fault) for i, fault in faults.items()}
     return caught_up({i: held.get(i, interval) for i, interval in intervals.items()}, tables), tables
 
 
@@ -48,19 +51,25 @@ def _without_a_name(interval: Interval, name: Identifier) -> Interval:
     return replace(interval, high=interval.low, hold=hold)
 
 
+def _held(interval: Interval, fault: TicdcAssetsError) -> Interval:
+    reason = f"{'.'.join(interval.lineage.name)}, its changelog: {fault}"
+    return replace(interval, high=interval.low, hold=Hold(TableState.STOPPED, reason))
+
+
 def ensure_changelogs(
     lake: Lake, history: History, intervals: Mapping[str, Interval], record: WatermarkRecord | None
-) -> dict[str, Table]:
-    """By lineage, the changelog with all columns its history has; none before the stream has a TSO.
+) -> tuple[dict[str, Table], dict[str, TicdcAssetsError]]:
+    """By lineage, the changelog with all columns its history has; none before the stream has a TSO. And what libraries
+    say of those of which there is none therefore.
 
     Raises ConfigError where a table that `record` tells of is gone, or is another.
     """
     places = lake.places(history)
     recorded = lake.recorded(record)
 
-    def ensure(lineage_id: str) -> tuple[str, Table]:
+    def ensured(lineage_id: str) -> Table:
         place, known = places[lineage_id], recorded.get(lineage_id)
-        return lineage_id, changelog.ensure(
+        return changelog.ensure(
             lake.catalog,
             place.changelog,
             lake.changefeed.name,
@@ -70,8 +79,18 @@ def ensure_changelogs(
             known.changelog_snapshot_id if known else None,
         )
 
+    def ensure(lineage_id: str) -> tuple[str, Table | TicdcAssetsError]:
+        try:
+            return lineage_id, ensured(lineage_id)
+        except TicdcAssetsError:
+            raise
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            return lineage_id, of_one_table(error)
+
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
-        return dict(pool.map(ensure, [i for i, interval in intervals.items() if interval.high > 0 or interval.low > 0]))
+        found = dict(pool.map(ensure, [i for i, n in intervals.items() if n.high > 0 or n.low > 0]))
+    faults = {i: answer for i, answer in found.items() if isinstance(answer, TicdcAssetsError)}
+    return {i: answer for i, answer in found.items() if not isinstance(answer, TicdcAssetsError)}, faults
 
 
 def target_of(interval: Interval, table: Table, low: int) -> Target:

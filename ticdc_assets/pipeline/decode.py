@@ -19,6 +19,7 @@ from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError, TicdcAssetsError
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.bad_rows import ALL_BAD_MIN, BAD_RECORDS_MAX, BadRow, RowRules, sound_changes, too_many
 from ticdc_assets.pipeline.parts import PartWriter
@@ -42,7 +43,8 @@ def decode(task: DecodeTask) -> TaskReport:
             held = report.state is not FileState.READ
             reached(Moment.FILE_READ)
             reports.append(report)
-        table.finish()
+        if (fault := table.finish()) is not None:
+            reports.append(FileReport(of_table[-1].path, of_table[-1].name, FileState.STOPPED, problem=str(fault)))
         reached(Moment.PARTS_WRITTEN)
     return TaskReport(task.number, tuple(part for w in writers.values() for part in w.parts), tuple(reports))
 
@@ -89,10 +91,15 @@ class _TableDecoder:
         self._writers = writers  # by lineage: a table that was renamed has files under several names
         self._used: dict[_Stream, PartWriter] = {}
 
-    def finish(self) -> None:
-        """Close what is open; tables follow each other, so that few files are open at once."""
-        for writer in self._used.values():
-            writer.close()
+    def finish(self) -> TicdcAssetsError | None:
+        """Close what is open; tables follow each other, so that few files are open at once. What a library says of
+        that holds the table."""
+        try:
+            for writer in self._used.values():
+                writer.close()
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            return of_one_table(error)
+        return None
 
     def file(self, file: TaskFile) -> FileReport:
         """Decode one file; every fault becomes its report."""
@@ -107,6 +114,9 @@ class _TableDecoder:
             return FileReport(file.path, file.name, FileState.WAITING, problem=str(error))
         except TicdcAssetsError as error:
             return FileReport(file.path, file.name, FileState.STOPPED, problem=str(error))
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            problem = f"{file.path}: {of_one_table(error)}"
+            return FileReport(file.path, file.name, FileState.STOPPED, problem=problem)
         return FileReport(
             file.path, file.name, FileState.READ, count.rows, count.above, count.repeats, count.zero_dates, bad,
             left=count.left,

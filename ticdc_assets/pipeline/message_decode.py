@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.late_large import LateLarge, is_large, told_apart
 from ticdc_assets.pipeline.message_batches import BATCH_MESSAGES, Batch, Piece, settle
@@ -95,7 +96,7 @@ class MessageDecoder:
                 self._one(batch.messages[index], int(batch.ordinals[index]))
             reached(Moment.FILE_READ)
         self._take_late_large()
-        parts = [*self._complete(), *write_parts(self._task, self._gathered())]
+        parts = [*self._complete(), *write_parts(self._task, self._gathered(), self._hold)]
         reached(Moment.PARTS_WRITTEN)
         return TaskReport(self._task.number, tuple(parts), tuple(self._reports()))
 
@@ -115,7 +116,11 @@ class MessageDecoder:
         bulk = self._protocol.bulk
         if bulk is None or self._task.checked:  # checksums are verified row by row
             return range(len(batch.messages))
-        settled = settle(self._task, bulk, batch)
+        try:
+            settled = settle(self._task, bulk, batch)
+        except Exception as error:  # noqa: BLE001  the reference tells of which table it is
+            of_one_table(error)
+            return range(len(batch.messages))
         for name, tally in settled.tallies.items():
             said = self._names.setdefault(name, _Name())
             said.rows += tally.rows
@@ -132,8 +137,20 @@ class MessageDecoder:
         except DecodeError:
             return  # the first pass has kept it
         for position, event in enumerate(events):
-            if isinstance(event, RowEvent):
+            if not isinstance(event, RowEvent):
+                continue
+            try:
                 self._row(event, message, ordinal, position)
+            except (TicdcAssetsError, OSError):
+                raise
+            except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+                true = self._true_name(event, message)
+                self._hold(fold_name(*(true or (event.schema, event.table))), of_one_table(error))
+
+    def _hold(self, name: SourceName, fault: TicdcAssetsError) -> None:
+        """Hold one table for what a library says of its rows."""
+        said = self._names.setdefault(name, _Name())
+        said.state, said.problem = FileState.STOPPED, f"{'.'.join(name)}: {fault}"
 
     # -- one row ------------------------------------------------------------------------------------------------------
 
@@ -279,7 +296,7 @@ class MessageDecoder:
             pieces.setdefault(group_of(rows.slot, rows.epoch, rows.late), []).append(self._typed(rows))
             held_bytes += done.size_bytes
             if held_bytes > COMPLETED_BYTES:
-                yield from write_parts(self._task, sorted(pieces.items()), f"-large{number}")
+                yield from write_parts(self._task, sorted(pieces.items()), self._hold, f"-large{number}")
                 pieces, held_bytes = {}, 0
         for group, more in pieces.items():
             self._pieces.setdefault(group, []).extend(more)
@@ -327,8 +344,13 @@ class MessageDecoder:
         """What is to be written, group by group; rows are typed when their group's turn has come."""
         for group in sorted({*self._rows, *self._pieces}):
             pieces = self._pieces.pop(group, [])
-            if group in self._rows:
-                pieces.append(self._typed(self._rows.pop(group)))
+            rows = self._rows.pop(group, None)
+            try:
+                pieces += [self._typed(rows)] if rows is not None else []
+            except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+                assert rows is not None
+                self._hold(rows.name, of_one_table(error))
+                continue
             yield group, pieces
 
     def _typed(self, rows: _Rows) -> Piece:

@@ -12,7 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from ticdc_assets.errors import DecodeError
+from ticdc_assets.errors import DecodeError, TicdcAssetsError
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.avro_look import AvroLook
 from ticdc_assets.pipeline.message_batches import BATCH_MESSAGES, Batch
 from ticdc_assets.pipeline.message_heads import look_at
@@ -111,6 +112,13 @@ def _told(look: StreamLook, stream: StreamForm, message: Message, ordinal: int) 
         return list(_message(look, stream, message, ordinal))
     except DecodeError as error:
         look.bad.append(bad_line(message, error))
+        return []
+    except TicdcAssetsError:
+        raise
+    except Exception as error:  # noqa: BLE001  raised again where it is not of this message
+        fault = of_one_table(error)
+        todo = "The message is kept as it is; report this line."
+        look.bad.append(bad_line(message, DecodeError(message.where, "a message that can be read", fault.found, todo)))
         return []
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,13 @@ from pyiceberg.io import load_file_io
 
 from ticdc_assets.changes.identity import first_of_each
 from ticdc_assets.changes.typed import TypedChanges, concat, split_key_moves
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.message_batches import Piece
 from ticdc_assets.pipeline.message_task import MessageTask
 from ticdc_assets.pipeline.parts import PartWriter
 from ticdc_assets.pipeline.task import Part
-from ticdc_assets.schema.lineage import Slot
+from ticdc_assets.schema.lineage import Slot, SourceName
 
 Group = tuple[str, int, int, bool]
 """Lineage, version and delivery, and whether the rows may be late."""
@@ -30,23 +33,37 @@ def group_of(slot: Slot, epoch: int, late: bool = False) -> Group:
 def write_parts(
     task: MessageTask,
     groups: Iterable[tuple[Group, list[Piece]]],
+    hold: Callable[[SourceName, TicdcAssetsError], None],
     label: str = "",
 ) -> list[Part]:
-    """The parts of these groups; `label` keeps their files apart from others of the task."""
+    """The parts of these groups; `label` keeps their files apart from others of the task. What a library says of one
+    group is told to `hold`, with the name that its rows came under."""
     if not task.targets:
         return []
     first = next(iter(task.targets.values()))
     io = load_file_io(dict(task.io_properties), location=first.data_uri)
     writers: dict[tuple[str, int, bool], PartWriter] = {}
+    names: dict[tuple[str, int, bool], SourceName] = {}
     for (lineage_id, version_ts, epoch, late), pieces in groups:
-        if (lineage_id, epoch, late) not in writers:
+        place = (lineage_id, epoch, late)
+        if place not in writers:
             prefix = f"{task.run_id}-{task.number:05d}-{epoch}{'-late' if late else ''}{label}"
-            target = task.targets[lineage_id]
-            writers[lineage_id, epoch, late] = PartWriter(io, target, prefix, 0, epoch, late)
-        _write(task, writers[lineage_id, epoch, late], version_ts, pieces)
-    for writer in writers.values():
-        writer.close()
+            writers[place] = PartWriter(io, task.targets[lineage_id], prefix, 0, epoch, late)
+        names[place] = pieces[0].name
+        with _held_alone(names[place], hold):
+            _write(task, writers[place], version_ts, pieces)
+    for place, writer in writers.items():
+        with _held_alone(names[place], hold):
+            writer.close()
     return [part for writer in writers.values() for part in writer.parts]
+
+
+@contextmanager
+def _held_alone(name: SourceName, hold: Callable[[SourceName, TicdcAssetsError], None]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        hold(name, of_one_table(error))
 
 
 def _write(

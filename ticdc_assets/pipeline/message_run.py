@@ -201,9 +201,10 @@ class MessageRun:
             lineage_id: consumed_with(pending.look, arrival, progress_of(tables[lineage_id]))
             for lineage_id, arrival in arrivals.items()
         }
-        published = publish_all(
+        published, broken = publish_all(
             lake, pending.run_id, pending.history, pending.intervals, tables, reports, held, workers, consumed
         )
+        held |= broken
         record = self._record(pending, tables, reports, held, published)
         names = [file for report in reports for file in report.files]
         return ChangelogReport(

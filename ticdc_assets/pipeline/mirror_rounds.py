@@ -12,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ticdc_assets.errors import StaleRunError, TicdcAssetsError
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.alone import answers_of
 from ticdc_assets.pipeline.merge import merge
-from ticdc_assets.pipeline.merge_task import MergeReport
+from ticdc_assets.pipeline.merge_task import MergeReport, MergeTask
 from ticdc_assets.pipeline.mirror_merge import MergePlan, can_plan, plan
 from ticdc_assets.schema.lineage import Lineage
 from ticdc_assets.tables.mirror import MirrorWriter, Segment
@@ -81,18 +83,27 @@ class Course:
 
 
 def catch_up(lake: Lake, courses: Iterable[Course], workers: Workers) -> None:
-    """Take all mirrors to the end of their segments. An error of one stops no other, but for StaleRunError, which is
-    raised: the run was overtaken."""
+    """Take all mirrors to the end of their segments. An error of one stops no other; what is not of one table is
+    raised, as StaleRunError where the run was overtaken."""
     going = list(courses)
     with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
         while going:
             list(pool.map(lambda course: _guarded(course, course.next_segment, lake), going))
             going = [course for course in going if course.left and not course.error]
             tasks = [task for course in going if course.plan is not None for task in course.plan.tasks]
-            reports = _by_lineage(workers.map(merge, tasks) if tasks else [])
+            reports = _by_lineage(_merged(workers, tasks))
             made = [reports.get(course.lineage.id, []) for course in going]
             list(pool.map(lambda course, mine: _guarded(course, course.finish_segment, mine), going, made))
             going = [course for course in going if course.left and not course.error]
+
+
+def _merged(workers: Workers, tasks: Sequence[MergeTask]) -> list[MergeReport]:
+    """What the workers made. What they could not make Spark merges, and tells of its mirror why that fails."""
+    answers = zip(tasks, answers_of(workers, merge, tasks), strict=True)
+    return [
+        MergeReport(task.lineage_id, unfit=type(answer).__name__) if isinstance(answer, TicdcAssetsError) else answer
+        for task, answer in answers
+    ]
 
 
 def _by_lineage(reports: Iterable[MergeReport]) -> dict[str, list[MergeReport]]:
@@ -105,7 +116,5 @@ def _by_lineage(reports: Iterable[MergeReport]) -> dict[str, list[MergeReport]]:
 def _guarded(course: Course, step: Callable[[Given], None], given: Given) -> None:
     try:
         step(given)
-    except StaleRunError:
-        raise
-    except TicdcAssetsError as error:
-        course.error = str(error)
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        course.error = str(of_one_table(error))

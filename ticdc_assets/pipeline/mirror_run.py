@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.amounts import counted
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.interval import TableState
@@ -68,8 +69,8 @@ def run_mirrors(
         return None
     history = lake.history()
     lake.settle_mirrors(history, record)
-    works = pending_work(lake, history, record, only)
     report = MirrorReport(record)
+    works = pending_work(lake, history, record, only, report.errors)
     if works:
         say(f"merging {counted(len(works), 'mirror')}")
         _bring_up(lake, run_id, jvm(), works, report)
@@ -85,11 +86,20 @@ def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWo
     catch_up(lake, courses, workers)
     for work, course in zip(works, courses, strict=True):
         if (work.replayed is not None or work.to_be_made_anew) and not course.error:
-            _follow(lake, run_id, jvm, workers, work, course)
+            _guarded_follow(lake, run_id, jvm, workers, work, course)
         if course.error:
             report.errors[work.lineage.id] = course.error
         else:
             report.merged.append(work.lineage.id)
+
+
+def _guarded_follow(
+    lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, course: Course
+) -> None:
+    try:
+        _follow(lake, run_id, jvm, workers, work, course)
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        course.error = str(of_one_table(error))
 
 
 def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, course: Course) -> None:
@@ -145,8 +155,8 @@ def _record(
     """Write what is now true of every table; `complete` where no table is held and no mirror is behind."""
     places = lake.places(history)
     lineages = history.by_id()
-    tables = tuple(_table_record(lake, lineages, places, table, report.errors) for table in record.tables)
-    complete = not blocked_tables(tables) and (asked_for_all or not pending_work(lake, history, record))
+    tables = tuple(_guarded_record(lake, lineages, places, table, report.errors) for table in record.tables)
+    complete = not blocked_tables(tables) and (asked_for_all or not _is_behind(lake, history, record))
     newest = lake.control.newest()
     if newest is not None and newest != record:
         return newest  # another run goes on from there: what its mirrors show is not of this record's TSO
@@ -157,6 +167,26 @@ def _record(
         reached(Moment.AFTER_RECORD)
     lake.control.keep_tables(tables)
     return fresh
+
+
+def _is_behind(lake: Lake, history: History, record: WatermarkRecord) -> bool:
+    errors: dict[str, str] = {}
+    return bool(pending_work(lake, history, record, errors=errors) or errors)
+
+
+def _guarded_record(
+    lake: Lake,
+    lineages: Mapping[str, Lineage],
+    places: Mapping[str, Place],
+    table: TableRecord,
+    errors: Mapping[str, str],
+) -> TableRecord:
+    """The same, or what was known of a table whose mirror cannot be read."""
+    try:
+        return _table_record(lake, lineages, places, table, errors)
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        fault = errors.get(table.lineage) or str(of_one_table(error))
+        return replace(table, state=str(TableState.STOPPED), note=MIRROR_FAULT + fault)
 
 
 def _table_record(

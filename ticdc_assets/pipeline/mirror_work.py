@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.mirror_retirement import is_retired
 from ticdc_assets.pipeline.segments import came_late, reached_versions, segments
@@ -42,9 +43,14 @@ class MirrorWork:
 
 
 def pending_work(
-    lake: Lake, history: History, record: WatermarkRecord, only: Iterable[str] | None = None
+    lake: Lake,
+    history: History,
+    record: WatermarkRecord,
+    only: Iterable[str] | None = None,
+    errors: dict[str, str] | None = None,
 ) -> list[MirrorWork]:
-    """The lineages whose mirror is behind its changelog or its table's newest shape."""
+    """The lineages whose mirror is behind its changelog or its table's newest shape. What cannot be told of one, since
+    its own tables cannot be read, goes to `errors`, by lineage; where nobody asks for them it is raised."""
     wanted = None if only is None else set(only)
     recorded = lake.recorded(record)
     places = lake.places(history)
@@ -54,7 +60,13 @@ def pending_work(
             continue
         if is_retired(lake, recorded[lineage.id]):
             continue
-        work = _work(lake, lineage, places[lineage.id], recorded[lineage.id].watermark)
+        try:
+            work = _work(lake, lineage, places[lineage.id], recorded[lineage.id].watermark)
+        except Exception as error:
+            if errors is None:
+                raise
+            errors[lineage.id] = str(of_one_table(error))
+            continue
         if work is not None:
             works.append(work)
     return works

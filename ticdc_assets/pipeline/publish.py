@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.pipeline.interval import Hold, Interval
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.alone import answers_of
+from ticdc_assets.pipeline.interval import Hold, Interval, TableState
 from ticdc_assets.pipeline.late_rows import LateTask, dealt, late_parts
 from ticdc_assets.pipeline.repeats import RepeatReport, RepeatTask, overlaps, resolve
 from ticdc_assets.pipeline.task import Part, TaskReport
@@ -46,27 +49,44 @@ def publish_all(
     held: Mapping[str, Hold],
     workers: Workers,
     consumed: Mapping[str, Files] | None = None,
-) -> dict[str, Published]:
+) -> tuple[dict[str, Published], dict[str, Hold]]:
     """Commit the parts of every lineage that is not held. A held lineage's files are removed: they come again.
 
-    `consumed` gives, for tables whose progress is by file, the files that each lineage has with this commit.
+    `consumed` gives, for tables whose progress is by file, the files that each lineage has with this commit. What a
+    library says of one table holds that table: these are told too.
     """
     parts = _by_lineage(part for report in reports for part in report.parts)
     remove_parts(tables, [part for lineage_id in held for part in parts.pop(lineage_id, [])])
-    once = _without_repeats(lake, intervals, tables, parts, workers)
+    once, broken = _without_repeats(lake, intervals, tables, parts, workers)
+    remove_parts(tables, [part for lineage_id in broken for part in once.pop(lineage_id).parts])
     places = lake.places(history) if any(part.late for report in once.values() for part in report.parts) else {}
 
-    def commit(lineage_id: str) -> tuple[str, Published]:
+    def committed(lineage_id: str) -> Published:
         report, table, late = once[lineage_id], tables[lineage_id], _late(once[lineage_id].parts)
         if report.parts:
             files = (consumed or {}).get(lineage_id, ())
             mirror = load_or_none(lake.catalog, places[lineage_id].mirror) if late else None
             mark = marked(intervals[lineage_id].lineage, table, mirror, _replayed(run_id, late)) if late else {}
             table = _commit(lake, run_id, intervals[lineage_id], table, report.parts, files, mark)
-        return lineage_id, Published(table, _counts(report.parts), report.repeats, sum(part.rows for part in late))
+        return Published(table, _counts(report.parts), report.repeats, sum(part.rows for part in late))
+
+    def commit(lineage_id: str) -> tuple[str, Published | Hold]:
+        try:
+            return lineage_id, committed(lineage_id)
+        except TicdcAssetsError:
+            raise
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            # Its files stay: the commit may have landed. Maintenance removes what no table has.
+            return lineage_id, _held(tables[lineage_id], error)
 
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
-        return dict(pool.map(commit, once))
+        done = dict(pool.map(commit, once))
+    published = {i: found for i, found in done.items() if isinstance(found, Published)}
+    return published, broken | {i: found for i, found in done.items() if isinstance(found, Hold)}
+
+
+def _held(table: Table, error: Exception) -> Hold:
+    return Hold(TableState.STOPPED, f"{'.'.join(table.name())}: {of_one_table(error)}")
 
 
 def _late(parts: Iterable[Part]) -> list[Part]:
@@ -100,33 +120,38 @@ def _without_repeats(
     tables: Mapping[str, Table],
     parts: Mapping[str, list[Part]],
     workers: Workers,
-) -> dict[str, RepeatReport]:
-    """Each change once: among the parts, and of those that may be late those that the changelog lacks."""
+) -> tuple[dict[str, RepeatReport], dict[str, Hold]]:
+    """Each change once: among the parts, and of those that may be late those that the changelog lacks. And the tables
+    of which that cannot be told."""
+    broken: dict[str, Hold] = {}
     done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
     io_properties = dict(lake.io_properties)
 
-    def take(lineage_id: str, parts: Iterable[Part], report: RepeatReport) -> None:
+    def take(lineage_id: str, parts: Iterable[Part], report: RepeatReport | TicdcAssetsError) -> None:
         before = done[lineage_id]
+        if isinstance(report, TicdcAssetsError):
+            broken[lineage_id] = _held(tables[lineage_id], report)
+            return
         done[lineage_id] = RepeatReport((*parts, *report.parts), before.repeats + report.repeats, ())
         for uri in report.replaced:
             tables[lineage_id].io.delete(uri)
 
     touched = [i for i, found in parts.items() if overlaps(found)]
     tasks = [RepeatTask(tuple(parts[i]), key_names(intervals[i], tables[i]), io_properties) for i in touched]
-    for lineage_id, report in zip(touched, workers.map(resolve, tasks), strict=True):
+    for lineage_id, report in zip(touched, answers_of(workers, resolve, tasks), strict=True):
         take(lineage_id, (), report)
     asked = [
         LateTask(some, keys, tables[i].metadata_location, io_properties)
         for i, report in done.items()
-        if (late := _late(report.parts))
+        if i not in broken and (late := _late(report.parts))
         for keys in [key_names(intervals[i], tables[i])]
         for some in dealt(late, keys)
     ]
-    for task, report in zip(asked, workers.map(late_parts, asked) if asked else (), strict=True):
+    for task, report in zip(asked, answers_of(workers, late_parts, asked), strict=True):
         lineage_id = task.parts[0].lineage_id
         judged = {part.uri for part in task.parts}
         take(lineage_id, [part for part in done[lineage_id].parts if part.uri not in judged], report)
-    return done
+    return done, broken
 
 
 def key_names(interval: Interval, table: Table) -> dict[int, tuple[str, ...]]:

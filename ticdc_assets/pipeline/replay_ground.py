@@ -100,7 +100,7 @@ def ground_of(lake: Lake, run_id: str) -> Ground | None:
         for lineage in history.lineages
         if lineage.id in recorded and recorded[lineage.id].changelog is not None and lineage.id not in taken
     }
-    tables = ensure_changelogs(lake, history, wanted, record)
+    tables, _ = ensure_changelogs(lake, history, wanted, record)
     intervals = {
         i: Interval(wanted[i].lineage, -1, max(wanted[i].high, progress_of(table).watermark))
         for i, table in tables.items()

@@ -239,9 +239,10 @@ class StorageRun:
         quarantined = self._quarantine(pending, plan, files, held)
         reached(Moment.QUARANTINED)
         say("publishing changelogs")
-        published = publish_all(
+        published, broken = publish_all(
             lake, pending.run_id, pending.history, pending.intervals, tables, reports, held, workers, plan.consumed()
         )  # fmt: skip
+        held |= broken
         record = self._record(pending, plan, tables, files, held, published)
         return ChangelogReport(
             run_id=pending.run_id,

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.commits import COMMITS_AT_ONCE
 from ticdc_assets.tables.progress import columns_of
@@ -34,11 +35,19 @@ Fields = tuple[LakeField, ...]
 
 
 def all_fields(catalog: Catalog, identifiers: Iterable[Identifier]) -> dict[Identifier, Fields]:
-    """The columns of those tables that are there."""
+    """The columns of those tables that are there and can be read."""
     wanted = list(identifiers)
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
-        tables = zip(wanted, pool.map(lambda name: load_or_none(catalog, name), wanted), strict=True)
+        tables = zip(wanted, pool.map(lambda name: _readable(catalog, name), wanted), strict=True)
         return {name: fields_of(table) for name, table in tables if table is not None}
+
+
+def _readable(catalog: Catalog, identifier: Identifier) -> Table | None:
+    try:
+        return load_or_none(catalog, identifier)
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        of_one_table(error)
+        return None
 
 
 def fields_of(table: Table) -> Fields:

@@ -34,8 +34,8 @@ def column(name: str, type_: str, **more: str) -> dict[str, str]:
     return {"ColumnName": name, "ColumnType": type_, **more}
 
 
-class BrokenRunError(Exception):
-    """Raised by tests in the middle of a run."""
+class BrokenRunError(BaseException):
+    """Raised by tests in the middle of a run, which ends there as one that is interrupted: no fault of one table."""
 
 
 class Feed:

@@ -1,0 +1,80 @@
+"""Where an error came up: its classes and frames, Python's and Java's, without a word of what it says.
+
+Messages of libraries may quote rows or credentials (guarantee G8); names of classes, functions and files do not.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from typing import Any, Final
+
+FRAMES_MAX: Final = 40
+"""Of one error; where there are more, the innermost."""
+CAUSES_MAX: Final = 8
+
+
+def frames_of(error: BaseException) -> str:
+    """The error, what it was raised from, and Java's side of it, innermost frame first."""
+    return "\n".join(line for cause in causes_of(error) for line in _python(cause))
+
+
+def causes_of(error: BaseException) -> list[BaseException]:
+    """The error and those that it was raised from or during."""
+    found: list[BaseException] = []
+    seen: BaseException | None = error
+    while seen is not None and len(found) < CAUSES_MAX and seen not in found:
+        found.append(seen)
+        seen = seen.__cause__ or seen.__context__
+    return found
+
+
+def java_classes(error: BaseException) -> list[str]:
+    """What Java calls the error and its causes; none where the error is not Java's."""
+    return [str(thrown.getClass().getName()) for thrown in _thrown(error)]
+
+
+def java_messages(error: BaseException) -> list[str]:
+    """What Java says of it, to be looked through and never to be told."""
+    return [str(thrown.getMessage() or "") for thrown in _thrown(error)]
+
+
+def java_place(error: BaseException) -> str:
+    """The innermost class of Java's error and its first frame, as in `ValidationException at Schema.java:12`."""
+    thrown = _thrown(error)
+    if not thrown:
+        return ""
+    frames = list(_java_frames(thrown[-1]))
+    name = str(thrown[-1].getClass().getSimpleName())
+    return f"{name} at {frames[0].partition('(')[2].rstrip(')')}" if frames else name
+
+
+def _python(error: BaseException) -> Iterator[str]:
+    yield f"{type(error).__module__}.{type(error).__qualname__}"
+    frames = list(reversed(traceback.extract_tb(error.__traceback__)))
+    yield from (f"    at {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames[:FRAMES_MAX])
+    for thrown in _thrown(error):
+        yield f"  {thrown.getClass().getName()}"
+        yield from (f"    at {frame}" for frame in _java_frames(thrown))
+
+
+def _thrown(error: BaseException) -> list[Any]:
+    """Java's error and its causes. Where Java does not answer any more, none."""
+    found: list[Any] = []
+    known = vars(error)
+    thrown = known.get("_origin") or known.get("java_exception")  # as PySpark has it, as py4j does
+    try:
+        while thrown is not None and len(found) < CAUSES_MAX:
+            found.append(thrown)
+            thrown = thrown.getCause()
+    except Exception:  # noqa: BLE001  the JVM may be gone, and this only adds to what is told
+        return found
+    return found
+
+
+def _java_frames(thrown: Any) -> Iterator[str]:
+    try:
+        frames = [str(frame.toString()) for frame in thrown.getStackTrace()[:FRAMES_MAX]]
+    except Exception:  # noqa: BLE001  as above
+        return
+    yield from frames
