@@ -111,10 +111,10 @@ def settle(task: MessageTask, bulk: Bulk, batch: Batch) -> Settled:
     spoilt = told.left.copy()
     for rows in found:
         spoilt[_messages_of(rows.table)[rows.number < 0]] = True
-    settled = Settled()
-    typed = [one for rows in found for one in _typed(task, bulk, batch, rows, spoilt)]
+    settled, read = Settled(), batch.was_read(task)
+    typed = [one for rows in found for one in _typed(task, bulk, batch, rows, spoilt, read)]
     for rows in found:
-        _count(task, settled.tallies, batch, rows, spoilt)
+        _count(task, settled.tallies, batch, rows, spoilt, read)
     settled.pieces = [piece for piece in (_without(piece, batch, spoilt) for piece in typed) if len(piece.changes)]
     settled.left = [int(index) for index in np.flatnonzero(spoilt)]
     return settled
@@ -196,7 +196,7 @@ class _Wanted(NamedTuple):
     late: Bools
 
 
-def _wanted(task: MessageTask, target: Target, table: TableRows, batch: Batch, lines: Ints) -> _Wanted:
+def _wanted(task: MessageTask, target: Target, table: TableRows, batch: Batch, lines: Ints, read: Bools) -> _Wanted:
     ordinals = batch.ordinals[lines]
     none = np.zeros(len(table), np.bool_)
     again = np.isin(ordinals, np.fromiter(task.repeated, np.int64)) if task.repeated else none
@@ -208,11 +208,18 @@ def _wanted(task: MessageTask, target: Target, table: TableRows, batch: Batch, l
     ts = table.rows.commit_ts.to_numpy()
     above = ~again & (ts > target.high)
     below = ~again & ~above & (ts <= target.low)
-    known = np.zeros(len(table), np.bool_) if target.lineage_id in task.fresh else batch.was_read(task)[lines]
+    known = none if target.lineage_id in task.fresh else read[lines]
     return _Wanted(~above & ~again & ~below, above, again | below & known, below & ~known)
 
 
-def _count(task: MessageTask, tallies: dict[SourceName, Tally], batch: Batch, found: _Found, spoilt: Bools) -> None:
+def _count(
+    task: MessageTask,
+    tallies: dict[SourceName, Tally],
+    batch: Batch,
+    found: _Found,
+    spoilt: Bools,
+    read: Bools,
+) -> None:
     lines = _messages_of(found.table)
     sound = ~spoilt[lines]
     tally = tallies.setdefault(found.name, Tally())
@@ -221,7 +228,7 @@ def _count(task: MessageTask, tallies: dict[SourceName, Tally], batch: Batch, fo
         target = task.targets.get(found.slots[number].lineage_id or "")
         if target is not None:
             rows = np.flatnonzero(sound & (found.number == number))
-            wanted = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows])
+            wanted = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows], read)
             tally.above += int(wanted.above.sum())
             tally.repeats += int(wanted.again.sum())
 
@@ -229,7 +236,7 @@ def _count(task: MessageTask, tallies: dict[SourceName, Tally], batch: Batch, fo
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, spoilt: Bools) -> Iterator[Piece]:
+def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, spoilt: Bools, read: Bools) -> Iterator[Piece]:
     """The changes that this run writes; messages of values that cannot be had are marked in `spoilt`."""
     lines = _messages_of(found.table)
     for number in np.unique(found.number[found.number >= 0]):
@@ -238,7 +245,7 @@ def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, spoilt: B
         if target is None:
             continue
         rows = np.flatnonzero((found.number == number) & ~spoilt[lines])
-        wanted = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows])
+        wanted = _wanted(task, target, take(found.table, pa.array(rows)), batch, lines[rows], read)
         for mask, late in ((wanted.late, True), (wanted.now, False)):
             table = take(found.table, pa.array(rows[mask]))
             if not len(table):
