@@ -1,7 +1,7 @@
 """Which changes are the same change, sent again.
 
 Identity is (table, key values, commit_ts, op). A table without a key has only the row itself and its ordinal among
-equal rows of one delivery; a delivery ends where commit_ts goes back (the weak case of design section 5).
+equal rows of one delivery; a delivery ends where commit_ts goes back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From text columns to changelog rows: the Arrow batch that every protocol's changes become.
 
 In: `RawRows` of one lineage and version. Out: a table with the system columns, `_ticdc_before` and the version's
-columns under their uids, every value of design section 6, one row a change. An update that changes a column of a
+columns under their uids, every value as docs/tables.md lists it, one row a change. An update that changes a column of a
 handle or unique key becomes DELETE + INSERT, as TiCDC itself sends it unless told otherwise
 (output-raw-change-event), so that every change has one key and all forms of a stream give one changelog.
 """

@@ -1,7 +1,7 @@
 """What a message says, whatever its protocol.
 
 Row values stay as the wire wrote them (`wire` dicts) until the schema in force at their commit_ts is known;
-`protocols.<name>.value(column, wire)` turns one into the value that design section 6 (values) names.
+`protocols.<name>.value(column, wire)` turns one into the value that docs/tables.md names.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _FIXED: Final = {
 
 
 def arrow_type(column_type: MySqlType) -> pa.DataType:
-    """The Arrow type of a column's values, as design section 6 lays down."""
+    """The Arrow type of a column's values, as docs/tables.md lists them."""
     kind = column_type.kind
     if kind is Kind.INT:
         return pa.int64() if column_type.unsigned else pa.int32()
