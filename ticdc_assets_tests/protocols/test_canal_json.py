@@ -427,3 +427,20 @@ def test_bytes_come_as_latin_1_and_labels_as_numbers() -> None:
 
     assert b"\xff\x00" == canal_json.value(Column("a", payload), "ÿ\x00")
     assert "x,large" == canal_json.value(Column("a", label), "2")
+
+
+SURROGATES = [
+    *(r"\ud83d\ude00", r"\uD83D\uDE00", r"\udbff\udfff", r"\ud800\udc00", r"\ue000\ud7ff"),
+    *(r"\ud83d", r"\ude00", r"\ud83d\ud83d", r"\ude00\ud83d", r"\ud83d\u", r"\ud83d\ude0", r"\ud83d\ude0g"),
+    *(r"\ud83dxude00", r"\ud83d\xde00", r"\ud83dxxde00", r"\ud83d\nde00", r"\ud83d\\ude00", r"\ud83d\udbff"),
+]
+
+
+@pytest.mark.parametrize("behind", ["", "z", "z" * 70])
+@pytest.mark.parametrize("text", SURROGATES)
+def test_surrogates_that_are_no_pair_are_not_taken_in_bulk(text: str, behind: str) -> None:
+    data = line("INSERT", [{"id": "1", "v": "HERE"}]).replace(b"HERE", text.encode() + behind.encode()) + b"\r\n"
+
+    from_bulk = bulk_or_none(data, ("id", "v"), 1 << 20)
+
+    assert from_bulk == reference(data, ("id", "v"))
