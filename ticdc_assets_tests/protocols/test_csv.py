@@ -216,6 +216,16 @@ def records(data: bytes, options: CsvOptions = PLAIN, columns: int = 2) -> Itera
     return csv.read(data, options, columns, "f")
 
 
+@pytest.mark.parametrize("quote", ['"', ""])
+def test_a_file_that_begins_with_an_empty_field_is_left_to_the_reference_and_not_waited_for(quote: str) -> None:
+    options = CsvOptions(quote=quote, include_commit_ts=True)
+    data = b",t,s,1,a,b\r\nI,t,s,2,a,b\r\n" if not quote else b',"t","s",1,"a","b"\r\n"I","t","s",2,"a","b"\r\n'
+
+    with pytest.raises(BulkUnsupported):
+        bulk(data, options, ("a", "b"))
+    assert isinstance(next(iter(csv.read(data, options, 2, "f"))), BadRecord)
+
+
 def test_a_broken_record_leaves_the_following_ones_whole() -> None:
     lost_quote = b'"I","t","s",1,"a","b\r\n'
     good = b'"I","t","s",2,"c","d"\r\n'
