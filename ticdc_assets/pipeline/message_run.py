@@ -29,7 +29,7 @@ from ticdc_assets.pipeline.message_options import keep_schemas, options_of
 from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
 from ticdc_assets.pipeline.message_record import unknown_tables, with_waiting
 from ticdc_assets.pipeline.message_task import Arrival, Dating, Mark, MessageTask, Partition, SchemaVersion, Told
-from ticdc_assets.pipeline.publish import Published, publish_all, remove_parts
+from ticdc_assets.pipeline.publish import Published, late_rows, publish_all, remove_parts
 from ticdc_assets.pipeline.row_shapes import together
 from ticdc_assets.pipeline.storage_record import says_the_same, table_record
 from ticdc_assets.pipeline.storage_run import ChangelogReport
@@ -211,7 +211,7 @@ class MessageRun:
             run_id=pending.run_id,
             high=pending.high,
             rows_by_op={lineage_id: p.rows_by_op for lineage_id, p in published.items() if p.rows_by_op},
-            late_rows={lineage_id: p.late for lineage_id, p in published.items() if p.late},
+            late_rows=late_rows(published, tables, pending.record),
             repeats=sum(n.repeats for n in names) + sum(p.repeats for p in published.values()),
             zero_dates=sum(n.zero_dates for n in names),
             quarantined=quarantined,

@@ -18,7 +18,7 @@ from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.changelog import WrittenFile
 from ticdc_assets.tables.commits import COMMITS_AT_ONCE
-from ticdc_assets.tables.progress import Files, Progress, columns_of, progress_of
+from ticdc_assets.tables.progress import Files, Progress, columns_of, late_rows_since, progress_of
 from ticdc_assets.tables.replayed import Replayed, marked
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.lineage import History
     from ticdc_assets.spark import Workers
+    from ticdc_assets.tables.control import WatermarkRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,17 @@ def publish_all(
 
 def _held(table: Table, error: Exception) -> Hold:
     return Hold(TableState.STOPPED, f"{'.'.join(table.name())}: {of_one_table(error)}")
+
+
+def late_rows(
+    published: Mapping[str, Published], tables: Mapping[str, Table], record: WatermarkRecord | None
+) -> dict[str, int]:
+    """By lineage, the rows that came late: those of this run, and of runs that ended before they could record."""
+    recorded = {table.lineage: table.changelog_snapshot_id for table in record.tables} if record else {}
+    counts = {i: late_rows_since(table, recorded.get(i)) for i, table in tables.items() if i not in published}
+    for lineage_id, one in published.items():
+        counts[lineage_id] = max(one.late, late_rows_since(one.table, recorded.get(lineage_id)))
+    return {lineage_id: rows for lineage_id, rows in counts.items() if rows}
 
 
 def _late(parts: Iterable[Part]) -> list[Part]:
@@ -179,7 +191,8 @@ def _commit(
     position = max((part.max_seq for part in parts), default=parent.position) if lake.by_arrival else parent.position
     progress = Progress(max(interval.high, parent.watermark), max(position, parent.position), run_id, consumed)
     files = [WrittenFile(part.uri, part.size_bytes, part.footer) for part in parts]
-    return changelog.publish(table, lake.changefeed.name, files, parent, progress, properties)
+    late_rows = sum(part.rows for part in _late(parts))
+    return changelog.publish(table, lake.changefeed.name, files, parent, progress, properties, late_rows)
 
 
 def _counts(parts: Sequence[Part]) -> dict[str, int]:

@@ -27,7 +27,7 @@ from ticdc_assets.pipeline.late_tables import (
     without_folders,
 )
 from ticdc_assets.pipeline.packing import pack
-from ticdc_assets.pipeline.publish import Published, publish_all
+from ticdc_assets.pipeline.publish import Published, late_rows, publish_all
 from ticdc_assets.pipeline.storage_plan import Plan
 from ticdc_assets.pipeline.storage_record import (
     advanced,
@@ -248,7 +248,7 @@ class StorageRun:
             run_id=pending.run_id,
             high=pending.high,
             rows_by_op={lineage_id: p.rows_by_op for lineage_id, p in published.items() if p.rows_by_op},
-            late_rows={lineage_id: p.late for lineage_id, p in published.items() if p.late},
+            late_rows=late_rows(published, tables, pending.record),
             repeats=sum(f.repeats for f in files) + sum(p.repeats for p in published.values()),
             zero_dates=sum(f.zero_dates for f in files),
             quarantined=quarantined,

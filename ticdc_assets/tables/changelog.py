@@ -38,6 +38,7 @@ from ticdc_assets.tables.iceberg_types import arrow_field, arrow_of, field_id, i
 from ticdc_assets.tables.progress import (
     CHANGEFEED,
     COLUMNS,
+    LATE_ROWS,
     LINEAGE,
     Progress,
     columns_of,
@@ -217,8 +218,10 @@ def publish(
     parent: Progress,
     progress: Progress,
     properties: Mapping[str, str] | None = None,
+    late_rows: int = 0,
 ) -> Table:
     """Append the files and the progress, and set table properties, in one commit, on top of `parent` and nothing else.
+    The snapshot tells how many of its rows are late.
 
     Raises StaleRunError where another run has published since this one planned. The files then stay: ours may have
     landed before that, and its answer was lost; else the maintenance of leftovers finds them.
@@ -232,7 +235,8 @@ def publish(
             raise stale(table, parent, found)
         reached(Moment.BEFORE_CHANGELOG_COMMIT)
         try:
-            _append(table, files, progress.summary(changefeed, parent), properties or {})
+            late = {LATE_ROWS: str(late_rows)} if late_rows else {}
+            _append(table, files, progress.summary(changefeed, parent) | late, properties or {})
         except NOT_KNOWN:
             continue
         except Exception:

@@ -29,6 +29,7 @@ PARENT_WATERMARK: Final = "ticdc.parent-watermark"
 POSITION: Final = "ticdc.position"
 RUN_ID: Final = "ticdc.run-id"
 FILES: Final = "ticdc.files"
+LATE_ROWS: Final = "ticdc.late-rows"
 
 Files = tuple[tuple[str, int], ...]
 """Sequences of files by name, each with the number of the last file that is in the table."""
@@ -72,6 +73,16 @@ def progress_of(table: Table) -> Progress:
 def from_summary(summary: Mapping[str, str]) -> Progress:
     files = tuple(sorted(json.loads(summary.get(FILES, "{}")).items()))
     return Progress(int(summary[WATERMARK]), int(summary.get(POSITION, "-1")), summary.get(RUN_ID, ""), files)
+
+
+def late_rows_since(table: Table, snapshot_id: int | None) -> int:
+    """How many rows came late with the commits after a snapshot, which some run may not have lived to tell."""
+    rows = 0
+    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+        if snapshot.snapshot_id == snapshot_id:
+            return rows
+        rows += int(snapshot.summary.additional_properties.get(LATE_ROWS, "0")) if snapshot.summary else 0
+    return rows if snapshot_id is None else 0
 
 
 def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:
