@@ -117,6 +117,8 @@ def note_frames(error: BaseException) -> None:
 def _is_outage(error: BaseException) -> bool:
     """Whether the next table would meet the same."""
     for cause in causes_of(error):
+        if isinstance(cause, (ConnectionError, TimeoutError)):
+            return True
         if isinstance(cause, OSError) and cause.errno not in _OF_A_FILE:
             return True
         if hasattr(cause, "sqlite_errorname") or hasattr(getattr(cause, "orig", None), "sqlite_errorname"):

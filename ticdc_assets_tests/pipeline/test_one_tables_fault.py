@@ -232,6 +232,8 @@ def test_what_is_not_of_one_table_is_raised_again():
         OSError(28, "no room"),
         PermissionError(13, "no right"),
         ConnectionRefusedError(111, "nobody there"),
+        ConnectionResetError(),
+        TimeoutError(),
         StaleRunError("here", "this", "that", "Run again."),
         MemoryError(),
     ]
