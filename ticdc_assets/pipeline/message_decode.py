@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ticdc_assets.errors import DecodeError, TicdcAssetsError
+from ticdc_assets.errors import DecodeError, SchemaError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.late_large import LateLarge, is_large, told_apart
@@ -159,9 +159,9 @@ class MessageDecoder:
         name = fold_name(*(true or (event.schema, event.table)))
         said = self._names.setdefault(name, _Name())
         said.rows += 1
-        slot = self._slot(name, event, ordinal)
+        slot = self._slot(name, event, message, ordinal)
         if slot is None:
-            self._without_schema(true, event, said)
+            self._without_schema(true, event, message, said)
             return
         if slot.lineage_id not in self._task.targets:
             return
@@ -229,16 +229,28 @@ class MessageDecoder:
 
     # -- which version of its table a row has -------------------------------------------------------------------------
 
-    def _slot(self, name: SourceName, event: RowEvent, ordinal: int) -> Slot | None:
+    def _slot(self, name: SourceName, event: RowEvent, message: Message, ordinal: int) -> Slot | None:
         slots = self._task.timelines.get(name, ())
-        slot = slot_of(self._task, name, slots, event, ordinal) if slots else None
+        slot = slot_of(self._task, name, slots, event, message, ordinal) if slots else None
         return None if slot is None or slot.lineage_id is None else slot
 
-    def _without_schema(self, true: Name | None, event: RowEvent, said: _Name) -> None:
+    def _without_schema(self, true: Name | None, event: RowEvent, message: Message, said: _Name) -> None:
         if not self._task.by_arrival and (event.commit_ts or 0) > self._task.high:
             said.above += 1  # the statement that makes its table is above this run too
         elif true is None or self._is_asked_for(true):
-            said.state, said.problem = FileState.WAITING, _no_schema(event)
+            untyped = self._untyped(event)
+            problem = f"{message.where}: {event.schema}.{event.table}: {untyped}" if untyped else _no_schema(event)
+            said.state, said.problem = FileState.WAITING, problem
+
+    def _untyped(self, event: RowEvent) -> str:
+        """Which column of the row keeps it from telling its table's columns, and why; "" where none does."""
+        if self._protocol.infer is None or not event.column_hints:
+            return ""
+        try:
+            self._protocol.infer(event)
+        except SchemaError as error:
+            return str(error)
+        return ""
 
     def _is_asked_for(self, name: Name) -> bool:
         """Whether rows of the name are of a table that is asked for, under this name or the one it has now."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ticdc_assets.pipeline.message_task import Told
+from ticdc_assets.pipeline.placed_rows import PlacedRow, Places
 from ticdc_assets.pipeline.stream_look import StreamLook
 from ticdc_assets.protocols.avro_names import Name, sanitised
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.folds import Folds
-from ticdc_assets.schema.lineage import History, SourceName, fold_name
+from ticdc_assets.schema.lineage import History, Slot, SourceName, fold_name
 
 _FILES: Final = "schema_files"
 _NAMES_ANOTHER: Final = re.compile(r"\b(rename|like|exchange|flashback|recover)\b")
@@ -20,12 +21,14 @@ _NAMES_ANOTHER: Final = re.compile(r"\b(rename|like|exchange|flashback|recover)\
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _FirstRow:
-    """The first row of a table, and what it tells of it. Messages said `said` for what is truly called `name`."""
+    """The first row of a table, and what it tells of it. Messages said `said` for what is truly called `name`. `placed`
+    has the first row of every partition where only places order them."""
 
     said: SourceName
     name: Name
     ts: int
     inferred: DdlEvent | None
+    placed: tuple[PlacedRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ class SchemaGuesses:
         """What is told, and what the user or rows (up to `high`) tell of tables that no statement makes."""
         events, history = list(told), self.folds.of(told)
         for together in _parts(self._first_rows(high), told):
-            guessed = self._guessed([row for row in together if not _is_known(history, row)], events)
+            slots = history.timelines() if any(row.placed for row in together) else {}
+            places = Places.of(events) if slots else Places()
+            unknown = [row for row in together if not _is_known(history, row, _lineages(row, places, slots))]
+            guessed = self._guessed(unknown, events)
             if guessed:
                 events += guessed
                 history = self.folds.of(events)
@@ -54,7 +60,8 @@ class SchemaGuesses:
             said = fold_name(schema, table)
             name = true.get(said, (schema, table))
             if name is not None and (high is None or ts <= high):
-                yield _FirstRow(said, name, ts, self.look.inferred.get(said))
+                placed = tuple(self.look.first_placed.get(said, {}).values())
+                yield _FirstRow(said, name, ts, self.look.inferred.get(said), placed)
 
     def _guessed(self, rows: Sequence[_FirstRow], events: Sequence[DdlEvent]) -> list[DdlEvent]:
         """The best guess for the table of each row, if there is any; no guess may have to do with another."""
@@ -128,8 +135,18 @@ def _as_it_was(event: DdlEvent) -> DdlEvent:
     return DdlEvent(version or 0, before.schema, before.name, "", after=before, version=version, where=where)
 
 
-def _is_known(history: History, row: _FirstRow) -> bool:
+def _lineages(row: _FirstRow, places: Places, slots: Mapping[SourceName, Sequence[Slot]]) -> list[str | None]:
+    """The tables that rows belong to which their places order."""
+    of_name = slots.get(row.said, ())
+    found = [places.slot(of_name, placed) for placed in row.placed]
+    return [slot.lineage_id if slot is not None else None for slot in found]
+
+
+def _is_known(history: History, row: _FirstRow, placed: Sequence[str | None] = ()) -> bool:
     """Whether a history has the row's table, and does not have it from a file of the user that the row contradicts."""
+    if placed:
+        born = {lineage.id: lineage.told_ts for lineage in history.ever_called(*row.name)}
+        return all(lineage is not None and (born.get(lineage, 0) > 0 or _fits(history, row)) for lineage in placed)
     if not row.ts:
         return bool(history.ever_called(*row.name))
     found = history.as_of(*row.name, row.ts)

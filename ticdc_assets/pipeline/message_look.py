@@ -19,6 +19,7 @@ from ticdc_assets.pipeline.message_batches import BATCH_MESSAGES, Batch
 from ticdc_assets.pipeline.message_heads import look_at
 from ticdc_assets.pipeline.message_pending import StreamCursor
 from ticdc_assets.pipeline.message_task import Mark, Partition
+from ticdc_assets.pipeline.placed_rows import Clocks
 from ticdc_assets.pipeline.stream_look import (
     StreamForm,
     StreamLook,
@@ -27,6 +28,8 @@ from ticdc_assets.pipeline.stream_look import (
     date_of,
     first_row,
     infer_from_schema,
+    placed_row,
+    placed_statement,
 )
 from ticdc_assets.pipeline.stream_topics import named_in
 from ticdc_assets.protocols.events import DdlEvent, RowEvent, WatermarkEvent
@@ -40,6 +43,7 @@ def look_through(placed: Iterable[tuple[Place, Message]], stream: StreamForm, cu
     """Read every message once; messages before the cursor are only counted."""
     carried = {topic: set(names) for topic, names in cursor.carried.items()}
     look = StreamLook(watermarks=dict(cursor.watermarks), carried=carried)
+    look.clocks = Clocks(stream.placed)
     look.passed = {partition: [(-1, ts)] for partition, ts in cursor.passed.items()}
     if stream.protocol == "avro":
         look.avro = AvroLook(stream.options, stream.topics, stream.has_commit_ts, stream.newest)
@@ -130,14 +134,16 @@ def _message(look: StreamLook, stream: StreamForm, message: Message, ordinal: in
             _watermark(look, message, event.ts, ordinal)
         elif isinstance(event, DdlEvent):
             # Simple lists columns by their ids; the others that tell columns do so in table order.
+            event = placed_statement(look, event, message) if event.as_written else event
             look.statements.append(replace(event, after_is_ordered=stream.protocol != "simple"))
             look.carried.setdefault(message.topic, set()).update(named_in(message.topic, event, stream.topics))
             yield event.commit_ts
         else:
             row = look.avro.change(event, message, ordinal) if look.avro else event
-            first_row(look, stream, row, message, ordinal)
+            given = placed_row(look, row, message) if row.by_place else None
+            first_row(look, stream, row, message, ordinal, given)
             infer_from_schema(look, stream, schema, row.schema, row.table, row.commit_ts)
-            yield date_of(row, stream.dating)
+            yield date_of(row, stream.dating) if given is None else given
 
 
 def _watermark(look: StreamLook, message: Message, ts: int, ordinal: int) -> None:

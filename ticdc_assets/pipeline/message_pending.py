@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ticdc_assets.pipeline.interval import Interval, TableState
 from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.message_task import Partition, Told
+from ticdc_assets.pipeline.placed_rows import Places
 from ticdc_assets.pipeline.stream_look import StreamLook
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.protocols.events import DdlEvent
@@ -96,6 +97,7 @@ class PendingMessages:
     follows: Callable[[str, str], bool]
     log: DdlLog | None = None
     fresh: frozenset[str] = frozenset()
+    places: Places = field(default_factory=Places)
 
     @property
     def has_unread(self) -> bool:

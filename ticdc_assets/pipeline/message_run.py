@@ -29,6 +29,7 @@ from ticdc_assets.pipeline.message_options import keep_schemas, options_of
 from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
 from ticdc_assets.pipeline.message_record import unknown_tables, with_waiting
 from ticdc_assets.pipeline.message_task import Arrival, Dating, Mark, MessageTask, Partition, SchemaVersion, Told
+from ticdc_assets.pipeline.placed_rows import Places
 from ticdc_assets.pipeline.publish import Published, late_rows, publish_all, remove_parts
 from ticdc_assets.pipeline.row_shapes import together
 from ticdc_assets.pipeline.storage_record import says_the_same, table_record
@@ -101,18 +102,17 @@ class MessageRun:
         return [lineage for lineage in late if lineage.id in known]
 
     def _looked(self, record: WatermarkRecord | None, cursor: StreamCursor, log: DdlLog | None) -> PendingMessages:
-        form = self._form(record if any(cursor.offsets.values()) else None, log)
+        kept_events = self._lake.control.ddl_events()
+        form = self._form(record if any(cursor.offsets.values()) else None, log, kept_events)
         found = look_through(placed_messages(self._capture), form, cursor)
-        told = without_known_bootstraps(
-            [*self._lake.control.ddl_events(), *found.statements, *(log.events if log else ())]
-        )
+        told = without_known_bootstraps([*kept_events, *found.statements, *(log.events if log else ())])
         names = self._names(found, self._lake.folds.of(told))
         guesses = SchemaGuesses(self._lake.folds, found, names)
         events = guesses.added_to(told)
         high = self._high(found, record, events)
         if not self._lake.by_arrival:
             events = guesses.as_of(high, events)
-        kept = {_identity(event) for event in self._lake.control.ddl_events()}
+        kept = {_identity(event) for event in kept_events}
         statements = [event for event in events if _identity(event) not in kept]
         history = self._lake.history(statements)
         chosen = [lineage for lineage in history.lineages if self._lake.asks_for(lineage)]
@@ -129,9 +129,12 @@ class MessageRun:
             names=names,
             follows=self._lake.follows,
             log=log,
+            places=Places.of([*kept_events, *statements]),
         )
 
-    def _form(self, record: WatermarkRecord | None, log: DdlLog | None) -> StreamForm:
+    def _form(
+        self, record: WatermarkRecord | None, log: DdlLog | None, kept_events: Sequence[DdlEvent] = ()
+    ) -> StreamForm:
         return StreamForm(
             self._protocol,
             self._options,
@@ -141,6 +144,7 @@ class MessageRun:
             until=log.tso if log is not None else None,
             newest=record.tso if record is not None and self._dating is Dating.COMMIT_TS else 0,
             deletes_are_keys=self._changefeed.sink.delete_only_output_handle_key_columns,
+            placed={event.place: event.commit_ts for event in kept_events if event.place is not None},
         )
 
     @property
@@ -284,6 +288,7 @@ class MessageRun:
             upstream=changefeed.upstream,
             read={} if self._lake.by_arrival else pending.cursor.in_part,
             fresh=pending.fresh,
+            places=pending.places,
         )
 
     def _versions(self, pending: PendingMessages) -> dict[SchemaVersion, int]:

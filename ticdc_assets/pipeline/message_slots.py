@@ -6,13 +6,20 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from ticdc_assets.pipeline.message_task import Dating, MessageTask
+from ticdc_assets.pipeline.placed_rows import PlacedRow
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.schema.lineage import Slot, SourceName
+from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
 
 
-def slot_of(task: MessageTask, name: SourceName, slots: Sequence[Slot], event: RowEvent, ordinal: int) -> Slot | None:
+def slot_of(
+    task: MessageTask, name: SourceName, slots: Sequence[Slot], event: RowEvent, message: Message, ordinal: int
+) -> Slot | None:
     """The slot that the row falls in; rows have a slot whose `after_ts` is below their own."""
+    if event.by_place:
+        placed = PlacedRow.of(event, (message.topic, message.partition), message.offset)
+        return task.places.slot(slots, placed)
     if task.dating is Dating.PLACE:
         known = task.versions.get((name, event.schema_version or 0), ordinal)
         return _last_below(slots, known + 1) or slots[0]

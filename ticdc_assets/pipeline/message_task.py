@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_assets.config import Upstream
+from ticdc_assets.pipeline.placed_rows import Places
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.protocols.avro_names import Name
 from ticdc_assets.schema.lineage import Slot, SourceName
@@ -65,7 +66,7 @@ class MessageTask:
     schema. `names` has the true names of tables where messages cannot spell them, None where they are not known;
     `placed` the commit_ts that deletes without one stand at, by ordinal; `repeated` the changes that were sent again.
     `upstream` is where rows are completed of which only the handle key was sent. `arrivals` is what each table takes by
-    arrival, where ordinals do not tell.
+    arrival, where ordinals do not tell. `places` are those of statements that only their places order.
     `read` are the offsets of each partition that an earlier run has read: rows of theirs are in the changelog up to its
     watermark, but of the lineages that are `fresh`, which nobody asked for then. Rows of other messages may be late.
     """
@@ -98,6 +99,7 @@ class MessageTask:
     zero_dates_allowed: bool = True
     upstream: Upstream | None = field(default=None, repr=False)
     arrivals: dict[str, Arrival] = field(default_factory=dict)
+    places: Places = field(default_factory=Places)
     read: dict[Partition, tuple[int, int]] = field(default_factory=dict)
     fresh: frozenset[str] = frozenset()
 

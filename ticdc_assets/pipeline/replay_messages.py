@@ -19,6 +19,7 @@ from ticdc_assets.pipeline.message_look import look_through
 from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
 from ticdc_assets.pipeline.message_run import MessageRun
 from ticdc_assets.pipeline.message_task import Dating, Mark, MessageTask
+from ticdc_assets.pipeline.placed_rows import Places
 from ticdc_assets.pipeline.replay_ground import Decoded, Ground, Offered, above, homeless, rows_of
 from ticdc_assets.pipeline.stream_look import StreamLook
 from ticdc_assets.pipeline.task import FileState, TaskReport
@@ -83,6 +84,7 @@ class MessageReplay(MessageRun):
             intervals=ground.intervals,
             names=self._names(look, ground.history),
             follows=self._lake.follows,
+            places=Places.of(self._lake.control.ddl_events()),
         )
 
     def _with_mended(self, found: Mapping[Position, Found]) -> Iterator[tuple[Place, Message]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.pipeline.avro_look import AvroLook
 from ticdc_assets.pipeline.message_task import Dating, Mark, Partition
+from ticdc_assets.pipeline.placed_rows import Clocks, PlacedRow
 from ticdc_assets.pipeline.task import BadLine
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
@@ -23,7 +24,8 @@ class StreamForm:
 
     `topics` are the topics that dispatch rules name, `newest` is the largest commit_ts of earlier runs. From the first
     row above `until` on, where it is given, messages wait: what happened to their tables is not known so far. Where
-    `deletes_are_keys`, deletes hold their key alone, mostly without saying so.
+    `deletes_are_keys`, deletes hold their key alone, mostly without saying so. `placed` are the times that earlier
+    runs gave to what only its place orders.
     """
 
     protocol: str
@@ -34,6 +36,7 @@ class StreamForm:
     until: int | None = None
     newest: int = 0
     deletes_are_keys: bool = False
+    placed: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
 
     def is_whole(self, row: RowEvent) -> bool:
         """Whether a row has all the columns of its table, as far as can be known."""
@@ -61,6 +64,7 @@ class StreamLook:
     `begins` has the first offset of each partition that the capture holds, consumed or not.
     `marks` are places to begin reading at, one for every few thousand messages, the first at the first new one.
     `carried` has, by topic, the tables that its rows and statements are of.
+    `first_placed` has the first row of each name in every partition, where only places order them.
     """
 
     watermarks: dict[Partition, int] = field(default_factory=dict)
@@ -79,6 +83,8 @@ class StreamLook:
     newest: int = 0
     waiting: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
     avro: AvroLook | None = None
+    clocks: Clocks = field(default_factory=Clocks)
+    first_placed: dict[SourceName, dict[Partition, PlacedRow]] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
 
     def watermark(self, live: Set[SourceName]) -> int | None:
@@ -121,10 +127,26 @@ class StreamLook:
         return min(above, default=self.messages) - 1
 
 
-def first_row(look: StreamLook, stream: StreamForm, row: RowEvent, message: Message, ordinal: int) -> None:
-    """Note when a table's first row was, and what it tells of the table's columns."""
+def placed_statement(look: StreamLook, event: DdlEvent, message: Message) -> DdlEvent:
+    """A statement that its place orders, with the time it is given."""
+    place = (message.topic, message.partition, message.offset)
+    return replace(event, commit_ts=look.clocks.of_statement(place, event.commit_ms), place=place)
+
+
+def placed_row(look: StreamLook, row: RowEvent, message: Message) -> int:
+    """The time that is given to a row that its place orders."""
+    partition = (message.topic, message.partition)
+    of_name = look.first_placed.setdefault(fold_name(row.schema, row.table), {})
+    of_name.setdefault(partition, PlacedRow.of(row, partition, message.offset))
+    return look.clocks.of_row((*partition, message.offset), row.commit_ms)
+
+
+def first_row(
+    look: StreamLook, stream: StreamForm, row: RowEvent, message: Message, ordinal: int, given: int | None = None
+) -> None:
+    """Note when a table's first row was (`given` where the row does not tell), and what it tells of its columns."""
     name = fold_name(row.schema, row.table)
-    ts = ordinal + 1 if stream.dating is Dating.PLACE else row.commit_ts
+    ts = ordinal + 1 if stream.dating is Dating.PLACE else row.commit_ts if given is None else given
     if ts is None:
         ts = (row.commit_ms or 0) << LOGICAL_BITS
     look.first(message.topic, row.schema, row.table, ts)
@@ -135,7 +157,9 @@ def first_row(look: StreamLook, stream: StreamForm, row: RowEvent, message: Mess
         table = infer(row)
     except SchemaError:
         return  # a later row, or the user's schema_files, may tell more
-    look.inferred[name] = DdlEvent(max(0, ts - 1), row.schema, row.table, "", after=table, where=message.where)
+    place = (message.topic, message.partition, message.offset) if row.by_place else None
+    told = max(0, ts - 1)
+    look.inferred[name] = DdlEvent(told, row.schema, row.table, "", after=table, where=message.where, place=place)
 
 
 def avro_schema(look: StreamLook, stream: StreamForm, message: Message, ordinal: int) -> DdlEvent | None:

@@ -1,9 +1,9 @@
 """Canal-JSON messages and storage files, one message at a time: the form that decides what they say.
 
-Enter the bytes of a message or of a file of messages, leave events. Both TiCDC's form and official Canal's are read:
-one row or several in `data`, all old columns in `old` or only the changed ones, a deleted row in `data` or, before
-v5.4.0, in `old`; with and without the `_tidb` extension. Values stay text; numbers and nested values where text
-belongs are refused, and so is anything that is not one whole JSON object.
+Enter the bytes of a message or of a file of messages, leave events. Both TiCDC's form and that of Alibaba's Canal
+(`canal_json_official`) are read: one row or several in `data`, all old columns in `old` or only the changed ones, a
+deleted row in `data` or, before v5.4.0, in `old`; with and without the `_tidb` extension. Values stay text; numbers and
+nested values where text belongs are refused, and so is anything that is not one whole JSON object.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.canal_json_official import INIT, as_read, is_official, tells_no_row
 from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
 from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete
@@ -41,12 +42,15 @@ class Hint:
 def decode(value: bytes, where: str) -> Iterator[Event]:
     """The events of one message: one, or one for each row of an official Canal message."""
     message = _object(value, where)
+    official = is_official(message)
+    if official:
+        message = as_read(message)
     if _flag(message, "isDdl", where):
-        yield _ddl(message, where)
+        yield _ddl(message, where, official)
     elif message.get("type") == WATERMARK:
         yield WatermarkEvent(_tso(_extension(message, where), "watermarkTs", where))
-    else:
-        yield from _rows(message, where)
+    elif not (official and tells_no_row(message)):
+        yield from _rows(message, where, official)
 
 
 def read_file(data: bytes, where: str) -> Iterator[tuple[int, RowEvent] | BadRecord | Incomplete]:
@@ -99,13 +103,16 @@ def _object(value: bytes, where: str) -> dict[str, Any]:
     return message
 
 
-def _ddl(message: dict[str, Any], where: str) -> DdlEvent:
+def _ddl(message: dict[str, Any], where: str, official: bool) -> DdlEvent:
     return DdlEvent(
-        commit_ts=_ddl_ts(message, where),
+        commit_ts=0 if official else _ddl_ts(message, where),
         schema=_text(message, "database", where),
         table=_text(message, "table", where),
         query=_text(message, "sql", where),
         where=where,
+        as_written=official,
+        commit_ms=_commit_ms(message, where) if official else None,
+        sent_ms=_sent_ms(message) if official else None,
     )
 
 
@@ -119,18 +126,21 @@ def _ddl_ts(message: dict[str, Any], where: str) -> int:
     return (es << 18) + (1 << 18) - 1
 
 
-def _rows(message: dict[str, Any], where: str) -> Iterator[RowEvent]:
-    op = OPS.get(_text(message, "type", where))
+def _rows(message: dict[str, Any], where: str, official: bool) -> Iterator[RowEvent]:
+    kind = _text(message, "type", where)
+    op = Op.INSERT if kind == INIT else OPS.get(kind)
     if op is None:
         raise _error(where, f"type INSERT, UPDATE, DELETE or {WATERMARK}", "another type")
     data, old = _images(message, "data", where), _images(message, "old", where)
     news = data if data or op is not Op.DELETE else old
+    if not news and official and message.get("sql"):
+        raise DecodeError(where, "a row in data", "a statement alone", "Set binlog_format=ROW; its rows are not here.")
     if not news:
         raise _error(where, "a row in data", "none")
     olds: list[dict[str, str | None]] | list[None] = old if op is Op.UPDATE and old else [None] * len(news)
     if len(olds) != len(news):
         raise _error(where, "as many rows in old as in data", f"{len(olds)} and {len(news)}")
-    common = _common(message, op, where)
+    common = _common(message, op, where) | {"by_place": official, "sent_ms": _sent_ms(message) if official else None}
     for new, before in zip(news, olds, strict=True):
         partial = before is not None and any(name not in before for name in new)
         yield RowEvent(**common, wire=new, before=before, before_is_partial=partial)
@@ -184,6 +194,11 @@ def _commit_ms(message: dict[str, Any], where: str) -> int | None:
     if es is not None and (type(es) is not int or not 0 <= es <= INT64_MAX >> 18):
         raise _error(where, "milliseconds since 1970 in es", _kind(es))
     return es
+
+
+def _sent_ms(message: dict[str, Any]) -> int | None:
+    sent = message.get("ts")
+    return sent if type(sent) is int and 0 <= sent <= INT64_MAX >> 18 else None
 
 
 def _key(message: dict[str, Any], where: str) -> tuple[str, ...] | None:

@@ -19,7 +19,7 @@ def row_form(text: str, old: str, new: str) -> str:
     """
     return ",".join(
         (
-            rf'\{{"id":{COUNT}',
+            r'\{"id":0',  # another is official Canal's
             f'"database":{text}',
             f'"table":{text}',
             rf'"pkNames":(?:null|\[(?:{text}(?:,{text})*)?\])',

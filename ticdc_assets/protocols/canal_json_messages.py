@@ -20,6 +20,7 @@ from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchem
 from ticdc_assets.schema.mysql_types import parse_type
 
 _TODO: Final = "Check that the topic is written by TiCDC with protocol=canal-json and the configured compression."
+_TYPE_CHARS_MAX: Final = 64
 _DECIMAL_DIGITS: Final = 65  # TiDB's widest; the plain form does not tell the precision
 
 
@@ -63,7 +64,12 @@ def infer_table(schema: str, table: str, hints: Mapping[str, Any], key: tuple[st
 def _column(name: str, hint: Hint, key: tuple[str, ...]) -> Column:
     if hint.mysql_type is None:
         raise SchemaError(f"column {name}", "its mysqlType", "none", "Give its CREATE TABLE in `schema_files`.")
-    return Column(name, _widest(parse_type(hint.mysql_type)), nullable=name not in key)
+    try:
+        told = parse_type(hint.mysql_type)
+    except SchemaError:
+        todo = "Give its CREATE TABLE in `schema_files`."
+        raise SchemaError(f"column {name}", "a type that is known", hint.mysql_type[:_TYPE_CHARS_MAX], todo) from None
+    return Column(name, _widest(told), nullable=name not in key)
 
 
 def _widest(told: MySqlType) -> MySqlType:

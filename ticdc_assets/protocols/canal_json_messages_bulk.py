@@ -30,7 +30,7 @@ _IMAGE: Final = members(f"(?:{TEXT}|null)")
 _OLD_IMAGE: Final = rf"(?:{_IMAGE}|\{{\}})"
 _FORM: Final = rf"\A{row_form(TEXT, _OLD_IMAGE, _IMAGE)}(?:{extension_form(TEXT)})?\}}\z"
 _HEAD: Final = (
-    rf'\A\{{"id":[0-9]+,"database":(?P<schema>{TEXT}),"table":(?P<table>{TEXT}),"pkNames":(?:null|{TEXTS}),'
+    rf'\A\{{"id":0,"database":(?P<schema>{TEXT}),"table":(?P<table>{TEXT}),"pkNames":(?:null|{TEXTS}),'
     r'"isDdl":false,"type":"(?P<op>[IUD])[A-Z]+","es":(?P<es>[0-9]+)'
 )
 _TAIL: Final = rf',"_tidb":\{{"commitTs":(?P<ts>[0-9]+)(?:,"rowkey":{TEXT})?\}}\}}\z'

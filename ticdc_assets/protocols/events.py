@@ -31,7 +31,8 @@ class RowEvent:
     `commit_ms` is then the commit time in milliseconds where that is known. `handle_only` marks a row of which only
     the handle key was sent (large messages), `claim` the base name of the file that holds the whole message.
     `upsert` marks a stream where INSERT and UPDATE look alike. `key` names the handle key columns where the message
-    does.
+    does. `by_place` marks a row that its place in its partition orders, whatever time it tells: of a stream that no
+    TiCDC wrote; `sent_ms` is then when it was sent.
     """
 
     schema: str
@@ -50,6 +51,8 @@ class RowEvent:
     handle_only: bool = False
     claim: str | None = None
     upsert: bool = False
+    by_place: bool = False
+    sent_ms: int | None = None
     checksum_error: str | None = None
     column_hints: Mapping[str, Any] = field(default_factory=dict)
 
@@ -63,6 +66,10 @@ class DdlEvent:
     `version` keys `after` for protocols whose rows name a schema version; `before_version` likewise.
     `after_is_ordered` false where `after` lists its columns in another order than the table's.
     `where` is the position it was read at.
+
+    `as_written` marks a statement as the user wrote it, of a stream that no TiCDC wrote: names, quotes and backslashes
+    are the user's. It was executed at `commit_ms` and sent at `sent_ms`, as far as that is told; its `place` (topic,
+    partition, offset) orders it among the messages of its partition, and `commit_ts` is given to it accordingly.
     """
 
     commit_ts: int
@@ -78,6 +85,10 @@ class DdlEvent:
     start_ts: int | None = None
     after_is_ordered: bool = True
     where: str = ""
+    as_written: bool = False
+    commit_ms: int | None = None
+    sent_ms: int | None = None
+    place: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

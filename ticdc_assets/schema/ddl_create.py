@@ -28,6 +28,7 @@ def read_create_table(cursor: Cursor, default_schema: str) -> CreateTable:
     options = read_table_options(cursor)
     partitioning = read_partitioning(cursor) if cursor.at("PARTITION", "BY") else None
     read_table_options(cursor)
+    cursor.accept("START", "TRANSACTION")  # how MySQL's binlog has CREATE TABLE ... SELECT; its rows follow
     cursor.finish("a table option, or the end of the statement (AS SELECT is not read)")
     indexes = named_indexes((), [*elements.indexes, *column_indexes(elements.columns)])
     defined = (tuple(elements.columns), indexes, partitioning)

@@ -28,6 +28,7 @@ from ticdc_assets.schema.row_told import widened
 from ticdc_assets.schema.session_names import bearers, beside, exchanged, one_of, statements_of
 from ticdc_assets.schema.told import as_made, same_columns, same_key, unknowns
 from ticdc_assets.schema.unborn import Unborn
+from ticdc_assets.schema.written import Written, subject_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
 
 def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     """The events by commit_ts and arrival, each once."""
-    unique = {(e.commit_ts, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))}
+    unique = {e.place or (e.commit_ts, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))}
     in_arrival = list(reversed(unique.values()))
     return sorted(in_arrival, key=lambda event: event.commit_ts)
 
@@ -62,13 +63,15 @@ class _Fold:
         self._borne: Counter[SourceName] = Counter()
         self._collations: dict[str, Collation] = {}
         self._unborn = Unborn()
+        self._written = Written()
 
     def history(self) -> History:
         return History(tuple(g.frozen() for g in self._all))
 
     def statement_group(self, events: list[DdlEvent]) -> None:
         """The events of one commit_ts: one statement each, or the parts of one that names several tables."""
-        parsed = [(event, self._parse(event)) for event in events]
+        told = [(event, self._parse(event)) for event in events]
+        parsed = [part for event, statements in told for part in self._written.parts(event, statements, self._live)]
         pairs = [(e, *pair) for e, statements in parsed for pair in rename_pairs(e, statements)]
         self._rename([(e, (old, new)) for e, name, new in pairs if (old := self._renamed(e, name, new)) is not None])
         for event, statements in parsed:
@@ -82,7 +85,7 @@ class _Fold:
         try:
             return statements_of(event)
         except SchemaError as error:
-            self._stop_event(event, str(error))
+            self._stop_event(subject_of(event), str(error))
             return None
 
     # -- births ---------------------------------------------------------------------------------------------------
@@ -364,7 +367,8 @@ class _Fold:
         try:
             change = alter_all(growing.shape, statement)
         except SchemaError as error:
-            self._stop(growing, event, str(error))
+            if not self._written.is_repeat(event):
+                self._stop(growing, event, str(error))
             return
         self._changed(growing, change, event.commit_ts)
         self._check(growing, event)

@@ -35,6 +35,16 @@ _ALIASES: Final[dict[str, Kind]] = {
     "VARCHARACTER": Kind.VARCHAR,
     "NVARCHAR": Kind.VARCHAR,
     "LONG": Kind.MEDIUMTEXT,
+    # MySQL has these and TiDB has not: their values are text, as it is sent.
+    "GEOMETRY": Kind.LONGTEXT,
+    "POINT": Kind.LONGTEXT,
+    "LINESTRING": Kind.LONGTEXT,
+    "POLYGON": Kind.LONGTEXT,
+    "MULTIPOINT": Kind.LONGTEXT,
+    "MULTILINESTRING": Kind.LONGTEXT,
+    "MULTIPOLYGON": Kind.LONGTEXT,
+    "GEOMETRYCOLLECTION": Kind.LONGTEXT,
+    "GEOMCOLLECTION": Kind.LONGTEXT,
 }
 _BINARY_FORM: Final = {
     Kind.CHAR: Kind.BINARY,

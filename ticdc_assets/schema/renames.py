@@ -20,6 +20,9 @@ def rename_pairs(event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) 
     """The old and new names that an event tells; an old one's schema is "" where it is not told."""
     for statement in statements or ():
         pairs = [(beside(event, new, old), (new[0] or event.schema, new[1])) for old, new in _written(statement)]
+        if event.as_written:  # one event for all of them
+            yield from pairs
+            continue
         ours = [pair for pair in pairs if same_name(pair[1], (event.schema, event.table))]
         if len(ours) == 1 and event.old_name is not None:
             yield event.old_name, ours[0][1]

@@ -32,14 +32,20 @@ _TEXTS_MAX: Final = 16384
 
 
 def statements_of(event: DdlEvent) -> tuple[ddl.Statement, ...]:
-    """An event's statements, read as `statements_in` does."""
-    return statements_in(event.query)
+    """An event's statements, read as `statements_in` or `statements_as_written` do."""
+    return statements_as_written(event.query) if event.as_written else statements_in(event.query)
 
 
 @lru_cache(maxsize=_TEXTS_MAX)
 def statements_in(query: str) -> tuple[ddl.Statement, ...]:
     """The statements of a text as TiCDC sends it, names as they are written. Raises SchemaError."""
     return ddl.parse(query, "", restored=True)
+
+
+@lru_cache(maxsize=_TEXTS_MAX)
+def statements_as_written(query: str) -> tuple[ddl.Statement, ...]:
+    """The statements of a text as a user wrote it: backslashes escape, ANSI_QUOTES is off. Raises SchemaError."""
+    return ddl.parse(query, "", restored=False)
 
 
 def beside(event: DdlEvent, called: SourceName, name: SourceName) -> SourceName:

@@ -17,7 +17,7 @@ from ticdc_assets_tests.schema.statements import default
 REFUSED = [
     "CREATE TABLE t (a INT) AS SELECT 1",
     "CREATE TABLE t AS SELECT 1",
-    "CREATE TABLE t (a GEOMETRY)",
+    "CREATE TABLE t (a HYPERCUBE)",
     "CREATE TABLE t (a INT WHATEVER)",
     "CREATE TABLE t (a INT) NEW_OPTION=3",
     "CREATE TABLE t ()",

@@ -86,8 +86,8 @@ def test_type_text_in_any_spelling_means_one_type_that_formats_and_parses_to_its
     "text",
     [
         "",
-        "GEOMETRY",
-        "POINT",
+        "HYPERCUBE",
+        "POINT(3",
         "INTT",
         "INT(",
         "INT(a)",
