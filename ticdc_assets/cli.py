@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("--with", dest="mended", type=Path, metavar="FILE", help="its mended bytes")
     replay.add_argument("--discard", action="append", default=[], metavar="PATH:LINE", help="give this one up")
     replay.set_defaults(command=_replay)
+    _add_rebuild(commands)
     discover = _with_config(commands.add_parser("discover", help="look which tables the source has"))
     discover.set_defaults(command=_discover)
     return parser
@@ -103,6 +104,21 @@ def _add_maintain(commands: Any) -> None:
     pins.add_argument("--unpin", type=_tso, metavar="TSO", help="keep it no longer; only that")
     maintain.add_argument("--json", action="store_true", help="a JSON list")
     maintain.set_defaults(command=_maintain)
+
+
+def _add_rebuild(commands: Any) -> None:
+    rebuild = _with_config(commands.add_parser("rebuild", help="make mirrors, or whole tables, anew"))
+    rebuild.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="this one (repeatable)")
+    rebuild.add_argument(
+        "--from",
+        dest="origin",
+        choices=("changelog", "source"),
+        default="changelog",
+        help="the mirror from its changelog (default), or changelog and mirror from the source",
+    )
+    rebuild.add_argument("--at", type=_tso, metavar="TSO", help="the mirror as of this TSO; the next run goes on")
+    rebuild.add_argument("--json", action="store_true", help="a JSON list")
+    rebuild.set_defaults(command=_rebuild)
 
 
 def _with_config(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -234,6 +250,16 @@ def _replay(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.replay import replay
 
     return replay(config, chosen, arguments.record, arguments.mended, arguments.discard)
+
+
+def _rebuild(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.rebuild import Asked, rebuild
+
+    asked = Asked(tuple(arguments.table), arguments.origin == "source", arguments.at, arguments.json)
+    if asked.tables or asked.at is not None:
+        chosen = (_only(config, chosen),)
+    return rebuild(config, chosen, asked)
 
 
 def _discover(arguments: argparse.Namespace) -> int:

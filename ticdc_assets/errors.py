@@ -7,6 +7,8 @@ keeps its parts in `args` and pickles as it is.
 
 from __future__ import annotations
 
+from typing import Final
+
 
 class TicdcAssetsError(Exception):
     """Raised for every fault this project knows; `where`, `expected`, `found`, `todo` are its four parts."""
@@ -20,6 +22,18 @@ class TicdcAssetsError(Exception):
 
     def __str__(self) -> str:
         return f"{self.where}: expected {self.expected}, found {self.found}. {self.todo}"
+
+
+LOAD_AGAIN: Final = (
+    "TiCDC sends no rows for it. TRUNCATE the table at the source and load its rows again there; then `ticdc-assets "
+    "rebuild` with its --table begins its mirror with that TRUNCATE."
+)
+"""What to do where a mirror cannot go on from the rows that it has."""
+
+
+def rebuild_command(table: str, origin: str = "changelog") -> str:
+    """How the command is written that makes a table anew."""
+    return f"`ticdc-assets rebuild --table {table}{'' if origin == 'changelog' else f' --from {origin}'}`"
 
 
 class ConfigError(TicdcAssetsError):

@@ -11,24 +11,22 @@ import gc
 import itertools
 import os
 import pickle
-import re
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from zipimport import zipimporter
 
 import pyarrow as pa
 
-from ticdc_assets.errors import ConfigError, MachineError, TicdcAssetsError
+from ticdc_assets.errors import ConfigError, TicdcAssetsError
 from ticdc_assets.faults import DEBUG_VARIABLE, note_frames, plain
+from ticdc_assets.spark_start import IVY, ivy_folder, packages_fetched_once, require_java, require_user, started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
 ICEBERG_PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 SQLITE_PACKAGE: Final = "org.xerial:sqlite-jdbc:3.54.1.0"
-JAVA_MAJOR_MIN: Final = 17
-JAVA_SECONDS_MAX: Final = 30
 TASKS_PER_CORE_MAX: Final = 4  # to start one costs more than what there is to do for a small table
 
 _SOCKET_FOLDER_MAX: Final = 60
@@ -123,38 +119,6 @@ def _answer(work: Callable[[Payload], Answer], payload: Payload) -> Answer | Tic
         return plain(error).with_traceback(None)
 
 
-def require_java(environ: Mapping[str, str] | None = None) -> None:
-    """Raise MachineError, in one sentence, unless Java 17 or newer can be started."""
-    environ = os.environ if environ is None else environ
-    home = environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environ.get("PATH"))
-    fault = "none on the PATH" if java is None else _java_fault(java)
-    if fault is None:
-        return
-    todo = "Install a Java runtime 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
-    named = ", and let JAVA_HOME name its folder, or unset JAVA_HOME" if home else ""
-    expected = f"version {JAVA_MAJOR_MIN} or newer, which Spark needs"
-    raise MachineError("Java", expected, fault, f"{todo}{named}; then run again.")
-
-
-def _java_fault(java: str) -> str | None:
-    """What is wrong with it; None for one that Spark takes."""
-    try:
-        answer = subprocess.run(  # noqa: S603  what Spark would start
-            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=JAVA_SECONDS_MAX, check=False
-        )
-    except FileNotFoundError:
-        return f"no {java}"
-    except OSError as error:
-        return f"{java}, which cannot be started ({error.strerror or type(error).__name__})"
-    except subprocess.TimeoutExpired:
-        return f"{java}, which does not answer within {JAVA_SECONDS_MAX} s"
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    if found is None:
-        return f"{java}, which tells no version"
-    return None if int(found[1]) >= JAVA_MAJOR_MIN else f"version {found[1]} ({java})"
-
-
 _LOCK = threading.Lock()
 _SESSIONS: dict[int, tuple[dict[str, str], SparkSession]] = {}
 
@@ -200,6 +164,7 @@ def _add_catalog(spark: SparkSession, running: dict[str, str], wanted: dict[str,
 
 
 def _start(conf: dict[str, str]) -> SparkSession:
+    require_user()
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -208,8 +173,12 @@ def _start(conf: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.appName("ticdc_assets")
     for key, value in {**_sockets(conf["spark.master"]), **conf}.items():
         builder = builder.config(key, value)
-    with _interrupts_as_before():
-        spark = builder.getOrCreate()
+    folder = conf.get(IVY) or ivy_folder()
+    if folder is not None:
+        builder = builder.config(IVY, folder)
+    packages = conf["spark.jars.packages"]
+    with packages_fetched_once(packages, folder), _interrupts_as_before():
+        spark = started(builder.getOrCreate)
     context = spark.sparkContext
     context.setLogLevel("ERROR")
     spare_archives()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets import spark
+from ticdc_assets import spark_start
 from ticdc_assets.errors import ConfigError, MachineError
 from ticdc_assets.spark import catalog_conf, require_java, session_conf
 from ticdc_assets_tests.config.config_file import loaded, with_feed
@@ -92,7 +92,7 @@ def test_a_java_that_is_new_enough_is_taken(told: str, tmp_path: Path):
 def test_a_java_that_spark_cannot_use_is_named(
     script: str, mode: int, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(spark, "JAVA_SECONDS_MAX", 1)
+    monkeypatch.setattr(spark_start, "JAVA_SECONDS_MAX", 1)
 
     with pytest.raises(MachineError) as refused:
         require_java(java_home(tmp_path, script, mode))

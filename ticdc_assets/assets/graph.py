@@ -18,6 +18,7 @@ from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.assets.mirrors import mirror_assets
+from ticdc_assets.assets.rebuild import rebuild_job
 from ticdc_assets.assets.resources import lake_resource
 from ticdc_assets.assets.schedules import schedules_of
 from ticdc_assets.assets.schema_cache import schema_cache_asset, source_spec
@@ -59,7 +60,7 @@ def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNa
     feed = Feed(names, known, config.catalog.name, changefeed.target, reads_files)
     job = dg.define_asset_job(
         feed.names.job,
-        selection=dg.AssetSelection.groups(feed.names.group),
+        selection=_everything(feed),
         tags=feed.names.tags,
         executor_def=dg.in_process_executor,
         description=f"Everything pending of {changefeed.name}.",
@@ -73,8 +74,13 @@ def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNa
             mirror_assets(feed),
         ],
         asset_checks=check_assets(feed),
-        jobs=[job, maintenance_job(feed, lake)],
+        jobs=[job, maintenance_job(feed, lake), rebuild_job(feed, lake)],
         sensors=sensors_of(config, changefeed, feed, feed.names.job),
         schedules=schedules_of(feed, feed.names.job),
         resources={feed.names.resource: lake},
     )
+
+
+def _everything(feed: Feed) -> dg.AssetSelection:
+    """All that a run makes, by its keys: groups are what a component's `post_processing` may change."""
+    return dg.AssetSelection.assets(*feed.keys)

@@ -78,6 +78,10 @@ class FeedNames:
     def maintenance_op(self) -> str:
         return self._op("maintenance")
 
+    @property
+    def rebuild_op(self) -> str:
+        return self._op("rebuild")
+
     def table_checks_op(self, schema: str, table: str) -> str:
         """One for each table, so that a red table holds back what comes after it and nothing else."""
         return names.op_name("checks", self.changefeed, schema, table)
@@ -102,6 +106,10 @@ class FeedNames:
     @property
     def maintenance_job(self) -> str:
         return f"{self.changefeed}_maintenance"
+
+    @property
+    def rebuild_job(self) -> str:
+        return f"{self.changefeed}_rebuild"
 
     @property
     def maintenance_schedule(self) -> str:

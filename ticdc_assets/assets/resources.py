@@ -142,16 +142,17 @@ def lake_resource(config: Config, changefeed: Changefeed) -> dg.ResourceDefiniti
 
     def start(context: dg.InitResourceContext) -> ChangefeedRun:
         until = context.resource_config["until"]
-        return ChangefeedRun(config, changefeed, None if until is None else _tso(until))
+        return ChangefeedRun(config, changefeed, None if until is None else tso_of("until", until))
 
     schema = {"until": dg.Field(dg.Noneable(str), default_value=None, description="Stop at this TSO.")}
     return dg.ResourceDefinition(start, config_schema=schema, description=f"The changefeed {changefeed.name}.")
 
 
-def _tso(text: str) -> int:
+def tso_of(name: str, text: str) -> int:
+    """The TSO that a setting is. Raises ConfigError."""
     if text.isascii() and text.isdigit():
         return int(text)
-    raise ConfigError("until", "a TSO, digits only", "something else", "Take one from the UI or `ticdc-assets tables`.")
+    raise ConfigError(name, "a TSO, digits only", "something else", "Take one from the UI or `ticdc-assets tables`.")
 
 
 class LakeSpark(LazyPySparkResource):  # type: ignore[misc]  # dagster_pyspark has no types

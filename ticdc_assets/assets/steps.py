@@ -43,6 +43,14 @@ class Feed:
     def mirrored(self) -> tuple[KnownTable, ...]:
         return tuple(table for table in self.tables if table.has_key)
 
+    @property
+    def keys(self) -> tuple[dg.AssetKey, ...]:
+        """The keys of all assets that a run makes."""
+        names = self.names
+        changelogs = (names.changelog(table.schema, table.table) for table in self.tables)
+        mirrors = (names.mirror(table.schema, table.table) for table in self.mirrored)
+        return (names.schema_cache, names.quarantine, *changelogs, *mirrors, names.watermarks)
+
     def changelog_metadata(self, table: KnownTable) -> dict[str, str]:
         """What a changelog's definition tells before anything has run."""
         return self._metadata(table, changelog_identifier)

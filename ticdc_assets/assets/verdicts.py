@@ -81,7 +81,7 @@ def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
         return Verdict(True, f"{mirror_rows:,} rows, as the changelog folds to.", facts=facts)
     sentence = (
         f"The mirror has {mirror_rows:,} rows, its changelog folds to {count.rows:,}. Do not read the mirror: look who "
-        "else writes it; then drop the mirror table in the catalog and run again, which rebuilds it from the changelog."
+        "else writes it; then `ticdc-assets rebuild` with its --table makes it anew from the changelog."
     )
     return Verdict(False, sentence, facts=facts)
 

@@ -14,6 +14,8 @@ from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.commands.pending import Ran, looked_at
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.tso_text import moment
+from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.spark import require_java
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,9 +89,12 @@ class _Runs:
             return Ran(changefeed.name, None, True, (sentence,), error_code=code_of(error))
 
     def _run(self, changefeed: Changefeed) -> Ran:
+        if Lake(to_look_at(self._config), changefeed).control.newest() is None:
+            require_java()  # a first look may take long, and all of it would be for nothing
         ran, needed = looked_at(self._config, changefeed, self._until)
         if not needed:
             return ran
+        require_java()
         from ticdc_assets.commands import through_dagster
 
         self._instance = self._instance or self._opened.enter_context(through_dagster.instance_of(self._environ))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from ticdc_assets.schema.history import Known
 from ticdc_assets.schema.lineage import History, Lineage
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
-from ticdc_assets.tables.places import Place, places, settle
+from ticdc_assets.tables.places import Place, parked, places, settle
 from ticdc_assets.tables.progress import lineage_of
 
 if TYPE_CHECKING:
@@ -137,22 +137,29 @@ class Lake:
         settle(self.catalog, wanted, self._found(history, record, "mirror"))
 
     def _found(self, history: History, record: WatermarkRecord | None, kind: str) -> dict[str, Identifier]:
-        """Where each table is: as recorded, else at the newest of its names that holds its lineage."""
-        recorded = self.recorded(record)
+        """Where each table is: as recorded, else at one of the names that its source table bore, newest first. A run
+        that ended between moving it and its record has left it there, or on the way."""
+        recorded, wanted = self.recorded(record), self.places(history)
         found: dict[str, Identifier] = {}
         for lineage in history.lineages:
-            held = getattr(recorded.get(lineage.id), kind, None)
-            if held:
-                found[lineage.id] = tuple(held)
-            elif len(lineage.tenures) > 1 or lineage.dropped_ts is not None:
-                found.update(self._found_by_names(history, lineage, kind))
+            held = tuple(getattr(recorded.get(lineage.id), kind, None) or ())
+            if len(lineage.tenures) == 1 and held == getattr(wanted[lineage.id], kind):
+                found[lineage.id] = held  # it never had another name
+            elif held or len(lineage.tenures) > 1 or lineage.dropped_ts is not None:
+                names = [*([held] if held else []), *self._names_borne(history, lineage, kind)]
+                at = next((name for name in names if self._holds(name, lineage)), held)
+                found.update({lineage.id: at} if at else {})
         return found
 
-    def _found_by_names(self, history: History, lineage: Lineage, kind: str) -> dict[str, Identifier]:
+    def _names_borne(self, history: History, lineage: Lineage, kind: str) -> Iterator[Identifier]:
+        """The names that a table of the lineage may have, and those under which it is on its way from each."""
+        borne = [getattr(self.places(history)[lineage.id], kind)]
         for number in range(len(lineage.tenures), 0, -1):
             former = replace(lineage, tenures=lineage.tenures[:number])
-            identifier = getattr(self.places(replace(history, lineages=(former,)))[lineage.id], kind)
-            table = load_or_none(self.catalog, identifier)
-            if table is not None and lineage_of(table) == lineage.id:
-                return {lineage.id: identifier}
-        return {}
+            borne.append(getattr(self.places(replace(history, lineages=(former,)))[lineage.id], kind))
+        yield from borne
+        yield from (parked(lineage.id, name) for name in borne)
+
+    def _holds(self, name: Identifier, lineage: Lineage) -> bool:
+        table = load_or_none(self.catalog, name)
+        return table is not None and lineage_of(table) == lineage.id

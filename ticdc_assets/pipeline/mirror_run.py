@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_retirement import retire
 from ticdc_assets.pipeline.mirror_rounds import Course, catch_up
-from ticdc_assets.pipeline.mirror_work import MirrorWork, blocked_tables, mirror_of, pending_work
+from ticdc_assets.pipeline.mirror_work import MirrorWork, blocked_tables, damage_of, mirror_of, pending_work
 from ticdc_assets.pipeline.replay_mirror import made_anew, merged_again, name_beside
 from ticdc_assets.pipeline.segments import lost_key, segments
 from ticdc_assets.schema.lineage import History, Lineage
@@ -71,12 +71,14 @@ def run_mirrors(
     lake.settle_mirrors(history, record)
     report = MirrorReport(record)
     works = pending_work(lake, history, record, only, report.errors)
+    report.errors.update({work.lineage.id: work.damage for work in works if work.damage})
+    works = [work for work in works if not work.damage]
     if works:
         say(f"merging {counted(len(works), 'mirror')}")
         _bring_up(lake, run_id, jvm(), works, report)
     for mirror in retire(lake, history, record):
         say(f"removed the mirror {'.'.join(mirror)}: its source table was dropped")
-    report.record = _record(lake, run_id, history, record, report, only is None)
+    report.record = record_mirrors(lake, run_id, history, record, report, only is None)
     return report
 
 
@@ -114,7 +116,7 @@ def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: Mi
             course.left.append(again)
             catch_up(lake, [course], workers)
         else:
-            beside = _writer(lake, run_id, jvm, work, name_beside(lake, work.lineage, run_id))
+            beside = writer_of(lake, run_id, jvm, work.lineage, name_beside(lake, work.lineage, run_id))
             watermark = max(work.watermark, progress_of(mirror).watermark)
             planned = segments(work.lineage, work.changelog, None, watermark, lake.by_arrival)
             made_anew(lake, jvm, course, beside, planned, workers)
@@ -129,17 +131,19 @@ def _merged_again(lake: Lake, work: MirrorWork, mirror: Table) -> Segment | None
 
 
 def _course(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> Course:
-    writer = _writer(lake, run_id, jvm, work, work.place.mirror)
+    writer = writer_of(lake, run_id, jvm, work.lineage, work.place.mirror)
     return Course(writer, work.lineage, work.place.mirror_location, work.changelog, work.planned, deque(work.segments))
 
 
-def _writer(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork, identifier: Identifier) -> MirrorWriter:
-    options = _options(lake, work.lineage)
+def writer_of(lake: Lake, run_id: str, jvm: JvmCatalog, lineage: Lineage, identifier: Identifier) -> MirrorWriter:
+    """What writes a mirror of the lineage under this name."""
+    options = options_of(lake, lineage)
     changefeed = lake.changefeed
     return MirrorWriter(lake.catalog, jvm, identifier, changefeed.name, run_id, options, changefeed.time_zone)
 
 
-def _options(lake: Lake, lineage: Lineage) -> MirrorOptions:
+def options_of(lake: Lake, lineage: Lineage) -> MirrorOptions:
+    """What the config asks of the lineage's mirror."""
     fields = lake.changefeed.partition_of(*lineage.name)
     first_key = column_name(lineage.newest.key[0]) if lineage.newest.key else ""
     spec = tuple((f.transform, f.argument, column_name(f.column) if f.column else first_key) for f in fields)
@@ -149,7 +153,7 @@ def _options(lake: Lake, lineage: Lineage) -> MirrorOptions:
 # -- the record --------------------------------------------------------------------------------------------------------
 
 
-def _record(
+def record_mirrors(
     lake: Lake, run_id: str, history: History, record: WatermarkRecord, report: MirrorReport, asked_for_all: bool
 ) -> WatermarkRecord:
     """Write what is now true of every table; `complete` where no table is held and no mirror is behind."""
@@ -200,7 +204,8 @@ def _table_record(
         return table
     mirror = mirror_of(lake, table.lineage, places[table.lineage])
     snapshot = mirror.current_snapshot() if mirror is not None else None
-    error = errors.get(table.lineage) or _key_came_back(lineages[table.lineage], table.watermark)
+    damage = damage_of(lineages[table.lineage], mirror) if mirror is not None else ""
+    error = errors.get(table.lineage) or damage or _key_came_back(lineages[table.lineage], table.watermark)
     if lost_key(lineages[table.lineage], table.watermark) is not None:
         mirror, snapshot = None, None  # what it shows is older than the table's changelog
     state, note = (str(TableState.STOPPED), MIRROR_FAULT + error) if error else _without_fault(table, lineages)
@@ -228,5 +233,5 @@ def _key_came_back(lineage: Lineage, watermark: int) -> str | None:
         return None
     return (
         f"{lineage.name[0]}.{lineage.name[1]}: expected a key without a break, found none from {lost} on for a while. "
-        "Its changelog is complete; load the table anew to get a mirror again."
+        "Its changelog is complete; no mirror can be made of the rows of that time."
     )

@@ -147,7 +147,7 @@ def reached_versions(lineage: Lineage, watermark: int) -> Iterable[tuple[Version
     A table that lost its key keeps the mirror it had until then (`lost_key`).
     """
     reached = [version for version in lineage.versions if version.from_ts <= watermark]
-    pairs = zip(reached, [*reached[1:], None], strict=True)
+    pairs = zip(reached, [*reached[1:], None], strict=False)
     keyed = dropwhile(lambda pair: not pair[0].table.key, pairs)
     return takewhile(lambda pair: bool(pair[0].table.key), keyed)
 

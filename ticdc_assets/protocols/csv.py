@@ -197,19 +197,24 @@ def _quoted_end(data: bytes, at: int, quote: bytes) -> int:
 
 
 def _bare_end(data: bytes, at: int, options: CsvOptions) -> int:
-    found = _bare_field(options).match(data, at)
-    assert found is not None
-    return found.end()
+    """Where a field without quotes ends: at what stops it, or at a backslash that has nothing to escape."""
+    ends = _ends_of_bare(options)
+    while (found := ends.search(data, at)) is not None:
+        if found.lastgroup != "escaped":
+            return found.start()
+        at = found.end()
+    return len(data)
 
 
 @lru_cache(maxsize=64)
-def _bare_field(options: CsvOptions) -> re.Pattern[bytes]:
+def _ends_of_bare(options: CsvOptions) -> re.Pattern[bytes]:
+    """What ends such a field. A search and no repeat: Python before 3.11.5 matches possessive ones wrongly that begin
+    with a lookahead, and others take memory for each character."""
     stops = [options.delimiter.encode(), *options.line_ends(), b"\r", b"\n"]
     if options.quote:
         stops.append(options.quote.encode())
-    ahead = b"(?!" + b"|".join(re.escape(stop) for stop in stops) + b")"
-    character = b"." if options.quote else rb"(?:\\[^\r\n]|[^\\])"
-    return re.compile(b"(?:" + ahead + character + b")*+", re.DOTALL)
+    escapes = b"" if options.quote else rb"|\\(?P<escaped>[^\r\n])?"
+    return re.compile(b"|".join(re.escape(stop) for stop in stops) + escapes)
 
 
 def _record_end(data: bytes, at: int, options: CsvOptions) -> int:

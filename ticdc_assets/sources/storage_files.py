@@ -250,7 +250,7 @@ class VersionReader:
         file, size = sizes.get(done.number, ("", None))
         if size is None or size == done.size or file in self.skip or not done.size:
             return
-        todo = "It was written again after it was read: rebuild this table from the bucket."
+        todo = "It was written again after it was read: `ticdc-assets rebuild --from source` with its --table takes it."
         raise HeldError(self.root.where(file), f"{done.size} bytes, as when it was read", f"{size} bytes", todo)
 
     def _absent(

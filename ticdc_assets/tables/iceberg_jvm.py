@@ -77,7 +77,7 @@ class JvmCatalog:
             make = getattr(spec, "alwaysNull" if transform == "void" else transform)
             spec = make(column) if argument is None else make(column, argument)
         builder = self._catalog.buildTable(self._identifier(identifier), schema).withLocation(location)
-        builder = builder.withPartitionSpec(spec.build()).withProperties(self._map(properties))
+        builder = builder.withPartitionSpec(spec.build()).withProperties(self.map_of(properties))
         try:
             transaction = builder.createTransaction()
             transaction.newAppend().commit()
@@ -100,7 +100,12 @@ class JvmCatalog:
         namespace = self.named("org.apache.iceberg.catalog.Namespace.of")(levels)
         return self.named("org.apache.iceberg.catalog.TableIdentifier.of")(namespace, identifier[-1])
 
-    def _map(self, values: Mapping[str, str]) -> Any:
+    def register(self, identifier: Identifier, metadata_uri: str) -> None:
+        """Give the table whose metadata these are another name in the catalog."""
+        self._catalog.registerTable(self._identifier(identifier), metadata_uri)
+
+    def map_of(self, values: Mapping[str, str]) -> Any:
+        """Java's map of texts."""
         java = self.named("java.util.HashMap")()
         for key, value in values.items():
             java.put(key, value)
@@ -109,6 +114,13 @@ class JvmCatalog:
     def builder_from(self, metadata: Any) -> Any:
         """What makes new table metadata out of a table's present one."""
         return self.named("org.apache.iceberg.TableMetadata.buildFrom")(metadata)
+
+    def text_set(self, values: Sequence[str]) -> Any:
+        """Java's set of texts."""
+        java = self.named("java.util.HashSet")()
+        for value in values:
+            java.add(value)
+        return java
 
     def id_set(self, snapshot_ids: Sequence[int]) -> Any:
         """Snapshot ids, which are random numbers of 63 bits, so that py4j sends them as Java's longs."""
@@ -316,10 +328,7 @@ class SchemaStep:
             elif method == "retype":
                 update = update.updateColumn(arguments[0], catalog.type_from_json(arguments[1]).asPrimitiveType())
             elif method == "identify":
-                names = catalog.named("java.util.HashSet")()
-                for name in arguments[0]:
-                    names.add(name)
-                update = update.setIdentifierFields(names)
+                update = update.setIdentifierFields(catalog.text_set(arguments[0]))
             else:
                 update = getattr(update, method)(*arguments)
         update.commit()

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.errors import ConfigError, SchemaError
+from ticdc_assets.errors import LOAD_AGAIN, ConfigError, SchemaError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.schema.evolution import KeyChanged, TruncateRows
@@ -162,10 +162,10 @@ class MirrorWriter:
 
     def _create(self, lineage: Lineage, location: str) -> Table:
         """The mirror, made with the first version that has a key."""
-        first = next(version for version in lineage.versions if version.table.key)
-        columns = (*columns_at(first), _COMMIT_TS)
+        first = first_keyed(lineage)
+        columns = (*columns_at(first), COMMIT_TS_COLUMN)
         ensure_namespace(self._catalog, self.identifier[:-1])
-        ids = {c.uid: [number] for number, c in enumerate(columns, start=1) if c is not _COMMIT_TS}
+        ids = {c.uid: [number] for number, c in enumerate(columns, start=1) if c is not COMMIT_TS_COLUMN}
         properties = {
             **self._options.properties,
             LINEAGE: lineage.id,
@@ -225,6 +225,7 @@ class MirrorWriter:
         """Publish what workers made of a segment of the version that the mirror has."""
         progress = self._after(table, segment)
         summary = progress.summary(self._branch.changefeed, progress_of(table))
+        summary[VERSION] = table.properties[VERSION]
         reached(Moment.BEFORE_MIRROR_COMMIT)
         row_delta.publish(self._branch.load(), snapshot_id(table), delta, summary)
         reached(Moment.AFTER_MIRROR_COMMIT)
@@ -235,7 +236,13 @@ class MirrorWriter:
         return Progress(segment.watermark, position, self.run_id)
 
 
-_COMMIT_TS: Final = LakeColumn(0, layout.COMMIT_TS, pa.int64())
+COMMIT_TS_COLUMN: Final = LakeColumn(0, layout.COMMIT_TS, pa.int64())
+"""What a mirror has beside the source's columns."""
+
+
+def first_keyed(lineage: Lineage) -> Version:
+    """The version that a mirror begins with: the first with a key."""
+    return next(version for version in lineage.versions if version.table.key)
 
 
 def _rows_since(lineage: Lineage, keyed: Version) -> int:
@@ -259,5 +266,5 @@ def _no_fold(lineage: Lineage, keyed: Version, found: str) -> SchemaError:
         f"{lineage.name[0]}.{lineage.name[1]}",
         f"rows from before its key came at {keyed.from_ts} that can be counted as they are",
         found,
-        "Load this table anew: its changelog stays complete, its mirror needs a start.",
+        LOAD_AGAIN,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import quote, quote_path
-from ticdc_assets.tables.progress import Progress, progress_of, stale
+from ticdc_assets.tables.progress import VERSION, Progress, progress_of, stale
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -50,7 +50,7 @@ class MirrorBranch:
         jvm = self.load()
         begin = snapshot_id(table)
         jvm.start_branch(self._branch, begin)
-        summary = progress.summary(self.changefeed, parent)
+        summary = {**progress.summary(self.changefeed, parent), VERSION: table.properties[VERSION]}
         try:
             for statement in statements:
                 self._execute(statement, summary)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ticdc_assets.changes.layout import LakeColumn, mirror_columns
-from ticdc_assets.errors import SchemaError
+from ticdc_assets.errors import LOAD_AGAIN, SchemaError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, TruncateRows
@@ -189,13 +189,13 @@ class VersionSteps:
                 drop.delete(names[ids[0]])
         current = [names[i] for i in names if names[i] in {c.name for c in wanted}]
         if current != [c.name for c in wanted]:
-            _in_order(arrange, [c.name for c in wanted])
+            in_order(arrange, [c.name for c in wanted])
         remaining = {uid: ids for uid, ids in known.items() if uid in kept}
         steps = [step for step in (drop, arrange) if step]
         properties = {COLUMNS: columns_property(remaining), VERSION: str(version.from_ts)}
         progress = progress_of(table)
         published = replace(progress, run_id=self._branch.run_id)
-        summary = published.summary(self._branch.changefeed, progress)
+        summary = {**published.summary(self._branch.changefeed, progress), VERSION: str(version.from_ts)}
         self._branch.load().evolve(table, steps, properties, summary)
         return still_at(table, published)
 
@@ -223,11 +223,12 @@ def _no_place(version: Version) -> SchemaError:
         f"{version.table.schema}.{version.table.name}",
         f"dates that tell in which partition each row was at {version.from_ts}",
         "rows without a date, where the source may have had one that no calendar has",
-        "TiCDC sends no rows for it: load this table anew.",
+        LOAD_AGAIN,
     )
 
 
-def _in_order(step: SchemaStep, names: Sequence[str]) -> None:
+def in_order(step: SchemaStep, names: Sequence[str]) -> None:
+    """Bring the columns into this order."""
     step.move_first(names[0])
     for before, name in pairwise(names):
         step.move_after(name, before)
@@ -238,5 +239,5 @@ def _no_conversion(version: Version, effect: ConvertColumn, why: str = "") -> Sc
         f"{version.table.schema}.{version.table.name}, column {effect.name}",
         f"a change of type that this project can redo on existing rows at {version.from_ts}",
         f"{effect.old_type.kind} to {effect.new_type.kind}{why}",
-        "TiCDC sends no rows for it: load this table anew (drop its mirror and changelog, start a new changefeed).",
+        LOAD_AGAIN,
     )

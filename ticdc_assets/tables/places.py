@@ -85,10 +85,10 @@ def settle(
     moves = [Move(i, recorded[i], new) for i, new in wanted.items() if i in recorded and recorded[i] != new]
     stuck = _stuck(catalog, moves)
     for move in (move for move in moves if move not in stuck):
-        _rename_if_ours(catalog, move.lineage_id, move.old, _parked(move))
+        _rename_if_ours(catalog, move.lineage_id, move.old, parked(move.lineage_id, move.old))
     for move in (move for move in moves if move not in stuck):
         ensure_namespace(catalog, move.new[:-1])
-        _rename_if_ours(catalog, move.lineage_id, _parked(move), move.new)
+        _rename_if_ours(catalog, move.lineage_id, parked(move.lineage_id, move.old), move.new)
     kept = {move.old: move.lineage_id for move in stuck}
     behind = {i: new for i, new in wanted.items() if kept.get(new, i) != i}
     return behind | {move.lineage_id: move.new for move in stuck}
@@ -116,6 +116,7 @@ def _rename_if_ours(catalog: Catalog, lineage_id: str, old: Identifier, new: Ide
         catalog.rename_table(old, new)
 
 
-def _parked(move: Move) -> Identifier:
-    digest = hashlib.sha256(move.lineage_id.encode()).hexdigest()[:12]
-    return (*move.old[:-1], f"{move.old[-1][:80]}__moving_{digest}")
+def parked(lineage_id: str, old: Identifier) -> Identifier:
+    """What a table is called on its way from a name."""
+    digest = hashlib.sha256(lineage_id.encode()).hexdigest()[:12]
+    return (*old[:-1], f"{old[-1][:80]}__moving_{digest}")

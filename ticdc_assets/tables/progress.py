@@ -70,6 +70,18 @@ def progress_of(table: Table) -> Progress:
     return Progress()
 
 
+def version_of(mirror: Table) -> int:
+    """The version of its source table that the mirror's rows are of, as its newest snapshot of ours says.
+
+    `ticdc.version` is a property of the table: it does not go back where somebody sets an earlier snapshot.
+    """
+    for snapshot in ancestors_of(mirror.current_snapshot(), mirror.metadata):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        if WATERMARK in summary:
+            return int(summary.get(VERSION, mirror.properties[VERSION]))  # one of an older release does not say
+    return int(mirror.properties[BORN])
+
+
 def from_summary(summary: Mapping[str, str]) -> Progress:
     files = tuple(sorted(json.loads(summary.get(FILES, "{}")).items()))
     return Progress(int(summary[WATERMARK]), int(summary.get(POSITION, "-1")), summary.get(RUN_ID, ""), files)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ticdc_assets.errors import DecodeError, SchemaError
+from ticdc_assets.errors import LOAD_AGAIN, DecodeError, SchemaError
 from ticdc_assets.protocols.text_values import TextForms, value
 from ticdc_assets.schema.model import MySqlType
 
-TODO: Final = "TiCDC sends no rows for it: load this table anew."
+TODO: Final = LOAD_AGAIN
 
 
 def typed(name: str, column_type: MySqlType, text: str | bytes, zone: str) -> Any:

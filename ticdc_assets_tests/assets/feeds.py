@@ -23,6 +23,7 @@ from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import mirror_columns
+from ticdc_assets.commands import run as run_command
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_run import MirrorReport
@@ -145,6 +146,7 @@ def _quoted(text: str) -> str:
 @pytest.fixture
 def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChangefeedRun, "workers", lambda self: LocalWorkers())
+    monkeypatch.setattr(run_command, "require_java", lambda: None)
     monkeypatch.setattr(mirrors_module, "run_mirrors", run_mirrors_without_java)
 
 

@@ -97,3 +97,28 @@ def test_a_config_that_is_not_there_is_one_sentence(tmp_path: Path):
 
     assert isinstance(raised.value.__cause__, ConfigError)
     assert "TICDC_ASSETS_CONFIG" in str(raised.value.__cause__)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_run_takes_mirrors_too_that_somebody_has_put_into_another_group(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "x", 2)).checkpoint(10)
+    regrouped = {"assets": [{"target": "kind:mirror", "attributes": {"group_name": "marts"}}]}
+    with create_defs_folder_sandbox() as sandbox:
+        sandbox.scaffold_component(
+            component_cls=TicdcAssetsComponent,
+            defs_path="feeds",
+            defs_yaml_contents={
+                "type": "ticdc_assets.component.TicdcAssetsComponent",
+                "attributes": {"config_path": str(feed.path)},
+                "post_processing": regrouped,
+            },
+        )
+        with sandbox.build_all_defs() as definitions:
+            graph = definitions.resolve_asset_graph()
+            result = feed.run(definitions=definitions)
+
+    mirror = dg.AssetKey(["shop", "mirror", "shop", "users"])
+    assert graph.get(mirror).group_name == "marts"
+    assert result.success
+    assert "shop/mirror/shop/users" in materializations(result)
+    assert "shop/watermarks" in materializations(result)

@@ -1,0 +1,69 @@
+"""The rebuild of a changefeed's tables as a job: what `ticdc-assets rebuild` does, with its options as run config.
+
+It refuses what the command refuses, and fails where the command exits with 1: after all that could be done. It is of
+the changefeed's pool, so that it waits for a run and a run for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from ticdc_assets.assets.resources import RETRIES_MAX, told_plainly, tso_of
+from ticdc_assets.pipeline.rebuild import Wish, rebuild_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ticdc_assets.assets.resources import ChangefeedRun
+    from ticdc_assets.assets.steps import Feed
+
+_SETTINGS = {
+    "tables": dg.Field([str], default_value=[], description="As schema.table; all where none is named."),
+    "from": dg.Field(
+        dg.Enum("origin", [dg.EnumValue("changelog"), dg.EnumValue("source")]),
+        default_value="changelog",
+        description="Mirrors from their changelogs, or changelogs and mirrors from the source.",
+    ),
+    "at": dg.Field(dg.Noneable(str), default_value=None, description="Mirrors as of this TSO."),
+}
+
+
+def rebuild_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition:
+    """A job of one step; its output's metadata counts the tables."""
+
+    # By a lambda: Dagster takes no op whose context is annotated in text, as all annotations here are.
+    op = dg.OpDefinition(
+        lambda context, _: _rebuild(context, feed),
+        feed.names.rebuild_op,
+        description="Makes mirrors, or changelogs and mirrors, anew and puts each in place in one commit.",
+        config_schema=_SETTINGS,
+        required_resource_keys={feed.names.resource},
+        pool=feed.names.pool,
+        outs={"result": dg.Out(dg.Nothing)},
+    )
+    graph = dg.GraphDefinition(feed.names.rebuild_job, node_defs=[op])
+    return graph.to_job(
+        name=feed.names.rebuild_job,
+        description=f"Tables of {feed.names.changefeed} made anew.",
+        tags=feed.names.tags,
+        executor_def=dg.in_process_executor,
+        resource_defs={feed.names.resource: resource},
+    )
+
+
+def _rebuild(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
+    run: ChangefeedRun = getattr(context.resources, feed.names.resource)
+    with told_plainly(run, RETRIES_MAX):
+        report = rebuild_tables(run.lake, run.jvm, _wish(context.op_config), context.log.info)
+    metadata = {"tables_rebuilt": len(report.rebuilt), "tables_as_they_were": len(report.errors)}
+    yield dg.Output(None, metadata=metadata)
+    if report.errors:
+        raise dg.Failure(" ".join(report.errors.values()), metadata, allow_retries=False)
+
+
+def _wish(asked: Mapping[str, Any]) -> Wish:
+    at = asked["at"]
+    return Wish(tuple(asked["tables"]), asked["from"] == "source", None if at is None else tso_of("at", at))

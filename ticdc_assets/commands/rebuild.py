@@ -1,0 +1,82 @@
+"""`ticdc-assets rebuild`: mirrors anew from their changelogs, or changelogs and mirrors anew from the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ticdc_assets import spark
+from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.each import each
+from ticdc_assets.commands.jvm import jvm_of
+from ticdc_assets.commands.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.tso_text import moment
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.rebuild import RebuildReport, Wish, rebuild_tables
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says."""
+
+    tables: tuple[str, ...]
+    from_source: bool
+    at: int | None
+    as_json: bool
+
+
+def rebuild(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
+    """One line a table; the exit code is 1 where any is as it was."""
+    terminal, wish = Terminal(), Wish(asked.tables, asked.from_source, asked.at)
+    told: list[dict[str, Any]] = []
+
+    def rebuilt(changefeed: Changefeed) -> bool:
+        lake = Lake(config, changefeed)
+        with terminal.working(f"{changefeed.name}: looking at its tables"):
+            report = rebuild_tables(lake, jvm_of(config), wish, lambda text: terminal.say(f"{changefeed.name}: {text}"))
+        objects = as_objects(changefeed.name, lake, report)
+        told.extend(objects)
+        if not asked.as_json:
+            _tell(terminal, objects)
+        for table in objects:
+            if table["error"]:
+                terminal.note(f"{changefeed.name}, {table['table']}: {table['error']}")
+        return not report.errors
+
+    with noise_kept_in(state_folder(config) / "run.log"):
+        try:
+            code = each(chosen, rebuilt, terminal.note)
+        finally:
+            spark.stop()
+    if asked.as_json:
+        terminal.json(told)
+    return code
+
+
+def as_objects(changefeed: str, lake: Lake, report: RebuildReport) -> list[dict[str, Any]]:
+    """What became of each table."""
+    recorded = Lake.recorded(report.record)
+    return [
+        {
+            "changefeed": changefeed,
+            "table": f"{recorded[i].schema}.{recorded[i].table}",
+            "rebuilt": i in report.rebuilt,
+            "watermark": report.rebuilt[i].watermark if i in report.rebuilt and lake.tells_time else None,
+            "rows": recorded[i].rows,
+            "error": report.errors.get(i, ""),
+        }
+        for i in (*report.rebuilt, *report.errors)
+    ]
+
+
+def _tell(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
+    for table in objects:
+        if table["rebuilt"]:
+            reached = f" up to {moment(table['watermark'])}" if table["watermark"] else ""
+            terminal.tell(f"{table['changefeed']}, {table['table']}: rebuilt{reached}, {table['rows']:,} rows.")
+        else:
+            terminal.tell(f"{table['changefeed']}, {table['table']}: as it was.")

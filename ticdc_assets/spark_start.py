@@ -1,0 +1,136 @@
+"""How Spark's JVM is started: one that is not needed any more does not stay, and first starts wait for one another.
+
+What Spark needs of the machine is looked at first, so that what lacks is a sentence and not a fault of Spark's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ticdc_assets.errors import MachineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MAJOR_MIN: Final = 17
+JAVA_SECONDS_MAX: Final = 30
+IVY: Final = "spark.jars.ivy"
+_IVY_FOLDER: Final = ".ivy2.5.2"
+"""Where Spark keeps the packages that it fetched, below the home of the user."""
+
+
+def started(build: Callable[[], SparkSession]) -> SparkSession:
+    """The session that `build` starts. Where it does not come to that, as by an interrupt, its JVM is ended."""
+    from pyspark import java_gateway
+
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            begun.append(self)  # before it runs: an interrupt may come at any moment
+            super().__init__(*arguments, **options)
+
+    true_popen, java_gateway.Popen = java_gateway.Popen, Noted
+    try:
+        return build()
+    except BaseException:
+        if begun:
+            _end(begun)
+        raise
+    finally:
+        java_gateway.Popen = true_popen
+
+
+def _end(begun: list[subprocess.Popen[bytes]]) -> None:
+    """End the JVM, which would wait for ever for a driver that does not come, and let the next start begin anew."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
+    for process in begun:
+        if getattr(process, "pid", None) is not None:
+            process.kill()
+            process.wait()
+
+
+def require_java(environ: Mapping[str, str] | None = None) -> None:
+    """Raise MachineError, in one sentence, unless Java 17 or newer can be started."""
+    environ = os.environ if environ is None else environ
+    home = environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environ.get("PATH"))
+    fault = "none on the PATH" if java is None else _java_fault(java)
+    if fault is None:
+        return
+    todo = "Install a Java runtime 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
+    named = ", and let JAVA_HOME name its folder, or unset JAVA_HOME" if home else ""
+    expected = f"version {JAVA_MAJOR_MIN} or newer, which Spark needs"
+    raise MachineError("Java", expected, fault, f"{todo}{named}; then run again.")
+
+
+def _java_fault(java: str) -> str | None:
+    """What is wrong with it; None for one that Spark takes."""
+    try:
+        answer = subprocess.run(  # noqa: S603  what Spark would start
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=JAVA_SECONDS_MAX, check=False
+        )
+    except FileNotFoundError:
+        return f"no {java}"
+    except OSError as error:
+        return f"{java}, which cannot be started ({error.strerror or type(error).__name__})"
+    except subprocess.TimeoutExpired:
+        return f"{java}, which does not answer within {JAVA_SECONDS_MAX} s"
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if found is None:
+        return f"{java}, which tells no version"
+    return None if int(found[1]) >= JAVA_MAJOR_MIN else f"version {found[1]} ({java})"
+
+
+def require_user() -> None:
+    """Raise MachineError where this process's user has no name: Java cannot start Hadoop's part of Spark without."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        todo = "Add the user to /etc/passwd, as with `useradd`, or run as another one; in a container, not by `--user`."
+        raise MachineError(f"user {os.getuid()}", "a name, which Java asks for", "none in /etc/passwd", todo) from None
+
+
+def ivy_folder() -> str | None:
+    """Where Spark is to keep packages; None where its own place, below the home of the user, can be written."""
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    folder = home / _IVY_FOLDER
+    if os.access(folder if folder.exists() else home, os.W_OK | os.X_OK):
+        return None
+    return str(Path(tempfile.gettempdir()) / f"ticdc-assets-ivy-{os.getuid()}")
+
+
+@contextmanager
+def packages_fetched_once(packages: str, folder: str | None) -> Iterator[None]:
+    """One process at a time fetches packages that are not there; those that find them go on together.
+
+    What is half fetched is not taken for fetched: whoever fetches holds the lock, and others ask for it to look.
+    """
+    place = Path(folder) if folder is not None else Path(pwd.getpwuid(os.getuid()).pw_dir) / _IVY_FOLDER
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "ticdc-assets.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if _are_there(packages, place / "jars"):
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            yield
+            return
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _are_there(packages: str, jars: Path) -> bool:
+    parts = [part.strip().split(":") for part in packages.split(",") if part.strip()]
+    return all(len(part) == 3 and (jars / f"{part[0]}_{part[1]}-{part[2]}.jar").is_file() for part in parts)

@@ -1,0 +1,127 @@
+"""Spark's start: no JVM stays behind an interrupt, first starts wait for one another, what lacks is said."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets import spark_start
+from ticdc_assets.errors import MachineError
+from ticdc_assets.spark_start import ivy_folder, packages_fetched_once, require_user
+
+PACKAGES = "org.a:b_2.13:1.0,org.c:d:2"
+CHILD = """
+import sys
+from pathlib import Path
+from ticdc_assets import spark
+from ticdc_assets.config import load
+
+spark.session(load(Path(sys.argv[1]), {}))
+print("started", flush=True)
+sys.stdin.read()
+"""
+
+
+def javas_below(pid: int) -> list[int]:
+    told = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line.split()[0]) for line in told.stdout.splitlines() if line.split()[1] == "java"]
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def waited_for(what: object, seconds: float = 60) -> bool:
+    assert callable(what)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if what():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda sent: sent.name)
+def test_no_jvm_stays_where_the_process_ends_while_spark_starts(tmp_path: Path, sent: signal.Signals):
+    config = tmp_path / "changefeeds.yaml"
+    config.write_text('changefeeds: {feed: {sink_uri: "s3://bucket/x?protocol=csv"}}\nspark: {master: "local[1]"}\n')
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(config)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    found: list[int] = []
+    assert waited_for(lambda: found.extend(javas_below(child.pid)) or found)
+
+    child.send_signal(sent)
+
+    try:
+        child.wait(60)
+        assert waited_for(lambda: not is_alive(found[0]))
+    finally:
+        for pid in found:
+            if is_alive(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_packages_are_fetched_by_one_and_used_by_all(tmp_path: Path):
+    jars, inside, together = tmp_path / "jars", [], threading.Barrier(2, timeout=20)
+    jars.mkdir()
+
+    def fetch(number: int) -> None:
+        with packages_fetched_once(PACKAGES, str(tmp_path)):
+            inside.append(number)
+            time.sleep(0.2)
+            assert inside[-1] == number, "another one fetches at the same time"
+            for name in ("org.a_b_2.13-1.0.jar", "org.c_d-2.jar"):
+                (jars / name).touch()
+
+    def use() -> None:
+        with packages_fetched_once(PACKAGES, str(tmp_path)):
+            together.wait()
+
+    for wanted in ([lambda: fetch(1), lambda: fetch(2)], [use, use]):
+        faults: list[BaseException] = []
+        threads = [threading.Thread(target=_told, args=(work, faults)) for work in wanted]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert faults == []
+
+
+def _told(work: object, faults: list[BaseException]) -> None:
+    assert callable(work)
+    try:
+        work()
+    except BaseException as error:  # noqa: BLE001  of another thread
+        faults.append(error)
+
+
+def test_a_user_without_a_name_is_told_so(monkeypatch: pytest.MonkeyPatch):
+    require_user()
+
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    with pytest.raises(MachineError, match=r"expected a name, which Java asks for, found none in /etc/passwd"):
+        require_user()
+
+
+def test_packages_go_elsewhere_where_the_users_home_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    home = pwd.struct_passwd(("x", "x", 1, 1, "", str(tmp_path / "none"), ""))
+    monkeypatch.setattr(spark_start.pwd, "getpwuid", lambda _: home)
+    assert Path(ivy_folder() or "").name == f"ticdc-assets-ivy-{os.getuid()}"
+    (tmp_path / "none").mkdir()
+    assert ivy_folder() is None
