@@ -10,7 +10,8 @@ import pytest
 
 from ticdc_assets import spark_start
 from ticdc_assets.errors import ConfigError, MachineError
-from ticdc_assets.spark import catalog_conf, require_java, session_conf
+from ticdc_assets.spark import catalog_conf, session_conf
+from ticdc_assets.spark_start import require_java
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 
 

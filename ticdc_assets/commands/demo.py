@@ -18,7 +18,7 @@ from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.commands.tso_text import when
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.spark import require_java
+from ticdc_assets.spark_start import require_java
 
 SAMPLE: Final = Path(__file__).parents[1] / "sample"
 HOME: Final = "dagster_home"

@@ -15,7 +15,7 @@ from ticdc_assets.commands.pending import Ran, looked_at
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake, to_look_at
-from ticdc_assets.spark import require_java
+from ticdc_assets.spark_start import require_java
 
 if TYPE_CHECKING:
     from pathlib import Path
