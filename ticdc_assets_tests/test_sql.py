@@ -29,6 +29,9 @@ OF_SOURCES = {"name", "schema", "table", "namespace", "query", "text", "sql"}
 QUOTE_BY_HAND = {
     ("mirror_sql.py", "literal"): "the one function that writes literals",
     ("repeats.py", "_repeats"): "its columns are called c0, c1, ... by then",
+    ("partition_hash_sql.py", "_number"): "an int",
+    ("partition_hash_sql.py", "_bytes"): "a pattern that is written on the line before",
+    ("partition_sql.py", "_bound"): "what int() made of the text",
     ("canal_json_bulk.py", "_parsed"): "a JSON text, whose quotes are doubled on the line before",
 }
 

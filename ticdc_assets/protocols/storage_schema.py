@@ -38,6 +38,7 @@ _NOW: Final = re.compile(
 )
 _GO_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _GO_SPECIAL: Final = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
+_NESTING_MAX: Final = 16
 _FULL_TEXT_REST: Final = 6  # a cut literal or escape leaves fewer characters than this behind the fault
 
 
@@ -147,7 +148,18 @@ def _document(data: bytes, path: str) -> dict[str, Any]:
         raise _broken(path, "JSON of a schema", "JSON nested too deep or a number too long") from None
     if not isinstance(document, dict):
         raise _broken(path, "a JSON object", type(document).__name__)
+    if _is_deep(document):
+        raise _broken(path, "JSON of a schema", "JSON nested too deep")
     return document
+
+
+def _is_deep(document: Any) -> bool:
+    """Whether values lie deeper than in any schema, so that functions which call themselves must not go there."""
+    level = [document]
+    for _ in range(_NESTING_MAX):
+        held = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [value for values in held for value in values]
+    return bool(level)
 
 
 class _Number(str):

@@ -190,6 +190,17 @@ def test_a_file_that_can_never_be_right_is_refused(damage: object) -> None:
     assert PATH in caught.value.where
 
 
+@pytest.mark.parametrize("depth", [20, 300, 600, 900])
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_a_file_nested_deeper_than_any_schema_is_refused(pair: str, depth: int) -> None:
+    begin = pair[0] if pair == "[]" else '{"a":'
+    nested = begin * depth + "1" + pair[1] * depth
+    sound = schema_document("shop", "t", 100, [{**ID, "ColumnIsPk": "HERE"}]).decode()
+
+    with pytest.raises(SchemaError, match="nested too deep"):
+        parse_schema_file(sound.replace('"HERE"', nested).encode(), PATH)
+
+
 def test_a_wrong_checksum_is_marked_and_nothing_else() -> None:
     wrong = parse({"ColumnType": "INT"})
     right = next(checksums("shop", "t", [{"ColumnName": "c", "ColumnType": "INT"}]))
