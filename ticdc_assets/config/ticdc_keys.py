@@ -38,6 +38,7 @@ def read_sink(sink_uri: str, config: Mapping[str, Any]) -> tuple[SinkOptions, tu
     tidy = _tidy(config, "config")
     inputs = _Inputs(query_of(sink_uri), tidy)
     options = _options(scheme, inputs)
+    _refuse(options, inputs)
     noticed = misspelt(tidy, DECODING_PATHS), misspelt_query(inputs.query, DECODING_PARAMETERS, DECODING_PATHS)
     return options, (*inputs.warnings, *(warning for found in noticed for warning in found), *_lossy(options))
 
@@ -301,6 +302,38 @@ def _tidy(value: Any, where: str) -> Any:
     return tidy
 
 
+# ---- what cannot be read ---------------------------------------------------------------------------------------------
+
+_RAW_CHANGE: Final = "output-raw-change-event"
+_RAW_CHANGES: Final = tuple(f"sink.{sink}-config.{_RAW_CHANGE}" for sink in ("kafka", "cloud-storage"))
+_ACTIVE_ACTIVE: Final = "enable-active-active"
+
+
+def _refuse(options: SinkOptions, inputs: _Inputs) -> None:
+    """Options under which a stream cannot be read exactly, whatever is done here."""
+    if inputs.find(_ACTIVE_ACTIVE, _boolean):
+        todo = "Read a changefeed without it: rows that are deleted softly are told by columns that are not read here."
+        raise ConfigError(f"config.{_ACTIVE_ACTIVE}", "false", "true", todo)
+    raw = _RAW_CHANGES[1] if options.is_storage else _RAW_CHANGES[0]
+    if inputs.find(raw, _boolean, _RAW_CHANGE) and not _has_old_values(options):
+        todo = "Let the changefeed send old values, or set it to false: else an update of a key leaves the old row."
+        raise ConfigError(f"config.{raw}", "false where old values are not sent", "true", todo)
+
+
+def _has_old_values(options: SinkOptions) -> bool:
+    match options.protocol:
+        case Protocol.AVRO:
+            return False
+        case Protocol.CSV:
+            return options.csv.output_old_value
+        case Protocol.OPEN:
+            return options.open_output_old_value
+        case Protocol.DEBEZIUM:
+            return options.debezium_output_old_value
+        case _:
+            return True
+
+
 # ---- warnings --------------------------------------------------------------------------------------------------------
 
 DECODING_PATHS: Final = frozenset(
@@ -314,12 +347,14 @@ DECODING_PATHS: Final = frozenset(
         f"{_LARGE}.large-message-handle-compression",
         f"{_LARGE}.claim-check-storage-uri",
         f"{_LARGE}.claim-check-raw-value",
+        _ACTIVE_ACTIVE,
+        *_RAW_CHANGES,
         "integrity.integrity-check-level",
         *(path for path, _, _ in _SINGLE.values()),
         *(f"sink.csv.{name}" for name, _ in _CSV.values()),
     }
 )
-DECODING_PARAMETERS: Final = frozenset({"protocol", *(query for _, _, query in _SINGLE.values() if query)})
+DECODING_PARAMETERS: Final = frozenset({"protocol", _RAW_CHANGE, *(query for _, _, query in _SINGLE.values() if query)})
 
 
 def _lossy(options: SinkOptions) -> Iterator[str]:

@@ -181,3 +181,40 @@ def test_compression_and_claim_check_are_taken_apart():
     assert dict(place.options) == {"secret-access-key": "hunter2", "region": "eu"}
     assert options.large_message.compression is Compression.SNAPPY
     assert "hunter2" not in repr(options)
+
+
+RAW = {"sink": {"kafka-config": {"output-raw-change-event": True}}}
+RAW_FILES = {"sink": {"cloud-storage-config": {"output_raw_change_event": True}}}
+
+
+@pytest.mark.parametrize(
+    ("uri", "config", "place"),
+    [
+        ("kafka://h/t?protocol=simple", {"enable-active-active": True}, "enable-active-active"),
+        ("kafka://h/t?protocol=avro", RAW, "output-raw-change-event"),
+        ("kafka://h/t?protocol=open", {"sink": {**RAW["sink"], "open": {"output-old-value": False}}}, "output-raw"),
+        ("kafka://h/t?protocol=debezium", {"sink": {**RAW["sink"], "debezium": {"output-old-value": False}}}, "raw"),
+        ("file:///x?protocol=csv", RAW_FILES, "output-raw-change-event"),
+        ("file:///x?protocol=csv&output-raw-change-event=true", {}, "output-raw-change-event"),
+        ("kafka://h/t?protocol=debezium-avro", {}, "protocol"),
+    ],
+)
+def test_an_option_under_which_a_stream_cannot_be_read_exactly_is_refused(uri, config, place):
+    with pytest.raises(ConfigError) as caught:
+        read_sink(uri, config)
+
+    assert place in caught.value.where
+
+
+@pytest.mark.parametrize(
+    ("uri", "config"),
+    [
+        ("kafka://h/t?protocol=simple", RAW),
+        ("kafka://h/t?protocol=canal-json", RAW),
+        ("kafka://h/t?protocol=open", RAW),
+        ("file:///x?protocol=csv", {"sink": {**RAW_FILES["sink"], "csv": {"output-old-value": True}}}),
+        ("kafka://h/t?protocol=avro", {"enable-active-active": False}),
+    ],
+)
+def test_it_is_taken_where_nothing_is_lost(uri, config):
+    assert read_sink(uri, config)[1] == ()
