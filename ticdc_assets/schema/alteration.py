@@ -9,7 +9,8 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema import ddl_statements as ddl
 from ticdc_assets.schema.ddl_create import in_table, named_indexes
 from ticdc_assets.schema.ddl_tokens import TokenKind, tokens_of
-from ticdc_assets.schema.defaults import fill_of, typed_default
+from ticdc_assets.schema.defaults import typed_default
+from ticdc_assets.schema.fills import fill_of
 from ticdc_assets.schema.model import Column, Index, Partitioning, TableSchema
 from ticdc_assets.schema.partition_changes import recut
 from ticdc_assets.schema.partition_rows import rows_of

@@ -1,4 +1,4 @@
-"""Column defaults: the literal as MySQL prints it in the column's type, and what rows hold that had no column yet.
+"""Column defaults: the literal as TiDB prints it in the column's type. `fills` says what older rows hold.
 
 In: the text after DEFAULT and the column's type. Out: `Default`s. A literal that does not fit its type stays as
 written; nothing here refuses, since most defaults never fill a row.
@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Final
 
 from ticdc_assets.schema.ddl_tokens import Cursor, TokenKind
-from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
+from ticdc_assets.schema.model import Default, Kind, MySqlType
 from ticdc_assets.schema.mysql_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
 
 _NOW: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
@@ -158,7 +158,7 @@ def _printed(literal: Literal, of: MySqlType) -> str | bytes:
         return value.encode("utf-8") if isinstance(value, str) else value
     if of.kind is Kind.BIT:
         raw = value.encode("utf-8") if isinstance(value, str) and literal.is_string else value
-        return _number_text(raw) if isinstance(raw, bytes) else _rounded(raw, 0)
+        return _number_text(raw) if isinstance(raw, bytes) else rounded(raw, 0)
     if of.kind in CHARACTER_KINDS or of.kind is Kind.JSON:
         return value if isinstance(value, str) else value.decode("utf-8", "replace")
     text = value if isinstance(value, str) else _bytes_text(value, of)
@@ -187,9 +187,9 @@ def _number_text(raw: bytes) -> str:
 
 def _printed_text(text: str, is_string: bool, of: MySqlType) -> str:
     if of.kind in INTEGER_BITS:
-        return _rounded(text, 0)
+        return rounded(text, 0)
     if of.kind is Kind.DECIMAL:
-        return _rounded(text, of.scale or 0)
+        return rounded(text, of.scale or 0)
     if of.kind in (Kind.FLOAT, Kind.DOUBLE):
         return _float_text(text.strip(), of.scale)
     if of.kind is Kind.YEAR:
@@ -203,7 +203,8 @@ def _printed_text(text: str, is_string: bool, of: MySqlType) -> str:
     return _time_text(text, of) if of.kind is Kind.TIME else text
 
 
-def _rounded(text: str, scale: int) -> str:
+def rounded(text: str, scale: int) -> str:
+    """A number to so many digits after the point, halves away from zero; other text stays as it is."""
     try:
         number = Decimal(text.strip())
         if not number.is_finite() or number.adjusted() > _DIGITS_MAX:
@@ -226,12 +227,13 @@ def _float_text(text: str, scale: int | None) -> str:
 
 
 def _year(text: str, is_string: bool) -> str:
-    digits = _rounded(text, 0)
+    digits = rounded(text, 0)
     if not digits.isdecimal() or len(digits) > 4:
         return text
     year = int(digits)
     if year == 0:
-        return "2000" if is_string and len(digits) < 4 and len(text.strip()) < 4 else "0000"
+        # TiDB keeps the number 0 as the text '0', which is the year 2000; the year 0 is '0000' alone.
+        return "0000" if is_string and len(text.strip()) >= 4 else "2000"
     return str(year + (2000 if year < 70 else 1900)) if year < 100 else digits
 
 
@@ -274,29 +276,32 @@ def _date_text(text: str, of: MySqlType) -> str:
     if len(found[1]) <= 2 and any((year, *others)):
         year += 2000 if year < 70 else 1900
     parts = (year, *others)
-    if of.kind is Kind.DATE:
-        return "{:04d}-{:02d}-{:02d}".format(*parts[:3])
-    return _rounded_moment(parts, found[7] or "", of.length or 0) or text
+    if of.kind is not Kind.DATE:
+        return _rounded_moment(parts, found[7] or "", of.length or 0) or text
+    day = "{:04d}-{:02d}-{:02d}".format(*parts[:3])
+    # A fraction rounds to whole seconds first, which may be the next day.
+    return (_rounded_moment(parts, found[7], 0) or day).partition(" ")[0] if found[7] else day
 
 
 def _rounded_moment(parts: tuple[int, ...], fraction: str, digits: int) -> str | None:
     """The moment to so many fraction digits, rounded half up as MySQL does; None when there is no such moment."""
     if not any(parts):
-        return "0000-00-00 00:00:00" + _fraction(0, digits)
-    micros = int(f"{fraction:0<6}"[:6]) + (fraction[6:7] >= "5")
+        return "0000-00-00 00:00:00" + fraction_text(0, digits)
     try:
-        moment = datetime(*parts) + timedelta(microseconds=_to_digits(micros, digits))  # type: ignore[arg-type]
+        moment = datetime(*parts) + timedelta(microseconds=_to_digits(fraction, digits))  # type: ignore[arg-type]
     except (ValueError, OverflowError):
         return None
-    return f"{moment.year:04d}" + moment.strftime("-%m-%d %H:%M:%S") + _fraction(moment.microsecond, digits)
+    return f"{moment.year:04d}" + moment.strftime("-%m-%d %H:%M:%S") + fraction_text(moment.microsecond, digits)
 
 
-def _to_digits(micros: int, digits: int) -> int:
-    unit: int = 10 ** (6 - digits)
-    return (micros + unit // 2) // unit * unit
+def _to_digits(fraction: str, digits: int) -> int:
+    """The microseconds of a fraction to so many digits, rounded by the digit that follows them."""
+    kept = int(f"{fraction:0<6}"[:digits] or "0") + (fraction[digits : digits + 1] >= "5")
+    return kept * int(10 ** (6 - digits))
 
 
-def _fraction(micros: int, digits: int) -> str:
+def fraction_text(micros: int, digits: int) -> str:
+    """The fraction of a second as it is printed: a point and so many digits, nothing for none."""
     return "." + f"{micros:06d}"[:digits] if digits else ""
 
 
@@ -305,50 +310,9 @@ def _time_text(text: str, of: MySqlType) -> str:
     if found is None:
         return text
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:5])
-    fraction, digits = found[6] or "", of.length or 0
-    micros = _to_digits(int(f"{fraction:0<6}"[:6]) + (fraction[6:7] >= "5"), digits)
+    digits = of.length or 0
+    micros = _to_digits(found[6] or "", digits)
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds + micros // 1_000_000
     clock = f"{total // 3600:02d}:{total // 60 % 60:02d}:{total % 60:02d}"
-    return found[1] + clock + _fraction(micros % 1_000_000, digits)
-
-
-# -- what existing rows get -------------------------------------------------------------------------------------------
-
-_FILLING_EXPRESSIONS: Final = ("CURRENT_TIMESTAMP", "CURRENT_DATE")
-
-
-def fill_of(column: Column) -> Default | None:
-    """What rows hold that are older than the column: its default, NULL (`Default()`), or the type's implicit value.
-
-    An expression other than the current time gives None: the rows' values are then not in the statement.
-    """
-    default = column.default
-    if default is not None and default.expression is not None:
-        return default if default.expression.startswith(_FILLING_EXPRESSIONS) else None
-    if default is not None and default.value is not None:
-        return Default(value=_stored(default.value, column.type))
-    return Default() if column.nullable else Default(value=implicit_value(column.type))
-
-
-def _stored(value: str | bytes, of: MySqlType) -> str | bytes:
-    """BINARY(n) rows are padded to n bytes, CHAR rows lose trailing spaces; the printed default is neither."""
-    if of.kind is Kind.BINARY and isinstance(value, bytes):
-        return value.ljust(1 if of.length is None else of.length, b"\0")
-    return value.rstrip(" ") if of.kind is Kind.CHAR and isinstance(value, str) else value
-
-
-def implicit_value(of: MySqlType) -> str | bytes:
-    """What a NOT NULL column without a default holds in rows that are older than it."""
-    if of.kind in BINARY_KINDS:
-        return _stored(b"", of)
-    if of.kind is Kind.DECIMAL:
-        return _rounded("0", of.scale or 0)
-    if of.kind is Kind.ENUM:
-        return of.elements[0] if of.elements else "1"
-    if of.kind is Kind.TIME:
-        return "00:00:00" + _fraction(0, of.length or 0)
-    if of.kind in (Kind.DATETIME, Kind.TIMESTAMP):
-        return "0000-00-00 00:00:00" + _fraction(0, of.length or 0)
-    if of.kind in CHARACTER_KINDS or of.kind is Kind.SET:
-        return ""
-    return {Kind.DATE: "0000-00-00", Kind.YEAR: "0000", Kind.JSON: "null", Kind.VECTOR: "[]"}.get(of.kind, "0")
+    sign = found[1] if total or micros else ""
+    return sign + clock + fraction_text(micros % 1_000_000, digits)

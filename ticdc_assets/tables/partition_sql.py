@@ -13,6 +13,8 @@ from ticdc_assets.protocols.text_values import time_zone
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.partition_hashes import HashRows, KeyRows
 from ticdc_assets.schema.partition_rows import ComputedKey, ListRows, PartitionedBy, PartitionKey, PartitionRows
+from ticdc_assets.schema.model import Kind
+from ticdc_assets.schema.mysql_types import INTEGER_BITS
 from ticdc_assets.tables.mirror_sql import literal
 from ticdc_assets.tables.partition_hash_sql import (
     doubtful_dates,
@@ -118,6 +120,8 @@ def _key(key: PartitionedBy) -> str:
 def _bound(key: PartitionedBy, text: str, zone: str) -> str:
     if isinstance(key, ComputedKey):
         return f"CAST('{int(text)}' AS decimal(38,0))"
+    if key.function is None and key.column.type.kind in (*INTEGER_BITS, Kind.YEAR):
+        return str(int(text))  # a bound may be outside of the column's range
     if key.function is None:
         return literal(typed(key.column.name, key.column.type, text, zone), arrow_type(key.column.type))
     try:

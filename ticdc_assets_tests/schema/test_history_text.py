@@ -48,7 +48,7 @@ def test_text_added_to_a_table_of_binary_text_is_binary(option: str, copies: lis
     assert (w.type.kind, x.type.kind) == (Kind.VARBINARY, Kind.BINARY)
     assert (w.default, x.default) == (Default("é".encode()), Default(b"\xff"))
     fills = [effect.value for version in history.lineages[-1].versions for effect in version.effects]
-    assert fills == [Default("é".encode()), Default(b"\xff\0")]
+    assert fills == [Default("é".encode()), Default("\ufffd".encode()[:2])]  # as TiDB fills rows
 
 
 DUMPED = """CREATE TABLE `t` (

@@ -24,6 +24,10 @@ def filled(definition: str) -> str | None:
     [
         ("FLOAT(7,2) DEFAULT 1.239", "CAST('1.2400000095367432' AS float)"),
         ("DATETIME DEFAULT 0", None),
+        ("VARBINARY(9) DEFAULT x'41ff42'", "X'41efbfbd42'"),  # TiDB keeps defaults as text
+        ("BINARY(4) DEFAULT x'41ff42'", "X'41efbfbd'"),
+        ("BINARY(4) DEFAULT x'c3a9'", "X'c3a90000'"),
+        ("VARBINARY(9) DEFAULT x'e282'", "X'efbfbdefbfbd'"),
         ("DATE DEFAULT '00-01-02'", "CAST('2000-01-02' AS date)"),
         ("TIME DEFAULT '1 10:00:00'", f"CAST(X'{b'34:00:00'.hex()}' AS string)"),
     ],
