@@ -1,13 +1,12 @@
 """Conversions to and from ENUM and SET: see `conversions` for what is promised.
 
-Between labels, and from text, the server looks for an equal label under the column's collation and takes the new
-definition's spelling. Which collation that is, is not known here. Equality but for ASCII case and trailing spaces is
-enough: collations that tell those apart refuse the value, so the server let it through only where they do not.
+Between labels, and from text, the server looks for an equal label under the column's collation, which is not known
+here. A label that is spelt alike is equal under all of them. One that differs in case, or in blanks at its end, is
+equal under some; under others a server whose sql_mode is not strict leaves an empty text: it is refused.
 """
 
 from __future__ import annotations
 
-import string
 from typing import Final
 
 import pyarrow as pa
@@ -31,7 +30,7 @@ def to_enum(column: str, old: MySqlType, new: MySqlType) -> str | None:
     if old.kind not in _LABELLED:
         return None
     empty = [(_text(""), "")] if old.kind is Kind.ENUM else []  # number 0, which stays number 0
-    return _chosen(_compared(column, labels), [*empty, *((_compared_label(label, labels), label) for label in labels)])
+    return _chosen(column, [*empty, *((_text(label), label) for label in labels)])
 
 
 def to_set(column: str, old: MySqlType, new: MySqlType) -> str | None:
@@ -43,9 +42,9 @@ def to_set(column: str, old: MySqlType, new: MySqlType) -> str | None:
         return _by_bits(column, labels)
     if old.kind not in _LABELLED or (old.kind is Kind.SET and "" in (old.elements or ())):
         return None
-    parts = f"split({_compared(column, labels)}, ',')"
-    known = ", ".join(_compared_label(label, labels) for label in labels)
-    chosen = _joined([(f"array_contains({parts}, {_compared_label(label, labels)})", label) for label in labels])
+    parts = f"split({column}, ',')"
+    known = ", ".join(_text(label) for label in labels)
+    chosen = _joined([(f"array_contains({parts}, {_text(label)})", label) for label in labels])
     return f"CASE WHEN {column} = '' THEN '' WHEN size(array_except({parts}, array({known}))) = 0 THEN {chosen} END"
 
 
@@ -81,28 +80,6 @@ def _chosen(value: str, choices: list[tuple[str, str]]) -> str:
 def _joined(choices: list[tuple[str, str]]) -> str:
     listed = ", ".join(f"CASE WHEN {condition} THEN {_text(label)} END" for condition, label in choices)
     return f"concat_ws(',', {listed})"
-
-
-def _compared(column: str, labels: tuple[str, ...]) -> str:
-    if not _is_folding(labels):
-        return column
-    return f"translate(rtrim({column}), '{string.ascii_uppercase}', '{string.ascii_lowercase}')"
-
-
-def _compared_label(label: str, labels: tuple[str, ...]) -> str:
-    return _text(_folded(label) if _is_folding(labels) else label)
-
-
-def _is_folding(labels: tuple[str, ...]) -> bool:
-    """Whether labels may be compared folded: where two differ by case alone, the collation tells cases apart."""
-    return len({_folded(label) for label in labels}) == len(labels)
-
-
-def _folded(label: str) -> str:
-    return label.translate(_FOLDED)
-
-
-_FOLDED: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def _text(label: str) -> str:

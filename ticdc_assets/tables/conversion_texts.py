@@ -7,6 +7,7 @@ from typing import Final
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.schema.mysql_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.tables.conversion_times import printed_moment
+from ticdc_assets.tables.mirror_sql import matches
 
 _BYTES_MAX: Final = {
     **dict.fromkeys((Kind.TINYTEXT, Kind.TINYBLOB), 0xFF),
@@ -15,6 +16,11 @@ _BYTES_MAX: Final = {
     **dict.fromkeys((Kind.LONGTEXT, Kind.LONGBLOB), 0xFFFF_FFFF),
 }
 _UTF8: Final = (None, "utf8mb4", "utf8mb3", "utf8", "ascii")
+_CHARACTERS: Final = {
+    **dict.fromkeys(("ascii", "gbk", "gb18030", "ucs2", "utf16", "utf32"), r"^[\x00-\x7F]*"),
+    **dict.fromkeys(("utf8", "utf8mb3"), r"^[\x{0}-\x{FFFF}]*"),
+}
+"""What is sure to be in a character set; a server whose sql_mode is not strict puts `?` in place of what is not."""
 _AS_STORED: Final = frozenset({*CHARACTER_KINDS, Kind.ENUM, Kind.SET, Kind.JSON, Kind.TIME})
 """Types whose values are in the lake as MySQL prints them."""
 _TO_BYTES: Final = frozenset({*INTEGER_BITS, *CHARACTER_KINDS, Kind.DECIMAL, Kind.ENUM, Kind.SET})
@@ -27,6 +33,14 @@ def to_text(column: str, old: MySqlType, new: MySqlType) -> str | None:
         printed = f"try_validate_utf8(CAST({column} AS string))"
     if printed is None:
         return None
+    cut = _cut_text(printed, old, new)
+    characters = _CHARACTERS.get(new.charset or "")
+    if cut is None or characters is None or old.charset == new.charset:
+        return cut
+    return f"CASE WHEN {matches(printed, characters)} THEN {cut} END"
+
+
+def _cut_text(printed: str, old: MySqlType, new: MySqlType) -> str | None:
     if new.kind in _BYTES_MAX:
         return f"CASE WHEN octet_length({printed}) <= {_BYTES_MAX[new.kind]} THEN {printed} END"
     if new.kind is Kind.CHAR:
