@@ -11,7 +11,7 @@ from ticdc_assets.schema.ddl_create import in_table, named_indexes
 from ticdc_assets.schema.ddl_tokens import TokenKind, tokens_of
 from ticdc_assets.schema.defaults import typed_default
 from ticdc_assets.schema.fills import fill_of
-from ticdc_assets.schema.model import Column, Index, Partitioning, TableSchema
+from ticdc_assets.schema.model import Column, Index, Kind, Partitioning, TableSchema
 from ticdc_assets.schema.partition_changes import recut
 from ticdc_assets.schema.partition_rows import rows_of
 from ticdc_assets.schema.promotion import preserves, promotes
@@ -29,6 +29,7 @@ from ticdc_assets.schema.shapes import (
     ddl_error,
 )
 
+_DATES: Final = frozenset({Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP})
 _ACTIONS_MAX: Final = 4 * COLUMNS_MAX  # an ALTER that renames, changes, indexes and drops each column is not larger
 
 
@@ -185,7 +186,8 @@ class Alteration:
         if not promotes(old.type, new.type):
             new = replace(new, uid=self._new_uid())
         if not new.virtual and not preserves(old.type, new.type):
-            self._column_effects.append(ConvertColumn(old.uid, new.uid, new.name, old.type, new.type))
+            zero_dates = not old.nullable and old.type.kind in _DATES and new.type.kind not in _DATES
+            self._column_effects.append(ConvertColumn(old.uid, new.uid, new.name, old.type, new.type, zero_dates))
         return new
 
     def _move(self, slot: _Slot, place: ddl.Place) -> None:

@@ -158,7 +158,8 @@ def _printed(literal: Literal, of: MySqlType) -> str | bytes:
         return value.encode("utf-8") if isinstance(value, str) else value
     if of.kind is Kind.BIT:
         raw = value.encode("utf-8") if isinstance(value, str) and literal.is_string else value
-        return _number_text(raw) if isinstance(raw, bytes) else rounded(raw, 0)
+        # TiDB takes a number with a fraction for the bytes of its text: left as written, which no BIT holds.
+        return _number_text(raw) if isinstance(raw, bytes) else raw
     if of.kind in CHARACTER_KINDS or of.kind is Kind.JSON:
         return value if isinstance(value, str) else value.decode("utf-8", "replace")
     text = value if isinstance(value, str) else _bytes_text(value, of)
@@ -175,7 +176,7 @@ def _plain_number(text: str) -> str:
     """A number as text: a floating point one, which has an exponent, with the digits it needs and without exponent."""
     number = float(text) if "e" in text.lower() else math.inf
     if not math.isfinite(number):
-        return text
+        return text if text.strip("-0.") else text.lstrip("-")
     digits = f"{Decimal(repr(number)):f}"
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
@@ -191,7 +192,7 @@ def _printed_text(text: str, is_string: bool, of: MySqlType) -> str:
     if of.kind is Kind.DECIMAL:
         return rounded(text, of.scale or 0)
     if of.kind in (Kind.FLOAT, Kind.DOUBLE):
-        return _float_text(text.strip(), of.scale)
+        return _float_text(text.strip().removeprefix("+"), of.scale)
     if of.kind is Kind.YEAR:
         return _year(text, is_string)
     if of.kind is Kind.ENUM:

@@ -25,10 +25,12 @@ def fill_of(column: Column) -> Default | None:
 
 
 def _stored(value: str | bytes, of: MySqlType) -> str | bytes:
-    """BINARY(n) rows are padded to n bytes, CHAR rows lose trailing spaces; the printed default is neither."""
+    """BINARY(n) rows are padded to n bytes, CHAR rows lose trailing spaces, VARCHAR(n) those beyond n characters."""
     if isinstance(value, bytes):
         return _stored_bytes(value, of)
-    return value.rstrip(" ") if of.kind is Kind.CHAR and isinstance(value, str) else value
+    text = value.rstrip(" ") if of.kind is Kind.CHAR else value
+    # Only blanks can be beyond the length: the server refuses other text.
+    return text[: of.length] if of.kind in (Kind.CHAR, Kind.VARCHAR) else text
 
 
 def _stored_bytes(value: bytes, of: MySqlType) -> bytes:

@@ -205,7 +205,9 @@ def _value(table: TableSchema, key: PartitionedBy, text: str) -> str:
 def _text_value(key: PartitionKey, text: str) -> str | None:
     of, literal = key.column.type, _literal(text)
     if of.kind in _TEXT_KINDS:
-        return _compared(key.column, literal) if literal is not None and text.startswith("'") else None
+        # One that is longer than the column may be cut, by a server whose sql_mode is not strict.
+        fits = literal is not None and len(literal) <= (1 if of.length is None else of.length)
+        return _compared(key.column, literal) if literal is not None and fits and text.startswith("'") else None
     if of.kind in _DATE_KINDS:
         return None if literal is None else _date_value(literal, of)
     whole = literal if literal is not None and _WHOLE.fullmatch(literal) else _constant(text)

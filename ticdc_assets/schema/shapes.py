@@ -46,6 +46,8 @@ class ConvertColumn:
     name: str
     old_type: MySqlType
     new_type: MySqlType
+    zero_dates: bool = False
+    """Whether each NULL that is there stands for a zero date, which becomes something else than NULL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ result is not known to the last digit for this pair of types. The expression its
 result is not known (`is_refused` finds those rows): values that differ between MySQL and TiDB, and those that a strict
 server would not have let through (a value cut or clamped by a server that is not strict is so refused, not guessed).
 Where the lake's column stays the same one, converting twice gives what converting once gives: a killed run repeats it.
-A zero date, which the lake holds as NULL, stays NULL whatever it becomes.
+A zero date, which the lake holds as NULL, stays NULL whatever it becomes; it is known to be one, and refused, where the
+column was NOT NULL.
 
 Columns may have their new lake type already where Iceberg promotes it (int to bigint, wider decimals).
 """
@@ -19,6 +20,7 @@ from ticdc_assets.names import quote
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.schema.mysql_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS, binary_form
 from ticdc_assets.schema.promotion import preserves
+from ticdc_assets.schema.shapes import ConvertColumn
 from ticdc_assets.tables import conversion_labels, conversion_numbers, conversion_texts, conversion_times
 
 
@@ -33,8 +35,10 @@ def conversion(name: str, old: MySqlType, new: MySqlType) -> str | None:
     return None if rule is None else rule(column, old, new)
 
 
-def is_refused(name: str, expression: str) -> str:
+def is_refused(name: str, expression: str, effect: ConvertColumn) -> str:
     """Whether a row holds a value that the conversion does not know the result of, as a condition."""
+    if effect.zero_dates:
+        return f"(({expression}) IS NULL)"
     return f"({quote(name)} IS NOT NULL AND ({expression}) IS NULL)"
 
 

@@ -144,7 +144,7 @@ class VersionSteps:
             expression = conversion(name, effect.old_type, effect.new_type)
             if expression is None:
                 raise _no_conversion(version, effect)
-            if self._has_row(is_refused(name, expression)):
+            if self._has_row(is_refused(name, expression, effect)):
                 raise _no_conversion(version, effect, ", where a value's result is not certain")
             if expression != quote(names[known[effect.new_uid][0]]):
                 assignments[names[known[effect.new_uid][0]]] = expression

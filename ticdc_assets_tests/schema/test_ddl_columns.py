@@ -78,6 +78,8 @@ DEFAULTS = [
     ("YEAR DEFAULT '0'", Default("2000")),
     ("YEAR DEFAULT '0000'", Default("0000")),
     ("YEAR DEFAULT 0000", Default("2000")),
+    ("VARCHAR(9) DEFAULT -0.0", Default("0.0")),
+    ("DOUBLE DEFAULT '+5'", Default("5")),
     ("DATE DEFAULT '2020-12-31 23:59:59.5'", Default("2021-01-01")),
     ("DATE DEFAULT '2020-12-31 23:59:59.49'", Default("2020-12-31")),
     ("DATETIME DEFAULT '1999-12-31 23:59:59.4999999'", Default("1999-12-31 23:59:59")),

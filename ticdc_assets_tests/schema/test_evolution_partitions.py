@@ -192,6 +192,7 @@ UNTOLD = [
     ("d VARCHAR(9) COLLATE utf8mb4_general_ci", "LIST COLUMNS (d) (PARTITION p VALUES IN ('a'))"),
     ("d INT, e INT", "RANGE COLUMNS (d, e) (PARTITION p VALUES LESS THAN (3))"),
     ("d BIT(8)", "RANGE (d) (PARTITION p VALUES LESS THAN (3))"),
+    ("d VARCHAR(2)", "LIST COLUMNS (d) (PARTITION p VALUES IN ('abc'))"),
     ("d DATE", "RANGE COLUMNS (d) (PARTITION p VALUES LESS THAN ('not a date'))"),
 ]
 

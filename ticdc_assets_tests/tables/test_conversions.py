@@ -10,10 +10,11 @@ import pytest
 import sqlglot
 
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.evolution import promotes
+from ticdc_assets.schema.evolution import ConvertColumn, promotes
 from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets.tables.conversions import conversion, is_refused
 from ticdc_assets.tables.mirror_sql import spark_type
+from ticdc_assets_tests.schema.shapes import altered, table
 from ticdc_assets_tests.tables.conversion_cases import CASES, REFUSED, Case
 from ticdc_assets_tests.tables.expressions import frame_of
 
@@ -117,7 +118,19 @@ def test_an_expression_is_sql_over_its_column_alone(case: Case):
 
 
 def test_a_value_without_a_result_is_refused_and_null_is_not():
-    assert is_refused("c", "f(`c`)") == "(`c` IS NOT NULL AND (f(`c`)) IS NULL)"
+    effect = ConvertColumn(1, 2, "c", parse_type("DATETIME"), parse_type("CHAR(30)"))
+
+    assert is_refused("c", "f(`c`)", effect) == "(`c` IS NOT NULL AND (f(`c`)) IS NULL)"
+
+
+def test_a_zero_date_of_a_column_that_is_never_null_has_no_known_text():
+    shape = table("id INT PRIMARY KEY, c DATETIME NOT NULL, d DATETIME")
+
+    [effect] = altered(shape, "MODIFY c CHAR(30)").effects
+    assert is_refused("c", "f(`c`)", effect) == "((f(`c`)) IS NULL)"
+    for text in ("MODIFY c DATE", "MODIFY d CHAR(30)"):
+        [effect] = altered(shape, text).effects
+        assert is_refused("c", "f(`c`)", effect) == "(`c` IS NOT NULL AND (f(`c`)) IS NULL)"
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ def filled(definition: str) -> str | None:
     [
         ("FLOAT(7,2) DEFAULT 1.239", "CAST('1.2400000095367432' AS float)"),
         ("DATETIME DEFAULT 0", None),
+        ("VARCHAR(3) DEFAULT 'abc  '", f"CAST(X'{b'abc'.hex()}' AS string)"),
         ("VARBINARY(9) DEFAULT x'41ff42'", "X'41efbfbd42'"),  # TiDB keeps defaults as text
         ("BINARY(4) DEFAULT x'41ff42'", "X'41efbfbd'"),
         ("BINARY(4) DEFAULT x'c3a9'", "X'c3a90000'"),
@@ -45,6 +46,7 @@ def test_older_rows_get_the_default_as_tidb_stores_it(definition: str, expected:
         "TIME DEFAULT '2024-01-01 10:00:00'",
         "TIME DEFAULT '1 2.5'",
         "INT NOT NULL DEFAULT ''",
+        "BIT(64) DEFAULT 0.3",
         "DOUBLE(7,2) DEFAULT '1e999'",
     ],
 )

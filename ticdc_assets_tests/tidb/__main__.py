@@ -1,0 +1,24 @@
+"""Records what a TiDB server does: `python -m ticdc_assets_tests.tidb KIND COUNT SEED`, TICDC_ASSETS_TIDB names it.
+
+KIND is random, conversions (of all pairs of types: COUNT is the first), defaults or partitions.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ticdc_assets_tests.tidb import conversions, defaults, partitions, recording
+from ticdc_assets_tests.tidb.recorded import FOLDER
+from ticdc_assets_tests.tidb.server import Tidb
+
+if __name__ == "__main__":
+    kind, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    tidb = Tidb(f"recorded_{kind}")
+    made = {
+        "random": recording.histories,
+        "conversions": conversions.histories,
+        "defaults": defaults.histories,
+        "partitions": partitions.histories,
+    }[kind]
+    print(recording.write(FOLDER / f"{kind}.jsonl.xz", made(tidb, count, seed)), "histories")
+    tidb.close()

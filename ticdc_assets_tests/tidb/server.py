@@ -1,0 +1,94 @@
+"""A TiDB server that tests ask: TICDC_ASSETS_TIDB names one (host:port, user root without a password)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pymysql
+
+SERVER = os.environ.get("TICDC_ASSETS_TIDB", "")
+LOOSE = "NO_BACKSLASH_ESCAPES"
+"""The sql_mode of recordings: a restored text has strings without escapes, and values are cut, not refused."""
+
+Row = tuple[str | None, ...]
+
+
+class Tidb:
+    """A connection with a database of its own, which is empty at first and dropped in the end."""
+
+    def __init__(self, database: str, zone: str = "+00:00", mode: str = LOOSE) -> None:
+        host, _, port = SERVER.partition(":")
+        of = {"host": host, "port": int(port or 4000), "user": "root", "charset": "utf8mb4"}
+        # Values come as the text that the server sends: no converter of the driver stands between.
+        self._connection = pymysql.connect(**of, autocommit=True, conv={}, use_unicode=False)  # type: ignore[arg-type]
+        self.database = database
+        self.made = 0
+        self.run(f"DROP DATABASE IF EXISTS `{database}`")
+        self.run(f"CREATE DATABASE `{database}`")
+        self.run(f"USE `{database}`")
+        self.run(f"SET SESSION sql_mode = '{mode}', time_zone = '{zone}'")
+
+    def run(self, statement: str) -> list[Row]:
+        """Run a statement; the rows that it gives. pymysql.MySQLError where the server refuses it."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            return [tuple(map(_text, row)) for row in cursor.fetchall() or ()]
+
+    def takes(self, statement: str) -> bool:
+        """Run a statement; whether the server took it."""
+        try:
+            self.run(statement)
+        except pymysql.MySQLError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self.run(f"DROP DATABASE `{self.database}`")
+        self._connection.close()
+
+    # -- what a table is ----------------------------------------------------------------------------------------------
+
+    def columns(self, table: str) -> list[list[str | None]]:
+        """Name, type, character set, YES where NULL may be, and what else there is, in the table's order."""
+        found = self.run(
+            "SELECT column_name, column_type, character_set_name, is_nullable, extra FROM information_schema.columns "
+            f"WHERE table_schema = '{self.database}' AND table_name = '{table}' ORDER BY ordinal_position"
+        )
+        return [list(row) for row in found]
+
+    def indexes(self, table: str) -> list[list[Any]]:
+        """Name and columns of the unique indexes, in the order in which the server lists them."""
+        found: dict[str, list[str]] = {}
+        for row in self.run(f"SHOW INDEX FROM `{table}`"):
+            if row[1] == "0":
+                found.setdefault(str(row[2]), []).append(str(row[4]))
+        return [[name, columns] for name, columns in found.items()]
+
+    def rows(self, table: str, columns: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
+        """The rows in the order of their number `rn`; bytes as hexadecimal digits, BIT as a number."""
+        selected = ", ".join(_told(str(name), str(of)) for name, of, *_ in columns)
+        return [list(row) for row in self.run(f"SELECT {selected} FROM `{table}` ORDER BY rn")]
+
+    def tells(self, table: str) -> bool:
+        """Whether the table's rows can be read: a loose sql_mode lets bytes in that are no text, and other vectors."""
+        try:
+            self.rows(table, self.columns(table))
+        except (UnicodeDecodeError, pymysql.MySQLError):
+            return False
+        return True
+
+
+def _text(cell: str | bytes | None) -> str | None:
+    """UnicodeDecodeError where a text column holds other bytes, as it may in a loose sql_mode."""
+    return cell.decode("utf-8") if isinstance(cell, bytes) else cell
+
+
+def _told(name: str, of: str) -> str:
+    kind, quoted = of.partition("(")[0].partition(" ")[0], f"`{name}`"
+    if kind in ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"):
+        return f"HEX({quoted})"
+    if kind == "bit":
+        return f"CAST({quoted} AS UNSIGNED)"
+    return f"{quoted} + 0E0" if kind == "float" else quoted  # a FLOAT prints with six digits only

@@ -1,0 +1,102 @@
+"""Recorded histories as one Canal-JSON stream, one commit_ts after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ticdc_assets.schema.model import Kind, MySqlType
+from ticdc_assets.schema.mysql_types import BINARY_KINDS
+from ticdc_assets_tests.deliveries.database import START_TS
+from ticdc_assets_tests.pipeline.small_streams import TOPIC, SmallStream
+from ticdc_assets_tests.tidb.recording import History
+from ticdc_assets_tests.tidb.replayed import SCHEMA, Told
+
+MS = 1 << 18
+
+
+class Streamed:
+    """Tables of many histories, which live on side by side."""
+
+    def __init__(self, stream: SmallStream, histories: Sequence[History]) -> None:
+        self.stream = stream
+        self._histories = {_table_of(history): history for history in histories}
+        self._at = 0
+        self.told = {table: Told() for table in self._histories}
+        self._ts = START_TS
+
+    @property
+    def is_over(self) -> bool:
+        return all(self._at >= len(history["steps"]) for history in self._histories.values())
+
+    def go_on(self, steps: int = 1) -> None:
+        """Send so many more steps of each history, and how far the stream is."""
+        for _ in range(steps):
+            for table, history in self._histories.items():
+                for step in history["steps"][self._at : self._at + 1]:
+                    before, self.told[table] = self.told[table], self.told[table].after(step)
+                    self._send(table, step, before, self.told[table])
+            self._at += 1
+        self._say("TIDB_WATERMARK", "", {}, {"watermarkTs": self._ts})
+
+    def _send(self, table: str, step: dict[str, Any], before: Told, after: Told) -> None:
+        self._ts += MS
+        told = {"commitTs": self._ts}
+        if "sql" in step:
+            kind = "CREATE" if step["sql"].startswith("CREATE") else "ALTER"
+            self._say(kind, table, {"isDdl": True, "sql": step["sql"], "mysqlType": None, "data": None}, told)
+            return
+        for kind, row, old in _changes(before, after):
+            types = {name: of.kind.value.lower() for name, of in after.types.items()}
+            said = {"pkNames": after.key, "data": [row], "old": [old] if old else None}
+            said |= {"mysqlType": types, "sqlType": dict.fromkeys(types, 12)}
+            self._say(kind, table, said, told)
+
+    def _say(self, kind: str, table: str, said: dict[str, Any], told: dict[str, int]) -> None:
+        head = {"id": 0, "database": SCHEMA if table else "", "table": table, "pkNames": None, "isDdl": False}
+        head |= {"type": kind, "es": self._ts >> 18, "ts": 0, "sql": "", "sqlType": None, "mysqlType": None}
+        message = {**head, "data": None, "old": None, **said, "_tidb": told}
+        self.stream.send(TOPIC, 0, (None, json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()))
+
+
+def _table_of(history: History) -> str:
+    return str(history["steps"][0]["sql"]).split("`")[1]
+
+
+Image = dict[str, str | None]
+
+
+def _changes(before: Told, after: Told) -> Iterator[tuple[str, Image, Image | None]]:
+    """What was done to rows between two steps without a statement; a key that changes is a DELETE and an INSERT."""
+    was, now = _images(before), _images(after)
+    unique = {name.lower() for _, columns in after.unique for name in columns}
+    for number in {**was, **now}:
+        old, new = was.get(number), now.get(number)
+        moves = old and new and any(old[name] != new[name] for name in new if name.lower() in unique)
+        if old and (not new or moves):
+            yield "DELETE", old, None
+        if new and (not old or moves):
+            yield "INSERT", new, None
+        elif old and new and old != new:
+            yield "UPDATE", new, old
+
+
+def _images(told: Told) -> dict[str, Image]:
+    types, names = told.types, [str(name) for name, *_ in told.columns]
+    images = [{n: _wired(types[n], cell) for n, cell in zip(names, row, strict=True)} for row in told.rows]
+    return {str(image["rn"]): {name: image[name] for name in told.stored} for image in images}
+
+
+def _wired(of: MySqlType, text: str | None) -> str | None:
+    """A value as Canal-JSON sends it: labels by number, bytes as Latin-1 text."""
+    if text is None:
+        return None
+    if of.kind in BINARY_KINDS:
+        return bytes.fromhex(text).decode("latin-1")
+    labels = [label.lower() for label in of.elements or ()]
+    if of.kind is Kind.ENUM:
+        return str(labels.index(text.lower()) + 1 if text else 0)
+    if of.kind is Kind.SET:
+        return str(sum(1 << labels.index(label.lower()) for label in text.split(",")) if text else 0)
+    return text
