@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from zoneinfo import ZoneInfo
 
 from ticdc_assets.config import Changefeed
 from ticdc_assets.config.sink import LargeMessageOption, Protocol, SinkOptions
 from ticdc_assets.protocols.carried import Gap, Given, gaps
+from ticdc_assets.protocols.text_values import time_zone
 
 
 def gaps_of(changefeed: Changefeed) -> tuple[Gap, ...]:
@@ -37,6 +39,8 @@ def _given(changefeed: Changefeed) -> Iterator[Given]:
         yield Given.DECIMAL_TEXTS
     if changefeed.ddl_from is not None:
         yield Given.DDL_FROM
+    if isinstance(time_zone(changefeed.time_zone), ZoneInfo):
+        yield Given.CLOCK_CHANGES
 
 
 def _sends_old_values(sink: SinkOptions) -> bool:

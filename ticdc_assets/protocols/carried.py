@@ -27,6 +27,7 @@ class Given(StrEnum):
     FULL_TYPES = "`content-compatible`"
     DDL_FROM = "`ddl_from`"
     AVRO_WATERMARK = "`avro-enable-watermark`"
+    CLOCK_CHANGES = "a `time_zone` whose clocks change"
     DECIMAL_TEXTS = "`debezium-decimal-handling-mode` `string`"
 
 
@@ -63,6 +64,10 @@ _LARGE_DELETED: Final = (
 )
 _BY_ARRIVAL: Final = "Order is that of arrival, and what TiCDC sends again after a restart is in the changelog twice."
 _LABELS: Final = "Labels of ENUM and SET, lengths and the precision of DECIMAL: `schema_files` give them."
+_REPEATED_HOUR: Final = (
+    "Which of two times a TIMESTAMP is in the hour that a clock change repeats: the first is taken. With `time_zone` "
+    "UTC there is no such hour."
+)
 
 GAPS: Final[tuple[Gap, ...]] = (
     _gap("csv.commit-ts", About.ROWS, f"The commit_ts of a row. {_BY_ARRIVAL}", unless=[Given.COMMIT_TS]),
@@ -71,6 +76,7 @@ GAPS: Final[tuple[Gap, ...]] = (
         "csv.updated-row", About.KEYLESS, "Which row an update changed. There can be no mirror.",
         unless=[Given.OLD_VALUES],
     ),
+    _gap("csv.repeated-hour", About.ROWS, _REPEATED_HOUR, when=[Given.CLOCK_CHANGES]),
     _gap("csv.unique-key", About.OLDER, "A key that is UNIQUE NOT NULL and not primary: name it in `keys`."),
     _gap("csv.labels", About.OLDER, "Labels of ENUM and SET that no row has had."),
     _gap(
@@ -84,6 +90,7 @@ GAPS: Final[tuple[Gap, ...]] = (
     _gap("canal-json.deleted-row", About.ROWS, _DELETED, when=[Given.DELETES_ARE_KEYS]),
     _gap("canal-json.large-row", About.ROWS, _LARGE, when=[Given.LARGE_ROWS_ARE_KEYS], unless=[Given.UPSTREAM]),
     _gap("canal-json.large-deleted-row", About.ROWS, _LARGE_DELETED, when=[Given.LARGE_ROWS_ARE_KEYS]),
+    _gap("canal-json.repeated-hour", About.ROWS, _REPEATED_HOUR, when=[Given.CLOCK_CHANGES]),
     _gap("canal-json.unique-key", About.OLDER, "A key that is UNIQUE NOT NULL and not primary: name it in `keys`."),
     _gap("canal-json.types", About.OLDER, _LABELS, when=[Given.KAFKA], unless=[Given.FULL_TYPES]),
     _gap(
@@ -96,10 +103,12 @@ GAPS: Final[tuple[Gap, ...]] = (
     _gap("open-protocol.deleted-row", About.ROWS, _DELETED, when=[Given.DELETES_ARE_KEYS]),
     _gap("open-protocol.large-row", About.ROWS, _LARGE, when=[Given.LARGE_ROWS_ARE_KEYS], unless=[Given.UPSTREAM]),
     _gap("open-protocol.large-deleted-row", About.ROWS, _LARGE_DELETED, when=[Given.LARGE_ROWS_ARE_KEYS]),
+    _gap("open-protocol.repeated-hour", About.ROWS, _REPEATED_HOUR, when=[Given.CLOCK_CHANGES]),
     _gap("open-protocol.types", About.OLDER, f"{_LABELS} Nor the order of columns."),
     _gap("simple.deleted-row", About.ROWS, _DELETED, when=[Given.DELETES_ARE_KEYS]),
     _gap("simple.large-row", About.ROWS, _LARGE, when=[Given.LARGE_ROWS_ARE_KEYS], unless=[Given.UPSTREAM]),
     _gap("simple.large-deleted-row", About.ROWS, _LARGE_DELETED, when=[Given.LARGE_ROWS_ARE_KEYS]),
+    _gap("simple.repeated-hour", About.ROWS, _REPEATED_HOUR, when=[Given.CLOCK_CHANGES]),
     _gap("simple.column-order", About.OLDER, "The order of columns that were added in another place than the last."),
     _gap("simple.virtual", About.OLDER, "Which columns are virtual: they are in the tables and NULL."),
     _gap(
@@ -108,6 +117,7 @@ GAPS: Final[tuple[Gap, ...]] = (
         "that of arrival, and next to a statement its table version may be the one before.",
     ),
     _gap("avro.old-values", About.ROWS, "The old values of an update."),
+    _gap("avro.repeated-hour", About.ROWS, _REPEATED_HOUR, when=[Given.CLOCK_CHANGES]),
     _gap("avro.commit-ts", About.ROWS, f"The commit_ts of a row. {_BY_ARRIVAL}", unless=[Given.EXTENSION]),
     _gap("avro.operation", About.ROWS, "Whether a row was inserted or updated.", unless=[Given.EXTENSION]),
     _gap("avro.watermark", About.PROGRESS, "Up to which TSO the stream is complete: there is none to read at."),

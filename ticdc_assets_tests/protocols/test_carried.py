@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import pytest
 
 from ticdc_assets.config.sink import Protocol
 from ticdc_assets.pipeline.given import gaps_of
+from ticdc_assets.protocols import native_values, text_values
 from ticdc_assets.protocols.carried import GAPS, About, Gap, Given, gaps
+from ticdc_assets.protocols.text_values import TextForms
+from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.fixtures import needs_fixtures, workloads
 from ticdc_assets_tests.pipeline.gaps import CARRIED, Log, expected
 from ticdc_assets_tests.pipeline.lakes import config_of
@@ -18,6 +22,9 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "protocols.md"
 HELD_ELSEWHERE = {
     "canal-json.large-row", "open-protocol.large-row", "simple.large-row",  # `pipeline.test_completion` holds them
     "debezium.decimal",  # `pipeline.gaps` allows for it change by change
+    # `test_the_hour_that_a_clock_change_repeats_is_the_first` holds them
+    "csv.repeated-hour", "canal-json.repeated-hour", "open-protocol.repeated-hour", "simple.repeated-hour",
+    "avro.repeated-hour",
     "simple.deleted-row", "debezium.old-values", "debezium.zero-date",  # no fixture was made so
 }  # fmt: skip
 
@@ -63,6 +70,20 @@ def test_what_is_given_decides():
 
 def test_every_gap_in_rows_is_known_to_the_tests():
     assert {gap.id for gap in GAPS if gap.about is About.ROWS} - CARRIED.keys() == HELD_ELSEWHERE
+
+
+@pytest.mark.parametrize("protocol", ["csv", "canal-json", "open-protocol", "simple", "avro"])
+def test_the_hour_that_a_clock_change_repeats_is_the_first(protocol: str):
+    name = f"{protocol}.repeated-hour"
+    column = Column("t", MySqlType(Kind.TIMESTAMP))
+    twice = "2024-11-03 01:30:00"  # clocks went back at 02:00
+
+    assert name in {gap.id for gap in gaps(protocol, {Given.CLOCK_CHANGES})}
+    assert name not in {gap.id for gap in gaps(protocol, set())}
+    expected = datetime(2024, 11, 3, 5, 30, tzinfo=UTC)
+    assert expected == text_values.value(column.type, twice, TextForms("raw", "label", "America/New_York"))
+    located = {"location": "America/New_York", "value": twice}
+    assert expected == native_values.value(column, located, "UTC")
 
 
 @cache
