@@ -11,10 +11,10 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.protocols.text_values import time_zone
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.partition_hashes import HashRows, KeyRows
-from ticdc_assets.schema.partition_rows import ComputedKey, ListRows, PartitionedBy, PartitionKey, PartitionRows
 from ticdc_assets.schema.model import Kind
 from ticdc_assets.schema.mysql_types import INTEGER_BITS
+from ticdc_assets.schema.partition_hashes import HashRows, KeyRows
+from ticdc_assets.schema.partition_rows import ComputedKey, ListRows, PartitionedBy, PartitionKey, PartitionRows
 from ticdc_assets.tables.mirror_sql import literal
 from ticdc_assets.tables.partition_hash_sql import (
     doubtful_dates,
