@@ -315,7 +315,7 @@ def _deletion(
     inputs: dict[str, tuple[pa.DataType, list[Any]]] = {}
     for column in table.stored_columns:
         named, own = quote(column_name(column.name)), f"{name}_{column.name}"
-        if named in condition:
+        if named in condition or column.name == "rn":  # a condition may be of no column
             condition = condition.replace(named, quote(column_name(own)))
             inputs[own] = (arrow_type(column.type), [row[column.name] for row in rows])
     return Evaluation(inputs, condition, pa.bool_())
