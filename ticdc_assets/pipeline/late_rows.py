@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual, Or
 from pyiceberg.io import FileIO, load_file_io
-from pyiceberg.table import StaticTable
+from pyiceberg.table import StaticTable, Table
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import Bools, Ints, first_of_each, ordinals
@@ -26,7 +27,7 @@ from ticdc_assets.pipeline.task import Part
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
-    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
 
 ROWS_MAX: Final = 2_000_000
 """A task compares about so many rows; a part is never cut."""
@@ -38,14 +39,14 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class LateTask:
-    """Some parts of one lineage that may be late, and the metadata file of its changelog.
+    """Some parts of one lineage that may be late, and the metadata of its changelog.
 
     `keys` gives the key columns by version, under their names in the changelog, () without a key.
     """
 
     parts: tuple[Part, ...]
     keys: dict[int, tuple[str, ...]]
-    metadata_uri: str
+    changelog: TableMetadata = field(repr=False)
     io_properties: dict[str, str] = field(default_factory=dict)
 
 
@@ -68,7 +69,7 @@ def dealt(parts: Sequence[Part], keys: Mapping[int, tuple[str, ...]]) -> Iterato
 def late_parts(task: LateTask) -> RepeatReport:
     """The parts without what the changelog has already."""
     io = load_file_io(dict(task.io_properties), location=task.parts[0].uri)
-    changelog = StaticTable.from_metadata(task.metadata_uri, dict(task.io_properties))
+    changelog = Table(("changelog",), task.changelog, "", io, NoopCatalog("changelog"))
     doomed: dict[str, Ints] = {}
     for version_ts in sorted({part.version_ts for part in task.parts}):
         parts = [part for part in task.parts if part.version_ts == version_ts]

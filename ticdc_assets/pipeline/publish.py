@@ -153,7 +153,7 @@ def _without_repeats(
     for lineage_id, report in zip(touched, answers_of(workers, resolve, tasks), strict=True):
         take(lineage_id, (), report)
     asked = [
-        LateTask(some, keys, tables[i].metadata_location, io_properties)
+        LateTask(some, keys, tables[i].metadata, io_properties)
         for i, report in done.items()
         if i not in broken and (late := _late(report.parts))
         for keys in [key_names(intervals[i], tables[i])]
