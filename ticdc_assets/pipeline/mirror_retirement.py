@@ -6,6 +6,7 @@ what the table once held.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,13 @@ def is_retired(lake: Lake, table: TableRecord) -> bool:
     return lake.changefeed.on_drop is OnDrop.DROP and table.state == str(TableState.DROPPED)
 
 
-def retire(lake: Lake, history: History, record: WatermarkRecord) -> list[Identifier]:
-    """Remove the mirrors that are not wanted any more; their names. It may be cut off anywhere and be run again."""
+def retire(lake: Lake, history: History, record: WatermarkRecord, awaited: Collection[str] = ()) -> list[Identifier]:
+    """Remove the mirrors that are not wanted any more, nor `awaited` by an exchange of rows; their names. It may be cut
+    off anywhere and be run again."""
     places = lake.places(history)
     removed = []
     for table in record.tables:
-        if table.lineage in places and is_retired(lake, table):
+        if table.lineage in places and table.lineage not in awaited and is_retired(lake, table):
             identifier = places[table.lineage].mirror
             found = load_or_none(lake.catalog, identifier)
             if found is not None and lineage_of(found) == table.lineage:

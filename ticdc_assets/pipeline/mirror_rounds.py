@@ -56,7 +56,7 @@ class Course:
             self.table = self.writer.open(self.lineage, self.location, self.changelog, self.planned)
         while self.left:
             segment = self.left[0]
-            self.table = self.writer.enter_version(self.table, self.lineage, segment.version)
+            self.table = self.writer.enter_version(self.table, self.lineage, segment.version, self.changelog)
             if segment.has_rows:
                 self.plan = self._planned(lake, self.table, segment)
                 return

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.amounts import counted
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.exchanges import Exchanges
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror_retirement import retire
@@ -69,14 +71,23 @@ def run_mirrors(
         return None
     history = lake.history()
     lake.settle_mirrors(history, record)
-    report = MirrorReport(record)
-    works = pending_work(lake, history, record, only, report.errors)
+    jvm = cache(jvm)
+    exchanges = Exchanges(lake, jvm, history, record)
+    asked = None if only is None else exchanges.with_partners(set(only))
+    late = exchanges.late()
+    report = MirrorReport(record, errors=dict(late))
+    works = pending_work(lake, history, record, asked, report.errors, exchanges.awaited())
     report.errors.update({work.lineage.id: work.damage for work in works if work.damage})
-    works = [work for work in works if not work.damage]
+    works = [work for work in works if not work.damage and work.lineage.id not in late]
     if works:
         say(f"merging {counted(len(works), 'mirror')}")
         _bring_up(lake, run_id, jvm(), works, report)
-    for mirror in retire(lake, history, record):
+    while advanced := exchanges.advance(set(report.errors), asked):
+        say(f"exchanged rows in {counted(len(advanced), 'changelog')}")
+        works = pending_work(lake, history, record, advanced - report.errors.keys(), report.errors, exchanges.awaited())
+        _bring_up(lake, run_id, jvm(), works, report)
+    report.errors = {**exchanges.errors, **report.errors}
+    for mirror in retire(lake, history, record, exchanges.awaited()):
         say(f"removed the mirror {'.'.join(mirror)}: its source table was dropped")
     report.record = record_mirrors(lake, run_id, history, record, report, only is None)
     return report
@@ -91,7 +102,7 @@ def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWo
             _guarded_follow(lake, run_id, jvm, workers, work, course)
         if course.error:
             report.errors[work.lineage.id] = course.error
-        else:
+        elif work.lineage.id not in report.merged:
             report.merged.append(work.lineage.id)
 
 
@@ -159,7 +170,11 @@ def record_mirrors(
     """Write what is now true of every table; `complete` where no table is held and no mirror is behind."""
     places = lake.places(history)
     lineages = history.by_id()
-    tables = tuple(_guarded_record(lake, lineages, places, table, report.errors) for table in record.tables)
+    exchanges = Exchanges(lake, None, history, record)
+    errors = {**exchanges.undone(), **exchanges.late(), **report.errors}
+    tables = tuple(
+        exchanges.with_snapshot(_guarded_record(lake, lineages, places, table, errors)) for table in record.tables
+    )
     complete = not blocked_tables(tables) and (asked_for_all or not _is_behind(lake, history, record))
     newest = lake.control.newest()
     if newest is not None and newest != record:

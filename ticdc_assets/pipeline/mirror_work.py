@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -50,9 +50,11 @@ def pending_work(
     record: WatermarkRecord,
     only: Iterable[str] | None = None,
     errors: dict[str, str] | None = None,
+    awaited: Collection[str] = (),
 ) -> list[MirrorWork]:
     """The lineages whose mirror is behind its changelog or its table's newest shape. What cannot be told of one, since
-    its own tables cannot be read, goes to `errors`, by lineage; where nobody asks for them it is raised."""
+    its own tables cannot be read, goes to `errors`, by lineage; where nobody asks for them it is raised. Of dropped
+    tables whose mirrors are not kept, those are there that an exchange of rows awaits."""
     wanted = None if only is None else set(only)
     recorded = lake.recorded(record)
     places = lake.places(history)
@@ -60,7 +62,7 @@ def pending_work(
     for lineage in history.lineages:
         if lineage.id not in recorded or (wanted is not None and lineage.id not in wanted):
             continue
-        if is_retired(lake, recorded[lineage.id]):
+        if is_retired(lake, recorded[lineage.id]) and lineage.id not in awaited:
             continue
         try:
             work = _work(lake, lineage, places[lineage.id], recorded[lineage.id])

@@ -25,6 +25,7 @@ from pyiceberg.types import LongType
 
 from ticdc_assets.changes import layout
 from ticdc_assets.schema.lineage import Lineage, Version
+from ticdc_assets.tables.exchange_marks import is_awaited
 from ticdc_assets.tables.mirror import ChangelogFile, Segment
 from ticdc_assets.tables.progress import BORN, VERSION, Progress, progress_of
 
@@ -39,7 +40,8 @@ SEGMENT_ROWS: Final = 1_000_000
 def segments(
     lineage: Lineage, changelog: Table, mirror: Table | None, watermark: int, by_arrival: bool
 ) -> Iterator[Segment]:
-    """The stretches between two statements that the mirror has not seen, up to `watermark`."""
+    """The stretches between two statements that the mirror has not seen, up to `watermark`, or to an exchange of rows
+    that its changelog has not yet."""
     have = progress_of(mirror) if mirror is not None else Progress()
     applied = int(mirror.properties[VERSION]) if mirror is not None else lineage.versions[0].from_ts
     published = progress_of(changelog)
@@ -48,6 +50,8 @@ def segments(
     for version, following in reached_versions(lineage, watermark):
         if version.from_ts < applied:
             continue
+        if version.from_ts > applied and is_awaited(version, changelog):
+            return
         end = min(watermark, following.from_ts) if following else watermark
         low, high = (have.position, last) if by_arrival else (max(have.watermark, version.from_ts), end)
         files = changelog_files(changelog, version, low, high, by_arrival) if is_behind else ()

@@ -10,7 +10,10 @@ from ticdc_assets.schema.lineage import Lineage, SourceName, Stop, Tenure, Versi
 
 @dataclass(slots=True)
 class Growing:
-    """One lineage so far: its shape now, and all that is told of it."""
+    """One lineage so far: its shape now, and all that is told of it.
+
+    `is_whole` where the stream told all rows that it has: it was made in the stream, or emptied there.
+    """
 
     id: str
     shape: Shape
@@ -19,6 +22,7 @@ class Growing:
     dropped_ts: int | None = None
     stop: Stop | None = None
     marks: list[str] = field(default_factory=list)
+    is_whole: bool = False
 
     @property
     def name(self) -> SourceName:

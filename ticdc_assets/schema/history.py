@@ -19,7 +19,18 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema import ddl
 from ticdc_assets.schema.collations import UNNAMED, Collation
-from ticdc_assets.schema.evolution import Change, FillColumn, Shape, adopt, alter_all, create, shape_of
+from ticdc_assets.schema.evolution import (
+    Change,
+    ExchangedRows,
+    FillColumn,
+    Shape,
+    TruncateRows,
+    adopt,
+    alter_all,
+    create,
+    shape_of,
+)
+from ticdc_assets.schema.exchanging import pair_of
 from ticdc_assets.schema.growing import Growing
 from ticdc_assets.schema.lineage import History, SourceName, Stop, Tenure, Version, fold_name, same_name
 from ticdc_assets.schema.model import Default, TableSchema
@@ -327,6 +338,7 @@ class _Fold:
         self._born(name, shape, event.commit_ts, event.commit_ts)
         growing = self._live[fold_name(*name)]
         growing.stop = None  # whatever was done to its database, all its rows come after this
+        growing.is_whole = True
         self._check(growing, event)
 
     def _shape_of_create(self, event: DdlEvent, statement: ddl.CreateTable, name: SourceName) -> Shape | None:
@@ -385,8 +397,25 @@ class _Fold:
         self._stop_event(event, reason, though_described=True)
 
     def _exchange(self, event: DdlEvent, statement: ddl.AlterTable) -> None:
-        """EXCHANGE PARTITION moves rows between two tables without sending them: both stop."""
-        reason = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables anew"
+        """EXCHANGE PARTITION moves rows between two tables without sending them: both have them at once, where it is
+        known which rows these are; else both stop."""
+        try:
+            pair = pair_of(self._live, event, statement)
+        except SchemaError as error:
+            self._stop_exchanged(event, statement, str(error))
+            return
+        effect = ExchangedRows(pair.partitioned.id, pair.table.id, pair.rows)
+        for growing, other in ((pair.partitioned, pair.table), (pair.table, pair.partitioned)):
+            if growing.is_whole and not other.is_whole:
+                reason = (
+                    f"EXCHANGE PARTITION brought rows of {one_of([other.name])} here, which is older than the stream"
+                )
+                self._stop(growing, event, f"{reason}: what it had before was not sent; load this table anew")
+            else:
+                self._changed(growing, Change(growing.shape, (effect,)), event.commit_ts)
+
+    def _stop_exchanged(self, event: DdlEvent, statement: ddl.AlterTable, reason: str) -> None:
+        """Stop both tables, those too that are told of only later."""
         self._stop_event(event, reason, though_described=True)
         ours = self._live.get(fold_name(event.schema, event.table))
         for name in exchanged(event, statement):
@@ -398,6 +427,7 @@ class _Fold:
 
     def _changed(self, growing: Growing, change: Change, ts: int) -> None:
         old = growing.versions[-1]
+        growing.is_whole = growing.is_whole or any(isinstance(e, TruncateRows) for e in change.effects)
         growing.shape = change.shape
         table = change.shape.table
         same = (old.table.stored_columns, old.table.key) == (table.stored_columns, table.key)

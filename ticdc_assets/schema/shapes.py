@@ -63,6 +63,19 @@ class DeletePartitions:
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangedRows:
+    """The rows of a partition of one lineage and all rows of another one changed places.
+
+    Both sides have the same effect. Their changelogs hold it as D and I at the statement's commit_ts, which a run
+    writes before a mirror takes it (`pipeline.exchanges`).
+    """
+
+    partitioned: str
+    table: str
+    rows: PartitionRows
+
+
+@dataclass(frozen=True, slots=True)
 class KeyChanged:
     """The handle key is made of other columns than before (a renamed column is the same one)."""
 
@@ -70,7 +83,7 @@ class KeyChanged:
     new_key: tuple[str, ...]
 
 
-Effect = FillColumn | ConvertColumn | TruncateRows | DeletePartitions | KeyChanged
+Effect = FillColumn | ConvertColumn | TruncateRows | DeletePartitions | ExchangedRows | KeyChanged
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,10 +194,10 @@ class MirrorWriter:
         self._branch.publish(table, Progress(), progress, [statement])
         return still_at(table, progress)
 
-    def enter_version(self, table: Table, lineage: Lineage, version: Version) -> Table:
-        """Apply the statements between the version the mirror has and `version`, effects on rows included. Raises
-        SchemaError where an effect cannot be computed."""
-        return self._versions.enter(table, lineage, version)
+    def enter_version(self, table: Table, lineage: Lineage, version: Version, changelog: Table) -> Table:
+        """Apply the statements between the version the mirror has and `version`, effects on rows included; rows that
+        an EXCHANGE PARTITION brought are in `changelog`. Raises SchemaError where an effect cannot be computed."""
+        return self._versions.enter(table, lineage, version, changelog)
 
     # -- rows -----------------------------------------------------------------------------------------------------
 

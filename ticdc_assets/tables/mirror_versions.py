@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ticdc_assets.changes.layout import LakeColumn, mirror_columns
+from ticdc_assets.changes.layout import COMMIT_TS, LakeColumn, mirror_columns
 from ticdc_assets.errors import LOAD_AGAIN, SchemaError
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.names import column_name, quote
-from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, FillColumn, TruncateRows
+from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, ExchangedRows, FillColumn, TruncateRows
 from ticdc_assets.schema.lineage import Lineage, Version
-from ticdc_assets.tables import mirror_sql
+from ticdc_assets.tables import exchange_sql, mirror_sql
 from ticdc_assets.tables.conversions import conversion, is_refused
 from ticdc_assets.tables.iceberg_jvm import SchemaStep
 from ticdc_assets.tables.iceberg_types import arrow_of, can_identify
@@ -26,7 +26,15 @@ from ticdc_assets.tables.mirror_branch import MirrorBranch, still_at
 from ticdc_assets.tables.mirror_effects import fill_literal
 from ticdc_assets.tables.mirror_size import has_files
 from ticdc_assets.tables.partition_sql import doubt_condition, rows_condition
-from ticdc_assets.tables.progress import COLUMNS, VERSION, Progress, columns_of, columns_property, progress_of
+from ticdc_assets.tables.progress import (
+    COLUMNS,
+    VERSION,
+    Progress,
+    columns_of,
+    columns_property,
+    lineage_of,
+    progress_of,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -38,10 +46,12 @@ class VersionSteps:
     def __init__(self, branch: MirrorBranch, zone: str) -> None:
         self._branch = branch
         self._zone = zone
+        self._changelog: Table | None = None
 
-    def enter(self, table: Table, lineage: Lineage, version: Version) -> Table:
-        """Apply the statements between the version the mirror has and `version`, effects on rows included. Raises
-        SchemaError where an effect cannot be computed."""
+    def enter(self, table: Table, lineage: Lineage, version: Version, changelog: Table) -> Table:
+        """Apply the statements between the version the mirror has and `version`, effects on rows included; rows that
+        an EXCHANGE PARTITION brought are in `changelog`. Raises SchemaError where an effect cannot be computed."""
+        self._changelog = changelog
         applied = int(table.properties[VERSION])
         for following in lineage.versions:
             if applied < following.from_ts <= version.from_ts:
@@ -116,12 +126,17 @@ class VersionSteps:
     ) -> Progress:
         """Do to rows what the version's statement did; the progress that is published with it, or was before."""
         progress = progress_of(table)
-        statements = self._row_statements(table, version, known, converts) if has_files(table) else []
+        statements = self._row_statements(table, version, known, converts) if self._has_work(table, version) else []
         if not statements:
             return progress
         published = Progress(max(progress.watermark, version.from_ts), progress.position, self._branch.run_id)
         self._branch.publish(table, progress, published, statements)
         return published
+
+    @staticmethod
+    def _has_work(table: Table, version: Version) -> bool:
+        """Whether there are rows that the statement may have changed, or it may have brought some."""
+        return has_files(table) or any(isinstance(effect, ExchangedRows) for effect in version.effects)
 
     def _row_statements(
         self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]
@@ -135,6 +150,8 @@ class VersionSteps:
                 statements.append(f"DELETE FROM {target}")
             elif isinstance(effect, DeletePartitions):
                 statements.append(f"DELETE FROM {target} WHERE {self._gone(effect, version)}")
+            elif isinstance(effect, ExchangedRows):
+                statements += self._exchanged(effect, table, version, known)
             elif isinstance(effect, FillColumn):
                 value = fill_literal(effect, version, self._zone)
                 if value is not None and effect.uid in known:
@@ -151,6 +168,20 @@ class VersionSteps:
         if assignments:
             statements.append(mirror_sql.update(target, assignments))
         return statements
+
+    def _exchanged(
+        self, effect: ExchangedRows, table: Table, version: Version, known: dict[int, list[int]]
+    ) -> list[str]:
+        """What went, and what came in its place."""
+        assert self._changelog is not None
+        gone = rows_condition((effect.rows,), self._zone) if lineage_of(table) == effect.partitioned else "true"
+        names = {f.field_id: f.name for f in table.schema().fields}
+        columns = {names[known[column.uid][0]]: column.uid for column in version.table.stored_columns}
+        source = self._branch.quoted(self._changelog.name())
+        came = exchange_sql.rows_that_came(source, self._changelog, version.from_ts, columns)
+        listed = ", ".join(quote(name) for name in (*columns, COMMIT_TS))
+        target = self._branch.target
+        return [f"DELETE FROM {target} WHERE {gone}", f"INSERT INTO {target} ({listed}) {came}"]
 
     def _gone(self, effect: DeletePartitions, version: Version) -> str:
         """The rows that the statement removed."""

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.evolution import ExchangedRows
 from ticdc_assets.schema.history import Known, fold
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets_tests.schema.histories import GUESSED, event, table
+from ticdc_assets_tests.schema.shapes import table as made
 
 
 def test_a_statement_that_cannot_be_read_stops_its_table_and_no_other():
@@ -96,15 +98,70 @@ def test_columns_other_than_the_statements_lead_to_stop_the_table():
     assert "(id, m)" in history.lineages[0].stop.reason
 
 
-def test_an_exchanged_partition_stops_both_tables():
+CUT = "PARTITION BY RANGE (`id`) (PARTITION `p0` VALUES LESS THAN (10))"
+EXCHANGE = "ALTER TABLE `t` EXCHANGE PARTITION `p0` WITH TABLE `u`"
+
+
+@pytest.mark.parametrize("called", ["t", "u"])
+def test_an_exchanged_partition_is_an_effect_on_both_tables(called: str):
     history = fold([
-        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY) PARTITION BY RANGE (`id`) "
-                       "(PARTITION `p0` VALUES LESS THAN (10))"),
+        event(10, "t", f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}"),
         event(10, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
-        event(20, "t", "ALTER TABLE `t` EXCHANGE PARTITION `p0` WITH TABLE `u`"),
+        event(20, called, EXCHANGE),
     ])  # fmt: skip
 
+    t, u = history.lineages
+    [effect] = t.versions[-1].effects
+    assert (t.stop, u.stop, t.versions[-1].from_ts, u.versions[-1].from_ts) == (None, None, 20, 20)
+    assert u.versions[-1].effects == (effect,)
+    assert isinstance(effect, ExchangedRows)
+    assert (effect.partitioned, effect.table, effect.rows.partition) == (t.id, u.id, "p0")
+
+
+UNTOLD = [
+    (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}", "CREATE TABLE `u` (`id` INT, `n` INT, PRIMARY KEY (`id`))"),
+    (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}", "CREATE TABLE `u` (`id` BIGINT PRIMARY KEY)"),
+    (f"CREATE TABLE `t` (`id` INT) {CUT}", "CREATE TABLE `u` (`id` INT)"),
+    (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}", "CREATE TABLE `u` (`id` INT)"),
+    (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT.replace('p0', 'p1')}", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
+    ("CREATE TABLE `t` (`id` INT PRIMARY KEY)", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
+]
+
+
+@pytest.mark.parametrize(("of_t", "of_u"), UNTOLD)
+def test_an_exchange_of_rows_that_cannot_be_told_stops_both_tables(of_t: str, of_u: str):
+    history = fold([event(10, "t", of_t), event(10, "u", of_u), event(20, "t", EXCHANGE)])
+
     assert [lineage.stop.ts for lineage in history.lineages if lineage.stop] == [20, 20]
+
+
+def test_an_exchange_with_a_table_that_has_stopped_stops_the_other_too():
+    history = fold([
+        event(10, "t", f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}"),
+        event(10, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
+        event(15, "u", "ALTER TABLE `u` FROBNICATE"),
+        event(20, "t", EXCHANGE),
+    ])  # fmt: skip
+
+    assert {x.name[1]: x.stop and x.stop.ts for x in history.lineages} == {"t": 20, "u": 15}
+
+
+def older(name: str) -> DdlEvent:
+    return event(5, name, "", after=table(name, "id", key=("id",)))
+
+
+def test_of_two_tables_only_the_one_that_takes_rows_from_before_the_stream_stops():
+    known = Known(tables={("shop", "t"): replace(made("id INT PRIMARY KEY", CUT).table, schema="shop")})
+    new = event(10, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)")
+
+    one = fold([older("t"), new, event(20, "t", EXCHANGE)], known)
+    both = fold([older("t"), older("u"), event(20, "t", EXCHANGE)], known)
+    emptied = fold([older("t"), event(8, "t", "TRUNCATE TABLE `t`"), new, event(20, "t", EXCHANGE)], known)
+
+    assert {x.name[1]: x.stop and x.stop.ts for x in one.lineages} == {"t": None, "u": 20}
+    assert "older than the stream" in one.lineages[1].stop.reason
+    assert {x.name[1]: x.stop for x in both.lineages} == {"t": None, "u": None}
+    assert {x.name[1]: x.stop for x in emptied.lineages} == {"t": None, "u": None}
 
 
 def test_a_table_that_is_older_than_the_stream_and_brought_back_is_stopped_when_its_rows_come():
