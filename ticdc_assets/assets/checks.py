@@ -79,7 +79,7 @@ def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.As
         lambda: verdicts.nothing_quarantined(control.quarantined(), _quarantine_name(run)),
     )
     if feed.reads_files:
-        yield dg.AssetCheckKey(names.watermarks, NO_GAPS), lambda: verdicts.no_gaps(_problems(run))
+        yield dg.AssetCheckKey(names.watermarks, NO_GAPS), lambda: verdicts.no_gaps(*_problems(run))
 
 
 def _late_rows(run: ChangefeedRun) -> dict[str, int]:
@@ -89,9 +89,9 @@ def _late_rows(run: ChangefeedRun) -> dict[str, int]:
     return {".".join(lineages[i].name): rows for i, rows in (report.late_rows if report else {}).items()}
 
 
-def _problems(run: ChangefeedRun) -> tuple[Problem, ...]:
+def _problems(run: ChangefeedRun) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
     pending = run.pending()
-    return pending.problems if isinstance(pending, Pending) else ()
+    return (pending.problems, pending.scan.notes) if isinstance(pending, Pending) else ((), ())
 
 
 def _tables(run: ChangefeedRun) -> tuple[TableRecord, ...]:

@@ -150,8 +150,17 @@ def no_late_rows(late: Mapping[str, int]) -> Verdict:
     return Verdict(False, sentence, warns=True, facts={"late_rows": sum(late.values())})
 
 
-def no_gaps(problems: Sequence[Problem]) -> Verdict:
-    """Files that TiCDC must have written and that are not there, or not whole."""
+def no_gaps(problems: Sequence[Problem], strays: Sequence[str] = ()) -> Verdict:
+    """Files that TiCDC must have written and that are not there, or not whole; and what lies there that is not known as
+    TiCDC's, so that nobody reads it."""
+    if strays and not problems:
+        listed = "; ".join(strays[:_SHOWN_MAX])
+        more = f"; and {len(strays) - _SHOWN_MAX} more" if len(strays) > _SHOWN_MAX else ""
+        todo = (
+            "Nothing of it is read: remove it, or look with `ticdc-assets inspect` whether the changefeed has options "
+            "that are not given here."
+        )
+        return Verdict(False, f"{listed}{more}. {todo}", warns=True, facts={"not_read": len(strays)})
     if not problems:
         return Verdict(True, "Every file that the index files speak of is there.")
     listed = "; ".join(p.sentence for p in problems[:_SHOWN_MAX])

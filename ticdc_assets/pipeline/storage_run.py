@@ -182,7 +182,14 @@ class StorageRun:
 
     def _looked(self, record: WatermarkRecord | None, cursor: Cursor, high: int, upto: int | None) -> Pending:
         skip = self._changefeed.skip_files
-        found = scan(self._root, Layout.of(self._changefeed.sink), cursor, checkpoint_ts=upto, skip_files=skip)
+        found = scan(
+            self._root,
+            Layout.of(self._changefeed.sink),
+            cursor,
+            checkpoint_ts=upto,
+            skip_files=skip,
+            tells_repeats=not self._lake.by_arrival,
+        )
         kept = {event.where: event for event in self._lake.control.ddl_events()}
         told = [file.to_ddl_event() for file in found.schema_files]
         fresh = [event for event in told if kept.get(event.where) != event]

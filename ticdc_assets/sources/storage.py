@@ -68,17 +68,19 @@ def scan(
     *,
     checkpoint_ts: int | None = None,
     skip_files: Sequence[str] = (),
+    tells_repeats: bool = False,
 ) -> Scan:
     """What has come since the cursor.
 
     A `checkpoint_ts` that is given must have been read (or lowered) before this call; without one it is read here,
     first. `skip_files` are globs over paths below the root: such files count as consumed, whether they exist or not.
+    `tells_repeats` where rows that are read twice are known: then a consumed file that has changed is offered again.
     """
     checkpoint_ts = read_checkpoint(root) if checkpoint_ts is None else checkpoint_ts
     if checkpoint_ts is None:
         return Scan(None, layout)
     found = find_folders(root, layout, cursor.tables)
-    scanner = _Scanner(root, layout, cursor, checkpoint_ts, Skip(skip_files))
+    scanner = _Scanner(root, layout, cursor, checkpoint_ts, Skip(skip_files), tells_repeats)
     tables = root.map(scanner.table, found.folders)
     # a file that TiCDC was just writing when its index was read is there by now, and need not hold the table till later
     tables = root.map(lambda pair: _second_look(scanner, *pair), list(zip(tables, found.folders, strict=True)))
@@ -118,6 +120,7 @@ class _Scanner:
     cursor: Cursor
     checkpoint_ts: int
     skip: Skip
+    tells_repeats: bool = False
 
     def table(self, folder: Folder) -> TableScan:
         """What is new in a table's folder, or why it is held."""
@@ -157,6 +160,7 @@ class _Scanner:
             table=table,
             state=opened or VersionState(),
             relist=self.cursor.layout != self.layout.token,
+            tells_repeats=self.tells_repeats,
         )
 
     def _schema_files(

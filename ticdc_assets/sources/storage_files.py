@@ -1,24 +1,25 @@
 """The data files of one table version that a cursor has not passed, found through TiCDC's index files.
 
-`meta/CDC.index` names the last file of its folder, and files are numbered from 1, so the names of new files follow
-from the cursor and the index: no data folder is listed in the normal case. A folder is listed where it has no index
-(old clusters wrote none there; a lost one leaves the files), where names are not as wide as the index says, and where
-most of the folder is new anyway. Files above the index are not looked at: they are still being written. What is not as
-TiCDC leaves it is raised for the whole table: NotYetError where it may still come, HeldError where somebody must act.
+`meta/CDC.index` names the last file of its folder, and files are numbered from 1, so the names of new files follow from
+the cursor and the index: no data folder is listed in the normal case. A folder is listed where it has no index (old
+clusters wrote none there; a lost one leaves the files), where names are not as wide as the index says, and where most
+of the folder is new anyway. Of files above the index only those right behind it are looked for, as one request: TiCDC
+goes on where it cannot write an index. What is not as TiCDC leaves it is raised for the whole table: NotYetError where
+it may still come, HeldError where somebody must act.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Final
 
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
 from ticdc_assets.sources.filesystem import Entry, Root
 from ticdc_assets.sources.storage_cursor import Done, FolderScan, VersionState
-from ticdc_assets.sources.storage_folders import listing
+from ticdc_assets.sources.storage_folders import can_be_followed, listing, looks_like_data
 from ticdc_assets.sources.storage_paths import (
     META,
     OLD_INDEX,
@@ -35,12 +36,18 @@ from ticdc_assets.sources.storage_paths import (
 INDEX_BYTES_MAX: Final = 4096
 """An index holds one file name."""
 
+LISTED_AT_ONCE: Final = 900
+"""An object store lists 1000 objects in one request."""
+
 ASKED_ONE_BY_ONE: Final = 16
 """So many files are measured by name however large their folder is; above it, listings of 1000 may be cheaper."""
 
 _NOTHING: Final = Done(0, 0)
 _TODO_FILE: Final = "Restore the file, or name it in skip_files if its rows may be lost."
-_TODO_LAYOUT: Final = "Give the changefeed's own date-separator and protocol in its configuration here."
+_TODO_LAYOUT: Final = (
+    "Its rows are not read. Give the changefeed's own date-separator and protocol in its configuration here: "
+    "`ticdc-assets inspect` on the bucket prints them."
+)
 
 
 class HeldError(TicdcAssetsError):
@@ -78,7 +85,10 @@ class _Sequence:
 
 @dataclass(frozen=True, slots=True)
 class VersionReader:
-    """Finds the new files of one version of one table. `relist` gives up what an earlier layout made look settled."""
+    """Finds the new files of one version of one table. `relist` gives up what an earlier layout made look settled.
+
+    `tells_repeats` where rows have what tells them from those that are there, so that a file may be read twice.
+    """
 
     root: Root
     layout: Layout
@@ -89,6 +99,7 @@ class VersionReader:
     table: str
     state: VersionState
     relist: bool = False
+    tells_repeats: bool = False
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -98,31 +109,56 @@ class VersionReader:
 
     def scan(self) -> tuple[FolderScan, ...]:
         """What is new in every folder that can still get files."""
-        return tuple(self._scan_sequence(spot, each) for spot in self.spots() for each in self._sequences(spot))
+        spots = self.spots()
+        newest = {spot.partition: spot for spot in sorted(spots, key=lambda spot: spot.date)}
+        return tuple(
+            self._scan_sequence(spot, each)
+            for spot in spots
+            for each in self._sequences(spot, spot == newest[spot.partition])
+        )
 
     def spots(self) -> list[Spot]:
         """The folders that hold data files, without those of dates that are over."""
         known = {place for place, _ in self.state.done}
-        if not self.layout.dated and known == {""} and not self.relist:
+        if not self.layout.dated and known == {""} and not self.relist and self._is_large(""):
             return [Spot("")]
         entries = self._entries("")
         found = self._dates("", entries) if self.layout.dated else self._undated(entries)
         return [spot for spot in found if spot.date > self.state.over.get(spot.partition, "") or not spot.date]
 
+    def _is_large(self, place: str) -> bool:
+        """Whether listing a folder takes more than one request, so that it is not listed for what TiCDC would put there
+        under other options than those that are known here."""
+        return self.state.done[place, None].number > LISTED_AT_ONCE if (place, None) in self.state.done else False
+
     def _undated(self, entries: list[Entry]) -> list[Spot]:
         folders = {e.name for e in entries if e.is_dir}
         partitions = sorted((n for n in folders if numeral(n)), key=int)
-        self._note_strays(self.path, entries, folders - set(partitions))
-        for name in folders - set(partitions):
-            if any(Layout(separator).is_date(name) for separator in ("year", "month", "day")):
-                raise self._other_layout(f"{self.path}/{name}", "no folders by date")
+        others = folders - set(partitions) - {META}
+        dates = sorted(name for name in others if _is_any_date(name))
+        self._note_strays(self.path, entries, others - set(dates))
+        for name in sorted(others):
+            read = self._was_read(name) or name <= self.state.over.get("", "")
+            if not (read if name in dates else not self._has_data(name)):
+                raise self._other_layout(f"{self.path}/{name}", "no folders but a partition's")
         here = [Spot("")] if _holds_files(entries) else []
-        return here + [Spot(name, name) for name in partitions]
+        return here + [Spot(name, name) for name in partitions] + [Spot(name, "", name) for name in dates]
+
+    def _was_read(self, place: str) -> bool:
+        """Whether files of a folder were consumed, under options that the changefeed had before."""
+        return any(place == known for known, _ in self.state.done)
+
+    def _has_data(self, place: str) -> bool:
+        path = below(self.path, place)
+        return can_be_followed(place.rpartition("/")[2]) and looks_like_data(self.root, path, listing(self.root, path))
 
     def _dates(self, partition: str, entries: list[Entry]) -> list[Spot]:
+        before: list[Spot] = []
         if any(data_name(e.name) and not e.is_dir for e in entries):
-            raise self._other_layout(below(self.path, partition), f"folders by {self.layout.date_separator}")
-        spots: list[Spot] = []
+            if not self._was_read(partition):
+                raise self._other_layout(below(self.path, partition), f"folders by {self.layout.date_separator}")
+            before = [Spot(partition, partition)]
+        spots = before
         folders = sorted(e.name for e in entries if e.is_dir and e.name != META)
         for name in folders:
             inner = None if partition or not numeral(name) else self._partition_entries(name)
@@ -130,7 +166,7 @@ class VersionReader:
                 spots += self._dates(name, inner)
             elif self.layout.is_date(name):
                 spots.append(Spot(below(partition, name), partition, name))
-            elif any(Layout(separator).is_date(name) for separator in ("year", "month", "day")):
+            elif _is_any_date(name) or self._has_data(below(partition, name)):
                 raise self._other_layout(below(self.path, partition, name), f"folders by {self.layout.date_separator}")
             else:
                 self.notes.append(f"{self.root.where(below(self.path, partition, name))}: not a date or partition")
@@ -147,11 +183,12 @@ class VersionReader:
         entries = self._entries(name)
         return None if _holds_files(entries) or not any(e.is_dir for e in entries) else entries
 
-    def _sequences(self, spot: Spot) -> list[_Sequence]:
+    def _sequences(self, spot: Spot, is_newest: bool) -> list[_Sequence]:
         known = {dispatcher for place, dispatcher in self.state.done if place == spot.path}
         path = below(self.path, spot.path)
         found: list[_Sequence] = []
-        if known == {None} and not self.relist and not self.layout.across_nodes:
+        # Where new files come, indexes are listed: one of a dispatcher tells that the table is spread over nodes.
+        if known == {None} and not self.relist and not self.layout.across_nodes and not is_newest:
             found = self._indexed(path, [None])
         if not found:
             names = [index_dispatcher(e.name) for e in listing(self.root, f"{path}/{META}") if not e.is_dir]
@@ -201,8 +238,10 @@ class VersionReader:
             found = f"an index that fell back to {sequence.last}"
             todo = "Files are being written anew under old numbers: start this table over from another folder."
             raise HeldError(self.root.where(path), f"file {done.number} or a later one", found, todo)
+        sequence = self._with_unnamed(path, spot, sequence)
         sizes = self._sizes(path, spot, sequence, done)
-        self._check_unchanged(path, sequence, done, sizes)
+        if self._has_changed(done, sizes):
+            done = self._before_changed(done, sizes)
         skipped: dict[int, int] = {}
         files: list[DataFile] = []
         for number in range(done.number + 1, sequence.last + 1):
@@ -231,6 +270,17 @@ class VersionReader:
                 return found
         return self._numbered(path, self._entries(spot.path), sequence.dispatcher)
 
+    def _with_unnamed(self, path: str, spot: Spot, sequence: _Sequence) -> _Sequence:
+        """The sequence with the files right behind the one that the index names: TiCDC goes on where it cannot write an
+        index. One file is asked for; where it is there, the folder is listed."""
+        following = f"{path}/{self._name(sequence, sequence.last + 1)}"
+        if sequence.listed is not None or not self.root.sizes([following])[following]:
+            return sequence
+        listed, last = self._numbered(path, self._entries(spot.path), sequence.dispatcher), sequence.last
+        while listed.get(last + 1, ("", 0))[1]:
+            last += 1
+        return replace(sequence, last=last)
+
     def _numbered(self, path: str, entries: list[Entry], dispatcher: str | None) -> dict[int, tuple[str, int]]:
         found: dict[int, tuple[str, int]] = {}
         for entry in entries:
@@ -243,13 +293,17 @@ class VersionReader:
             found[name.number] = (f"{path}/{entry.name}", entry.size)
         return found
 
-    def _check_unchanged(
-        self, path: str, sequence: _Sequence, done: Done, sizes: Mapping[int, tuple[str, int | None]]
-    ) -> None:
-        """A consumed file may be cleaned away, but not become another one: its new rows would never be read."""
+    def _has_changed(self, done: Done, sizes: Mapping[int, tuple[str, int | None]]) -> bool:
+        """Whether the last consumed file has another size by now. It may be cleaned away."""
         file, size = sizes.get(done.number, ("", None))
-        if size is None or size == done.size or file in self.skip or not done.size:
-            return
+        return bool(size and done.size and size != done.size and file not in self.skip)
+
+    def _before_changed(self, done: Done, sizes: Mapping[int, tuple[str, int | None]]) -> Done:
+        """The place before the last consumed file, which is read again: it was half-written, or written anew, and its
+        new rows are told from those that are there. HeldError where nothing tells them."""
+        if self.tells_repeats:
+            return Done(done.number - 1, 0)
+        file, size = sizes[done.number]
         todo = "It was written again after it was read: `ticdc-assets rebuild --from source` with its --table takes it."
         raise HeldError(self.root.where(file), f"{done.size} bytes, as when it was read", f"{size} bytes", todo)
 
@@ -312,6 +366,10 @@ class VersionReader:
 
     def _other_layout(self, path: str, expected: str) -> HeldError:
         return HeldError(self.root.where(path), expected, "files laid out in another way", _TODO_LAYOUT)
+
+
+def _is_any_date(name: str) -> bool:
+    return any(Layout(separator).is_date(name) for separator in ("year", "month", "day"))
 
 
 def _holds_files(entries: list[Entry]) -> bool:

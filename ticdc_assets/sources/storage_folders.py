@@ -173,13 +173,13 @@ def _is_version(root: Root, visit: _Visit, number: int, name: str, schemas: dict
 
 def _go_down(root: Root, visit: _Visit, name: str, entries: list[Entry] | None = None) -> None:
     path = below(visit.path, name)
-    if visit.depth >= FOLDER_DEPTH_MAX or not _can_be_followed(name):
+    if visit.depth >= FOLDER_DEPTH_MAX or not can_be_followed(name):
         visit.notes.append(_foreign(root, path))
     else:
         visit.children.append(_Visit(path, visit.depth + 1, entries))
 
 
-def _can_be_followed(name: str) -> bool:
+def can_be_followed(name: str) -> bool:
     """Object stores may hold keys with levels that no path can name, and old file systems bytes that are not UTF-8."""
     try:
         name.encode()

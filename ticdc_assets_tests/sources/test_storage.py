@@ -72,8 +72,10 @@ def test_nothing_new_is_found_in_few_requests(workload: Workload) -> None:
         listed = [f"{table.folder}/{version}" for version in cursor.tables[table.folder].open] if layout.dated else []
         partitions = {place.split("/")[0] for v in opened for place, _ in v.done if place.count("/") == layout.dated}
         folders = sum(len(version.done) for version in opened)
-        # the folder, its meta, its versions' dates or partitions; then an index and a last file for each data folder
-        most = 2 + max(len(listed), len(partitions) and 1) + len(partitions) * layout.dated + 2 * folders
+        # the folder, its meta, its versions' dates or partitions; then for each data folder an index, a last file and
+        # the one behind it; and where new files come, what indexes there are
+        newest = sum(len({place.rpartition("/")[0] if layout.dated else place for place, _ in v.done}) for v in opened)
+        most = 2 + max(len(listed), len(opened)) + len(partitions) * layout.dated + 3 * folders + newest
         assert counting.requests_below(table.folder) <= most
         assert sum(n for path, n in counting.reads.items() if path.startswith(f"{table.folder}/")) == folders
 

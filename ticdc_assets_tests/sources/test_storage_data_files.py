@@ -12,9 +12,10 @@ from ticdc_assets.sources.storage_paths import Layout
 from ticdc_assets_tests.sources.storage_bucket import NONE, T1, Bucket, CountingRoot, after, kinds, paths
 
 
-def test_files_above_the_index_are_not_visible_yet(bucket: Bucket) -> None:
+def test_files_right_behind_the_one_that_the_index_names_are_offered(bucket: Bucket) -> None:
     files = bucket.files(f"{T1}/100", 1, 2)
-    bucket.data(f"{T1}/100", 3)
+    files += [bucket.data(f"{T1}/100", 3), bucket.data(f"{T1}/100", 4)]
+    bucket.data(f"{T1}/100", 5, b"")
 
     assert paths(bucket.scan()) == files
 
@@ -221,18 +222,20 @@ def test_one_number_under_two_names_stops_the_table(bucket: Bucket) -> None:
     assert kinds(bucket.scan()) == [("stopped", "t1")]
 
 
-def test_many_new_files_are_listed_and_few_are_not(bucket: Bucket) -> None:
-    bucket.files(f"{T1}/100", *range(1, 401))
+@pytest.mark.parametrize(("consumed", "lists"), [(400, 1), (1000, 0)])
+def test_many_new_files_are_listed_and_few_are_not(bucket: Bucket, consumed: int, lists: int) -> None:
+    bucket.files(f"{T1}/100", *range(1, consumed + 1))
     first = CountingRoot(bucket.root)
     cursor = after(scan(first, NONE, Cursor.empty()))
-    bucket.files(f"{T1}/100", *range(401, 411))
+    bucket.files(f"{T1}/100", *range(consumed + 1, consumed + 11))
     second = CountingRoot(bucket.root)
 
-    assert [f.number for f in scan(second, NONE, cursor).data] == list(range(401, 411))
-    assert sum(first.measured.values()) == 0
-    assert second.lists[f"{T1}/100"] == 0
-    assert sum(n for path, n in second.measured.items() if path.startswith(T1)) == 11
-    assert second.requests_below(T1) == 14
+    assert [f.number for f in scan(second, NONE, cursor).data] == list(range(consumed + 1, consumed + 11))
+    assert sum(first.measured.values()) == 1
+    # a folder that one request lists is looked at for folders of another layout, a larger one is not
+    assert second.lists[f"{T1}/100"] == lists
+    assert sum(n for path, n in second.measured.items() if path.startswith(T1)) == 12
+    assert second.requests_below(T1) == 16 + lists
 
 
 def test_dispatchers_number_their_files_apart(bucket: Bucket) -> None:

@@ -12,8 +12,7 @@ from ticdc_assets_tests.sources.storage_bucket import NONE, T1, Bucket, Counting
 
 
 def test_what_is_not_ticdcs_is_noted_and_disturbs_nothing(bucket: Bucket) -> None:
-    files = bucket.files(f"{T1}/100", 1)
-    bucket.data(f"{T1}/100", 2)
+    files = bucket.files(f"{T1}/100", 1, 2)
     strays = [
         "README.md", "shop/notes.txt", "shop/_tmp/x/y/z.parquet", f"{T1}/part-0.parquet", f"{T1}/100/_SUCCESS",
         f"{T1}/100/tmp/a", f"{T1}/0100/CDC00000000000000000001.csv", "shop/t2/100/CDC1.csv", "shop/meta/readme",
