@@ -98,7 +98,7 @@ class FeedLake:
     def complete_tso(self) -> int:
         """The newest TSO at which all tables can be read together, after the mirrors had their turn (without Spark)."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(mirror_run, "pending_work", lambda *arguments: [])
+            patch.setattr(mirror_run, "pending_work", lambda *arguments, **named: [])
             run_mirrors(self.lake, "test", lambda: None)  # type: ignore[arg-type, return-value]
         newest = self.lake.control.newest(complete=True)
         return newest.tso if newest else 0

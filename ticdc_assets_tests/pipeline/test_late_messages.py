@@ -14,7 +14,7 @@ from ticdc_assets.moments import Moment
 from ticdc_assets.pipeline.message_decode import decode_messages
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.deliveries.wires import CanalJson, Debezium, OpenProtocol, SimpleJson, Wire
-from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.pipeline.raced import at as at_moment
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError
@@ -211,7 +211,7 @@ def test_a_table_that_is_asked_for_again_has_what_came_late_meanwhile(tmp_path: 
     assert_quiet(lake)
 
 
-@pytest.mark.parametrize("workload", RESTARTS, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(RESTARTS))
 def test_a_restarting_stream_that_arrives_in_steps_has_no_late_rows(workload: Workload, tmp_path: Path):
     capture = tmp_path / "messages.jsonl"
     sent = (workload.root / "messages.jsonl").read_text().splitlines(keepends=True)
@@ -228,7 +228,7 @@ def test_a_restarting_stream_that_arrives_in_steps_has_no_late_rows(workload: Wo
     assert lake.changes() == expected_changes(workload, old_values=True)
 
 
-@pytest.mark.parametrize("workload", CLAIMS, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", of_full_set(CLAIMS))
 def test_large_rows_that_come_again_need_no_claim_check_file(workload: Workload, tmp_path: Path):
     """The files are gone by then: only rows that the changelog lacks would need them."""
     root = tmp_path / "workload"
