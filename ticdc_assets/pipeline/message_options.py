@@ -57,7 +57,7 @@ def options_of(changefeed: Changefeed, control: Control | None = None) -> Any:
         case "simple":
             return simple.Options(compression, raw)
         case "canal-json":
-            return canal_json_messages.Options(compression, raw)
+            return canal_json_messages.Options(compression, raw, sink.has_commit_ts)
         case "debezium":
             return debezium.Options(compression, _BINARY[sink.debezium_binary_handling_mode])
         case _:

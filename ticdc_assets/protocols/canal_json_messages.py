@@ -20,23 +20,37 @@ from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchem
 from ticdc_assets.schema.mysql_types import parse_type
 
 _TODO: Final = "Check that the topic is written by TiCDC with protocol=canal-json and the configured compression."
+_UNDATED: Final = (
+    "The row is not read. Look for another writer to the topic; if the changefeed writes without the extension, say "
+    "enable-tidb-extension=false here, in a changefeed of another name."
+)
 _TYPE_CHARS_MAX: Final = 64
 _DECIMAL_DIGITS: Final = 65  # TiDB's widest; the plain form does not tell the precision
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the changefeed's configuration says about the stream."""
+    """What the changefeed's configuration says about the stream; `is_dated` where every row must have a commit_ts."""
 
     compression: Compression = Compression.NONE
     claim_check_raw_value: bool = False
+    is_dated: bool = False
 
 
 def decode(key: bytes | None, value: bytes | None, where: str, options: Options) -> Iterator[Event]:
     """The events of a message; the key says nothing."""
     if not value:
         raise DecodeError(where, "a message with a value", "none", _TODO)
-    return canal_json.decode(decompress(value, options.compression, where), where)
+    events = canal_json.decode(decompress(value, options.compression, where), where)
+    return _dated(events, where) if options.is_dated else events
+
+
+def _dated(events: Iterator[Event], where: str) -> Iterator[Event]:
+    """The events. DecodeError for a row that its stream has no place for."""
+    for event in events:
+        if isinstance(event, RowEvent) and event.commit_ts is None:
+            raise DecodeError(where, "a commit_ts in _tidb.commitTs, as under enable-tidb-extension", "none", _UNDATED)
+        yield event
 
 
 def open_claim(data: bytes, where: str, options: Options) -> Iterator[Event]:

@@ -29,6 +29,7 @@ from ticdc_assets.schema.model import Column
 _IMAGE: Final = members(f"(?:{TEXT}|null)")
 _OLD_IMAGE: Final = rf"(?:{_IMAGE}|\{{\}})"
 _FORM: Final = rf"\A{row_form(TEXT, _OLD_IMAGE, _IMAGE)}(?:{extension_form(TEXT)})?\}}\z"
+_DATED_FORM: Final = rf"\A{row_form(TEXT, _OLD_IMAGE, _IMAGE)}{extension_form(TEXT)}\}}\z"
 _HEAD: Final = (
     rf'\A\{{"id":0,"database":(?P<schema>{TEXT}),"table":(?P<table>{TEXT}),"pkNames":(?:null|{TEXTS}),'
     r'"isDdl":false,"type":"(?P<op>[IUD])[A-Z]+","es":(?P<es>[0-9]+)'
@@ -60,7 +61,8 @@ def column(column: Column, array: pa.Array, zone: str) -> pa.Array:
 def _read(messages: Messages, options: Options) -> tuple[Heads, pa.Array]:
     """The heads, and the texts of their messages."""
     texts, message = bodies(messages.values, options.compression)
-    matched = pc.match_substring_regex(texts, _FORM).to_numpy(zero_copy_only=False)
+    form = _DATED_FORM if options.is_dated else _FORM
+    matched = pc.match_substring_regex(texts, form).to_numpy(zero_copy_only=False)
     if not matched.all():
         texts, message = texts.filter(pa.array(matched)), message[matched]
     head, tail = (pc.extract_regex(texts, pattern) for pattern in (_HEAD, _TAIL))
