@@ -3,8 +3,8 @@
 Run it as `python -m ticdc_assets_tests.make_sample`, with the full set of workloads beside it or named.
 
 Of each workload a few tables are kept. A message (of the Open Protocol's batches: an event) is left out where it is of
-another table; of a bucket, the other tables' folders. What is kept keeps its bytes, its offset and its order. What
-must come out is taken from the workloads' truth, as a digest of each table's rows.
+another table; of a bucket, the other tables' folders. What is kept keeps its bytes and its order, and offsets are
+numbered anew without holes. What must come out is taken from the workloads' truth, as a digest of each table's rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import json
 import shutil
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -83,13 +84,17 @@ def _bucket(data: Path, to: Path, tables: set[str]) -> None:
 
 def _capture(root: Path, to: Path, variant: str, tables: set[str]) -> None:
     to.mkdir(parents=True)
+    offsets: Counter[tuple[str, int]] = Counter()
     with (to / "messages.jsonl").open("w") as kept:
         for line in (root / "messages.jsonl").read_text().splitlines():
             message = json.loads(line)
             found = _kept(variant, _bytes(message["key"]), _bytes(message["value"]), message["topic"], tables)
             if found is not None:
                 key, value = (None if part is None else b64encode(part).decode() for part in found)
-                kept.write(json.dumps({**message, "key": key, "value": value}, separators=(",", ":")) + "\n")
+                partition = (message["topic"], message["partition"])
+                told = {**message, "offset": offsets[partition], "key": key, "value": value}
+                kept.write(json.dumps(told, separators=(",", ":")) + "\n")
+                offsets[partition] += 1
     if (root / "registry.json").exists():
         subjects = {f"tidb_{t.replace('.', '_')}-{part}" for t in tables for part in ("key", "value")}
         schemas = [s for s in json.loads((root / "registry.json").read_text()) if s["subject"] in subjects]

@@ -14,12 +14,14 @@ from ticdc_assets.config.files import below, matching_files, read_toml
 from ticdc_assets.config.model import (
     Changefeed,
     KeyOverride,
+    OffsetRule,
     OnBadMessage,
     OnDrop,
     PartitionField,
     PartitionRule,
     ZeroDates,
 )
+from ticdc_assets.config.offsets import read_offset_rules
 from ticdc_assets.config.reading import NAME, Section, as_name, nearest, shown
 from ticdc_assets.config.secrets import Secret, redacted
 from ticdc_assets.config.sink import Protocol, SinkOptions
@@ -32,6 +34,7 @@ from ticdc_assets.table_filter import TableFilter
 
 FORMAT_VERSIONS: Final = (2, 3)
 _NO_FILES: Final[tuple[Path, ...]] = ()
+_NO_RULES: Final[tuple[OffsetRule, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ def _values(section: Section, stream: _Stream, base: Path, portable: bool, *, ju
         "partition": tuple(_partition(section, sink)),
         "format_version": _format_version(section),
         "skip_files": section.texts("skip_files"),
+        "skip_offsets": tuple(_skip_offsets(section)),
         "target": _target(section.section("target"), portable),
     }
 
@@ -172,6 +176,14 @@ def _filter(section: Section, key: str, rules: tuple[str, ...], sink: SinkOption
 def _schema_files(section: Section, base: Path) -> Iterator[Path]:
     for pattern in section.texts("schema_files"):
         yield from section.checked("schema_files", partial(matching_files, base, pattern), _NO_FILES)
+
+
+def _skip_offsets(section: Section) -> Iterator[OffsetRule]:
+    texts = section.texts("skip_offsets")
+    if texts and "capture" not in section.section("source"):
+        section.problem("skip_offsets", "a changefeed whose source is a capture", "another source", "Remove it.")
+    for text in texts:
+        yield from section.checked("skip_offsets", partial(read_offset_rules, text), _NO_RULES)
 
 
 def _keys(section: Section, sink: SinkOptions) -> Iterator[KeyOverride]:

@@ -36,7 +36,6 @@ _OTHER_PARAMETERS: Final = frozenset(
         "max-message-bytes",
         "kafka-version",
         "kafka-client-id",
-        "partition-num",
         "replication-factor",
         "compression",
         "auto-create-topic",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo
 
 from ticdc_assets.config.secrets import Secret, Settings
@@ -188,6 +190,24 @@ class PartitionRule:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetRule:
+    """Offsets that a capture may lack: of the topics that the glob `topic` means, of one partition or of all (None)."""
+
+    topic: str
+    partition: int | None
+    first: int
+    end: int
+
+    @property
+    def range(self) -> tuple[int, int]:
+        return (self.first, self.end)
+
+    def is_of(self, partition: tuple[str, int]) -> bool:
+        """Whether it speaks of this topic and partition."""
+        return self.partition in (None, partition[1]) and fnmatchcase(partition[0], self.topic)
+
+
+@dataclass(frozen=True, slots=True)
 class Changefeed:
     """One changefeed.
 
@@ -207,6 +227,7 @@ class Changefeed:
     partition: partition specs of mirrors; the last that matches decides.
     format_version: Iceberg's, 3, or 2 for readers without deletion vectors.
     skip_files: patterns of data files that the user has looked at and wants passed over.
+    skip_offsets: messages that the capture lacks, and that the user gives up.
     target: templates of the identifiers of the tables.
     warnings: what looks wrong in the changefeed's own configuration without being an error.
     """
@@ -230,12 +251,18 @@ class Changefeed:
     partition: tuple[PartitionRule, ...] = ()
     format_version: int = 3
     skip_files: tuple[str, ...] = ()
+    skip_offsets: tuple[OffsetRule, ...] = ()
     target: Target = field(default_factory=Target)
     warnings: tuple[str, ...] = ()
 
     @property
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.time_zone)
+
+    @property
+    def default_topic(self) -> str:
+        """The topic of a Kafka sink's URI: of tables that no rule gives another, and of whole databases' statements."""
+        return unquote(urlsplit(self.redacted_sink_uri).path).strip("/")
 
     def key_of(self, schema: str, table: str) -> tuple[str, ...] | None:
         """The configured key columns of a table."""

@@ -114,6 +114,8 @@ class SinkOptions:
     dispatcher ids into file names. `topics` are those that `sink.dispatchers` name, as written. `schema_registry` has
     no credentials in its repr.
 
+    `partition_num` is the number of partitions that TiCDC was told to write to, of each topic.
+
     `encoding_format` (json or avro, the Simple protocol's) and the handling modes are read although decoders tell them
     from the bytes: so a word that TiCDC does not know is refused.
     """
@@ -144,6 +146,7 @@ class SinkOptions:
     debezium_binary_handling_mode: str = "base64"
     case_sensitive: bool = False
     topics: tuple[str, ...] = ()
+    partition_num: int | None = None
     schema_registry: str | None = field(default=None, repr=False)
 
     @property

@@ -7,6 +7,7 @@ misplaced key of those below gives a warning. Read from tiflow c7b2588 (pkg/conf
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -100,6 +101,14 @@ def _integer(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(where, "a whole number", shown(value), "Write it without quotes.")
     return value
+
+
+def _count(value: Any, where: str) -> int:
+    """A number above 0; in a URI it is a text."""
+    number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value) else value
+    if _integer(number, where) < 1:
+        raise ConfigError(where, "a whole number above 0", shown(value), "Write what the changefeed was given.")
+    return int(number)
 
 
 def _text(value: Any, where: str) -> str:
@@ -209,6 +218,7 @@ _SINGLE: Final[Mapping[str, tuple[str, Callable[[Any, str], Any], str | None]]] 
         _word("bytes", "base64", "base64-url-safe", "hex"),
         "debezium-binary-handling-mode",
     ),
+    "partition_num": ("sink.kafka-config.partition-num", _count, "partition-num"),
     "case_sensitive": ("case-sensitive", _boolean, None),
     "schema_registry": ("sink.schema-registry", _text, "schema-registry"),
 }

@@ -20,7 +20,8 @@ from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.message_task import Partition, SchemaVersion, Told
+    from ticdc_assets.pipeline.message_task import SchemaVersion, Told
+    from ticdc_assets.pipeline.offset_ranges import Partition
     from ticdc_assets.sources.capture import Message
 
 

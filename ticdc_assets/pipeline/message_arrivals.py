@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline import arrivals
-from ticdc_assets.pipeline.message_task import Arrival, Partition
+from ticdc_assets.pipeline.message_task import Arrival
+from ticdc_assets.pipeline.offset_ranges import Partition
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream_look import StreamLook

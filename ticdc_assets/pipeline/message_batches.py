@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from ticdc_assets.changes.keys import may_have_faults
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.pipeline.message_task import Arrival, Dating, MessageTask, Partition
+from ticdc_assets.pipeline.message_task import Arrival, Dating, MessageTask
 from ticdc_assets.pipeline.message_values import spelt, untold_column
+from ticdc_assets.pipeline.offset_ranges import Partition
 from ticdc_assets.pipeline.row_shapes import missing_column, sample_is_unlike
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.protocols.message_rows import Bulk, Messages, TableRows, take
@@ -50,6 +51,10 @@ class Batch:
         numbers: dict[Partition, int] = {}
         codes = [numbers.setdefault((m.topic, m.partition), len(numbers)) for m in self.messages]
         return list(numbers), np.array(codes, np.int64)
+
+    @property
+    def offsets(self) -> Ints:
+        return np.array([message.offset for message in self.messages], np.int64)
 
     def was_read(self, task: MessageTask) -> Bools:
         """The messages that an earlier run has read."""
@@ -344,12 +349,12 @@ def _by_epoch(
         yield Piece(name, slot, 0, position, changes)
         return
     partitions, codes = batch.partitions
-    lines = _messages_of(table)
+    lines, offsets = _messages_of(table), batch.offsets
     epochs = np.zeros(len(lines), np.int64)
     for code, partition in enumerate(partitions):
         mine = codes[lines] == code
         begins = np.array(task.epochs.get(partition, ()), np.int64)
-        epochs[mine] = np.searchsorted(begins, batch.ordinals[lines[mine]], side="right")
+        epochs[mine] = np.searchsorted(begins, offsets[lines[mine]], side="right")
     for epoch in np.unique(epochs):
         rows = np.flatnonzero(epochs == epoch)
         yield Piece(name, slot, int(epoch), position[rows], changes.take(pa.array(rows)))

@@ -106,7 +106,7 @@ class MessageDecoder:
         wanted = (
             (ordinal, message)
             for ordinal, message in islice(placed, task.last - begin.ordinal)
-            if message.offset >= task.offsets.get((message.topic, message.partition), 0)
+            if task.window.has((message.topic, message.partition), message.offset) and ordinal not in task.twice
         )
         while found := list(islice(wanted, BATCH_MESSAGES)):
             yield Batch(np.array([ordinal for ordinal, _ in found], np.int64), tuple(m for _, m in found))
@@ -218,7 +218,7 @@ class MessageDecoder:
         if odd is not None:
             self._with_other_columns(odd, slot.version.table, whole, message, said)
             return
-        epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), at[0])
+        epoch = bisect_right(self._task.epochs.get((message.topic, message.partition), ()), message.offset)
         if needs_completing(whole):
             self._cut_off(CutRow(name, slot, epoch, at, whole, message, late), said)
             return

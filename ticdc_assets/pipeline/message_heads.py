@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from ticdc_assets.pipeline.message_batches import Batch, Ints
 from ticdc_assets.pipeline.message_task import Dating
+from ticdc_assets.pipeline.offset_ranges import Partition
 from ticdc_assets.pipeline.stream_look import (
     Step,
     StreamForm,
@@ -146,13 +148,21 @@ def _note(look: StreamLook, batch: Batch, dates: list[tuple[int, int | None]]) -
     indices, ts = (np.array(column, np.int64) for column in zip(*dated, strict=True))
     for code, partition in enumerate(partitions):
         mine = codes[indices] == code
-        steps = look.above[partition]
-        grows = _grows(ts[mine], steps[-1].ts if steps else -1)
-        steps += [
-            Step(batch.messages[i].offset, int(t), int(batch.ordinals[i]))
-            for i, t in zip(indices[mine][grows], ts[mine][grows], strict=True)
-        ]
+        if mine.any():
+            _note_partition(look, partition, batch, indices[mine], ts[mine])
     look.newest = max(look.newest, int(ts.max()))
+
+
+def _note_partition(look: StreamLook, partition: Partition, batch: Batch, indices: Ints, ts: Ints) -> None:
+    """Note the steps of one partition; where an offset is smaller than that before it, they begin anew."""
+    steps, offsets = look.above[partition], batch.offsets[indices]
+    before = np.concatenate(([look.dated.get(partition, -1)], offsets[:-1]))
+    cuts = np.flatnonzero(offsets < before)
+    newest = steps[-1].ts if steps else -1
+    for first, end in pairwise([0, *(int(cut) for cut in cuts), len(ts)]):
+        grows = first + np.flatnonzero(_grows(ts[first:end], -1 if first in cuts else newest))
+        steps += [Step(int(offsets[i]), int(ts[i]), int(batch.ordinals[indices[i]])) for i in grows]
+    look.dated[partition] = int(offsets[-1])
 
 
 def _grows(ts: Ints, newest: int) -> npt.NDArray[np.bool_]:

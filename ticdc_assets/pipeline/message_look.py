@@ -6,19 +6,23 @@ ones; one that goes back after a TiCDC restart counts as the larger that was the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from ticdc_assets.amounts import counted
+from ticdc_assets.config.model import OffsetRule
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.avro_look import AvroLook
+from ticdc_assets.pipeline.capture_ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.message_batches import BATCH_MESSAGES, Batch
 from ticdc_assets.pipeline.message_heads import look_at
 from ticdc_assets.pipeline.message_pending import StreamCursor
-from ticdc_assets.pipeline.message_task import Mark, Partition
+from ticdc_assets.pipeline.message_task import Mark
+from ticdc_assets.pipeline.offset_ranges import Partition, Window
 from ticdc_assets.pipeline.placed_rows import Clocks
 from ticdc_assets.pipeline.stream_look import (
     StreamForm,
@@ -39,40 +43,91 @@ from ticdc_assets.schema.lineage import SourceName, fold_name
 from ticdc_assets.sources.capture import Message, Place
 
 
-def look_through(placed: Iterable[tuple[Place, Message]], stream: StreamForm, cursor: StreamCursor) -> StreamLook:
-    """Read every message once; messages before the cursor are only counted."""
+def look_over(
+    read: Callable[[], Iterable[tuple[Place, Message]]],
+    stream: StreamForm,
+    cursor: StreamCursor,
+    rules: Sequence[OffsetRule],
+    *,
+    in_order: bool,
+    in_place: bool,
+) -> StreamLook:
+    """What the messages say that may be read: of each partition those before its first fault.
+
+    `rules` are the offsets that may be missing. `in_order` where nothing but their order tells what came first, and
+    `in_place` where that is their place in the capture. The capture is read once more only where it has a fault.
+    """
+    look = look_through(read(), stream, cursor)
+    differing = look.ledger.differing(message for _, message in read()) if look.ledger.has_twice else {}
+    faults = (*look.ledger.faults(cursor, rules, differing, in_order=in_order), *_moved(look, cursor, in_place))
+    if not faults:
+        return look
+    until = {fault.partition: fault.until for fault in faults if fault.partition is not None}
+    if len(until) < len(faults):  # one is of all partitions: nothing new is read
+        until = {partition: cursor.offsets.get(partition, 0) for partition in look.ledger.partitions}
+    sound = look_through(read(), stream, cursor, until)
+    sound.faults, sound.until, sound.behind, sound.carried = faults, until, look.told, look.carried
+    return sound
+
+
+def _moved(look: StreamLook, cursor: StreamCursor, in_place: bool) -> Iterator[CaptureFault]:
+    """Where tables are brought forward by the places of messages, new ones come after all that were consumed."""
+    if in_place and cursor.messages and look.marks and look.marks[0].ordinal != cursor.messages:
+        yield CaptureFault(
+            f"expected new messages after the {counted(cursor.messages, 'message')} that were consumed, since nothing "
+            f"but their places tells what came first in this stream, found one after "
+            f"{counted(look.marks[0].ordinal, 'message')}. Put the former messages back in front, and append new ones."
+        )
+
+
+def look_through(
+    placed: Iterable[tuple[Place, Message]],
+    stream: StreamForm,
+    cursor: StreamCursor,
+    until: Mapping[Partition, int] | None = None,
+) -> StreamLook:
+    """Read every message once; those that are consumed are only counted, and of each partition those from `until` on
+    are passed over."""
     carried = {topic: set(names) for topic, names in cursor.carried.items()}
-    look = StreamLook(watermarks=dict(cursor.watermarks), carried=carried)
+    look = StreamLook(watermarks=dict(cursor.watermarks), carried=carried, ledger=Ledger(cursor.digests))
+    look.known = frozenset(cursor.offsets) | frozenset(cursor.watermarks)
+    look.passed = {partition: [(cursor.offsets.get(partition, 0) - 1, ts)] for partition, ts in cursor.passed.items()}
     look.clocks = Clocks(stream.placed)
-    look.passed = {partition: [(-1, ts)] for partition, ts in cursor.passed.items()}
     if stream.protocol == "avro":
         look.avro = AvroLook(stream.options, stream.topics, stream.has_commit_ts, stream.newest)
-    for read in _batches(look, placed, cursor.offsets):
+    for read in _batches(look, placed, cursor.window(until or {})):
         batch = _in_time(look, stream, read)
         for ordinal, message in zip(batch.ordinals, batch.messages, strict=True):
-            look.ends[message.topic, message.partition] = message.offset + 1
+            _ends_at(look, (message.topic, message.partition), message.offset + 1)
             look.messages = int(ordinal) + 1
         look.new_messages += len(batch.messages)
         if batch.messages:
             look_at(look, stream, batch, partial(_told, look, stream))
+    look.settle()
     return look
 
 
-def _batches(
-    look: StreamLook, placed: Iterable[tuple[Place, Message]], offsets: Mapping[Partition, int]
-) -> Iterator[Batch]:
-    """The messages from `offsets` on; a mark is left where each batch begins."""
+def _ends_at(look: StreamLook, partition: Partition, end: int) -> None:
+    look.ends[partition] = max(end, look.ends.get(partition, 0))
+
+
+def _batches(look: StreamLook, placed: Iterable[tuple[Place, Message]], window: Window) -> Iterator[Batch]:
+    """The messages in the window; a mark is left where each batch begins."""
     ordinals: list[int] = []
     messages: list[Message] = []
     size_bytes = 0
     for ordinal, (place, message) in enumerate(placed):
         partition = (message.topic, message.partition)
-        look.begins.setdefault(partition, message.offset)
-        if message.offset < offsets.get(partition, 0):
-            look.ends[partition] = message.offset + 1
+        is_first = look.ledger.add(partition, message)
+        if not is_first:
+            look.twice.append(ordinal)
+        if not is_first or not window.has(partition, message.offset):
+            if message.offset < window.ends.get(partition, 0):
+                _ends_at(look, partition, message.offset + 1)
             if not look.waiting:
                 look.messages = ordinal + 1
             continue
+        look.has_older |= message.offset < window.ends.get(partition, 0)
         if not messages:
             look.marks.append(Mark(ordinal, place))
         ordinals.append(ordinal)
@@ -131,7 +186,7 @@ def _message(look: StreamLook, stream: StreamForm, message: Message, ordinal: in
     schema = avro_schema(look, stream, message, ordinal) if look.avro else None
     for event in known.decode(message.key, message.value, message.where, stream.options):
         if isinstance(event, WatermarkEvent):
-            _watermark(look, message, event.ts, ordinal)
+            _watermark(look, message, event.ts)
         elif isinstance(event, DdlEvent):
             # Simple lists columns by their ids; the others that tell columns do so in table order.
             event = placed_statement(look, event, message) if event.as_written else event
@@ -146,12 +201,9 @@ def _message(look: StreamLook, stream: StreamForm, message: Message, ordinal: in
             yield date_of(row, stream.dating) if given is None else given
 
 
-def _watermark(look: StreamLook, message: Message, ts: int, ordinal: int) -> None:
+def _watermark(look: StreamLook, message: Message, ts: int) -> None:
     partition = (message.topic, message.partition)
-    passed = look.passed.setdefault(partition, [])
-    if passed and ts < passed[-1][1]:
-        look.epochs.setdefault(partition, []).append(ordinal)
-    passed.append((message.offset, ts))
+    look.passed.setdefault(partition, []).append((message.offset, ts))
     look.watermarks[partition] = max(ts, look.watermarks.get(partition, 0))
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ticdc_assets.pipeline.capture_holds import CaptureHolds
 from ticdc_assets.pipeline.interval import Interval, TableState
 from ticdc_assets.pipeline.late_tables import is_passed
-from ticdc_assets.pipeline.message_task import Partition, Told
+from ticdc_assets.pipeline.message_task import Told
+from ticdc_assets.pipeline.offset_ranges import GAPS_MAX, Partition, Range, Window, union, within, without
 from ticdc_assets.pipeline.placed_rows import Places
 from ticdc_assets.pipeline.stream_look import StreamLook
 from ticdc_assets.protocols.avro_names import Name
@@ -27,6 +30,8 @@ class StreamCursor:
     where it began when it was first read. Messages below `read` were read while no table was held: what they have up to
     the recorded TSO is in the changelogs.
 
+    Consumed are the offsets from there on but for `gaps`, and `digests` tell some of these messages. `messages` is how
+    many the capture had when all were, where nothing but their order tells what came first.
     `carried` has the tables that each topic had rows or statements of, where there may be several topics: one whose
     tables are all gone gets no watermarks any more, also when all its messages are consumed.
     """
@@ -37,10 +42,47 @@ class StreamCursor:
     passed: dict[Partition, int] = field(default_factory=dict)
     begins: dict[Partition, int] = field(default_factory=dict)
     read: dict[Partition, int] = field(default_factory=dict)
+    gaps: dict[Partition, tuple[Range, ...]] = field(default_factory=dict)
+    digests: dict[Partition, dict[int, str]] = field(default_factory=dict)
+    messages: int = 0
 
     def rewound(self) -> StreamCursor:
         """The cursor before the first message, with what is known of the stream."""
-        return StreamCursor({}, self.watermarks, self.carried, {}, self.begins, self.read)
+        return StreamCursor({}, self.watermarks, self.carried, {}, self.begins, self.read, digests=self.digests)
+
+    def window(self, until: Mapping[Partition, int] = MappingProxyType({})) -> Window:
+        """The messages that are not consumed."""
+        return Window(self.offsets, self.begins, self.gaps, until)
+
+    def advanced(self, look: StreamLook, ends: Mapping[Partition, int], *, is_dated: bool) -> StreamCursor:
+        """The cursor after all that the look saw of each partition was consumed, up to `ends`.
+
+        Messages from before it, which no run had seen, are consumed too, unless one of them is above what the tables
+        are brought to (`is_dated` where rows tell that): then all of them come again.
+        """
+        offsets, begins, gaps, digests = dict(self.offsets), dict(self.begins), dict(self.gaps), dict(self.digests)
+        read = dict(self.read)
+        for partition, first_left in ends.items():
+            old_end = self.offsets.get(partition)
+            old_begin = self.begins.get(partition, 0) if old_end is not None else look.begins[partition]
+            old_end = old_begin if old_end is None else old_end
+            seen = look.ledger.ranges(partition)
+            end = max(old_end, first_left)
+            if is_dated and first_left < old_end:
+                left = [step.offset for step in look.above.get(partition, ()) if step.offset >= old_end]
+                end = max(old_end, min(left, default=look.ends[partition]))
+                seen = within(seen, old_end, end)
+            consumed = union(without(old_begin, old_end, self.gaps.get(partition, ())), within(seen, 0, end))
+            begins[partition] = consumed[0][0] if consumed else old_begin
+            offsets[partition] = end
+            gaps[partition] = tuple(without(begins[partition], end, consumed)[-GAPS_MAX:])
+            digests[partition] = look.ledger.digests(partition, end)
+            if is_dated:
+                # behind a hole that was accepted, nothing is noted as read: what fills it later is new
+                read[partition] = next((b for a, b in look.ledger.ranges(partition) if a <= end < b), end)
+        kept = {partition: found for partition, found in gaps.items() if found}
+        moved = replace(self, offsets=offsets, begins=begins, read=read, gaps=kept, digests=digests)
+        return moved if is_dated else replace(moved, messages=look.messages)
 
     @property
     def in_part(self) -> dict[Partition, tuple[int, int]]:
@@ -56,13 +98,17 @@ class StreamCursor:
         partitions = sorted(self.offsets.keys() | self.watermarks.keys())
         told: dict[str, Any] = {
             "partitions": [
-                [*p, self.offsets.get(p, 0), self.watermarks.get(p, 0), self.passed.get(p, 0)] for p in partitions
+                [*p, self.offsets.get(p), self.watermarks.get(p, 0), self.passed.get(p, 0)] for p in partitions
             ]
         }
         begins = [[*partition, offset] for partition, offset in sorted(self.begins.items()) if offset]
         told |= {"begins": begins} if begins else {}
         read = [[*partition, offset] for partition, offset in sorted(self.read.items()) if offset]
         told |= {"read": read} if read else {}
+        gaps = [[*partition, *gap] for partition, found in sorted(self.gaps.items()) for gap in found]
+        told |= {"gaps": gaps} if gaps else {}
+        told["digests"] = [[*partition, list(of.items())] for partition, of in sorted(self.digests.items()) if of]
+        told |= {"messages": self.messages} if self.messages else {}
         if self.carried:
             told["carried"] = {topic: sorted(names) for topic, names in sorted(self.carried.items())}
         return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
@@ -71,13 +117,20 @@ class StreamCursor:
     def from_json(cls, text: str) -> StreamCursor:
         told = json.loads(text or "{}")
         listed = told.get("partitions", [])
+        is_older = "digests" not in told  # then 0 stands for none, too
+        gaps: dict[Partition, list[Range]] = {}
+        for topic, number, first, end in told.get("gaps", []):
+            gaps.setdefault((topic, number), []).append((first, end))
         return cls(
-            {(topic, number): offset for topic, number, offset, *_ in listed},
+            {(t, n): offset for t, n, offset, *_ in listed if offset is not None and not (is_older and offset == 0)},
             {(topic, number): ts for topic, number, _, ts, *_ in listed if ts},
             {topic: frozenset(map(tuple, names)) for topic, names in told.get("carried", {}).items()},
             {(topic, number): ts for topic, number, _, *_, ts in listed if ts},
             {(topic, number): offset for topic, number, offset in told.get("begins", [])},
             {(topic, number): offset for topic, number, offset in told.get("read", [])},
+            {partition: tuple(found) for partition, found in gaps.items()},
+            {(topic, number): dict(map(tuple, of)) for topic, number, of in told.get("digests", [])},
+            told.get("messages", 0),
         )
 
 
@@ -96,6 +149,7 @@ class PendingMessages:
     names: dict[Told, Name | None]
     follows: Callable[[str, str], bool]
     log: DdlLog | None = None
+    faults: CaptureHolds = field(default_factory=CaptureHolds)
     fresh: frozenset[str] = frozenset()
     places: Places = field(default_factory=Places)
 
@@ -103,7 +157,7 @@ class PendingMessages:
     def has_unread(self) -> bool:
         """Whether there are messages that no run has read."""
         read = self.cursor.in_part
-        return any(end > read.get(p, (0, 0))[1] for p, end in self.look.ends.items())
+        return self.look.has_older or any(end > read.get(p, (0, 0))[1] for p, end in self.look.ends.items())
 
     @property
     def checkpoint(self) -> int:
@@ -116,6 +170,8 @@ class PendingMessages:
         known = self.record.tso if self.record else 0
         new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.look.ends.items())
         if self.log is not None and (self.statements or self._waits_unrecorded()):
+            return False
+        if not self.faults.are_told(self.record):
             return False
         if any(is_passed(interval) and self._is_unrecorded(interval) for interval in self.intervals.values()):
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ticdc_assets.pipeline.capture_holds import unknown_id
 from ticdc_assets.pipeline.interval import TableState
 from ticdc_assets.pipeline.message_pending import PendingMessages
 from ticdc_assets.schema.lineage import fold_name
@@ -33,6 +34,13 @@ def unknown_tables(pending: PendingMessages, problems: dict[Any, str]) -> list[T
     return [_unknown_table(name[0], name[1], problem) for name, problem in problems.items() if name not in borne]
 
 
+def unread_tables(pending: PendingMessages) -> list[TableRecord]:
+    """Tables of which only messages tell that cannot be read."""
+    found = pending.faults.unread.items()
+    return [replace(_unknown_table(*name, hold.reason), state=str(hold.state)) for name, hold in found]
+
+
 def _unknown_table(schema: str, table: str, problem: str) -> TableRecord:
-    lineage = f"{schema}.{table}@unknown"
-    return TableRecord(lineage, schema, table, "waiting", problem, [], 0, None, None, None, None, None)
+    return TableRecord(
+        unknown_id(schema, table), schema, table, "waiting", problem, [], 0, None, None, None, None, None
+    )

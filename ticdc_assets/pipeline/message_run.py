@@ -11,24 +11,26 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.amounts import counted
 from ticdc_assets.config import CaptureSource
 from ticdc_assets.moments import Moment, reached
 from ticdc_assets.pipeline.avro_look import true_names
+from ticdc_assets.pipeline.capture_holds import CaptureHolds, awaited, faulty
 from ticdc_assets.pipeline.changelog_tables import settled_changelogs, target_of
 from ticdc_assets.pipeline.ddl_log import DdlLog, ddl_log
 from ticdc_assets.pipeline.interval import Hold, Interval, TableState, intervals, is_held, may_have_rows
 from ticdc_assets.pipeline.late_tables import is_passed, messages_gone, not_followed_yet, with_holds
 from ticdc_assets.pipeline.message_arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.message_guesses import SchemaGuesses
-from ticdc_assets.pipeline.message_look import look_through, without_known_bootstraps
+from ticdc_assets.pipeline.message_look import look_over, without_known_bootstraps
 from ticdc_assets.pipeline.message_options import keep_schemas, options_of
 from ticdc_assets.pipeline.message_pending import PendingMessages, StreamCursor
-from ticdc_assets.pipeline.message_record import unknown_tables, with_waiting
-from ticdc_assets.pipeline.message_task import Arrival, Dating, Mark, MessageTask, Partition, SchemaVersion, Told
+from ticdc_assets.pipeline.message_record import unknown_tables, unread_tables, with_waiting
+from ticdc_assets.pipeline.message_task import Arrival, Dating, Mark, MessageTask, SchemaVersion, Told
+from ticdc_assets.pipeline.offset_ranges import Partition
 from ticdc_assets.pipeline.placed_rows import Places
 from ticdc_assets.pipeline.publish import Published, late_rows, publish_all, remove_parts
 from ticdc_assets.pipeline.row_shapes import together
@@ -86,13 +88,26 @@ class MessageRun:
         late = self._late(pending)
         partition = cursor.gone(pending.look)
         if not late:
-            return pending
+            return self._with_faults(pending)
         if partition is None:
             fresh = frozenset(lineage.id for lineage in late)
-            return replace(self._looked(record, cursor.rewound(), log), fresh=fresh)
+            return self._with_faults(replace(self._looked(record, cursor.rewound(), log), fresh=fresh))
         begin, now = cursor.begins.get(partition, 0), pending.look.begins.get(partition)
         held = {lineage.id: messages_gone(lineage, partition, begin, now) for lineage in late}
-        return replace(pending, intervals=with_holds(pending.intervals, held))
+        return self._with_faults(replace(pending, intervals=with_holds(pending.intervals, held)))
+
+    def _with_faults(self, pending: PendingMessages) -> PendingMessages:
+        """With the tables held that the capture lacks messages of."""
+        look, sink = pending.look, self._changefeed.sink
+        known = pending.record.tso if pending.record is not None else 0
+        topics = {topic for topic, _ in look.known | look.ledger.partitions}
+        shared = topics if len(topics) < 2 else topics - set(look.carried) | {self._changefeed.default_topic}
+        held = faulty(look, pending.intervals, shared)
+        if held == CaptureHolds() and pending.high <= known and not self._lake.by_arrival:
+            absent = sorted(look.counted(self._live(pending.history), sink.partition_num) - look.ledger.partitions)
+            held = awaited(look, pending.intervals, absent, known, sink.partition_num or 0)
+        held = replace(held, unread={name: why for name, why in held.unread.items() if self._lake.follows(*name)})
+        return replace(pending, intervals=with_holds(pending.intervals, held.known), faults=held)
 
     def _late(self, pending: PendingMessages) -> list[Lineage]:
         """The tables that nobody asked for when messages were passed that may be theirs."""
@@ -104,7 +119,14 @@ class MessageRun:
     def _looked(self, record: WatermarkRecord | None, cursor: StreamCursor, log: DdlLog | None) -> PendingMessages:
         kept_events = self._lake.control.ddl_events()
         form = self._form(record if any(cursor.offsets.values()) else None, log, kept_events)
-        found = look_through(placed_messages(self._capture), form, cursor)
+        found = look_over(
+            partial(placed_messages, self._capture),
+            form,
+            cursor,
+            self._changefeed.skip_offsets,
+            in_order=self._lake.by_arrival,
+            in_place=self._lake.by_arrival and self._is_appended_to,
+        )
         told = without_known_bootstraps([*kept_events, *found.statements, *(log.events if log else ())])
         names = self._names(found, self._lake.folds.of(told))
         guesses = SchemaGuesses(self._lake.folds, found, names)
@@ -167,10 +189,13 @@ class MessageRun:
         known = record.tso if record else 0
         if self._lake.by_arrival:
             return max(known, look.messages if self._dating is Dating.PLACE else look.newest)
-        lineages = self._lake.folds.of(events).lineages
-        live = {fold_name(*lineage.name) for lineage in lineages if lineage.dropped_ts is None}
-        watermark = look.watermark(live) or 0
+        live = self._live(self._lake.folds.of(events))
+        watermark = look.watermark(live, self._changefeed.sink.partition_num) or 0
         return max(known, watermark if self._until is None else min(watermark, self._until))
+
+    @staticmethod
+    def _live(history: History) -> set[SourceName]:
+        return {fold_name(*lineage.name) for lineage in history.lineages if lineage.dropped_ts is None}
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -271,7 +296,8 @@ class MessageRun:
             claim_check=changefeed.claim_check.uri if changefeed.claim_check else None,
             by_arrival=self._lake.by_arrival,
             dating=self._dating,
-            offsets=pending.cursor.offsets,
+            window=pending.cursor.window(pending.look.until),
+            twice=frozenset(o for o in pending.look.twice if begin.ordinal <= o < last),
             timelines=pending.history.timelines(),
             versions=self._versions(pending),
             checked=self._checked(pending),
@@ -365,6 +391,7 @@ class MessageRun:
         unknown = {n.name: n.problem for n in names if n.state is not FileState.READ}
         records = with_waiting(pending, self._table_records(pending, tables, held, published))
         records += unknown_tables(pending, unknown)
+        records += unread_tables(pending)
         record = WatermarkRecord(
             now(), pending.run_id, pending.high, False, self._advanced(pending, held, unknown).to_json(), tuple(records)
         )
@@ -378,16 +405,12 @@ class MessageRun:
 
     def _advanced(self, pending: PendingMessages, held: dict[str, Hold], unknown: dict[Any, str]) -> StreamCursor:
         """The cursor moves past messages only when nothing that is still to come can need them again."""
-        offsets, read = dict(pending.cursor.offsets), dict(pending.cursor.read)
+        look, moved = pending.look, pending.cursor
         stopped = any(n.hold is not None and not n.is_over and not is_passed(n) for n in pending.intervals.values())
-        if not held and not unknown and not stopped:
-            offsets.update(self._first_unconsumed(pending))
-            read.update({} if self._lake.by_arrival else pending.look.ends)
-        carried = self._carried(pending.look)
-        passed = {partition: pending.look.passed_before(partition, offset) for partition, offset in offsets.items()}
-        begins = {p: at for p, at in pending.look.begins.items() if p not in pending.cursor.offsets}
-        begins.update(pending.cursor.begins)
-        return StreamCursor(offsets, dict(pending.look.watermarks), carried, passed, begins, read)
+        if not held and not unknown and not stopped and not look.faults:
+            moved = moved.advanced(look, self._first_unconsumed(pending), is_dated=not self._lake.by_arrival)
+        passed = {partition: look.passed_before(partition, offset) for partition, offset in moved.offsets.items()}
+        return replace(moved, watermarks=dict(look.watermarks), carried=self._carried(look), passed=passed)
 
     def _carried(self, look: StreamLook) -> dict[str, frozenset[SourceName]]:
         """The tables of each topic, as far as a later run can need them."""

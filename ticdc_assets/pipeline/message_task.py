@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_assets.config import Upstream
+from ticdc_assets.pipeline.offset_ranges import Partition, Window
 from ticdc_assets.pipeline.placed_rows import Places
 from ticdc_assets.pipeline.task import Target
 from ticdc_assets.protocols.avro_names import Name
@@ -18,7 +19,6 @@ from ticdc_assets.sources.capture import Message, Place
 from ticdc_assets.table_filter import TableFilter
 
 SchemaVersion = tuple[SourceName, int]
-Partition = tuple[str, int]
 Told = tuple[str, str, str]
 """A topic, and the database and table that its messages name."""
 
@@ -59,11 +59,11 @@ class Arrival:
 class MessageTask:
     """The messages from `begin` up to the ordinal `last` of a capture, as far as their commit_ts is not above `high`.
 
-    `offsets` are the first offsets of each partition that are not consumed yet. `versions` maps a schema version that
-    rows name to the TSO after which it holds; `checked` has the schemas that row checksums are computed over; `told`
-    the tables whose schema the user gave: their rows need no version. `epochs` gives, per partition, the ordinals at
-    which its watermark went back: a new delivery begins there. `tables` are those that are asked for: no other needs a
-    schema. `names` has the true names of tables where messages cannot spell them, None where they are not known;
+    Read are those in `window`, but for those that the capture has `twice`, by ordinal. `versions` maps a schema version
+    that rows name to the TSO after which it holds; `checked` has the schemas that row checksums are computed over;
+    `told` the tables whose schema the user gave: their rows need no version. `epochs` gives, per partition, the offsets
+    at which its watermark went back: a new delivery begins there. `tables` are those that are asked for: no other needs
+    a schema. `names` has the true names of tables where messages cannot spell them, None where they are not known;
     `placed` the commit_ts that deletes without one stand at, by ordinal; `repeated` the changes that were sent again.
     `upstream` is where rows are completed of which only the handle key was sent. `arrivals` is what each table takes by
     arrival, where ordinals do not tell. `places` are those of statements that only their places order.
@@ -83,7 +83,7 @@ class MessageTask:
     claim_check: str | None = field(repr=False)
     by_arrival: bool
     dating: Dating
-    offsets: dict[Partition, int]
+    window: Window
     timelines: dict[SourceName, tuple[Slot, ...]]
     versions: dict[SchemaVersion, int]
     checked: dict[SchemaVersion, TableSchema]
@@ -100,6 +100,7 @@ class MessageTask:
     upstream: Upstream | None = field(default=None, repr=False)
     arrivals: dict[str, Arrival] = field(default_factory=dict)
     places: Places = field(default_factory=Places)
+    twice: frozenset[int] = frozenset()
     read: dict[Partition, tuple[int, int]] = field(default_factory=dict)
     fresh: frozenset[str] = frozenset()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.message_task import Partition
+    from ticdc_assets.pipeline.offset_ranges import Partition
     from ticdc_assets.protocols.events import DdlEvent, RowEvent
     from ticdc_assets.schema.lineage import Slot
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.pipeline.avro_look import AvroLook
-from ticdc_assets.pipeline.message_task import Dating, Mark, Partition
+from ticdc_assets.pipeline.capture_ledger import CaptureFault, Ledger
+from ticdc_assets.pipeline.message_task import Dating, Mark
+from ticdc_assets.pipeline.offset_ranges import Partition
 from ticdc_assets.pipeline.placed_rows import Clocks, PlacedRow
 from ticdc_assets.pipeline.task import BadLine
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
@@ -44,7 +47,8 @@ class StreamForm:
 
 
 class Step(NamedTuple):
-    """A message with a commit_ts above those of all before it in its partition."""
+    """A message with a commit_ts above those of all before it in its partition, back to where an offset is smaller than
+    the one before it."""
 
     offset: int
     ts: int
@@ -60,8 +64,11 @@ class StreamLook:
     after a statement, where a table's rows are on several partitions. `newest` is the largest commit_ts of anything.
     `waiting` has the tables with rows that wait; their messages are in nothing else.
     `passed` has the watermarks of each partition with their offsets: where one is smaller than that before it, a new
-    delivery begins (`epochs`, by ordinal).
-    `begins` has the first offset of each partition that the capture holds, consumed or not.
+    delivery begins (`epochs`, by offset).
+    `ledger` tells which offsets the capture has, consumed or not, `begins` the first of each partition. `twice` has the
+    ordinals of messages that it has before; they are in nothing else. `faults` keep partitions from being read
+    (`until`); `behind` has what else the capture tells of names of tables.
+    `known` are the partitions of earlier runs; `has_older` tells of messages before what these consumed.
     `marks` are places to begin reading at, one for every few thousand messages, the first at the first new one.
     `carried` has, by topic, the tables that its rows and statements are of.
     `first_placed` has the first row of each name in every partition, where only places order them.
@@ -71,6 +78,13 @@ class StreamLook:
     passed: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
     epochs: dict[Partition, list[int]] = field(default_factory=dict)
     begins: dict[Partition, int] = field(default_factory=dict)
+    known: frozenset[Partition] = frozenset()
+    ledger: Ledger = field(default_factory=Ledger)
+    twice: list[int] = field(default_factory=list)
+    has_older: bool = False
+    faults: tuple[CaptureFault, ...] = ()
+    until: dict[Partition, int] = field(default_factory=dict)
+    behind: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
     statements: list[DdlEvent] = field(default_factory=list)
     first_rows: dict[SourceName, tuple[str, str, int]] = field(default_factory=dict)
@@ -80,6 +94,7 @@ class StreamLook:
     new_messages: int = 0
     carried: dict[str, set[SourceName]] = field(default_factory=dict)
     above: dict[Partition, list[Step]] = field(default_factory=dict)
+    dated: dict[Partition, int] = field(default_factory=dict)
     newest: int = 0
     waiting: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
     avro: AvroLook | None = None
@@ -87,16 +102,30 @@ class StreamLook:
     first_placed: dict[SourceName, dict[Partition, PlacedRow]] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
 
-    def watermark(self, live: Set[SourceName]) -> int | None:
-        """The smallest of the partitions' watermarks; None until every partition has one.
+    @property
+    def told(self) -> dict[SourceName, tuple[str, str]]:
+        """The tables that have rows or statements, also in what is not read."""
+        rows = {name: (schema, table) for name, (schema, table, _) in self.first_rows.items()}
+        statements = {fold_name(e.schema, e.table): (e.schema, e.table) for e in self.statements if e.table}
+        return self.behind | rows | statements
+
+    def watermark(self, live: Set[SourceName], partition_num: int | None = None) -> int | None:
+        """The smallest of the partitions' watermarks; None until every partition has one."""
+        counted = self.counted(live, partition_num)
+        if not counted or any(partition not in self.watermarks for partition in counted):
+            return None
+        return min(self.watermarks[partition] for partition in counted)
+
+    def counted(self, live: Set[SourceName], partition_num: int | None = None) -> set[Partition]:
+        """The partitions that the watermark of the stream waits for: all that were ever seen, in this capture or in an
+        earlier one, and of each topic as many as TiCDC was told to write to.
 
         A topic whose tables are all gone (renamed away, dropped) gets no watermarks any more and holds nothing back,
         while another topic goes on; the default topic always gets them.
         """
-        counted = [p for p in self.ends if self._is_active(p[0], live)] or list(self.ends)
-        if not counted or any(partition not in self.watermarks for partition in counted):
-            return None
-        return min(self.watermarks[partition] for partition in counted)
+        seen = self.known | self.ledger.partitions
+        told = {(topic, number) for topic in {topic for topic, _ in seen} for number in range(partition_num or 0)}
+        return {p for p in seen | told if self._is_active(p[0], live)} or {*seen, *told}
 
     def _is_active(self, topic: str, live: Set[SourceName]) -> bool:
         names = self.carried.get(topic)
@@ -117,9 +146,17 @@ class StreamLook:
         """The watermark that comes last before a message of a partition, 0 where there is none."""
         return next((ts for at, ts in reversed(self.passed.get(partition, ())) if at < offset), 0)
 
+    def settle(self) -> None:
+        """Once all messages are read: find where watermarks went back, in the order of offsets."""
+        self.begins = self.ledger.begins()
+        for partition, passed in self.passed.items():
+            passed.sort(key=lambda at: at[0])
+            self.epochs[partition] = [at for (_, before), (at, ts) in pairwise(passed) if ts < before]
+        self.epochs = {partition: at for partition, at in self.epochs.items() if at}
+
     def first_above(self, partition: Partition, high: int) -> int:
         """The first offset of a partition with a commit_ts above `high`, else its end."""
-        return next((step.offset for step in self.above.get(partition, ()) if step.ts > high), self.ends[partition])
+        return min((s.offset for s in self.above.get(partition, ()) if s.ts > high), default=self.ends[partition])
 
     def last_before(self, ts: int) -> int:
         """The ordinal of the last message that no message above `ts` comes before."""

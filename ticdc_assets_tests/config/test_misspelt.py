@@ -52,7 +52,7 @@ def test_ticdc_keys_that_do_not_matter_give_no_warning():
             "send-bootstrap-in-msg-count": 1000,
             "send-bootstrap-to-all-partition": True,
             "kafka-config": {
-                "partition-num": 1,
+                "partition-num": 6,
                 "kafka-version": "2.4.0",
                 "compression": "lz4",
                 "required-acks": -1,
