@@ -46,6 +46,37 @@ def test_what_happens_in_one_second_is_done_in_the_order_it_came(tmp_path: Path)
     assert lake.run() is None
 
 
+@pytest.mark.parametrize(
+    ("order", "sentence"),
+    [
+        ([0, 1, 2, 4, 3], "feed[0]: expected offsets in their order"),
+        ([3, 4], "expected new messages after the 3 messages that were consumed"),
+        ([0, 1, 2, 4], "feed[0]: expected offset 3 next, found 4"),
+    ],
+)
+def test_a_capture_that_lost_the_order_of_sending_holds_its_tables(tmp_path: Path, order: list[int], sentence: str):
+    server = Server(tmp_path)
+    server.create(T)
+    server.insert(T, 1)
+    server.add(T, "more", "x")
+    lake = server.lake()
+    lake.publish()
+    server.insert(T, 2, more="y")
+    server.forget(T, "more")
+    lines = server.capture.read_text().splitlines(keepends=True)
+    server.capture.write_text("".join(lines[number] for number in order))
+
+    lake.publish()
+
+    record = lake.records()[T]
+    assert record.state == "stopped"
+    assert sentence in record.note
+    server.capture.write_text("".join(lines))
+    lake.publish()
+    assert lake.records()[T].state == "live"
+    assert sorted(dict(change.new or ())["id"] for change in lake.changes().elements()) == [1, 2]
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, 2])
 def test_any_order_of_statements_and_rows_ends_at_the_truth_in_any_number_of_runs(tmp_path: Path, seed: int):
