@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from ticdc_assets.changes import layout
 from ticdc_assets.names import quote
+from ticdc_assets.tables.mirror_sql import literal
 from ticdc_assets.tables.progress import columns_of
 
 if TYPE_CHECKING:
@@ -39,14 +42,15 @@ def moved_rows(went: str, went_where: str, came: str, came_where: str, names: Se
 
 def _changes(op: str, seq: int, source: str, where: str, names: Sequence[str]) -> str:
     listed = ", ".join(f"{quote(name)} AS c{number}" for number, name in enumerate(names))
-    return f"SELECT '{op}' AS op, CAST('{seq}' AS bigint) AS seq, {listed} FROM {source} WHERE {where}"
+    told = f"{literal(op, pa.string())} AS op, CAST({seq} AS bigint) AS seq"
+    return f"SELECT {told}, {listed} FROM {source} WHERE {where}"
 
 
 def moved_back(source: str, ts: int, names: Sequence[str]) -> str:
     """A query for the changes of one side, from the other's changelog: what went there came here."""
     listed = ", ".join(f"{quote(name)} AS c{number}" for number, name in enumerate(names))
     op = f"CASE WHEN {_op()} = 'D' THEN 'I' ELSE 'D' END"
-    seq = f"CASE WHEN {_op()} = 'D' THEN CAST('{CAME_SEQ}' AS bigint) ELSE CAST('{WENT_SEQ}' AS bigint) END"
+    seq = f"CASE WHEN {_op()} = 'D' THEN CAST({CAME_SEQ} AS bigint) ELSE CAST({WENT_SEQ} AS bigint) END"
     return f"SELECT {op} AS op, {seq} AS seq, {listed} FROM {source} WHERE {_moved(ts)}"
 
 
