@@ -21,7 +21,7 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import StaticTable, Table
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.identity import Bools, Ints, first_of_each, ordinals
+from ticdc_assets.changes.identity import Bools, Ints, codes, first_of_each, ordinals
 from ticdc_assets.pipeline.repeats import RepeatReport, without_rows
 from ticdc_assets.pipeline.task import Part
 
@@ -41,12 +41,15 @@ Range = tuple[int, int]
 class LateTask:
     """Some parts of one lineage that may be late, and the metadata of its changelog.
 
-    `keys` gives the key columns by version, under their names in the changelog, () without a key.
+    `keys` gives the key columns by version, under their names in the changelog, () without a key. Without a key equal
+    rows are counted where `deliveries_are_told`: else two that come again after two restarts would pass for a repeat
+    and a late row.
     """
 
     parts: tuple[Part, ...]
     keys: dict[int, tuple[str, ...]]
     changelog: TableMetadata = field(repr=False)
+    deliveries_are_told: bool
     io_properties: dict[str, str] = field(default_factory=dict)
 
 
@@ -73,7 +76,7 @@ def late_parts(task: LateTask) -> RepeatReport:
     doomed: dict[str, Ints] = {}
     for version_ts in sorted({part.version_ts for part in task.parts}):
         parts = [part for part in task.parts if part.version_ts == version_ts]
-        doomed |= _known(io, changelog, parts, task.keys.get(version_ts, ()))
+        doomed |= _known(io, changelog, parts, task.keys.get(version_ts, ()), task.deliveries_are_told)
     return without_rows(io, task.parts, doomed)
 
 
@@ -88,19 +91,30 @@ def are_known(metadata_uri: str, io_properties: Mapping[str, str], rows: pa.Tabl
     return ~first_of_each(columns)[len(there) :]
 
 
-def _known(io: FileIO, changelog: Table, parts: Sequence[Part], key: tuple[str, ...]) -> dict[str, Ints]:
+def _known(
+    io: FileIO, changelog: Table, parts: Sequence[Part], key: tuple[str, ...], deliveries_are_told: bool
+) -> dict[str, Ints]:
     """The numbers of the rows that the changelog has, by the URI of their part."""
     offered = [_identities(io, part, key) for part in parts]
     rows = pa.concat_tables(offered)
     there = _there(changelog, _ranges(parts), rows.schema)
     columns = _flat(pa.concat_tables([there, rows]))
-    if not key:
-        side = pa.array(np.arange(len(there) + len(rows)) >= len(there))
-        columns = [*columns, pa.array(ordinals([*columns, side]))]
-    known = ~first_of_each(columns)[len(there) :]
+    at = len(there)
+    known = ~first_of_each(columns)[at:] if key else _equal_ones(columns, at, deliveries_are_told)
     ends = np.cumsum([len(table) for table in offered])[:-1]
     by_part = zip(parts, np.split(known, ends), strict=True)
     return {part.uri: np.flatnonzero(which) for part, which in by_part if which.any()}
+
+
+def _equal_ones(columns: Sequence[pa.ChunkedArray], there: int, deliveries_are_told: bool) -> Bools:
+    """Which of the rows behind the first `there` equal one of these: as many as these are where deliveries are told,
+    else all."""
+    told = list(columns)
+    if deliveries_are_told:
+        side = pa.array(np.arange(len(columns[0])) >= there)
+        told.append(pa.array(ordinals([*columns, side])))
+    found = codes(told)
+    return np.isin(found[there:], found[:there])
 
 
 def _identities(io: FileIO, part: Part, key: tuple[str, ...]) -> pa.Table:

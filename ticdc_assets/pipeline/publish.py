@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.alone import answers_of
@@ -148,12 +149,13 @@ def _without_repeats(
         for uri in report.replaced:
             tables[lineage_id].io.delete(uri)
 
+    in_files = isinstance(lake.changefeed.source, StorageSource)
     touched = [i for i, found in parts.items() if overlaps(found)]
     tasks = [RepeatTask(tuple(parts[i]), key_names(intervals[i], tables[i]), io_properties) for i in touched]
     for lineage_id, report in zip(touched, answers_of(workers, resolve, tasks), strict=True):
         take(lineage_id, (), report)
     asked = [
-        LateTask(some, keys, tables[i].metadata, io_properties)
+        LateTask(some, keys, tables[i].metadata, in_files, io_properties)
         for i, report in done.items()
         if i not in broken and (late := _late(report.parts))
         for keys in [key_names(intervals[i], tables[i])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,28 @@ def test_a_table_that_is_asked_for_again_has_what_came_late_meanwhile(tmp_path: 
 
     assert ids(lake) == {"a": [1, 2, 7, 8, 9], "b": [1, 7]}
     assert_quiet(lake)
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.__name__)
+def test_a_row_without_a_key_that_comes_twice_after_two_restarts_is_a_repeat(tmp_path: Path, wire: Callable[[], Wire]):
+    """No watermark comes between the two, so that nothing tells one delivery from the other."""
+    keyless = replace(shape("log"), key=None)
+    stream = SmallStream(tmp_path, wire(), binary=True)
+    stream.create(1, keyless)
+    stream.bootstrap(keyless)
+    stream.put(5, keyless, 1)
+    stream.watermark(9)
+    lake = stream.lake()
+    lake.publish()
+
+    stream.watermark(2)
+    stream.put(5, keyless, 1)
+    stream.put(5, keyless, 1)
+    stream.put(7, keyless, 2)
+    stream.watermark(20)
+
+    assert late(lake) == 1
+    assert ids(lake) == {"log": [1, 2]}
 
 
 @pytest.mark.parametrize("workload", of_full_set(RESTARTS))
