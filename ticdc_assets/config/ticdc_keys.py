@@ -41,7 +41,12 @@ def read_sink(sink_uri: str, config: Mapping[str, Any]) -> tuple[SinkOptions, tu
     options = _options(scheme, inputs)
     _refuse(options, inputs)
     noticed = misspelt(tidy, DECODING_PATHS), misspelt_query(inputs.query, DECODING_PARAMETERS, DECODING_PATHS)
-    return options, (*inputs.warnings, *(warning for found in noticed for warning in found), *_lossy(options))
+    return options, (
+        *inputs.warnings,
+        *(warning for found in noticed for warning in found),
+        *_lossy(options),
+        *_left_out(tidy),
+    )
 
 
 # ---- reading single options ------------------------------------------------------------------------------------------
@@ -365,6 +370,14 @@ DECODING_PATHS: Final = frozenset(
     }
 )
 DECODING_PARAMETERS: Final = frozenset({"protocol", _RAW_CHANGE, *(query for _, _, query in _SINGLE.values() if query)})
+
+
+def _left_out(config: Mapping[str, Any]) -> Iterator[str]:
+    """What the changefeed leaves out of its stream by other ways than a table filter."""
+    if _at(config, "sink.column-selectors"):
+        yield "sink.column-selectors: a column that it leaves out is NULL in the tables"
+    if _at(config, "filter.event-filters"):
+        yield "filter.event-filters: what it leaves out is missing in the tables too"
 
 
 def _lossy(options: SinkOptions) -> Iterator[str]:

@@ -37,7 +37,7 @@ def test_ticdc_keys_that_do_not_matter_give_no_warning():
         "bdr-mode": False,
         "sql-mode": "",
         "mounter": {"worker-num": 16},
-        "filter": {"rules": ["*.*"], "event-filters": [{"matcher": ["a.b"], "ignore-event": ["insert"]}]},
+        "filter": {"rules": ["*.*"]},
         "consistent": {"level": "none", "storage": "", "compression": "lz4"},
         "scheduler": {"enable-table-across-nodes": False, "region-threshold": 1, "write-key-threshold": 0},
         "changefeed-error-stuck-duration": "30m",

@@ -218,3 +218,18 @@ def test_an_option_under_which_a_stream_cannot_be_read_exactly_is_refused(uri, c
 )
 def test_it_is_taken_where_nothing_is_lost(uri, config):
     assert read_sink(uri, config)[1] == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"sink": {"column_selectors": [{"matcher": ["a.b"], "columns": ["id"]}]}}, "is NULL in the tables"),
+        ({"filter": {"event-filters": [{"matcher": ["a.b"], "ignore-event": ["insert"]}]}}, "is missing in the tables"),
+        ({"sink": {"column-selectors": []}, "filter": {"event-filters": []}}, ""),
+    ],
+)
+def test_what_a_changefeed_leaves_out_is_told(config, told):
+    _, warnings = read_sink("kafka://h/t?protocol=open-protocol", config)
+
+    assert told in " ".join(warnings)
+    assert bool(told) == bool(warnings)
