@@ -231,8 +231,9 @@ class MessageRun:
             for lineage_id, arrival in arrivals.items()
         }
         published, broken = publish_all(
-            lake, pending.run_id, pending.history, pending.intervals, tables, reports, held, workers, consumed
-        )
+            lake, pending.run_id, pending.history, pending.intervals, tables, reports, held, workers, consumed,
+            deliveries_are_told=False,
+        )  # fmt: skip
         held |= broken
         record = self._record(pending, tables, reports, held, published)
         names = [file for report in reports for file in report.files]

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.alone import answers_of
@@ -51,15 +50,18 @@ def publish_all(
     held: Mapping[str, Hold],
     workers: Workers,
     consumed: Mapping[str, Files] | None = None,
+    *,
+    deliveries_are_told: bool,
 ) -> tuple[dict[str, Published], dict[str, Hold]]:
     """Commit the parts of every lineage that is not held. A held lineage's files are removed: they come again.
 
+    `deliveries_are_told` where the source tells each delivery of the same rows from the next (see `LateTask`).
     `consumed` gives, for tables whose progress is by file, the files that each lineage has with this commit. What a
     library says of one table holds that table: these are told too.
     """
     parts = _by_lineage(part for report in reports for part in report.parts)
     remove_parts(tables, [part for lineage_id in held for part in parts.pop(lineage_id, [])])
-    once, broken = _without_repeats(lake, intervals, tables, parts, workers)
+    once, broken = _without_repeats(lake, intervals, tables, parts, workers, deliveries_are_told)
     remove_parts(tables, [part for lineage_id in broken for part in once.pop(lineage_id).parts])
     places = lake.places(history) if any(part.late for report in once.values() for part in report.parts) else {}
 
@@ -133,6 +135,7 @@ def _without_repeats(
     tables: Mapping[str, Table],
     parts: Mapping[str, list[Part]],
     workers: Workers,
+    deliveries_are_told: bool,
 ) -> tuple[dict[str, RepeatReport], dict[str, Hold]]:
     """Each change once: among the parts, and of those that may be late those that the changelog lacks. And the tables
     of which that cannot be told."""
@@ -149,13 +152,12 @@ def _without_repeats(
         for uri in report.replaced:
             tables[lineage_id].io.delete(uri)
 
-    in_files = isinstance(lake.changefeed.source, StorageSource)
     touched = [i for i, found in parts.items() if overlaps(found)]
     tasks = [RepeatTask(tuple(parts[i]), key_names(intervals[i], tables[i]), io_properties) for i in touched]
     for lineage_id, report in zip(touched, answers_of(workers, resolve, tasks), strict=True):
         take(lineage_id, (), report)
     asked = [
-        LateTask(some, keys, tables[i].metadata, in_files, io_properties)
+        LateTask(some, keys, tables[i].metadata, deliveries_are_told, io_properties)
         for i, report in done.items()
         if i not in broken and (late := _late(report.parts))
         for keys in [key_names(intervals[i], tables[i])]

@@ -247,7 +247,8 @@ class StorageRun:
         reached(Moment.QUARANTINED)
         say("publishing changelogs")
         published, broken = publish_all(
-            lake, pending.run_id, pending.history, pending.intervals, tables, reports, held, workers, plan.consumed()
+            lake, pending.run_id, pending.history, pending.intervals, tables, reports, held, workers, plan.consumed(),
+            deliveries_are_told=True,
         )  # fmt: skip
         held |= broken
         record = self._record(pending, plan, tables, files, held, published)
