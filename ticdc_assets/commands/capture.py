@@ -22,7 +22,7 @@ from ticdc_assets.sources.kafka.capture_folder import (
     CaptureFolder,
     CaptureState,
     Progress,
-    digest_of,
+    mark_of,
     write_part,
 )
 from ticdc_assets.sources.kafka.client import KafkaClient
@@ -75,9 +75,9 @@ def capture_topics(
             for number, wanted in enumerate(taken):
                 path = scratch / f"{number}"
                 messages = _reported(client.messages(wanted), terminal, added, total)
-                count, digest = write_part(path, wanted, messages)
+                count, mark = write_part(path, wanted, messages)
                 earlier = (state.partitions or {}).get(wanted.partition)
-                parts[wanted.partition] = path, _progress(wanted, digest, earlier)
+                parts[wanted.partition] = path, _progress(wanted, mark, earlier)
                 added += count
             if added or set(parts) - set(state.partitions or {}):
                 folder.append(state, parts)
@@ -85,20 +85,20 @@ def capture_topics(
     return Captured(added, len(taken), left)
 
 
-def _progress(wanted: OffsetRange, digest: str, earlier: Progress | None) -> Progress:
-    return Progress(wanted.end, digest or (earlier.last_digest if earlier else ""))
+def _progress(wanted: OffsetRange, mark: str, earlier: Progress | None) -> Progress:
+    return Progress(wanted.end, mark or (earlier.last_mark if earlier else ""))
 
 
 def _require_same_topic(client: KafkaClient, wanted: OffsetRange, state: CaptureState) -> None:
     """The message before the first new one must be the one that was captured last, where the topic still has it."""
     earlier = (state.partitions or {}).get(wanted.partition)
-    if earlier is None or not earlier.last_digest or wanted.begin == 0:
+    if earlier is None or not earlier.last_mark or wanted.begin == 0:
         return
     last = OffsetRange(wanted.partition, wanted.begin - 1, wanted.begin)
     if client.offsets(wanted.partition).low > last.begin:
         return
     messages = list(client.messages(last))  # none where compaction has removed it
-    if messages and digest_of(messages[0]) != earlier.last_digest:
+    if messages and mark_of(messages[0]) != earlier.last_mark:
         todo = "The topic was made anew. Read the new one with a new changefeed and a new folder."
         raise SourceError(str(wanted.partition), f"at offset {last.begin} the message captured before", "another", todo)
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.pipeline.offset_ranges import OffsetSet, Partition, Range, without
+from ticdc_assets.sources.capture import Message, digest_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config.model import OffsetRule
     from ticdc_assets.pipeline.message_pending import StreamCursor
-    from ticdc_assets.sources.capture import Message
 
 DIGESTS_MAX: Final = 16
 """Of a partition. Whatever overlaps the consumed offsets by a sixteenth is compared with them."""
 
-_DIGEST_BYTES: Final = 6
 _MIXED: Final = "Captures of two topics or clusters are mixed: make each a changefeed of its own."
 _ANEW: Final = (
     "The topic was made anew, or this is the capture of another one: put the former capture back, or read this one in "
@@ -148,15 +146,6 @@ class Ledger:
     def _missing(self, partition: Partition, cursor: StreamCursor) -> list[Range]:
         found = self._partitions[partition].offsets
         return without(_expected_first(partition, found.first, cursor), found.end, found.ranges)
-
-
-def digest_of(message: Message) -> str:
-    """What tells a message from another one: its bytes."""
-    told = blake2b(digest_size=_DIGEST_BYTES)
-    for part in (message.key, message.value):
-        told.update(b"-" if part is None else b"%d:" % len(part))
-        told.update(part or b"")
-    return told.hexdigest()
 
 
 def _thinned(digests: Mapping[int, str], step: int) -> dict[int, str]:

@@ -24,6 +24,7 @@ MAX_LINE_BYTES: Final = 512 << 20
 """Base64 of the largest body the decoders take (256 MiB) with its key, and room."""
 MAX_FIELD_BYTES: Final = 256 << 20
 """The largest body that the decoders take."""
+_DIGEST_BYTES: Final = 6
 _LENGTH: Final = struct.Struct(">i")
 _RECORD_HEAD: Final = struct.Struct(">qi")
 _READ_BYTES: Final = 4 << 20
@@ -44,6 +45,15 @@ class Message(NamedTuple):
     def where(self) -> str:
         """The position as errors name it."""
         return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
+def digest_of(message: Message) -> str:
+    """A digest of the bytes of a message's key and value, as hexadecimal digits."""
+    told = blake2b(digest_size=_DIGEST_BYTES)
+    for part in (message.key, message.value):
+        told.update(b"-" if part is None else b"%d:" % len(part))
+        told.update(part or b"")
+    return told.hexdigest()
 
 
 class Place(NamedTuple):

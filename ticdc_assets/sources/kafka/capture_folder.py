@@ -14,7 +14,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TextIO
@@ -22,7 +21,7 @@ from typing import Any, Final, TextIO
 import orjson
 
 from ticdc_assets.errors import SourceError
-from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
 
 MESSAGES: Final = "messages.jsonl"
@@ -32,10 +31,10 @@ _TS_DIGITS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a partition is captured: the next offset, and a digest of the last message, empty where none came."""
+    """How far a partition is captured: the next offset, and the mark of the last message, empty where none came."""
 
     next_offset: int
-    last_digest: str = ""
+    last_mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class CaptureFolder:
         try:
             told = orjson.loads(file.read_bytes())
             partitions = {
-                Partition(p["topic"], p["partition"]): Progress(p["next_offset"], p["last_digest"])
+                Partition(p["topic"], p["partition"]): Progress(p["next_offset"], p["last_mark"])
                 for p in told["partitions"]
             }
             return CaptureState(told["size_bytes"], partitions)
@@ -111,7 +110,7 @@ class CaptureFolder:
 
     def _record(self, state: CaptureState) -> None:
         listed = [
-            {"topic": p.topic, "partition": p.number, "next_offset": done.next_offset, "last_digest": done.last_digest}
+            {"topic": p.topic, "partition": p.number, "next_offset": done.next_offset, "last_mark": done.last_mark}
             for p, done in sorted((state.partitions or {}).items())
         ]
         told = {"size_bytes": state.size_bytes, "partitions": listed}
@@ -138,27 +137,23 @@ class CaptureFolder:
 
 
 def write_part(path: Path, wanted: OffsetRange, messages: Iterable[Message]) -> tuple[int, str]:
-    """Write the messages of a range to a file of its own: how many, and the digest of the last one.
+    """Write the messages of a range to a file of its own: how many, and the mark of the last one.
 
     Each line begins with the largest timestamp so far, so that parts can be merged: a partition keeps its order even
     where a later message has an earlier timestamp.
     """
-    count, digest, newest_ms = 0, "", 0
+    count, mark, newest_ms = 0, "", 0
     with path.open("w", encoding="utf-8") as file:
         for message in messages:
             newest_ms = max(newest_ms, message.ts_ms)
             file.write(f"{newest_ms:0{_TS_DIGITS}}{wanted.partition.number:010}{_line(message)}\n")
-            count, digest = count + 1, digest_of(message)
-    return count, digest
+            count, mark = count + 1, mark_of(message)
+    return count, mark
 
 
-def digest_of(message: Message) -> str:
-    """What tells a message from another one at the same offset of a topic that was made anew."""
-    told = blake2b(digest_size=16)
-    told.update(message.ts_ms.to_bytes(8, "big", signed=True))
-    for body in (message.key, message.value):
-        told.update(b"-" if body is None else b"%d:" % len(body) + body)
-    return told.hexdigest()
+def mark_of(message: Message) -> str:
+    """What tells a message from another one at the same offset of a topic that was made anew: timestamp and digest."""
+    return f"{message.ts_ms}-{digest_of(message)}"
 
 
 def _line(message: Message) -> str:
