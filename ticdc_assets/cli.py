@@ -1,6 +1,6 @@
-"""`ticdc-assets`: one sentence for every fault and never a traceback.
+"""`ticdc-assets`: every fault is one sentence, never a traceback.
 
-Exit codes: 0 all is well, 1 something failed or is held, 2 the config or the command line is wrong, 130 interrupted.
+Exit codes: 0 success, 1 something failed or is held, 2 the config or the command line is wrong, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ USUAL_NAME: Final = "changefeeds.yaml"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+    """Run one command and return its exit code."""
     arguments = _parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _interrupted()
     except Exception as error:  # noqa: BLE001  every fault is one sentence
-        # To stop Spark may fail where it was interrupted.
+        # Stopping Spark may fail after an interruption.
         return _interrupted() if interrupted_by(error) else _failed(sentence_of(error), code_of(error))
 
 
@@ -69,16 +69,18 @@ def _parser() -> argparse.ArgumentParser:
     snapshot.add_argument("--at", type=_tso, required=True, metavar="TSO", help="the newest record up to this TSO")
     snapshot.add_argument("--json", action="store_true", help="a JSON object")
     snapshot.set_defaults(command=_snapshot)
-    inspect = commands.add_parser("inspect", help="what is in a capture or a storage folder, before any config")
+    inspect = commands.add_parser("inspect", help="what is in a source, or what a config lacks")
     inspect.add_argument(
-        "place", metavar="FILE_OR_FOLDER", help="messages.jsonl, a .bin file, a folder, a bucket's URI"
+        "place",
+        metavar="PLACE",
+        help="messages.jsonl, a .bin file, a folder, a bucket's URI, kafka://host:port/topic; or changefeeds.yaml",
     )
     inspect.add_argument("--all", action="store_true", help="read everything (default: a bounded part)")
     inspect.add_argument("--json", action="store_true", help="a JSON object")
     inspect.set_defaults(command=_inspect)
     capture = _with_config(commands.add_parser("capture", help="Kafka topics into files that this project reads"))
     capture.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the folder to add messages to")
-    capture.add_argument("--max-messages", type=_count, metavar="N", help="at most so many offsets")
+    capture.add_argument("--max-messages", type=_count, metavar="N", help="read at most N offsets")
     capture.set_defaults(command=_capture)
     _add_maintain(commands)
     replay = _with_config(commands.add_parser("replay", help="take records of the quarantine back in"))
@@ -88,14 +90,14 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("--discard", action="append", default=[], metavar="PATH:LINE", help="give this one up")
     replay.set_defaults(command=_replay)
     _add_rebuild(commands)
-    discover = _with_config(commands.add_parser("discover", help="look which tables the source has"))
+    discover = _with_config(commands.add_parser("discover", help="list the tables of the source"))
     discover.set_defaults(command=_discover)
     return parser
 
 
 def _add_maintain(commands: Any) -> None:
-    maintain = _with_config(commands.add_parser("maintain", help="expire old snapshots and remove files nobody needs"))
-    maintain.add_argument("--dry-run", action="store_true", help="only tell what would go")
+    maintain = _with_config(commands.add_parser("maintain", help="expire old snapshots and remove orphan files"))
+    maintain.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     maintain.add_argument("--older-than-hours", type=_hours, metavar="N", help="nothing younger goes")
     maintain.add_argument("--keep-days", type=_days, metavar="N", help="how long the last record of a day stays")
     maintain.add_argument("--compact", action="store_true", help="also rewrite small files (needs Java)")
@@ -107,7 +109,7 @@ def _add_maintain(commands: Any) -> None:
 
 
 def _add_rebuild(commands: Any) -> None:
-    rebuild = _with_config(commands.add_parser("rebuild", help="make mirrors, or whole tables, anew"))
+    rebuild = _with_config(commands.add_parser("rebuild", help="rebuild mirrors, or whole tables"))
     rebuild.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="this one (repeatable)")
     rebuild.add_argument(
         "--from",
@@ -139,13 +141,13 @@ def _count(text: str) -> int:
 
 
 def _hours(text: str) -> float:
-    from ticdc_assets.pipeline.maintenance_run import AGE_MAX, OLDER_THAN_HOURS_MIN  # not before it is asked for
+    from ticdc_assets.pipeline.maintenance import AGE_MAX, OLDER_THAN_HOURS_MIN  # imported only when needed
 
     return _between(float, text, OLDER_THAN_HOURS_MIN, AGE_MAX)
 
 
 def _days(text: str) -> int:
-    from ticdc_assets.pipeline.maintenance_run import AGE_MAX  # not before it is asked for
+    from ticdc_assets.pipeline.maintenance import AGE_MAX  # imported only when needed
 
     return int(_between(int, text, 0, AGE_MAX))
 
@@ -160,7 +162,7 @@ def _between(kind: type[float] | type[int], text: str, least: int, most: int) ->
     return found
 
 
-# -- the commands; each imports what it needs, so that --help and faults in the config come at once --------------------
+# -- the commands; each imports what it needs, so that --help and config errors are fast ------------------------------
 
 
 def _chosen(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, ...]]:
@@ -169,8 +171,8 @@ def _chosen(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, ..
     config = load(arguments.config, os.environ)
     if arguments.config is None and not os.environ.get(CONFIG_VARIABLE):
         here = f" There is one here: --config {USUAL_NAME}." if Path(USUAL_NAME).is_file() else ""
-        todo = f"Give --config FILE, or set {CONFIG_VARIABLE}."
-        print(f"No config is given: this is the packaged sample. {todo}{here}", file=sys.stderr)
+        advice = f"Give --config FILE, or set {CONFIG_VARIABLE}."
+        print(f"No config is given: this is the packaged sample. {advice}{here}", file=sys.stderr)
     named = arguments.changefeed
     chosen = (config.changefeed(named),) if named else config.changefeeds
     for changefeed in chosen:
@@ -183,8 +185,8 @@ def _only(config: Config, chosen: Sequence[Changefeed]) -> Changefeed:
     if len(chosen) == 1:
         return chosen[0]
     listed = ", ".join(changefeed.name for changefeed in chosen)
-    todo = "Name one with --changefeed: TSOs of different changefeeds are recorded apart."
-    raise ConfigError(str(config.path), "one changefeed", f"{listed}", todo)
+    advice = "Name one with --changefeed: TSOs of different changefeeds are recorded apart."
+    raise ConfigError(str(config.path), "one changefeed", f"{listed}", advice)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -216,7 +218,10 @@ def _snapshot(arguments: argparse.Namespace) -> int:
 
 def _inspect(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.inspect import inspect
+    from ticdc_assets.commands.inspect_config import inspect_config, is_config
 
+    if is_config(arguments.place):
+        return inspect_config(arguments.place, arguments.all, arguments.json)
     return inspect(arguments.place, arguments.all, arguments.json)
 
 

@@ -1,8 +1,8 @@
-"""What can go wrong, one class for each decision a caller can make.
+"""The errors of this project: one class for each decision of a caller.
 
-Every message says where it happened, what was expected, what was found and what to do next, and never holds
-row values or credentials (guarantee G8). Errors cross process borders (Spark workers, Dagster steps), so each
-keeps its parts in `args` and pickles as it is.
+Every message says where the fault is, what was expected, what was found and what to do next. It never contains row
+values or credentials (guarantee G8). Errors cross process borders (Spark workers, Dagster steps), so each keeps its
+parts in `args`, which pickle unchanged.
 """
 
 from __future__ import annotations
@@ -11,62 +11,62 @@ from typing import Final
 
 
 class TicdcAssetsError(Exception):
-    """Raised for every fault this project knows; `where`, `expected`, `found`, `todo` are its four parts."""
+    """Base class of all errors of this project; `where`, `expected`, `found`, `advice` are the parts of the message."""
 
-    def __init__(self, where: str, expected: str, found: str, todo: str) -> None:
-        super().__init__(where, expected, found, todo)
+    def __init__(self, where: str, expected: str, found: str, advice: str) -> None:
+        super().__init__(where, expected, found, advice)
         self.where = where
         self.expected = expected
         self.found = found
-        self.todo = todo
+        self.advice = advice
 
     def __str__(self) -> str:
-        return f"{self.where}: expected {self.expected}, found {self.found}. {self.todo}"
+        return f"{self.where}: expected {self.expected}, found {self.found}. {self.advice}"
 
 
 LOAD_AGAIN: Final = (
     "TiCDC sends no rows for it. TRUNCATE the table at the source and load its rows again there; then `ticdc-assets "
     "rebuild` with its --table begins its mirror with that TRUNCATE."
 )
-"""What to do where a mirror cannot go on from the rows that it has."""
+"""What to do if a mirror cannot be continued from its rows."""
 
 
 def rebuild_command(table: str, origin: str = "changelog") -> str:
-    """How the command is written that makes a table anew."""
+    """The command that rebuilds a table."""
     return f"`ticdc-assets rebuild --table {table}{'' if origin == 'changelog' else f' --from {origin}'}`"
 
 
 class ConfigError(TicdcAssetsError):
-    """Raised when what the user wrote cannot be meant; nothing was read or written."""
+    """The user's config or command line is invalid; nothing was read or written."""
 
 
 class DecodeError(TicdcAssetsError):
-    """Raised when bytes of a message are not what their protocol allows; the message can be quarantined."""
+    """The bytes of a message violate their protocol; the message can be quarantined."""
 
 
 class SchemaError(TicdcAssetsError):
-    """Raised when a table's columns at some TSO cannot be known; that table stops, the others go on."""
+    """The columns of a table at some TSO cannot be determined; that table stops, the others go on."""
 
 
 class NotYetError(TicdcAssetsError):
-    """Raised when something is not complete yet and may become so by itself; that table waits."""
+    """Something is not complete yet and may become so without action; that table waits."""
 
 
 class SourceError(TicdcAssetsError):
-    """Raised when a source cannot be read as a whole, such as a missing bucket; the changefeed stops."""
+    """A source cannot be read as a whole, such as a missing bucket; the changefeed stops."""
 
 
 class StaleRunError(TicdcAssetsError):
-    """Raised when another run has published what this run planned to publish; plan again."""
+    """Another run has published first; this run must plan again."""
 
 
 class MachineError(TicdcAssetsError):
-    """Raised when the machine lacks something, such as Java; the sentence says what to install."""
+    """The machine lacks a requirement, such as Java; the sentence says what to install."""
 
 
 class LakeError(TicdcAssetsError):
-    """Raised when the lake or its machine refuses to be read or written; nothing half-done is visible."""
+    """The lake cannot be read or written; no partial result is visible."""
 
 
 class UnexpectedError(TicdcAssetsError):
-    """Raised in place of an error of a library that nobody foresaw, whose own words may quote rows."""
+    """Replaces an unknown error of a library, whose message may quote rows."""

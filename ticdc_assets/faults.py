@@ -1,8 +1,8 @@
-"""Every error as this project tells it: what libraries say of a fault may quote rows or credentials, so only its kind
-and the place are told (guarantee G8).
+"""Converts every error to an error of this project: messages of libraries may quote rows or credentials, so only the
+kind and the place of their errors are shown (guarantee G8).
 
-The last one to see an error asks `plain`: the command line, a Dagster step, a worker before its error crosses to the
-driver. Errors of this project stay what they are, without what they were raised from.
+The outermost handler calls `plain`: the command line, a Dagster step, a worker before its error goes to the driver.
+Errors of this project stay as they are, without their cause.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ticdc_assets.errors import LakeError, MachineError, StaleRunError, TicdcAss
 from ticdc_assets.frames import causes_of, frames_of, java_classes, java_messages, java_place
 
 DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
-"""Where it is set, errors of libraries are shown whole, values and all."""
+"""If set, errors of libraries are shown completely, with values."""
 
 LOGS: Final[list[Path]] = []
-"""The files to which what Spark and Dagster print goes, the one in use last; none where nobody keeps it."""
+"""The files that receive the output of Spark and Dagster, the current one last; empty if it is not redirected."""
 
 _PACKAGE: Final = Path(__file__).parent
 _SPARK: Final = ("pyspark", "py4j")
 _NO_ANSWER: Final = ("requests", "urllib3", "botocore", "aiohttp", "sqlalchemy", "pyiceberg")
 _OF_A_TABLE: Final = ("NoSuchTableError", "ValidationError", "ResolveError", "NotInstalledError")
-"""What pyiceberg says of one table, whatever becomes of the others."""
+"""Errors of pyiceberg that concern one table only."""
 _OF_A_FILE: Final = (
     *(None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL),
 )
-"""What the system says of one file, or a library in its name."""
+"""Errors of the system, or of a library, that concern one file only."""
 _OUTAGES: Final = frozenset(
     {
         *("ConnectException", "SocketException", "SocketTimeoutException", "UnknownHostException"),
@@ -43,7 +43,7 @@ _OUTAGES: Final = frozenset(
         *("AccessDeniedException", "FileSystemException"),
     }
 )
-"""What Java calls the trouble of a catalog, a store or a machine."""
+"""Java exceptions that mean an outage of the catalog, the object store or the machine."""
 _OUTAGE_WORDS: Final = (
     *("No space left on device", "Disk quota exceeded", "Too many open files", "Read-only file system"),
     *("Permission denied", "stopped SparkContext", "SparkContext was shut down", "SparkContext has been shutdown"),
@@ -73,8 +73,8 @@ _TODO_BY_SQLITE: Final = {
 
 
 def plain(error: BaseException) -> TicdcAssetsError:
-    """The error in four parts, with nothing behind it that could quote a row."""
-    found = error if isinstance(error, TicdcAssetsError) else _told(error)
+    """The error in four parts, without any text that could quote a row."""
+    found = error if isinstance(error, TicdcAssetsError) else _converted(error)
     found.__cause__ = None
     found.__context__ = None
     found.__suppress_context__ = True
@@ -82,9 +82,9 @@ def plain(error: BaseException) -> TicdcAssetsError:
 
 
 def interrupted_by(error: BaseException) -> BaseException | None:
-    """The interruption during which the error came up, as what was under way was put away; None where there was none.
+    """The interruption during which the error was raised, such as in clean-up code; None without one.
 
-    Whoever interrupts raises what is no Exception: KeyboardInterrupt, or what Dagster makes of it.
+    An interruption is a BaseException that is no Exception: KeyboardInterrupt, or the one that Dagster makes of it.
     """
     seen: BaseException | None = error
     while seen is not None and isinstance(seen, Exception):
@@ -93,8 +93,10 @@ def interrupted_by(error: BaseException) -> BaseException | None:
 
 
 def of_one_table(error: Exception) -> TicdcAssetsError:
-    """The error as what holds the table that was worked on, its frames noted in the log. Raises it again where it is
-    not of one table: another run was first, machine, catalog or store are in trouble, or somebody interrupts.
+    """The error that holds the current table. Writes the frames of the original to the log.
+
+    Raises the error again if it does not concern this table alone: another run published first, the machine, the
+    catalog or the object store has an outage, or the run was interrupted.
     """
     if isinstance(error, (StaleRunError, MachineError, LakeError, MemoryError)) or interrupted_by(error):
         raise error
@@ -107,7 +109,7 @@ def of_one_table(error: Exception) -> TicdcAssetsError:
 
 
 def note_frames(error: BaseException) -> None:
-    """Write where a library's error came up to the log: classes and frames, or all of it where somebody asked."""
+    """Write the classes and frames of a library's error to the log; with the debug variable, the whole error."""
     asked_for_all = os.environ.get(DEBUG_VARIABLE)
     text = "".join(traceback.format_exception(error)) if asked_for_all else frames_of(error)
     sys.stderr.write(f"== an error of a library; innermost frame first\n{text}\n")
@@ -115,7 +117,7 @@ def note_frames(error: BaseException) -> None:
 
 
 def _is_outage(error: BaseException) -> bool:
-    """Whether the next table would meet the same."""
+    """Whether the next table would get the same error."""
     for cause in causes_of(error):
         if isinstance(cause, (ConnectionError, TimeoutError)):
             return True
@@ -128,53 +130,53 @@ def _is_outage(error: BaseException) -> bool:
             return True
         classes = {name.rpartition(".")[2].rpartition("$")[2] for name in java_classes(cause)}
         if module == "py4j" and not classes:
-            return True  # Java does not answer
+            return True  # Java does not respond
         if classes & _OUTAGES or any(words in text for text in java_messages(cause) for words in _OUTAGE_WORDS):
             return True
     return False
 
 
 def log_named() -> str:
-    """Where to look for what Spark has said: it goes to the standard error of the process that started it."""
+    """The place of Spark's output: a log file, or the standard error of the process that started it."""
     return str(LOGS[-1]) if LOGS else "what Spark wrote to stderr (in Dagster's UI: the run's stderr)"
 
 
-def _told(error: BaseException) -> TicdcAssetsError:
+def _converted(error: BaseException) -> TicdcAssetsError:
     module = type(error).__module__.partition(".")[0]
     if module in _SPARK:
-        todo = f"Look at {log_named()}; it is safe to run again."
-        return UnexpectedError(f"Spark, for {_place(error)}", "to finish its work", _spark_kind(error), todo)
+        advice = f"Look at {log_named()}; it is safe to run again."
+        return UnexpectedError(f"Spark, for {_place(error)}", "to finish its work", _spark_kind(error), advice)
     database = getattr(error, "orig", None) or error
     if hasattr(database, "sqlite_errorname"):
         return _of_sqlite(error, str(database.sqlite_errorname))
     if isinstance(error, OSError) and error.errno is not None:
         return _of_system(error, error.errno)
     if module in _NO_ANSWER:
-        todo = f"Look at the catalog or store and the way to it. {_AGAIN}"
-        return LakeError(_place(error), "an answer of the catalog or store", _kind(error), todo)
-    todo = "Nothing half-done is visible. Run again, and report this line where it comes again."
-    return UnexpectedError(_place(error), "to finish", _kind(error), todo)
+        advice = f"Look at the catalog or store and the way to it. {_AGAIN}"
+        return LakeError(_place(error), "an answer of the catalog or store", _kind(error), advice)
+    advice = "Nothing half-done is visible. Run again, and report this line where it comes again."
+    return UnexpectedError(_place(error), "to finish", _kind(error), advice)
 
 
 def _of_sqlite(error: BaseException, name: str) -> LakeError:
     base = "_".join(name.split("_")[:2])
-    todo = _TODO_BY_SQLITE.get(base, f"Look at the catalog's database. {_AGAIN}")
-    return LakeError(_place(error), "an answer of the catalog's database", name, todo)
+    advice = _TODO_BY_SQLITE.get(base, f"Look at the catalog's database. {_AGAIN}")
+    return LakeError(_place(error), "an answer of the catalog's database", name, advice)
 
 
 def _of_system(error: OSError, number: int) -> LakeError:
     found = f"{os.strerror(number)} ({errno.errorcode.get(number, number)}){_at_file(error)}"
-    todo = _TODO_BY_ERRNO.get(number, f"Look at the disk or the way to the store. {_AGAIN}")
-    return LakeError(_place(error), "to read and write files", found, todo)
+    advice = _TODO_BY_ERRNO.get(number, f"Look at the disk or the way to the store. {_AGAIN}")
+    return LakeError(_place(error), "to read and write files", found, advice)
 
 
 def _at_file(error: OSError) -> str:
-    """The local file, up to the first folder of a partition: its name is a value of rows."""
+    """The path of the local file, up to the first partition folder: the name of that folder contains row values."""
     name = error.filename
     if not isinstance(name, str) or "://" in name:
         return ""
-    told = takewhile(lambda part: "=" not in part, Path(name).parts)
-    return f" at {Path(*told)}"
+    parts = takewhile(lambda part: "=" not in part, Path(name).parts)
+    return f" at {Path(*parts)}"
 
 
 def _spark_kind(error: BaseException) -> str:
@@ -188,7 +190,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Where in this project the error came up, whatever library it began in."""
+    """The innermost frame of this project in the traceback."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_relative_to(_PACKAGE):

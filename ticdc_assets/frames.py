@@ -1,4 +1,4 @@
-"""Where an error came up: its classes and frames, Python's and Java's, without a word of what it says.
+"""The classes and frames of an error, in Python and Java, without its messages.
 
 Messages of libraries may quote rows or credentials (guarantee G8); names of classes, functions and files do not.
 """
@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 FRAMES_MAX: Final = 40
-"""Of one error; where there are more, the innermost."""
+"""Frames of one error; the innermost are kept."""
 CAUSES_MAX: Final = 8
 
 
 def frames_of(error: BaseException) -> str:
-    """The error, what it was raised from, and Java's side of it, innermost frame first."""
+    """The error, its causes, and its Java side, innermost frame first."""
     return "\n".join(line for cause in causes_of(error) for line in _python(cause))
 
 
 def causes_of(error: BaseException) -> list[BaseException]:
-    """The error and those that it was raised from or during."""
+    """The error and its chain of causes and contexts."""
     found: list[BaseException] = []
     seen: BaseException | None = error
     while seen is not None and len(found) < CAUSES_MAX and seen not in found:
@@ -30,17 +30,17 @@ def causes_of(error: BaseException) -> list[BaseException]:
 
 
 def java_classes(error: BaseException) -> list[str]:
-    """What Java calls the error and its causes; none where the error is not Java's."""
+    """The Java classes of the error and its causes; empty for an error that is not Java's."""
     return [str(thrown.getClass().getName()) for thrown in _thrown(error)]
 
 
 def java_messages(error: BaseException) -> list[str]:
-    """What Java says of it, to be looked through and never to be told."""
+    """The Java messages of the error, only to be searched, never to be shown."""
     return [str(thrown.getMessage() or "") for thrown in _thrown(error)]
 
 
 def java_place(error: BaseException) -> str:
-    """The innermost class of Java's error and its first frame, as in `ValidationException at Schema.java:12`."""
+    """The innermost Java class and its first frame, as in `ValidationException at Schema.java:12`."""
     thrown = _thrown(error)
     if not thrown:
         return ""
@@ -59,15 +59,15 @@ def _python(error: BaseException) -> Iterator[str]:
 
 
 def _thrown(error: BaseException) -> list[Any]:
-    """Java's error and its causes. Where Java does not answer any more, none."""
+    """The Java error and its causes; empty if Java does not respond any more."""
     found: list[Any] = []
     known = vars(error)
-    thrown = known.get("_origin") or known.get("java_exception")  # as PySpark has it, as py4j does
+    thrown = known.get("_origin") or known.get("java_exception")  # the names in PySpark and py4j
     try:
         while thrown is not None and len(found) < CAUSES_MAX:
             found.append(thrown)
             thrown = thrown.getCause()
-    except Exception:  # noqa: BLE001  the JVM may be gone, and this only adds to what is told
+    except Exception:  # noqa: BLE001  the JVM may be gone, and the frames are only additional information
         return found
     return found
 

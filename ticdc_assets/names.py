@@ -1,10 +1,10 @@
-"""Names of source tables and columns as Iceberg, Spark, Dagster and file systems can carry them.
+"""Names of source tables and columns as Iceberg, Spark, Dagster and file systems accept them.
 
-Enters any MySQL name: Unicode, quotes, dots, slashes, line breaks. Leaves an identifier that every catalog and path
-takes. Different names give different identifiers, and `decode` gives the name back unless it was too long. Letters,
-digits, `_` and `-` stay as they are; any other character becomes `_x<hex>_`, so `a.b` is `a_x2e_b`. Upper case stays
-too: names that differ in case alone are different tables to SQL, REST and file catalogs, but not to Hive and Glue, for
-which `portable=True` encodes upper case and `-` as well.
+The input is any MySQL name: Unicode, quotes, dots, slashes, line breaks. The output is an identifier that is valid in
+every catalog and path. Different names have different identifiers, and `decode` restores the name unless it was too
+long. Letters, digits, `_` and `-` are kept; any other character becomes `_x<hex>_`, so `a.b` is `a_x2e_b`. Upper case
+is kept too: SQL, REST and file catalogs distinguish names by case, but Hive and Glue do not. For those,
+`portable=True` encodes upper case and `-` as well.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LONG: Final = re.compile(rf"_xx[0-9a-f]{{{_LONG_DIGEST_CHARS}}}\Z")
 def encode(name: str, *, portable: bool = False) -> str:
     """The identifier of a name: ASCII letters, digits, `_` and `-` only, at most 100 bytes, never empty.
 
-    A name that would be longer keeps its beginning and ends in `_xx` and a digest.
+    The identifier of a longer name is its beginning, `_xx` and a digest.
     """
     plain = _PLAIN_PORTABLE if portable else _PLAIN
     if name in {"", _EMPTY}:
@@ -53,7 +53,7 @@ def encode(name: str, *, portable: bool = False) -> str:
 
 
 def decode(identifier: str) -> str | None:
-    """The name that `encode` was given; None where it was too long to be kept (the control table `tables` has it)."""
+    """The name that was given to `encode`; None for a shortened name (the control table `tables` has it)."""
     if identifier == _EMPTY:
         return ""
     without_escapes = _ESCAPE.sub("\0", identifier)
@@ -72,7 +72,7 @@ def _encoded(name: str, stays: Callable[[str, int], bool]) -> Iterator[str]:
 
 
 def _reads_as_escape(name: str, at: int, plain: frozenset[str]) -> bool:
-    """Whether the underscore there, left as it is, would start what `decode` takes for an escape or a digest."""
+    """Whether the underscore at this position must be encoded, as `decode` would read an escape or a digest there."""
     if name[at] != "_":
         return False
     found = _ESCAPE_START.match(name, at)
@@ -86,7 +86,7 @@ def _shortened(pieces: list[str], name: str) -> str:
     ending = f"_xx{_digest(name, _LONG_DIGEST_CHARS)}"
     lengths = accumulate(len(piece) for piece in pieces)
     kept = sum(1 for length in lengths if length + len(ending) <= ENCODED_BYTES_MAX)
-    # What is kept may end in what reads as an escape together with the ending's underscore.
+    # The kept part and the underscore after it may together read as an escape.
     while decode("".join(pieces[:kept]) + ending) is not None:
         kept -= 1
     return "".join(pieces[:kept]) + ending
@@ -100,10 +100,10 @@ def _digest(text: str, chars: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Templates of the identifiers, dots between their parts, with the fields {schema}, {table} and {changefeed}.
+class IdentifierTemplates:
+    """Templates of identifiers: parts joined with dots, with the fields {schema}, {table} and {changefeed}.
 
-    `portable` is for catalogs that fold case and take no `-`.
+    `portable` is for catalogs that ignore case and do not accept `-`.
     """
 
     mirror: str = "{schema}.{table}"
@@ -115,22 +115,22 @@ class Target:
 FIELDS: Final = ("schema", "table", "changefeed")
 
 
-def mirror_identifier(target: Target, changefeed: str, schema: str, table: str) -> tuple[str, ...]:
+def mirror_identifier(target: IdentifierTemplates, changefeed: str, schema: str, table: str) -> tuple[str, ...]:
     """Namespace parts and table name of the mirror; never the identifier of a changelog or control table."""
     return _apart(target, target.mirror, (target.changelog,), changefeed, schema, table)
 
 
-def changelog_identifier(target: Target, changefeed: str, schema: str, table: str) -> tuple[str, ...]:
+def changelog_identifier(target: IdentifierTemplates, changefeed: str, schema: str, table: str) -> tuple[str, ...]:
     """Namespace parts and table name of the changelog; never the identifier of a mirror or control table."""
     return _apart(target, target.changelog, (target.mirror,), changefeed, schema, table)
 
 
-def control_namespace(target: Target, changefeed: str) -> tuple[str, ...]:
+def control_namespace(target: IdentifierTemplates, changefeed: str) -> tuple[str, ...]:
     """The namespace of the changefeed's control tables."""
     return _filled(target, target.control, changefeed, "", "")
 
 
-def _filled(target: Target, template: str, changefeed: str, schema: str, table: str) -> tuple[str, ...]:
+def _filled(target: IdentifierTemplates, template: str, changefeed: str, schema: str, table: str) -> tuple[str, ...]:
     values = {
         "changefeed": encode(changefeed, portable=target.portable),
         "schema": encode(schema, portable=target.portable),
@@ -140,19 +140,19 @@ def _filled(target: Target, template: str, changefeed: str, schema: str, table: 
 
 
 def _apart(
-    target: Target, template: str, others: tuple[str, ...], changefeed: str, schema: str, table: str
+    target: IdentifierTemplates, template: str, others: tuple[str, ...], changefeed: str, schema: str, table: str
 ) -> tuple[str, ...]:
     identifier = _filled(target, template, changefeed, schema, table)
     foreign = any(_is_narrower(other, template) and _reads_as(other, identifier) for other in others)
     if not foreign and identifier[:-1] != control_namespace(target, changefeed):
         return identifier
-    # A database may be called shop__changes, which is where the changelogs of shop are. Its namespace is encoded
-    # further than `encode` goes, so that it equals no other.
+    # A database may be called shop__changes, which is the namespace of the changelogs of shop. Its namespace is
+    # encoded further than by `encode`, so that it equals no other.
     marked = (*identifier[:-2], _marked(identifier[-2]), identifier[-1])
     if any(_is_narrower(other, template) and _reads_as(other, marked) for other in others):
-        todo = "Give mirror and changelog templates under `target:` that differ in the namespace's beginning or end."
+        advice = "Give mirror and changelog templates under `target:` that differ in the namespace's beginning or end."
         raise SchemaError(
-            f"table {schema}.{table}", "an identifier of its own", "one that another table could have", todo
+            f"table {schema}.{table}", "an identifier of its own", "one that another table could have", advice
         )
     return marked
 
@@ -163,7 +163,7 @@ def _marked(part: str) -> str:
 
 
 def _is_narrower(template: str, than: str) -> bool:
-    """Whether everything that reads as `template` also reads as `than`, but not the reverse."""
+    """Whether everything that matches `template` also matches `than`, but not the reverse."""
     sample = tuple(part.format(schema="s", table="t", changefeed="c") for part in than.split("."))
     return not _reads_as(template, sample)
 
@@ -179,8 +179,8 @@ def _as_regex(part: str) -> str:
     return "".join(re.escape(text) + (".+" if name else "") for text, name, _, _ in string.Formatter().parse(part))
 
 
-def check_target(target: Target) -> None:
-    """Raise ConfigError, with the name of the template, where identifiers could not be made or told apart."""
+def check_target(target: IdentifierTemplates) -> None:
+    """Raise ConfigError, with the name of the template, if identifiers would be invalid or not unique."""
     for name, template, needs in (
         ("mirror", target.mirror, 2),
         ("changelog", target.changelog, 2),
@@ -193,15 +193,17 @@ def check_target(target: Target) -> None:
     sample = "s", "t"
     mirror, changelog = (_filled(target, t, "c", *sample) for t in (target.mirror, target.changelog))
     if _reads_as(target.changelog, mirror) and _reads_as(target.mirror, changelog):
-        todo = 'Add a fixed text to one of them, such as "{schema}__changes.{table}".'
-        raise ConfigError("changelog", "identifiers that no mirror can have", "a template like that of mirror", todo)
+        advice = 'Add a fixed text to one of them, such as "{schema}__changes.{table}".'
+        raise ConfigError("changelog", "identifiers that no mirror can have", "a template like that of mirror", advice)
 
 
 def _check_template(name: str, template: str, parts_min: int) -> None:
     parts = template.split(".")
     if len(parts) < parts_min or not all(parts):
         expected = "namespace and table with a dot between" if parts_min > 1 else "a namespace"
-        raise ConfigError(name, expected, "fewer or empty parts", f'Write it as "{getattr(Target(), name)}".')
+        raise ConfigError(
+            name, expected, "fewer or empty parts", f'Write it as "{getattr(IdentifierTemplates(), name)}".'
+        )
     try:
         pieces = [piece for part in parts for piece in string.Formatter().parse(part)]
     except ValueError:
@@ -238,11 +240,11 @@ _AVRO_ESCAPE: Final = re.compile(r"_x([0-9A-F]{2,6})")
 
 
 def column_name(name: str) -> str:
-    """The column's name in the lake: itself, but for what a table could not hold.
+    """The column's name in the lake: unchanged, except for characters that a table cannot have.
 
-    Spaces, quotes, slashes and Unicode stay. Encoded as `_x<hex>_` are dots (they would read as a path to a field),
-    control characters, the underscore of names that Iceberg or this project uses itself, and that of names which
-    Iceberg's rewriting for Parquet (`a b` to `a_x20b`, `1a` to `_1a`) could make equal to another column's.
+    Spaces, quotes, slashes and Unicode are kept. Encoded as `_x<hex>_` are dots (which would read as the path of a
+    nested field), control characters, the underscore of names that Iceberg or this project reserves, and that of names
+    which Iceberg's rewriting for Parquet (`a b` to `a_x20b`, `1a` to `_1a`) could make equal to another column's name.
     """
     if name in {"", _EMPTY}:
         return _EMPTY if name == "" else "_x5f_x_"
@@ -250,7 +252,7 @@ def column_name(name: str) -> str:
 
 
 def source_column_name(column: str) -> str:
-    """The source's name of a column of the lake, the reverse of `column_name`."""
+    """The source's name of a lake column; the reverse of `column_name`."""
     if column == _EMPTY:
         return ""
     return _unescaped(column)
@@ -288,9 +290,9 @@ def _hex_prefixes(name: str, at: int) -> list[str]:
 
 
 def _is_rewritten(code: int) -> bool:
-    """Whether Iceberg rewrites that character for Parquet, and we leave it."""
+    """Whether Iceberg rewrites that character for Parquet, while `column_name` keeps it."""
     if 0xD800 <= code <= 0xDFFF:
-        return True  # Java rewrites the halves of a character beyond U+FFFF one by one
+        return True  # Java rewrites the surrogates of a character above U+FFFF one by one
     if code > sys.maxunicode or not _is_column_char(chr(code)):
         return False
     return not (chr(code).isalpha() or chr(code).isdecimal() or chr(code) == "_")
@@ -300,12 +302,12 @@ def _is_rewritten(code: int) -> bool:
 
 
 def quote(name: str) -> str:
-    """An identifier in Spark SQL."""
+    """Quote an identifier for Spark SQL."""
     return f"`{name.replace('`', '``')}`"
 
 
 def quote_path(parts: tuple[str, ...]) -> str:
-    """A path of identifiers in Spark SQL, such as catalog, namespace and table."""
+    """Quote a path of identifiers for Spark SQL, such as catalog, namespace and table."""
     return ".".join(quote(part) for part in parts)
 
 
@@ -314,10 +316,10 @@ _DIGESTED_KEY_PART: Final = re.compile(rf"(.*_)?h[0-9a-f]{{{_KEY_DIGEST_CHARS}}}
 
 
 def asset_key_part(name: str) -> str:
-    """A part of a Dagster asset key. Names that Dagster takes stay; others get a digest.
+    """A part of a Dagster asset key. A name that Dagster accepts is kept; any other gets a digest.
 
-    Dagster joins the parts with `__` into the name of an op or output: no part holds `__` or starts or ends with `_`,
-    so different keys stay different there.
+    Dagster joins the parts with `__` into the name of an op or output. No part contains `__` or starts or ends with
+    `_`, so different keys give different names there.
     """
     if _KEY_PART.fullmatch(name) and not _DIGESTED_KEY_PART.fullmatch(name) and len(name) <= ENCODED_BYTES_MAX:
         return name
@@ -327,7 +329,7 @@ def asset_key_part(name: str) -> str:
 
 
 def op_name(*parts: str) -> str:
-    """The name of a Dagster op, output or check: a readable slug and eight digits that tell similar parts apart."""
+    """The name of a Dagster op, output or check: a readable slug and a digest of eight digits, so that it is unique."""
     ending = f"_{_digest(chr(0).join(part.replace(chr(0), chr(0) * 2 + '.') for part in parts), _OP_DIGEST_CHARS)}"
     slug = _slug("_".join(parts))[: OP_NAME_CHARS_MAX - len(ending)].strip("_")
     return f"{slug or 'op'}{ending}"

@@ -1,7 +1,7 @@
-"""The Spark session, and how work reaches its workers.
+"""The Spark session, and the distribution of work to its workers.
 
-Nothing here starts a JVM at import. `session` builds one session a process and gives it back when asked again;
-`SparkWorkers` runs one picklable function over many payloads, one partition each.
+Importing this module starts no JVM. `session` starts one session per process and returns the same one afterwards.
+`SparkWorkers` runs one picklable function over many payloads, one partition per task.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError, TicdcAssetsError
 from ticdc_assets.faults import DEBUG_VARIABLE, note_frames, plain
+from ticdc_assets.spark_packages import packages_of
 from ticdc_assets.spark_start import IVY, ivy_folder, packages_fetched_once, require_java, require_user, started
 
 if TYPE_CHECKING:
@@ -33,32 +34,31 @@ if TYPE_CHECKING:
 
     from ticdc_assets.config import Config
 
-ICEBERG_PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-SQLITE_PACKAGE: Final = "org.xerial:sqlite-jdbc:3.54.1.0"
-TASKS_PER_CORE_MAX: Final = 4  # to start one costs more than what there is to do for a small table
+_CATALOGS: Final = "spark.sql.catalog."
+TASKS_PER_CORE_MAX: Final = 4  # starting a task costs more than the work for a small table
 
 _SOCKET_FOLDER_MAX: Final = 60
-"""Characters; a socket's whole path may have about a hundred, of which Spark's own names take 42."""
+"""Characters. The path of a socket can have about 100, of which Spark's own names take 42."""
 
 Payload = TypeVar("Payload")
 Answer = TypeVar("Answer")
 
 
 class Workers(Protocol):
-    """Runs `work` over `payloads`, each on its own, and gives the answers in the order of the payloads."""
+    """Runs `work` over `payloads` independently; returns the answers in the order of the payloads."""
 
     def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]: ...
 
 
 class LocalWorkers:
-    """Runs the work in this process, one payload after the other: for small inputs and for tests without Java."""
+    """Runs the work in this process, one payload after another: for small inputs and for tests without Java."""
 
     def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
         return [work(payload) for payload in payloads]
 
 
 class SparkWorkers:
-    """Runs the work in Spark's Python workers, which need this package installed where they run."""
+    """Runs the work in Spark's Python workers, where this package must be installed."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -76,9 +76,9 @@ class SparkWorkers:
             _keep_what_is_loaded()
             for number in range(task, count, tasks):
                 yield number, pickle.dumps(_answer(work, pickle.loads(pickled[number])))  # noqa: S301  our own bytes
-                pa.default_memory_pool().release_unused()  # the worker stays, and its next work may be another
+                pa.default_memory_pool().release_unused()  # the worker stays alive, and its next task may be different
 
-        # Not a frame: to plan one takes longer than to send such work and its answers.
+        # An RDD and not a DataFrame: planning a DataFrame takes longer than sending such work and its answers.
         found = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(run).collect()
         answers = [pickle.loads(answer) for _, answer in sorted(found)]  # noqa: S301  our own bytes
         for answer in answers:
@@ -88,10 +88,12 @@ class SparkWorkers:
 
 
 def spare_archives() -> None:
-    """Before every task a Python worker reads anew what is in the archives that it imports from, once for each package
-    in them. They never change: those of Java leave the path, and the others are looked at when something is imported.
+    """Make Python workers skip reading archives before each task.
 
-    With Iceberg's jar, which Spark puts on Python's path, a task would cost half a second of the processor more.
+    Before every task a Python worker reads the index of each archive on its import path again, once for each package in
+    it. Archives never change: those of Java are removed from the path, and the others are read when something is
+    imported. With Iceberg's jar, which Spark puts on Python's path, each task would cost half a second more of CPU
+    time.
     """
     sys.path[:] = [entry for entry in sys.path if not entry.endswith(".jar")]
     for entry, finder in list(sys.path_importer_cache.items()):
@@ -103,17 +105,17 @@ _TASKS_BEGUN = itertools.count()
 
 
 def _keep_what_is_loaded() -> None:
-    """After a task a Python worker looks through all its objects. What its first one has loaded stays, and need not be
-    looked at again."""
+    """Exclude the objects of the first task from garbage collection, which a Python worker runs after each task: they
+    stay anyway."""
     if next(_TASKS_BEGUN) == 1:
         gc.freeze()
 
 
 def _answer(work: Callable[[Payload], Answer], payload: Payload) -> Answer | TicdcAssetsError:
-    """What came of the payload, its error too: of one that is raised in a worker Spark's log tells every word."""
+    """The result of the payload, or its error: Spark's log would quote the message of an error raised in a worker."""
     try:
         return work(payload)
-    except Exception as error:  # noqa: BLE001  the driver decides
+    except Exception as error:  # noqa: BLE001  the driver handles it
         if not isinstance(error, TicdcAssetsError):
             note_frames(error)
         return plain(error).with_traceback(None)
@@ -126,8 +128,9 @@ _SESSIONS: dict[int, tuple[dict[str, str], SparkSession]] = {}
 def session(config: Config) -> SparkSession:
     """This process's Spark session, started on first use with the catalog of `config` and kept for later runs.
 
-    Raises MachineError without Java 17, and RuntimeError where a session with other settings is running already
-    (Spark would silently keep the old ones).
+    Raises:
+        MachineError: Java 17 is missing.
+        RuntimeError: a session with other settings is running (Spark would silently keep the old ones).
     """
     wanted = session_conf(config)
     with _LOCK:
@@ -153,11 +156,11 @@ def is_running() -> bool:
 
 
 def _add_catalog(spark: SparkSession, running: dict[str, str], wanted: dict[str, str]) -> None:
-    # A catalog can join a running session as long as Spark has not resolved that name yet; anything else cannot change.
+    # A catalog can be added while Spark has not resolved its name yet. Other settings of a session cannot change.
     for key, value in wanted.items():
         if running.get(key) == value:
             continue
-        if not key.startswith("spark.sql.catalog.") or key in running:
+        if not key.startswith(_CATALOGS) or key in running:
             raise RuntimeError(f"Spark is running already with another {key}; stop it first (ticdc_assets.spark.stop)")
         spark.conf.set(key, value)
         running[key] = value
@@ -172,13 +175,17 @@ def _start(conf: dict[str, str]) -> SparkSession:
 
     builder = SparkSession.builder.appName("ticdc_assets")
     for key, value in {**_sockets(conf["spark.master"]), **conf}.items():
-        builder = builder.config(key, value)
+        if not key.startswith(_CATALOGS):
+            builder = builder.config(key, value)
     folder = conf.get(IVY) or ivy_folder()
     if folder is not None:
         builder = builder.config(IVY, folder)
     packages = conf["spark.jars.packages"]
     with packages_fetched_once(packages, folder), _interrupts_as_before():
         spark = started(builder.getOrCreate)
+    for key, value in conf.items():
+        if key.startswith(_CATALOGS):  # only now: Java's command line would show credentials to all users
+            spark.conf.set(key, value)
     context = spark.sparkContext
     context.setLogLevel("ERROR")
     spare_archives()
@@ -190,8 +197,11 @@ def _start(conf: dict[str, str]) -> SparkSession:
 
 @contextmanager
 def _interrupts_as_before() -> Iterator[None]:
-    """Who was told of Ctrl-C stays so. Spark would put itself there: it asks Java to cancel all jobs, and where Java is
-    just being asked something else that fails, so that the step ended with a fault of Spark and not as interrupted."""
+    """Keep the current handler of Ctrl-C.
+
+    Spark would replace it: its handler asks Java to cancel all jobs. During another call to Java that fails, and the
+    step would end with a Spark error and not as interrupted.
+    """
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -206,9 +216,9 @@ def is_local(master: str) -> bool:
 
 
 def _sockets(master: str) -> dict[str, str]:
-    """How Spark speaks to workers on this machine: by sockets in a folder that is this user's alone.
+    """Settings for communication with workers on this machine: by sockets in a folder that only this user can read.
 
-    By TCP every task would wait 40 ms, for an acknowledgement that the other side puts off.
+    By TCP every task would take 40 ms longer, as the other side delays its acknowledgement.
     """
     if not is_local(master) or not hasattr(socket, "AF_UNIX"):
         return {}
@@ -220,7 +230,7 @@ def _sockets(master: str) -> dict[str, str]:
 
 
 def _keep_rows_out_of_the_log(spark: SparkSession) -> None:
-    """What a failed task says may quote a row. It comes to the driver as an error too, of which the kind is told."""
+    """Silence loggers that quote rows of a failed task. The driver gets the error too, and shows its kind."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # noqa: SLF001
     for name in _QUOTING_LOGGERS:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
@@ -231,14 +241,11 @@ def _keep_rows_out_of_the_log(spark: SparkSession) -> None:
 
 
 def session_conf(config: Config) -> dict[str, str]:
-    """Everything Spark is told, the user's `spark.conf` last."""
-    jars = [ICEBERG_PACKAGE, *([SQLITE_PACKAGE] if config.catalog.type == "sql" else [])]
+    """All settings of Spark, with the user's `spark.conf` last."""
     extra = dict(config.spark.conf)
-    if "spark.jars.packages" in extra:
-        jars.append(extra.pop("spark.jars.packages"))
     return {
         "spark.master": config.spark.master,
-        "spark.jars.packages": ",".join(jars),
+        "spark.jars.packages": ",".join(packages_of(config.catalog, extra.pop("spark.jars.packages", ""))),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         **_CONF,
         **(_LOCAL_CONF if is_local(config.spark.master) else {}),
@@ -254,7 +261,7 @@ _QUOTING_LOGGERS: Final = (
     "org.apache.spark.util.Utils",
 )
 _QUOTING_PYTHON_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-_LOCAL_CONF: Final[dict[str, str]] = {  # workers elsewhere could not reach this
+_LOCAL_CONF: Final[dict[str, str]] = {  # workers on other machines could not reach this address
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -267,14 +274,14 @@ _CONF: Final[dict[str, str]] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.driver.memory": "2g",
-    # What a run asks of Java is over before optimised code pays: much of Java's time went into making it. Loops that
-    # stay hot, as in a large MERGE, still get it.
+    # A run ends before Java's optimised code pays off: compiling it took much of Java's time. Loops that stay hot, as
+    # in a large MERGE, are still optimised.
     "spark.driver.extraJavaOptions": (
         "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
     ),
     "spark.python.daemon.module": "ticdc_assets.pipeline.python_daemon",
-    # What a worker frees goes back to the system, so that it does not grow with what it has done, but not page by page.
+    # A worker returns free memory to the system, so that it does not grow with each task, but not page by page.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.GLIBC_TUNABLES": ":".join(
         (
@@ -284,7 +291,7 @@ _CONF: Final[dict[str, str]] = {
         )
     ),
     "spark.log.structuredLogging.enabled": "false",
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|uri",
+    "spark.redaction.regex": "(?i)secret|password|token|(access|account)[.-]?key|credential|uri",
 }
 
 
@@ -297,28 +304,30 @@ def catalog_conf(config: Config) -> dict[str, str]:
         f"{prefix}.type": {"sql": "jdbc"}.get(catalog.type, catalog.type),
         f"{prefix}.cache-enabled": "false",  # else Spark reads stale tables until REFRESH TABLE
     }
-    if catalog.warehouse_uri is not None:
-        conf[f"{prefix}.warehouse"] = catalog.warehouse_uri
+    if catalog.iceberg_warehouse is not None:
+        conf[f"{prefix}.warehouse"] = catalog.iceberg_warehouse
     if catalog.type == "sql":
         conf[f"{prefix}.jdbc.schema-version"] = "V1"
         conf.update({f"{prefix}.{key}": value for key, value in _jdbc(catalog.uri or "").items()})
     elif catalog.uri is not None:
         conf[f"{prefix}.uri"] = catalog.uri
-    conf.update({f"{prefix}.{key}": str(value) for key, value in catalog.properties.items()})
+    conf.update({f"{prefix}.{key}": str(value) for key, value in catalog.java_properties.items()})
     return conf
 
 
 def _jdbc(uri: str) -> dict[str, str]:
-    """How Java opens the database that SQLAlchemy opens by this URI."""
+    """The JDBC URI of the database that SQLAlchemy opens by this URI."""
     from sqlalchemy import URL, make_url
 
     url = make_url(uri)
     kind = url.get_backend_name()
     if kind == "sqlite":
         if url.database in {None, "", ":memory:"}:
-            todo = "Name a file: uri: sqlite:////folder/catalog.db."
-            raise ConfigError("catalog.uri", "a database that Spark can open too", "one in this process's memory", todo)
-        return {"uri": f"jdbc:sqlite:{url.database}?busy_timeout=30000"}  # a busy writer makes the other wait, not fail
+            advice = "Name a file: uri: sqlite:////folder/catalog.db."
+            raise ConfigError(
+                "catalog.uri", "a database that Spark can open too", "one in this process's memory", advice
+            )
+        return {"uri": f"jdbc:sqlite:{url.database}?busy_timeout=30000"}  # wait for another writer instead of failing
     bare = URL.create(kind, host=url.host, port=url.port, database=url.database, query=url.query).render_as_string()
     login = {"jdbc.user": url.username, "jdbc.password": url.password}
     return {"uri": f"jdbc:{bare}", **{key: str(value) for key, value in login.items() if value is not None}}

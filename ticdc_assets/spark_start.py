@@ -1,6 +1,6 @@
-"""How Spark's JVM is started: one that is not needed any more does not stay, and first starts wait for one another.
+"""Starts Spark's JVM. A failed start leaves no JVM behind, and first starts wait for each other.
 
-What Spark needs of the machine is looked at first, so that what lacks is a sentence and not a fault of Spark's.
+The requirements of Spark are checked first, so that a missing one is reported as a sentence and not as a Spark error.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ JAVA_MAJOR_MIN: Final = 17
 JAVA_SECONDS_MAX: Final = 30
 IVY: Final = "spark.jars.ivy"
 _IVY_FOLDER: Final = ".ivy2.5.2"
-"""Where Spark keeps the packages that it fetched, below the home of the user."""
+"""Where Spark keeps downloaded packages, below the user's home folder."""
 
 
 def started(build: Callable[[], SparkSession]) -> SparkSession:
-    """The session that `build` starts. Where it does not come to that, as by an interrupt, its JVM is ended."""
+    """The session that `build` starts. If the start fails or is interrupted, the JVM is ended."""
     from pyspark import java_gateway
 
     begun: list[subprocess.Popen[bytes]] = []
 
     class Noted(subprocess.Popen):  # type: ignore[type-arg]
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            begun.append(self)  # before it runs: an interrupt may come at any moment
+            begun.append(self)  # before it runs, as an interrupt may come at any moment
             super().__init__(*arguments, **options)
 
     true_popen, java_gateway.Popen = java_gateway.Popen, Noted
@@ -52,7 +52,7 @@ def started(build: Callable[[], SparkSession]) -> SparkSession:
 
 
 def _end(begun: list[subprocess.Popen[bytes]]) -> None:
-    """End the JVM, which would wait for ever for a driver that does not come, and let the next start begin anew."""
+    """End the JVM, which would wait forever for its driver, and reset PySpark so that it can start another."""
     from pyspark import SparkContext
 
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
@@ -63,23 +63,23 @@ def _end(begun: list[subprocess.Popen[bytes]]) -> None:
 
 
 def require_java(environ: Mapping[str, str] | None = None) -> None:
-    """Raise MachineError, in one sentence, unless Java 17 or newer can be started."""
+    """Raise MachineError, with one sentence, unless Java 17 or newer can be started."""
     environ = os.environ if environ is None else environ
     home = environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environ.get("PATH"))
     fault = "none on the PATH" if java is None else _java_fault(java)
     if fault is None:
         return
-    todo = "Install a Java runtime 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
+    advice = "Install a Java runtime 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
     named = ", and let JAVA_HOME name its folder, or unset JAVA_HOME" if home else ""
     expected = f"version {JAVA_MAJOR_MIN} or newer, which Spark needs"
-    raise MachineError("Java", expected, fault, f"{todo}{named}; then run again.")
+    raise MachineError("Java", expected, fault, f"{advice}{named}; then run again.")
 
 
 def _java_fault(java: str) -> str | None:
-    """What is wrong with it; None for one that Spark takes."""
+    """What is wrong with this Java; None if Spark can use it."""
     try:
-        answer = subprocess.run(  # noqa: S603  what Spark would start
+        answer = subprocess.run(  # noqa: S603  the command that Spark would start
             [java, "-version"], capture_output=True, text=True, errors="replace", timeout=JAVA_SECONDS_MAX, check=False
         )
     except FileNotFoundError:
@@ -95,16 +95,20 @@ def _java_fault(java: str) -> str | None:
 
 
 def require_user() -> None:
-    """Raise MachineError where this process's user has no name: Java cannot start Hadoop's part of Spark without."""
+    """Raise MachineError if this process's user has no name: Hadoop's part of Spark needs one."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
-        todo = "Add the user to /etc/passwd, as with `useradd`, or run as another one; in a container, not by `--user`."
-        raise MachineError(f"user {os.getuid()}", "a name, which Java asks for", "none in /etc/passwd", todo) from None
+        advice = (
+            "Add the user to /etc/passwd, as with `useradd`, or run as another one; in a container, not by `--user`."
+        )
+        raise MachineError(
+            f"user {os.getuid()}", "a name, which Java asks for", "none in /etc/passwd", advice
+        ) from None
 
 
 def ivy_folder() -> str | None:
-    """Where Spark is to keep packages; None where its own place, below the home of the user, can be written."""
+    """The folder for Spark's packages; None if Spark's default, below the user's home folder, can be written."""
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)
     folder = home / _IVY_FOLDER
     if os.access(folder if folder.exists() else home, os.W_OK | os.X_OK):
@@ -114,9 +118,9 @@ def ivy_folder() -> str | None:
 
 @contextmanager
 def packages_fetched_once(packages: str, folder: str | None) -> Iterator[None]:
-    """One process at a time fetches packages that are not there; those that find them go on together.
+    """One process at a time downloads missing packages; processes that find them all start together.
 
-    What is half fetched is not taken for fetched: whoever fetches holds the lock, and others ask for it to look.
+    A partial download is never taken for a complete one: processes look for packages only while they hold the lock.
     """
     place = Path(folder) if folder is not None else Path(pwd.getpwuid(os.getuid()).pw_dir) / _IVY_FOLDER
     place.mkdir(parents=True, exist_ok=True)

@@ -8,14 +8,14 @@ from typing import Final, NewType
 Tso = NewType("Tso", int)
 
 INT64_MAX: Final = (1 << 63) - 1
-"""The largest number that TiDB and the lake count in."""
+"""The largest number in TiDB and in the lake."""
 LOGICAL_BITS: Final = 18
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIDB_BEGAN: Final = 2015
 
 
 def physical_ms(tso: int) -> int:
-    """Milliseconds since 1970 of a TSO."""
+    """The milliseconds since 1970 in a TSO."""
     return tso >> LOGICAL_BITS
 
 
@@ -25,7 +25,7 @@ def from_physical_ms(ms: int) -> Tso:
 
 
 def is_tso(number: int) -> bool:
-    """Whether a watermark is a TSO; of a stream that tells no time it is a count of messages."""
+    """Whether a watermark is a TSO; without commit_ts in the stream it is a count of messages."""
     return to_datetime(number).year > _TIDB_BEGAN
 
 

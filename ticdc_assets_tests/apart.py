@@ -12,10 +12,10 @@ SECONDS_MAX = 240
 CONTEXT = multiprocessing.get_context("forkserver")  # imports once, and each process starts without threads
 CONTEXT.set_forkserver_preload(
     [
-        "ticdc_assets.pipeline.storage_run",
-        "ticdc_assets.pipeline.message_run",
-        "ticdc_assets_tests.pipeline.killed",
-        "ticdc_assets_tests.protocols.hostile_bulk",
+        "ticdc_assets.pipeline.storage.source",
+        "ticdc_assets.pipeline.stream.source",
+        "ticdc_assets_tests.pipeline.faults.killed",
+        "ticdc_assets_tests.protocols.hostile.damaged_batches",
     ]
 )
 

@@ -18,10 +18,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ticdc_assets.protocols import canal_json_messages, confluent_avro, debezium, open_protocol, simple
+from ticdc_assets.protocols.avro import decoder as confluent_avro
+from ticdc_assets.protocols.canal_json import messages as canal_json_messages
+from ticdc_assets.protocols.debezium import decoder as debezium
 from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.frame import Compression
+from ticdc_assets.protocols.formats.frames import Compression
+from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets_tests.fixtures import CORPUS, FIXTURES, read_jsonl
 
 GOLDEN = CORPUS / "golden"
@@ -76,14 +80,14 @@ def options(head: Mapping[str, Any]) -> Any:
     compression = Compression(head["compression"])
     match head["protocol"]:
         case "open-protocol":
-            return open_protocol.Options(compression)
+            return open_protocol.OpenProtocolOptions(compression)
         case "simple":
-            return simple.Options(compression)
+            return simple.SimpleOptions(compression)
         case "canal-json":
-            return canal_json_messages.Options(compression)
+            return canal_json_messages.CanalJsonOptions(compression)
         case "debezium":
-            return debezium.Options(compression)
-    return confluent_avro.Options({int(i): text for i, text in head["schemas"].items()}.__getitem__)
+            return debezium.DebeziumOptions(compression)
+    return confluent_avro.AvroOptions({int(i): text for i, text in head["schemas"].items()}.__getitem__)
 
 
 def plain(thing: Any) -> Any:

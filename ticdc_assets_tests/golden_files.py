@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_assets.config.ticdc_keys import read_sink
-from ticdc_assets.protocols import canal_json, csv
-from ticdc_assets.protocols.csv import CsvOptions
-from ticdc_assets.protocols.storage_schema import parse_schema_file
+from ticdc_assets.protocols.canal_json import decoder as canal_json
+from ticdc_assets.protocols.csv import decoder as csv
+from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.storage.schema_file import parse_schema_file
 from ticdc_assets_tests import golden
 
 VARIANTS = (

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_assets.commands.agreement import digest
-from ticdc_assets.protocols import canal_json, debezium, simple
+from ticdc_assets.protocols.canal_json import decoder as canal_json
+from ticdc_assets.protocols.debezium import decoder as debezium
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
-from ticdc_assets.protocols.frame import frames, json_object
+from ticdc_assets.protocols.formats.frames import frames, json_object
+from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets_tests.fixtures import FIXTURES, read_jsonl
 from ticdc_assets_tests.truth import lake_value, truth_types
 
@@ -117,11 +119,11 @@ def _kept(
 
 
 def _simple(value: bytes, where: str) -> Iterator[Any]:
-    return simple.decode(None, value, where, simple.Options())
+    return simple.decode(None, value, where, simple.SimpleOptions())
 
 
 def _debezium(value: bytes, where: str) -> Iterator[Any]:
-    return debezium.decode(None, value, where, debezium.Options())
+    return debezium.decode(None, value, where, debezium.DebeziumOptions())
 
 
 def _is_of(event: Any, tables: set[str]) -> bool:

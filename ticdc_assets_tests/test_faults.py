@@ -19,13 +19,14 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.types import IntegerType
 from sqlalchemy import create_engine, text
 
-from ticdc_assets import moments, spark
+from ticdc_assets import failpoints as moments
+from ticdc_assets import spark
 from ticdc_assets.cli import main
 from ticdc_assets.commands.terminal import noise_kept_in
 from ticdc_assets.config import load
 from ticdc_assets.errors import DecodeError, LakeError, TicdcAssetsError, UnexpectedError
+from ticdc_assets.failpoints import Failpoint
 from ticdc_assets.faults import interrupted_by, plain
-from ticdc_assets.moments import Moment
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets_tests.apart import apart
@@ -73,22 +74,22 @@ LIBRARIES: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 every_library = pytest.mark.parametrize(("kind", "fault"), LIBRARIES.values(), ids=LIBRARIES)
 WHERE = [
-    *(Moment.FILE_READ, Moment.BEFORE_CHANGELOG_COMMIT),
-    *(pytest.param(moment, marks=pytest.mark.matrix) for moment in (Moment.LOOKED, Moment.BEFORE_CURSOR)),
+    *(Failpoint.FILE_READ, Failpoint.BEFORE_CHANGELOG_COMMIT),
+    *(pytest.param(moment, marks=pytest.mark.matrix) for moment in (Failpoint.SCANNED, Failpoint.BEFORE_CURSOR)),
 ]
 
 
 @pytest.fixture(params=WHERE)
-def moment(request: pytest.FixtureRequest) -> Moment:
+def moment(request: pytest.FixtureRequest) -> Failpoint:
     return request.param
 
 
 @pytest.fixture
-def fails(moment: Moment) -> Iterator[Callable[[Callable[[], Any]], None]]:
+def fails(moment: Failpoint) -> Iterator[Callable[[Callable[[], Any]], None]]:
     """Lets a fault come up where a run reaches the moment."""
 
     def at_moment(fault: Callable[[], Any]) -> None:
-        moments.LISTENERS.append(lambda reached: fault() if reached is moment else None)
+        moments.LISTENERS.append(lambda hit: fault() if hit is moment else None)
 
     before = list(moments.LISTENERS)
     yield at_moment
@@ -202,13 +203,13 @@ TROUBLE = {
 
 @pytest.mark.parametrize("what", TROUBLE)
 def test_trouble_outside_is_told_with_what_to_do(what: str):
-    error, todo = TROUBLE[what]
+    error, advice = TROUBLE[what]
 
     told = plain(error)
 
     assert isinstance(told, LakeError)
-    assert todo in told.todo
-    assert "run again" in told.todo
+    assert advice in told.advice
+    assert "run again" in told.advice
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_what_a_catalog_in_sqlite_says_is_told_with_what_to_do(how: str, tmp_pat
 
     assert isinstance(told, LakeError)
     assert told.found.startswith("SQLITE_")
-    assert "database" in told.todo
+    assert "database" in told.advice
 
 
 def _query(path: Path, how: str) -> None:
@@ -263,7 +264,7 @@ def test_an_error_of_this_project_stays_what_it_is():
 def test_a_fault_of_spark_names_the_place_of_its_log():
     told = plain(type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})())
 
-    assert "stderr (in Dagster's UI: the run's stderr)" in told.todo
+    assert "stderr (in Dagster's UI: the run's stderr)" in told.advice
 
 
 @pytest.mark.parametrize(("first", "is_one"), [(KeyboardInterrupt, True), (GeneratorExit, False), (OSError, False)])

@@ -18,7 +18,7 @@ from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.names import (
     ENCODED_BYTES_MAX,
     OP_NAME_CHARS_MAX,
-    Target,
+    IdentifierTemplates,
     asset_key_part,
     changelog_identifier,
     check_target,
@@ -191,7 +191,7 @@ def test_a_name_that_is_too_long_keeps_its_beginning():
 
 
 def test_the_default_target_is_readable():
-    target = Target()
+    target = IdentifierTemplates()
 
     assert mirror_identifier(target, "shop_feed", "shop", "orders") == ("shop", "orders")
     assert changelog_identifier(target, "shop_feed", "shop", "orders") == ("shop__changes", "orders")
@@ -199,25 +199,28 @@ def test_the_default_target_is_readable():
 
 
 def test_dots_of_names_do_not_make_parts():
-    target = Target(mirror="lake.{changefeed}.{schema}.{table}")
+    target = IdentifierTemplates(mirror="lake.{changefeed}.{schema}.{table}")
 
     assert mirror_identifier(target, "f", "Old.db", "a.b") == ("lake", "f", "Old_x2e_db", "a_x2e_b")
 
 
 def test_braces_of_names_are_no_fields():
-    assert mirror_identifier(Target(), "f", "{table}", "{0}") == ("_x7b_table_x7d_", "_x7b_0_x7d_")
+    assert mirror_identifier(IdentifierTemplates(), "f", "{table}", "{0}") == ("_x7b_table_x7d_", "_x7b_0_x7d_")
 
 
 def test_a_portable_target_has_no_upper_case():
-    assert mirror_identifier(Target(portable=True), "F", "App_DB", "a-b") == ("_x41_pp__x44__x42_", "a_x2d_b")
+    assert mirror_identifier(IdentifierTemplates(portable=True), "F", "App_DB", "a-b") == (
+        "_x41_pp__x44__x42_",
+        "a_x2d_b",
+    )
 
 
 TARGETS = [
-    Target(),
-    Target(portable=True),
-    Target(mirror="m_{schema}.{table}", changelog="{schema}.{table}"),
-    Target(mirror="{changefeed}.{schema}.{table}", changelog="{changefeed}.log_{schema}.{table}"),
-    Target(mirror="{schema}.{table}", changelog="{schema}.{changefeed}.{table}", control="{changefeed}"),
+    IdentifierTemplates(),
+    IdentifierTemplates(portable=True),
+    IdentifierTemplates(mirror="m_{schema}.{table}", changelog="{schema}.{table}"),
+    IdentifierTemplates(mirror="{changefeed}.{schema}.{table}", changelog="{changefeed}.log_{schema}.{table}"),
+    IdentifierTemplates(mirror="{schema}.{table}", changelog="{schema}.{changefeed}.{table}", control="{changefeed}"),
 ]
 
 
@@ -244,30 +247,30 @@ def test_no_two_tables_share_an_identifier(target, tables):
 
 
 def test_tables_that_cannot_be_told_apart_stop_with_advice():
-    target = Target(mirror="{schema}.{table}", changelog="a{schema}x.{table}x")
+    target = IdentifierTemplates(mirror="{schema}.{table}", changelog="a{schema}x.{table}x")
     check_target(target)
 
     assert mirror_identifier(target, "f", "s", "t") == ("s", "t")
     with pytest.raises(SchemaError, match="target"):
-        mirror_identifier(Target(mirror="{schema}.{table}", changelog="{schema}.x{table}"), "f", "s", "xt")
+        mirror_identifier(IdentifierTemplates(mirror="{schema}.{table}", changelog="{schema}.x{table}"), "f", "s", "xt")
 
 
 @pytest.mark.parametrize(
     ("target", "place"),
     [
-        (Target(mirror="{table}"), "mirror"),
-        (Target(mirror="{schema}..{table}"), "mirror"),
-        (Target(mirror="{schema}.{tabel}"), "mirror"),
-        (Target(mirror="{schema}.{table!r}"), "mirror"),
-        (Target(mirror="{schema}.{table:>9}"), "mirror"),
-        (Target(mirror="{schema}.{}"), "mirror"),
-        (Target(mirror="{schema}.{table"), "mirror"),
-        (Target(mirror="{schema}.a b{table}"), "mirror"),
-        (Target(mirror="{schema}.all"), "mirror"),
-        (Target(changelog="{schema}.{table}"), "changelog"),
-        (Target(changelog="{table}.{schema}"), "changelog"),
-        (Target(control="ticdc_{schema}"), "control"),
-        (Target(control=""), "control"),
+        (IdentifierTemplates(mirror="{table}"), "mirror"),
+        (IdentifierTemplates(mirror="{schema}..{table}"), "mirror"),
+        (IdentifierTemplates(mirror="{schema}.{tabel}"), "mirror"),
+        (IdentifierTemplates(mirror="{schema}.{table!r}"), "mirror"),
+        (IdentifierTemplates(mirror="{schema}.{table:>9}"), "mirror"),
+        (IdentifierTemplates(mirror="{schema}.{}"), "mirror"),
+        (IdentifierTemplates(mirror="{schema}.{table"), "mirror"),
+        (IdentifierTemplates(mirror="{schema}.a b{table}"), "mirror"),
+        (IdentifierTemplates(mirror="{schema}.all"), "mirror"),
+        (IdentifierTemplates(changelog="{schema}.{table}"), "changelog"),
+        (IdentifierTemplates(changelog="{table}.{schema}"), "changelog"),
+        (IdentifierTemplates(control="ticdc_{schema}"), "control"),
+        (IdentifierTemplates(control=""), "control"),
     ],
 )
 def test_templates_that_cannot_work_are_refused(target, place):
@@ -360,7 +363,7 @@ def test_every_hostile_identifier_is_a_table_of_its_own_in_a_sql_catalog(tmp_pat
     names = list(dict.fromkeys(HOSTILE))[:20]
     for name in names:
         catalog.create_namespace_if_not_exists(encode(name))
-        catalog.create_table(mirror_identifier(Target(), "f", name, name), schema=schema)
+        catalog.create_table(mirror_identifier(IdentifierTemplates(), "f", name, name), schema=schema)
 
     assert {(encode(n), encode(n)) for n in names} == {
         t for n in catalog.list_namespaces() for t in catalog.list_tables(n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,52 @@ def test_a_database_in_memory_is_refused_since_spark_could_not_see_it(uri: str, 
         told(tmp_path, uri)
 
 
+# -- packages ----------------------------------------------------------------------------------------------------------
+
+SQLITE, POSTGRESQL, AWS = "sqlite-jdbc", "postgresql", "iceberg-aws-bundle"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "more"),
+    [
+        ({}, [SQLITE]),
+        ({"catalog": {"uri": "postgresql+psycopg2://db/ice"}}, [POSTGRESQL]),
+        ({"catalog": {"uri": "mysql+pymysql://db/ice", "warehouse": "s3://b/w"}}, ["mysql-connector-j", AWS]),
+        ({"catalog": {"uri": "oracle://db/ice"}}, []),
+        ({"catalog": {"warehouse": "gs://b/w"}}, [SQLITE, "iceberg-gcp-bundle"]),
+        ({"catalog": {"warehouse": "abfss://c@a.dfs.core.windows.net/w"}}, [SQLITE, "iceberg-azure-bundle"]),
+        ({"catalog": {"type": "rest", "uri": "http://h"}}, []),
+        ({"catalog": {"type": "rest", "uri": "http://h"}, "object_store": {"type": "s3"}}, [AWS]),
+        ({"catalog": {"type": "rest", "uri": "http://h", "properties": {"rest.sigv4-enabled": True}}}, [AWS]),
+        ({"catalog": {"type": "glue"}}, [AWS]),
+        ({"object_store": {"type": "s3"}}, [SQLITE]),
+    ],
+)
+def test_java_is_given_what_the_catalog_and_its_store_need(blocks: dict[str, Any], more: list[str], tmp_path: Path):
+    packages = session_conf(loaded(tmp_path, {**blocks, **with_feed()}))["spark.jars.packages"].split(",")
+
+    assert [package.split(":")[1] for package in packages] == ["iceberg-spark-runtime-4.1_2.13", *more]
+    assert all(package.count(":") == 2 for package in packages)
+
+
+def test_a_package_that_the_user_names_is_taken_in_that_version(tmp_path: Path):
+    spark = {"conf": {"spark.jars.packages": "org.postgresql:postgresql:42.7.9, a:b:1"}}
+    blocks = {"catalog": {"uri": "postgresql://db/ice"}, "spark": spark}
+
+    packages = session_conf(loaded(tmp_path, {**blocks, **with_feed()}))["spark.jars.packages"].split(",")
+
+    assert packages[1:] == ["org.postgresql:postgresql:42.7.9", "a:b:1"]
+
+
+@pytest.mark.parametrize(
+    "name", ["s3.access-key-id", "s3.secret-access-key", "jdbc.password", "adls.auth.shared-key.account.key", "token"]
+)
+def test_spark_shows_no_credential_in_its_settings(name: str, tmp_path: Path):
+    pattern = session_conf(loaded(tmp_path, with_feed()))["spark.redaction.regex"]
+
+    assert re.search(pattern, f"spark.sql.catalog.lake.{name}")
+
+
 # -- where Spark runs --------------------------------------------------------------------------------------------------
 
 
@@ -99,7 +146,7 @@ def test_a_java_that_spark_cannot_use_is_named(
         require_java(java_home(tmp_path, script, mode))
 
     assert refused.value.found == found.format(java=tmp_path / "bin" / "java")
-    assert "or unset JAVA_HOME" in refused.value.todo
+    assert "or unset JAVA_HOME" in refused.value.advice
 
 
 def test_a_java_home_that_is_gone_is_told_apart_from_no_java(tmp_path: Path):
@@ -109,4 +156,4 @@ def test_a_java_home_that_is_gone_is_told_apart_from_no_java(tmp_path: Path):
         require_java({"JAVA_HOME": str(gone), "PATH": os.environ["PATH"]})
     with pytest.raises(MachineError, match=r"found none on the PATH\.") as without:
         require_java({"PATH": str(tmp_path)})
-    assert "JAVA_HOME" not in without.value.todo
+    assert "JAVA_HOME" not in without.value.advice

@@ -17,8 +17,8 @@ from sqlglot.tokens import TokenType
 import ticdc_assets
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.names import column_name, quote, quote_path
-from ticdc_assets.tables import mirror_sql
-from ticdc_assets.tables.mirror_sql import literal
+from ticdc_assets.tables.mirror import sql as mirror_sql
+from ticdc_assets.tables.mirror.sql import literal
 from ticdc_assets_tests.test_names import HOSTILE
 
 PACKAGE = Path(ticdc_assets.__file__).parent
@@ -27,12 +27,12 @@ QUOTES = ("`", "'", '"')
 OF_SOURCES = {"name", "schema", "table", "namespace", "query", "text", "sql"}
 """What things of the source are called in the code: none goes into a statement as it is."""
 QUOTE_BY_HAND = {
-    ("mirror_sql.py", "literal"): "the one function that writes literals",
-    ("repeats.py", "_repeats"): "its columns are called c0, c1, ... by then",
-    ("partition_hash_sql.py", "_number"): "an int",
-    ("partition_hash_sql.py", "_bytes"): "a pattern that is written on the line before",
-    ("partition_sql.py", "_bound"): "what int() made of the text",
-    ("canal_json_bulk.py", "_parsed"): "a JSON text, whose quotes are doubled on the line before",
+    ("tables/mirror/sql.py", "literal"): "the one function that writes literals",
+    ("pipeline/changelog/dedup.py", "_repeats"): "its columns are called c0, c1, ... by then",
+    ("tables/mirror/partition_hashes.py", "_number"): "an int",
+    ("tables/mirror/partition_hashes.py", "_bytes"): "a pattern that is written on the line before",
+    ("tables/mirror/partition_conditions.py", "_bound"): "what int() made of the text",
+    ("protocols/canal_json/files_bulk.py", "_parsed"): "a JSON text, whose quotes are doubled on the line before",
 }
 
 
@@ -46,7 +46,7 @@ def statements() -> Iterator[tuple[str, str, ast.JoinedStr]]:
             if isinstance(function, ast.FunctionDef):
                 for node in ast.walk(function):
                     if isinstance(node, ast.JoinedStr) and SQL.search(_text(node)):
-                        yield path.name, function.name, node
+                        yield str(path.relative_to(PACKAGE)), function.name, node
 
 
 def _text(node: ast.JoinedStr) -> str:
@@ -103,7 +103,7 @@ def mirror_statements(name: str) -> list[str]:
     column = column_name(name)
     table, columns = quote_path(("lake", column, name)), [LakeColumn(1, column, INT), LakeColumn(2, f"{column}2", TEXT)]
     names = {f"{column}__v1": columns[0], f"{column}2": columns[1]}
-    rows = mirror_sql.interval(1, 2, True, 3)
+    rows = mirror_sql.commit_range(1, 2, True, 3)
     newest = mirror_sql.newest_per_key(table, rows, names, [column])
     return [
         newest,

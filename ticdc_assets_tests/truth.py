@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ticdc_assets.protocols.text_values import TextForms, value
+from ticdc_assets.protocols.values.text import TextForms, value
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.schema.mysql_types import parse_type
 

@@ -1,23 +1,23 @@
-"""The decode stage: one step that reads everything new once and appends to every changelog."""
+"""The decode step: reads all new data once and appends to every changelog."""
 
-# Dagster reads the annotation of `context`, so that annotations here are not postponed.
+# Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
 from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata import Metadata, changelog_metadata
-from ticdc_assets.assets.reported import Reported, reported
-from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, sayer
-from ticdc_assets.schema.lineage import fold_name
+from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, progress_logger
+from ticdc_assets.assets.table_status import Reported, reported
+from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.fields import all_fields
 
 RENAMED = "The source has no table of this name any more; its assets go when the code location is loaded again."
 
 
 def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
-    """All changelogs and the quarantine. Not one by one: a file is read once whatever tables its rows belong to."""
+    """All changelogs and the quarantine, in one step: one file may hold rows of several tables and is read once."""
 
     @dg.multi_asset(
         name=feed.names.decode_op,
@@ -27,7 +27,7 @@ def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
     )
     def decode(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-        with told_plainly(run, context.retry_number):
+        with report_failures(run, context.retry_number):
             yield from _publish(context, feed, run)
 
     return decode
@@ -59,23 +59,25 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
 def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
     pending = run.pending()
     if pending.is_empty:
-        sayer(context)("nothing new at the source")
+        progress_logger(context)("nothing new at the source")
     else:
-        run.publish_changelogs(sayer(context))
+        run.publish_changelogs(progress_logger(context))
     report = run.outcome.changelogs
-    found = reported(pending.history, report.record if report else pending.record)
-    told = _Teller(run, found.values())
-    yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=told.quarantine())
+    tables = reported(pending.history, report.record if report else pending.record)
+    results = _Results(run, tables.values())
+    yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=results.quarantine())
     for known in feed.tables:
-        table = found.get(fold_name(known.schema, known.table))
-        yield told.result(feed.names.changelog(known.schema, known.table), table)
-    for table in feed.without_assets(found):
-        if report is not None and (table.lineage.id in report.rows_by_op or table.name == table.lineage.name):
-            context.log_event(dg.AssetMaterialization(feed.names.changelog(*table.name), metadata=told.metadata(table)))
+        table = tables.get(fold_name(known.schema, known.table))
+        yield results.result(feed.names.changelog(known.schema, known.table), table)
+    for table in feed.without_assets(tables):
+        if report is not None and (table.source_table.id in report.rows_by_op or table.name == table.source_table.name):
+            context.log_event(
+                dg.AssetMaterialization(feed.names.changelog(*table.name), metadata=results.metadata(table))
+            )
 
 
-class _Teller:
-    """Says what became of each changelog."""
+class _Results:
+    """Builds the materialization result of each changelog."""
 
     def __init__(self, run: ChangefeedRun, tables: Iterable[Reported]) -> None:
         self._catalog = run.config.catalog.name
@@ -93,15 +95,15 @@ class _Teller:
         return {"run_quarantined": added, "dagster/row_count": len(records), "dagster/table_name": name}
 
     def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
-        """Every table in every run: one that had no changes is complete up to a later TSO now."""
+        """Each run reports every table: a table without changes is now complete up to a later TSO."""
         if table is None:
             return dg.MaterializeResult(asset_key=key, metadata={"state": "unknown", "note": RENAMED})
         version = dg.DataVersion(str(table.record.changelog_snapshot_id))
         return dg.MaterializeResult(asset_key=key, metadata=self.metadata(table), data_version=version)
 
     def metadata(self, table: Reported) -> Metadata:
-        location = self._places[table.lineage.id].changelog_location
+        location = self._places[table.source_table.id].changelog_location
         fields = self._fields.get(tuple(table.record.changelog or ()))
         return changelog_metadata(
-            self._catalog, table.record, table.lineage, location, fields, self._report, self._clock
+            self._catalog, table.record, table.source_table, location, fields, self._report, self._clock
         )

@@ -1,24 +1,23 @@
-"""The checks in Dagster: for each table on its mirror (a keyless table's on its changelog), and for the changefeed.
+"""The checks in Dagster: for each table on its mirror (on its changelog without a key), and for the changefeed.
 
-A table's blocking checks are a step of their own, so that a red table holds back what is built on it and nothing else.
+The blocking checks of a table are one step, so a failed check blocks only the assets downstream of that table.
 """
 
-# Dagster reads the annotation of `context`, so that annotations here are not postponed.
+# Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import dagster as dg
 
-from ticdc_assets.assets import verdicts
+from ticdc_assets.assets import check_results as verdicts
+from ticdc_assets.assets.check_results import Verdict, source_moves
 from ticdc_assets.assets.fold_count import FoldCount, count_fold
 from ticdc_assets.assets.known_tables import KnownTable, is_sample
-from ticdc_assets.assets.reported import Reported
-from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
+from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import Feed
-from ticdc_assets.assets.verdicts import Verdict, source_moves
-from ticdc_assets.pipeline.storage_run import Pending
-from ticdc_assets.schema.lineage import fold_name
-from ticdc_assets.sources.storage_cursor import Problem
+from ticdc_assets.assets.table_status import Reported
+from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.sources.storage.cursor import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control import TableRecord
 
@@ -47,7 +46,7 @@ def check_assets(feed: Feed) -> list[dg.AssetChecksDefinition]:
 
 
 def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
-    """What is red as long as anything anywhere in the changefeed needs somebody; tables without assets included."""
+    """Checks that fail while any table of the changefeed needs action, also a table without assets."""
     names = feed.names
     specs = [
         dg.AssetCheckSpec(ALL_GO_ON, asset=names.watermarks, description="No table is stopped or waiting."),
@@ -63,7 +62,7 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(name=names.checks_op, specs=specs, can_subset=True, required_resource_keys={names.resource})
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         run: ChangefeedRun = getattr(context.resources, names.resource)
-        with told_plainly(run):
+        with report_failures(run):
             yield from _selected(context, _changefeed_verdicts(feed, run))
 
     return checks
@@ -83,15 +82,15 @@ def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.As
 
 
 def _late_rows(run: ChangefeedRun) -> dict[str, int]:
-    """By table, what this run took in late."""
+    """The number of late rows that this run took in, by table."""
     report = run.outcome.changelogs
-    lineages = run.pending().history.by_id() if report and report.late_rows else {}
-    return {".".join(lineages[i].name): rows for i, rows in (report.late_rows if report else {}).items()}
+    source_tables = run.pending().history.by_id() if report and report.late_rows else {}
+    return {".".join(source_tables[i].name): rows for i, rows in (report.late_rows if report else {}).items()}
 
 
 def _problems(run: ChangefeedRun) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
     pending = run.pending()
-    return (pending.problems, pending.scan.notes) if isinstance(pending, Pending) else ((), ())
+    return pending.problems, pending.notes
 
 
 def _tables(run: ChangefeedRun) -> tuple[TableRecord, ...]:
@@ -123,7 +122,7 @@ def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
     )
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         run: ChangefeedRun = getattr(context.resources, names.resource)
-        with told_plainly(run):
+        with report_failures(run):
             yield from _selected(context, _table_verdicts(context, run, table, key))
 
     return checks
@@ -132,41 +131,41 @@ def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
 def _table_verdicts(
     context: dg.AssetCheckExecutionContext, run: ChangefeedRun, table: KnownTable, key: dg.AssetKey
 ) -> Iterator[tuple[dg.AssetCheckKey, Judge]]:
-    found = run.tables().get(fold_name(table.schema, table.table))
-    judges = _judges(context, run, found, key) if found else dict.fromkeys(TABLE_CHECKS, verdicts.unknown_table)
+    current = run.tables().get(fold_name(table.schema, table.table))
+    judges = _judges(context, run, current, key) if current else dict.fromkeys(TABLE_CHECKS, verdicts.unknown_table)
     for name, judge in judges.items():
         if name != ROWS_EQUAL or table.has_key:
             yield dg.AssetCheckKey(key, name), judge
 
 
 def _judges(
-    context: dg.AssetCheckExecutionContext, run: ChangefeedRun, found: Reported, key: dg.AssetKey
+    context: dg.AssetCheckExecutionContext, run: ChangefeedRun, table: Reported, key: dg.AssetKey
 ) -> dict[str, Judge]:
-    bad = run.quarantined().get(found.lineage.id, [])
+    bad = run.quarantined().get(table.source_table.id, [])
     return {
-        GOES_ON: lambda: verdicts.goes_on(found.record),
+        GOES_ON: lambda: verdicts.goes_on(table.record),
         NOTHING_QUARANTINED: lambda: verdicts.nothing_quarantined(bad, _quarantine_name(run)),
-        KEEPS_UP: lambda: verdicts.keeps_up(found.record, run.clock()),
-        ROWS_EQUAL: lambda: _counted_once(context, key, found, lambda: _count(run, found)),
+        KEEPS_UP: lambda: verdicts.keeps_up(table.record, run.clock()),
+        ROWS_EQUAL: lambda: _counted_once(context, key, table, lambda: _count(run, table)),
     }
 
 
-def _count(run: ChangefeedRun, found: Reported) -> Verdict:
-    record = found.record
+def _count(run: ChangefeedRun, table: Reported) -> Verdict:
+    record = table.record
     changelog = load_or_none(run.lake.catalog, tuple(record.changelog)) if record.changelog else None
     if changelog is None or record.mirror is None:
         return verdicts.rows_equal(None, FoldCount(None))
-    count = count_fold(found.lineage, changelog, record.watermark, run.lake.by_arrival)
+    count = count_fold(table.source_table, changelog, record.watermark, run.lake.by_arrival)
     return verdicts.rows_equal(record.rows, count)
 
 
 def _counted_once(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, found: Reported, count: Callable[[], Verdict]
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, table: Reported, count: Callable[[], Verdict]
 ) -> Verdict:
-    """Count, unless these very snapshots were counted before: then that verdict stands, red or green."""
+    """Count, or repeat the last verdict where the same two snapshots were counted before."""
     snapshots = {
-        "mirror_snapshot": str(found.record.mirror_snapshot_id or "none"),
-        "changelog_snapshot": str(found.record.changelog_snapshot_id or "none"),
+        "mirror_snapshot": str(table.record.mirror_snapshot_id or "none"),
+        "changelog_snapshot": str(table.record.changelog_snapshot_id or "none"),
     }
     before = _last_verdict(context.instance, dg.AssetCheckKey(key, ROWS_EQUAL))
     if before is not None and snapshots.items() <= before.facts.items():
@@ -179,7 +178,7 @@ def _last_verdict(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Verdic
     records = instance.event_log_storage.get_asset_check_execution_history(key, limit=_VERDICTS_KEPT)
     for record in records:
         evaluation = record.evaluation
-        if isinstance(evaluation, dg.AssetCheckEvaluation):  # a check that is only planned has none
+        if isinstance(evaluation, dg.AssetCheckEvaluation):  # a planned check has no evaluation yet
             facts = {name: value.value for name, value in evaluation.metadata.items()}
             return Verdict(evaluation.passed, evaluation.description or "", False, facts)
     return None

@@ -1,4 +1,4 @@
-"""What watermarks are held against: the source's checkpoint and the present."""
+"""The source's checkpoint and the current time, against which watermarks are compared."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ticdc_assets.tso import physical_ms, to_datetime
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What a table's watermark is held against: the source's checkpoint and the present.
+    """The source's checkpoint and the current time.
 
-    Where a stream has no watermarks of its own (`tells_time` is False), there is no lag to tell: what it was read up to
-    is then its newest commit time, or only a count of messages.
+    `tells_time` is False for a stream without watermarks. A table's watermark is then its newest commit_ts, or a count
+    of messages, and there is no lag.
     """
 
     checkpoint: int

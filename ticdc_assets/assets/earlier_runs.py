@@ -1,6 +1,6 @@
-"""What earlier runs of a changefeed mean for the next one: whether one is on its way, and whether the last ones broke.
+"""What Dagster's earlier runs of a changefeed mean for the next run: one may be active, or the last ones failed.
 
-Enters Dagster's records of runs; leaves sentences that name the run, so that somebody can look at it or end it.
+Each answer is a sentence that names the run, so that the user can look at it or terminate it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dagster as dg
 from dagster import DagsterEventType, DagsterRunStatus, RunsFilter
 from dagster._core.errors import DagsterAssetCheckFailedError
 
-from ticdc_assets.assets.chart import duration
+from ticdc_assets.assets.sparkline import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ticdc_assets.assets.keys import FeedNames
 
 AGAIN_AFTER_S: Final = 120
-"""How long after the first broken run the next is asked for; twice as long after each further one."""
+"""Seconds from the first failed run to the next request; they double with each further failure."""
 
 BROKEN_MAX: Final = 7
-"""So many broken runs in a row are counted: the longest wait is some two hours."""
+"""At most this many failed runs in a row are counted, which limits the wait to about two hours."""
 
 _GOING_ON: Final = [
     DagsterRunStatus.QUEUED,
@@ -39,7 +39,7 @@ _CANCELLED: Final = (DagsterRunStatus.CANCELING, DagsterRunStatus.CANCELED)
 
 
 def on_its_way(instance: dg.DagsterInstance, tags: Mapping[str, str], job: str | None = None) -> str | None:
-    """Which run with these tags is queued or started, and since when; None if there is none."""
+    """A sentence on the run with these tags that is queued or started, and since when; None without one."""
     asked = RunsFilter(job_name=job, tags=tags, statuses=_GOING_ON)
     for record in instance.get_run_records(asked, limit=1, ascending=True):
         run, age = record.dagster_run, duration(time.time() - _since(record))
@@ -52,7 +52,7 @@ def on_its_way(instance: dg.DagsterInstance, tags: Mapping[str, str], job: str |
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The last run of a job broke, after others or not. `wait_s` is what is left until it is worth another try."""
+    """The last run of a job failed, and perhaps runs before it. `wait_s` is the time left until the next attempt."""
 
     run_id: str
     in_a_row: int
@@ -71,7 +71,7 @@ class Broken:
 
 
 def broken(instance: dg.DagsterInstance, names: FeedNames) -> Broken | None:
-    """Whether the last run of everything pending broke, and how many did in a row."""
+    """The last run of the job that processes everything pending, if it failed; with the number of failures in a row."""
     asked = RunsFilter(job_name=names.job, tags=names.tags)
     records = instance.get_run_records(asked, limit=BROKEN_MAX)
     in_a_row = next((n for n, record in enumerate(records) if not _broke(instance, record)), len(records))
@@ -82,7 +82,7 @@ def broken(instance: dg.DagsterInstance, names: FeedNames) -> Broken | None:
 
 
 def cancelled(instance: dg.DagsterInstance, names: FeedNames) -> str | None:
-    """That the last run of everything pending was cancelled, and how to go on; None where it was not."""
+    """A sentence on the last run of that job, and how to go on, if it was cancelled; else None."""
     for record in instance.get_run_records(RunsFilter(job_name=names.job, tags=names.tags), limit=1):
         run = record.dagster_run
         if run.status in _CANCELLED:
@@ -94,7 +94,7 @@ def cancelled(instance: dg.DagsterInstance, names: FeedNames) -> str | None:
 
 
 def _broke(instance: dg.DagsterInstance, record: RunRecord) -> bool:
-    """A run fails by red checks too, but that one has done its work: the tables that are held would be so again."""
+    """Whether a run failed for another reason than its checks: after failed checks, another run changes nothing."""
     run = record.dagster_run
     if run.status is not DagsterRunStatus.FAILURE:
         return False

@@ -1,7 +1,8 @@
-"""How many rows a mirror must have, counted from its changelog alone: the keys whose newest change is not a delete.
+"""The number of rows that a mirror must have, counted from its changelog alone: the keys whose last change is no
+delete.
 
-The count is exact, or it is refused with the reason: never an estimate. It streams the key columns once, in bounded
-memory, and looks at no row's other values.
+The count is exact or refused with a reason, never estimated. It reads only the key columns, once, as a stream in
+bounded memory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.newest import newest_of_each
-from ticdc_assets.schema.evolution import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
+from ticdc_assets.schema.evolution.evolve import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
 from ticdc_assets.tables.progress import columns_of
 
 if TYPE_CHECKING:
@@ -22,37 +23,37 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from ticdc_assets.schema.lineage import Lineage, Version
+    from ticdc_assets.schema.history.source_table import SourceTable, Version
     from ticdc_assets.schema.model import Column
 
 ROWS_MAX: Final = 1_000_000
-"""About a second of work; a larger changelog is not counted at every run."""
+"""About one second of work. A larger changelog is not counted in each run."""
 
 HELD_BYTES_MAX: Final = 512 << 20
-"""Of changes held at a time. Where the keys alone take half of it they are not counted."""
+"""Memory for changes. Where the keys alone take half of it, the count is refused."""
 
 _FOLD_ROWS: Final = 1 << 17
-"""Fewer new rows are not worth a fold of those before them."""
+"""New rows to collect before they are folded with the earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldCount:
-    """`rows`, or None and why they cannot be counted exactly."""
+    """`rows` is None where the rows cannot be counted exactly; `reason` then says why."""
 
     rows: int | None
     reason: str = ""
 
 
-def count_fold(lineage: Lineage, changelog: Table, watermark: int, by_arrival: bool) -> FoldCount:
-    """The rows that the changelog folds to, from the last statement that emptied the table up to `watermark`."""
-    begin = _begin(lineage, watermark)
-    refusal = _refusal(lineage, begin, watermark)
+def count_fold(source_table: SourceTable, changelog: Table, watermark: int, by_arrival: bool) -> FoldCount:
+    """Count the rows after folding the changelog, from the last statement that emptied the table up to `watermark`."""
+    begin = _begin(source_table, watermark)
+    refusal = _refusal(source_table, begin, watermark)
     if refusal:
         return FoldCount(None, refusal)
     where = f"{layout.TABLE_VERSION} >= {begin.from_ts}"
     if not by_arrival:
         where += f" and {layout.COMMIT_TS} <= {watermark}"
-    names = _key_names(lineage, changelog)
+    names = _key_names(source_table, changelog)
     scan = changelog.scan(row_filter=where, selected_fields=(layout.OP, layout.COMMIT_TS, layout.SEQ, *names))
     most = sum(task.file.record_count for task in scan.plan_files())
     if most > ROWS_MAX:
@@ -60,17 +61,17 @@ def count_fold(lineage: Lineage, changelog: Table, watermark: int, by_arrival: b
     return _counted(scan.to_arrow_batch_reader(), by_arrival) if most else FoldCount(0)
 
 
-def _begin(lineage: Lineage, watermark: int) -> Version:
-    """The version from which the table's rows are all there is: its first, or that of its last TRUNCATE."""
-    reached = [v for v in lineage.versions if v.from_ts <= watermark] or list(lineage.versions[:1])
-    emptied = [v for v in reached if any(isinstance(effect, TruncateRows) for effect in v.effects)]
-    return emptied[-1] if emptied else reached[0]
+def _begin(source_table: SourceTable, watermark: int) -> Version:
+    """The version from which the changelog determines all rows: the table's first, or its last TRUNCATE."""
+    hit = [v for v in source_table.versions if v.from_ts <= watermark] or list(source_table.versions[:1])
+    emptied = [v for v in hit if any(isinstance(effect, TruncateRows) for effect in v.effects)]
+    return emptied[-1] if emptied else hit[0]
 
 
-def _refusal(lineage: Lineage, begin: Version, watermark: int) -> str:
-    later = [v for v in lineage.versions if begin.from_ts <= v.from_ts <= watermark]
+def _refusal(source_table: SourceTable, begin: Version, watermark: int) -> str:
+    later = [v for v in source_table.versions if begin.from_ts <= v.from_ts <= watermark]
     effects = [effect for version in later for effect in version.effects]
-    key_uids = {column.uid for column in _key_columns(lineage)}
+    key_uids = {column.uid for column in _key_columns(source_table)}
     if not key_uids:
         return "the table has no key"
     if any(isinstance(effect, DeletePartitions) for effect in effects):
@@ -82,14 +83,14 @@ def _refusal(lineage: Lineage, begin: Version, watermark: int) -> str:
     return ""
 
 
-def _key_columns(lineage: Lineage) -> list[Column]:
-    wanted = {name.lower() for name in lineage.newest.key}
-    return [column for column in lineage.newest.stored_columns if column.name.lower() in wanted]
+def _key_columns(source_table: SourceTable) -> list[Column]:
+    wanted = {name.lower() for name in source_table.newest.key}
+    return [column for column in source_table.newest.stored_columns if column.name.lower() in wanted]
 
 
-def _key_names(lineage: Lineage, changelog: Table) -> list[str]:
+def _key_names(source_table: SourceTable, changelog: Table) -> list[str]:
     places = columns_of(changelog.properties)
-    return [changelog.schema().find_field(places[column.uid][0]).name for column in _key_columns(lineage)]
+    return [changelog.schema().find_field(places[column.uid][0]).name for column in _key_columns(source_table)]
 
 
 def _counted(batches: Iterable[pa.RecordBatch], by_arrival: bool) -> FoldCount:

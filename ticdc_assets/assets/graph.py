@@ -1,7 +1,7 @@
-"""From a config to Definitions: for each changefeed its assets, checks, job, sensors and schedules.
+"""Builds Definitions from a config: for each changefeed its assets, checks, jobs, sensors and schedules.
 
-Reads the config and the small files of known tables (or the schema files of a local folder); opens no catalog, no
-network and no JVM.
+Reads the config and the files of known tables (or the schema files of a local folder). Opens no catalog, no network
+connection and no JVM.
 """
 
 from __future__ import annotations
@@ -24,16 +24,20 @@ from ticdc_assets.assets.schedules import schedules_of
 from ticdc_assets.assets.schema_cache import schema_cache_asset, source_spec
 from ticdc_assets.assets.sensors import sensors_of
 from ticdc_assets.assets.steps import Feed
-from ticdc_assets.config import StorageSource
+from ticdc_assets.pipeline.sources import reads_files
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
 
 
 def definitions_of(config: Config, only: Sequence[str] | None = None, among_others: bool = False) -> dg.Definitions:
-    """Everything of the config's changefeeds, or of those named `only`. Raises ConfigError for a name it has not.
+    """The definitions of the config's changefeeds, or of those named in `only`.
 
-    `among_others`: a code location may have changefeeds of other configs beside these.
+    Args:
+        among_others: whether the code location may also hold changefeeds of other configs.
+
+    Raises:
+        ConfigError: `only` names a changefeed that the config does not have.
     """
     chosen = config.changefeeds if only is None else tuple(config.changefeed(name) for name in only)
     names = _names(chosen, among_others)
@@ -55,9 +59,9 @@ def _names(changefeeds: Sequence[Changefeed], among_others: bool) -> dict[str, F
 
 
 def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNames) -> dg.Definitions:
-    """One changefeed's part. Its job runs in one process, so that its steps share one Spark session."""
-    known, reads_files = known_tables(config, changefeed), isinstance(changefeed.source, StorageSource)
-    feed = Feed(names, known, config.catalog.name, changefeed.target, reads_files)
+    """The definitions of one changefeed. Its job runs in one process, so that its steps share one Spark session."""
+    known = known_tables(config, changefeed)
+    feed = Feed(names, known, config.catalog.name, changefeed.target, reads_files(changefeed))
     job = dg.define_asset_job(
         feed.names.job,
         selection=_everything(feed),
@@ -82,5 +86,5 @@ def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNa
 
 
 def _everything(feed: Feed) -> dg.AssetSelection:
-    """All that a run makes, by its keys: groups are what a component's `post_processing` may change."""
+    """All assets of a run, selected by key: a component's `post_processing` may change groups."""
     return dg.AssetSelection.assets(*feed.keys)

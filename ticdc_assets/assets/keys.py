@@ -1,7 +1,7 @@
-"""What things of a changefeed are called in Dagster: keys, ops, jobs, tags.
+"""The names of a changefeed's objects in Dagster: asset keys, ops, jobs, tags.
 
-Enters any changefeed and table name; leaves names that Dagster takes and that stay apart. The true names of tables are
-in the metadata, never in tags.
+Every changefeed and table name gives a name that Dagster accepts, and different names stay different. The original
+table names are in the metadata, never in tags.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import dagster as dg
 from ticdc_assets import names
 
 TAG: Final = "ticdc_assets/changefeed"
-_TAG_CHARS_MAX: Final = 63  # Dagster's own bound on tag values
+_TAG_CHARS_MAX: Final = 63  # Dagster's limit for tag values
 
 
 @dataclass(frozen=True, slots=True)
 class FeedNames:
-    """The names of one changefeed. Ops bear it in front, for Dagster has all ops of a code location in one room.
+    """The names of one changefeed. Op names start with the changefeed's name, as they must differ in a code location.
 
-    Only the decode stage is plain `decode_<protocol>`, unless something else there may be that too.
+    The decode op is plain `decode_<protocol>`, unless another changefeed there may have the same protocol.
     """
 
     changefeed: str
@@ -83,7 +83,7 @@ class FeedNames:
         return self._op("rebuild")
 
     def table_checks_op(self, schema: str, table: str) -> str:
-        """One for each table, so that a red table holds back what comes after it and nothing else."""
+        """Each table has an op of its own, so that its failed checks block only what is downstream of it."""
         return names.op_name("checks", self.changefeed, schema, table)
 
     def _op(self, name: str) -> str:
@@ -133,6 +133,6 @@ class FeedNames:
 
     @property
     def tags(self) -> dict[str, str]:
-        """What runs of this changefeed carry, so that the run queue can let one at a time go."""
+        """The tags of runs of this changefeed, by which the run queue starts one at a time."""
         fits = len(self.changefeed) <= _TAG_CHARS_MAX
         return {TAG: self.changefeed if fits else names.op_name(self.changefeed)[-_TAG_CHARS_MAX:].strip("_")}

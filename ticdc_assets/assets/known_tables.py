@@ -1,8 +1,7 @@
-"""Which tables have assets: a small file that runs rewrite, so that definitions load without catalog, network or JVM.
+"""Which tables have assets: a small file that each run updates, so definitions load without catalog, network or JVM.
 
-It is a hint. Every run processes every table, known or not; a table that is not in the file yet is reported all the
-same and gets its asset when the code location is loaded again. Where there is no file yet and the source is a local
-folder, the schema files in it are read instead.
+The file is only a hint. Every run processes every table. A table that is not in the file yet is reported too, and gets
+its asset when the code location is reloaded. Without a file, the schema files of a local source folder are read.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import NotYetError, SchemaError, SourceError
-from ticdc_assets.pipeline.known import known_of
-from ticdc_assets.protocols.storage_schema import parse_schema_file
-from ticdc_assets.schema.history import fold
-from ticdc_assets.schema.lineage import History, Lineage, SourceName, fold_name
+from ticdc_assets.pipeline.user_schemas import known_of
+from ticdc_assets.protocols.storage.schema_file import parse_schema_file
+from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
-from ticdc_assets.sources.storage import SCHEMA_BYTES_MAX, read_checkpoint
-from ticdc_assets.sources.storage_folders import find_folders
-from ticdc_assets.sources.storage_paths import Layout, below
+from ticdc_assets.sources.storage.folders import find_folders
+from ticdc_assets.sources.storage.paths import Layout, below
+from ticdc_assets.sources.storage.scan import SCHEMA_BYTES_MAX, read_checkpoint
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -37,54 +36,57 @@ _FILE_BYTES_MAX: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, order=True)
 class KnownTable:
-    """A source table that has assets, under the name it bears now; without a key it has no mirror."""
+    """A source table that has assets, under its current name. A table without a key has no mirror."""
 
     schema: str
     table: str
     has_key: bool = True
 
 
-# -- which lineage an asset means --------------------------------------------------------------------------------------
+# -- which source table an asset means --------------------------------------------------------------------------------
 
 
 def asset_names(history: History) -> dict[str, SourceName]:
-    """By lineage, the name of its assets: the table's own, with the drop's TSO where another table has taken it."""
-    bearers: dict[SourceName, Lineage] = {}
-    for lineage in history.lineages:
-        name = fold_name(*lineage.name)
+    """The asset name of each source table: the table's name, with the TSO of its DROP where a later table has that
+    name."""
+    bearers: dict[SourceName, SourceTable] = {}
+    for source_table in history.source_tables:
+        name = fold_name(*source_table.name)
         bearer = bearers.get(name)
-        if bearer is None or _age(lineage) > _age(bearer):
-            bearers[name] = lineage
+        if bearer is None or _age(source_table) > _age(bearer):
+            bearers[name] = source_table
     return {
-        lineage.id: lineage.name if bearers[fold_name(*lineage.name)] is lineage else _retired_name(lineage)
-        for lineage in history.lineages
+        source_table.id: source_table.name
+        if bearers[fold_name(*source_table.name)] is source_table
+        else _retired_name(source_table)
+        for source_table in history.source_tables
     }
 
 
-def _age(lineage: Lineage) -> tuple[bool, int]:
-    return lineage.dropped_ts is None, lineage.dropped_ts or 0
+def _age(source_table: SourceTable) -> tuple[bool, int]:
+    return source_table.dropped_ts is None, source_table.dropped_ts or 0
 
 
-def _retired_name(lineage: Lineage) -> SourceName:
-    schema, table = lineage.name
-    return schema, f"{table}__dropped_{lineage.dropped_ts}"
+def _retired_name(source_table: SourceTable) -> SourceName:
+    schema, table = source_table.name
+    return schema, f"{table}__dropped_{source_table.dropped_ts}"
 
 
 def tables_of(history: History, follows: Callable[[str, str], bool]) -> tuple[KnownTable, ...]:
-    """The tables of a history that get assets: those whose name no later table has taken."""
+    """The tables of a history that get assets: all but those whose name a later table has taken."""
     names = asset_names(history)
     return tuple(
         sorted(
-            KnownTable(*lineage.name, has_mirror(lineage))
-            for lineage in history.lineages
-            if names[lineage.id] == lineage.name and lineage.was_ever(follows)
+            KnownTable(*source_table.name, has_mirror(source_table))
+            for source_table in history.source_tables
+            if names[source_table.id] == source_table.name and source_table.was_ever(follows)
         )
     )
 
 
-def has_mirror(lineage: Lineage) -> bool:
+def has_mirror(source_table: SourceTable) -> bool:
     """Whether the table ever had a key, and so has a mirror."""
-    return any(version.table.key for version in lineage.versions)
+    return any(version.table.key for version in source_table.versions)
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -100,12 +102,12 @@ def is_packaged_sample(config: Config) -> bool:
 
 
 def is_sample(config: Config) -> bool:
-    """Whether its streams are the sample's, which ended long ago."""
+    """Whether its sources are the sample's streams, which ended long ago."""
     return is_packaged_sample(config) or (config.path.parent / MARKER).is_file()
 
 
 def remember(config: Config, changefeed: str, tables: Iterable[KnownTable]) -> str | None:
-    """Write the file if it changes. Returns why that was impossible, if so: a run does not fail for a hint."""
+    """Write the file if it changes. Returns the reason where it cannot be written: that must not fail a run."""
     path = state_folder(config) / f"{changefeed}.tables.json"
     rows = [{"schema": t.schema, "table": t.table, "has_key": t.has_key} for t in sorted(tables)]
     text = json.dumps({"format": _FORMAT, "tables": rows}, ensure_ascii=False, indent=1) + "\n"
@@ -127,7 +129,7 @@ def known_tables(config: Config, changefeed: Changefeed) -> tuple[KnownTable, ..
     remembered = _read(path)
     if remembered is not None:
         return tuple(t for t in remembered if changefeed.tables.matches(t.schema, t.table))
-    return _told_by_folder(changefeed)
+    return _from_folder(changefeed)
 
 
 def _read(path: Path) -> tuple[KnownTable, ...] | None:
@@ -139,13 +141,13 @@ def _read(path: Path) -> tuple[KnownTable, ...] | None:
             return None
         return tuple(sorted(KnownTable(str(t["schema"]), str(t["table"]), bool(t["has_key"])) for t in whole["tables"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # the next run writes it anew
+        return None  # the next run rewrites it
 
 
 # -- a local folder ----------------------------------------------------------------------------------------------------
 
 
-def _told_by_folder(changefeed: Changefeed) -> tuple[KnownTable, ...]:
+def _from_folder(changefeed: Changefeed) -> tuple[KnownTable, ...]:
     source = changefeed.source
     if not isinstance(source, StorageSource) or "://" in source.storage.location:
         return ()
@@ -154,7 +156,7 @@ def _told_by_folder(changefeed: Changefeed) -> tuple[KnownTable, ...]:
         layout = Layout.of(changefeed.sink)
         history = fold(_events(root, layout), known_of(changefeed))
     except (SourceError, NotYetError):
-        return ()  # nothing is there yet; a run says so, loading does not
+        return ()  # the folder does not exist yet; a run reports that
     return tables_of(history, changefeed.tables.matches)
 
 
@@ -167,7 +169,7 @@ def _events(root: Root, layout: Layout) -> Sequence[DdlEvent]:
             try:
                 file = parse_schema_file(root.read_bytes(path, SCHEMA_BYTES_MAX), path)
             except (NotYetError, SchemaError):
-                continue  # the run says why, and for which table
+                continue  # the run reports the table and the reason
             if version <= checkpoint_ts:
                 events.append(file.to_ddl_event())
     return events

@@ -1,6 +1,6 @@
-"""The maintenance of a changefeed's tables as a job: what `ticdc-assets maintain` does, on a schedule.
+"""The maintenance of a changefeed's tables as a job: the same as `ticdc-assets maintain`, on a schedule.
 
-It refuses what the command refuses, and fails where the command exits with 1: after all that could be done.
+It refuses what the command refuses. It fails where the command exits with 1, after everything else is done.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from ticdc_assets.assets.resources import told_plainly
+from ticdc_assets.assets.resources import report_failures
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.maintenance_run import (
+from ticdc_assets.pipeline.maintenance import (
     AGE_MAX,
     DAYS_KEPT,
     OLDER_THAN_HOURS,
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
     from ticdc_assets.assets.resources import ChangefeedRun
     from ticdc_assets.assets.steps import Feed
-    from ticdc_assets.pipeline.maintenance_run import MaintenanceReport
+    from ticdc_assets.pipeline.maintenance import MaintenanceReport
 
 _SETTINGS = {
     "older_than_hours": dg.Field(float, default_value=float(OLDER_THAN_HOURS), description="Nothing younger goes."),
     "keep_days": dg.Field(int, default_value=DAYS_KEPT, description="How long the last record of each day stays."),
     "compact": dg.Field(bool, default_value=False, description="Also rewrite small files, with Spark."),
-    "dry_run": dg.Field(bool, default_value=False, description="Only tell what would go."),
+    "dry_run": dg.Field(bool, default_value=False, description="Only show what would be removed."),
 }
 
 
 def maintenance_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition:
-    """A job of one step; its output's metadata counts what went."""
+    """A job with one step. The metadata of its output has the counts of what was removed."""
 
-    # By a lambda: Dagster takes no op whose context is annotated in text, as all annotations here are.
+    # A lambda, because Dagster rejects an op function whose context annotation is a string, as here.
     op = dg.OpDefinition(
         lambda context, _: _maintain(context, feed),
         feed.names.maintenance_op,
@@ -62,7 +62,7 @@ def maintenance_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefini
 
 def _maintain(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
     run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-    with told_plainly(run, context.retry_number):
+    with report_failures(run, context.retry_number):
         report = maintain(run.lake, _policy(context.op_config), run.jvm, context.log.info)
     metadata = _counts(report)
     yield dg.Output(None, metadata=metadata)
@@ -72,7 +72,7 @@ def _maintain(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[
 
 
 def _policy(asked: Mapping[str, Any]) -> Policy:
-    """What was asked for, from this moment on. Dagster knows no bounds of numbers, so they are looked at here."""
+    """The requested policy, relative to now. Dagster's config has no number ranges, so they are checked here."""
     for name, least in (("older_than_hours", OLDER_THAN_HOURS_MIN), ("keep_days", 0)):
         if not least <= asked[name] <= AGE_MAX:
             expected = f"a number from {least} to {AGE_MAX}"
@@ -83,6 +83,7 @@ def _policy(asked: Mapping[str, Any]) -> Policy:
 def _counts(report: MaintenanceReport) -> dict[str, int]:
     return {
         "records": report.records,
+        "messages": report.messages,
         "snapshots": report.snapshots,
         "branches": report.branches,
         "files_compacted": sum(report.compacted.values()),

@@ -1,25 +1,25 @@
-"""The mirror stage: one step that brings every mirror, or the selected ones, up to its changelog."""
+"""The mirror step: merges the changelogs into all mirrors, or into the selected ones."""
 
-# Dagster reads the annotation of `context`, so that annotations here are not postponed.
+# Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
 import uuid
 from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
+from ticdc_assets.assets.history_points import recent
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata import Metadata, mirror_metadata, watermark_metadata
-from ticdc_assets.assets.recent import recent
-from ticdc_assets.assets.reported import Reported, reported
-from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, sayer
-from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
-from ticdc_assets.pipeline.mirror_work import blocked_tables
-from ticdc_assets.schema.lineage import History, SourceName, fold_name
+from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, progress_logger
+from ticdc_assets.assets.table_status import Reported, reported
+from ticdc_assets.pipeline.mirror.pending import blocked_tables
+from ticdc_assets.pipeline.mirror.run import MirrorReport, run_mirrors
+from ticdc_assets.schema.history.source_table import History, SourceName, fold_name
 from ticdc_assets.tables.fields import all_fields
 
 
 def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
-    """The mirrors of all tables with a key, and the record of the TSO at which they can be read together."""
+    """The mirrors of all tables with a key, and the record of the TSO at which all tables are consistent."""
 
     @dg.multi_asset(
         name=feed.names.mirrors_op,
@@ -30,7 +30,7 @@ def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
     )
     def mirrors(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-        with told_plainly(run, context.retry_number):
+        with report_failures(run, context.retry_number):
             yield from _merge(context, feed, run)
 
     return mirrors
@@ -65,24 +65,24 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
     chosen = [t for t in feed.mirrored if feed.names.mirror(t.schema, t.table) in context.selected_asset_keys]
     history = run.lake.history()
     whole = len(chosen) == len(feed.mirrored) and feed.names.watermarks in context.selected_asset_keys
-    only = None if whole else _lineages(history, run, chosen)
-    report = run_mirrors(run.lake, uuid.uuid4().hex, run.jvm, sayer(context), only)
+    only = None if whole else _source_tables(history, run, chosen)
+    report = run_mirrors(run.lake, uuid.uuid4().hex, run.jvm, progress_logger(context), only)
     run.published()
-    found = reported(history, report.record if report else None)
-    told = _Teller(feed, run, report, found.values())
+    tables = reported(history, report.record if report else None)
+    results = _Results(feed, run, report, tables.values())
     for known in chosen:
-        table = found.get(fold_name(known.schema, known.table))
-        yield told.result(feed.names.mirror(known.schema, known.table), table)
+        table = tables.get(fold_name(known.schema, known.table))
+        yield results.result(feed.names.mirror(known.schema, known.table), table)
     if feed.names.watermarks in context.selected_asset_keys:
         yield _recorded(feed, run, report)
-    for table in feed.without_assets(found):
-        if table.record.mirror and only is None and table.name == table.lineage.name:
-            context.log_event(dg.AssetMaterialization(feed.names.mirror(*table.name), metadata=told.metadata(table)))
+    for table in feed.without_assets(tables):
+        if table.record.mirror and only is None and table.name == table.source_table.name:
+            context.log_event(dg.AssetMaterialization(feed.names.mirror(*table.name), metadata=results.metadata(table)))
 
 
 def _recorded(feed: Feed, run: ChangefeedRun, report: MirrorReport | None) -> dg.MaterializeResult[None]:
     if report is None:
-        note = "no record yet: the source has told no checkpoint"
+        note = "no record yet: the source has no checkpoint"
         return dg.MaterializeResult(asset_key=feed.names.watermarks, metadata={"complete": False, "note": note})
     record = report.record
     held = blocked_tables(record.tables)
@@ -100,14 +100,14 @@ def _recorded(feed: Feed, run: ChangefeedRun, report: MirrorReport | None) -> dg
     )
 
 
-def _lineages(history: History, run: ChangefeedRun, chosen: list[KnownTable]) -> list[str]:
+def _source_tables(history: History, run: ChangefeedRun, chosen: list[KnownTable]) -> list[str]:
     wanted: set[SourceName] = {fold_name(table.schema, table.table) for table in chosen}
-    found = reported(history, run.lake.control.newest())
-    return [table.lineage.id for name, table in found.items() if name in wanted]
+    tables = reported(history, run.lake.control.newest())
+    return [table.source_table.id for name, table in tables.items() if name in wanted]
 
 
-class _Teller:
-    """Says what became of each mirror."""
+class _Results:
+    """Builds the materialization result of each mirror."""
 
     def __init__(self, feed: Feed, run: ChangefeedRun, report: MirrorReport | None, tables: Iterable[Reported]) -> None:
         self._feed = feed
@@ -120,22 +120,22 @@ class _Teller:
         self._fields = all_fields(run.lake.catalog, names)
 
     def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
-        """A held table is told too, with its state and its old watermark; its checks are red."""
+        """A held table is reported too, with its state and its old watermark; its checks fail."""
         if table is None:
             return dg.MaterializeResult(asset_key=key, metadata={"state": "unknown"})
         version = dg.DataVersion(str(table.record.mirror_snapshot_id))
         return dg.MaterializeResult(asset_key=key, metadata=self.metadata(table), data_version=version)
 
     def metadata(self, table: Reported) -> Metadata:
-        lineage = table.lineage
+        source_table = table.source_table
         return mirror_metadata(
             self._run.config.catalog.name,
             table.record,
-            lineage,
-            self._places[lineage.id].mirror_location,
+            source_table,
+            self._places[source_table.id].mirror_location,
             self._fields.get(tuple(table.record.mirror or ())),
-            self._rows.get(lineage.id, {}),
-            self._points.get(lineage.id, ()),
+            self._rows.get(source_table.id, {}),
+            self._points.get(source_table.id, ()),
             self._feed.names.changelog(*table.name),
             self._clock,
         )

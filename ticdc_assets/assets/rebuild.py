@@ -1,7 +1,7 @@
-"""The rebuild of a changefeed's tables as a job: what `ticdc-assets rebuild` does, with its options as run config.
+"""The rebuild of a changefeed's tables as a job: the same as `ticdc-assets rebuild`, with its options as run config.
 
-It refuses what the command refuses, and fails where the command exits with 1: after all that could be done. It is of
-the changefeed's pool, so that it waits for a run and a run for it.
+It refuses what the command refuses. It fails where the command exits with 1, after everything else is done. It is in
+the changefeed's pool, so that it and a run never execute at the same time.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from ticdc_assets.assets.resources import RETRIES_MAX, told_plainly, tso_of
-from ticdc_assets.pipeline.rebuild import Wish, rebuild_tables
+from ticdc_assets.assets.resources import RETRIES_MAX, report_failures, tso_of
+from ticdc_assets.pipeline.rebuild.mirrors import RebuildRequest, rebuild_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,13 +32,13 @@ _SETTINGS = {
 
 
 def rebuild_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition:
-    """A job of one step; its output's metadata counts the tables."""
+    """A job with one step. The metadata of its output has the number of tables."""
 
-    # By a lambda: Dagster takes no op whose context is annotated in text, as all annotations here are.
+    # A lambda, because Dagster rejects an op function whose context annotation is a string, as here.
     op = dg.OpDefinition(
         lambda context, _: _rebuild(context, feed),
         feed.names.rebuild_op,
-        description="Makes mirrors, or changelogs and mirrors, anew and puts each in place in one commit.",
+        description="Rebuilds mirrors, or changelogs and mirrors, and replaces each in one commit.",
         config_schema=_SETTINGS,
         required_resource_keys={feed.names.resource},
         pool=feed.names.pool,
@@ -47,7 +47,7 @@ def rebuild_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition
     graph = dg.GraphDefinition(feed.names.rebuild_job, node_defs=[op])
     return graph.to_job(
         name=feed.names.rebuild_job,
-        description=f"Tables of {feed.names.changefeed} made anew.",
+        description=f"Rebuild of the tables of {feed.names.changefeed}.",
         tags=feed.names.tags,
         executor_def=dg.in_process_executor,
         resource_defs={feed.names.resource: resource},
@@ -56,14 +56,14 @@ def rebuild_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition
 
 def _rebuild(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
     run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-    with told_plainly(run, RETRIES_MAX):
-        report = rebuild_tables(run.lake, run.jvm, _wish(context.op_config), context.log.info)
+    with report_failures(run, RETRIES_MAX):
+        report = rebuild_tables(run.lake, run.jvm, _request(context.op_config), context.log.info)
     metadata = {"tables_rebuilt": len(report.rebuilt), "tables_as_they_were": len(report.errors)}
     yield dg.Output(None, metadata=metadata)
     if report.errors:
         raise dg.Failure(" ".join(report.errors.values()), metadata, allow_retries=False)
 
 
-def _wish(asked: Mapping[str, Any]) -> Wish:
+def _request(asked: Mapping[str, Any]) -> RebuildRequest:
     at = asked["at"]
-    return Wish(tuple(asked["tables"]), asked["from"] == "source", None if at is None else tso_of("at", at))
+    return RebuildRequest(tuple(asked["tables"]), asked["from"] == "source", None if at is None else tso_of("at", at))

@@ -1,7 +1,7 @@
-"""What a step needs of a changefeed, opened when it is first used: catalog, look at the source, Spark.
+"""What the steps of a changefeed share, opened on first use: the catalog, the scan of the source, Spark.
 
-One `ChangefeedRun` lives as long as a Dagster run in one process, so its steps share one look at the source and one
-Spark session. Nothing is opened when definitions load, and a run with nothing to do starts no JVM.
+One `ChangefeedRun` lives as long as a Dagster run in one process, so its steps share one scan and one Spark session.
+Loading definitions opens nothing, and a run with nothing to do starts no JVM.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from dagster_pyspark import LazyPySparkResource
 
 from ticdc_assets import spark
 from ticdc_assets.assets.clock import Clock
-from ticdc_assets.assets.reported import Reported, kept_aside, reported
-from ticdc_assets.config import Changefeed, Config, StorageSource, load
+from ticdc_assets.assets.table_status import Reported, kept_aside, reported
+from ticdc_assets.config import Changefeed, Config, load
 from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError, TicdcAssetsError
 from ticdc_assets.faults import interrupted_by, note_frames, plain
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.message_pending import PendingMessages
-from ticdc_assets.pipeline.message_run import MessageRun
-from ticdc_assets.pipeline.runs import run_of
-from ticdc_assets.pipeline.storage_run import ChangelogReport, Pending, StorageRun
-from ticdc_assets.schema.lineage import SourceName
-from ticdc_assets.sources.filesystem import open_root
-from ticdc_assets.sources.storage import read_checkpoint
+from ticdc_assets.pipeline.landing.land import land
+from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.run import ChangelogRun, run_of
+from ticdc_assets.pipeline.source import Pending
+from ticdc_assets.pipeline.sources import is_landed
+from ticdc_assets.plurals import counted
+from ticdc_assets.schema.history.source_table import SourceName
 
 if TYPE_CHECKING:
     from ticdc_assets.spark import Answer, Payload, Workers
     from ticdc_assets.tables.control import QuarantinedRecord
-    from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 Say = Callable[[str], None]
 
 PROGRESS: Final[ContextVar[Say | None]] = ContextVar("progress", default=None)
-"""Who else wants to hear how far a run in this process is; the command line does."""
+"""Receives the progress of a run in this process too; the command line sets it."""
 
 
 class LazySparkWorkers:
-    """Spark's workers, with the session started by the first payload."""
+    """Spark's workers. The first call of `map` starts the session."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -56,10 +56,10 @@ class LazySparkWorkers:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What the steps of one run have seen and done so far."""
+class RunOutcome:
+    """What the steps of one run have read and done so far."""
 
-    pending: Pending | PendingMessages | None = None
+    pending: Pending | None = None
     checkpoint: int | None = None
     changelogs: ChangelogReport | None = None
     tables: dict[SourceName, Reported] | None = None
@@ -68,77 +68,85 @@ class Outcome:
 
 @dataclass
 class ChangefeedRun:
-    """One changefeed in one Dagster run. `until` is the TSO the run stops at, None for all there is."""
+    """One changefeed in one Dagster run. `until` is the TSO at which the run stops; None for no limit."""
 
     config: Config
     changefeed: Changefeed
     until: int | None = None
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RunOutcome = field(default_factory=RunOutcome)
 
     @cached_property
     def lake(self) -> Lake:
         return Lake(self.config, self.changefeed)
 
     @cached_property
-    def source(self) -> StorageRun | MessageRun:
+    def run(self) -> ChangelogRun:
         return run_of(self.lake, self.until)
 
-    def pending(self) -> Pending | PendingMessages:
-        """The look at the source that this run's steps share."""
+    def land(self, on_progress: Say) -> None:
+        """Copy the current messages of a Kafka source into the lake; does nothing for other sources."""
+        if not is_landed(self.changefeed):
+            return
+        report = land(self.lake, self.workers(), on_progress)
+        if report.left:
+            on_progress(f"{counted(report.left, 'offset')} left for the next run, by the bounds of source.kafka")
+        if report.messages:
+            self.forget()
+
+    def pending(self) -> Pending:
+        """The scan of the source, shared by the steps of this run."""
         if self.outcome.pending is None:
-            self.outcome.pending = self.source.look()
+            self.outcome.pending = self.run.scan()
         return self.outcome.pending
 
-    def publish_changelogs(self, say: Say) -> ChangelogReport:
-        """Bring the changelogs up to what the look found."""
-        # Each kind of source takes the look that it gave.
-        self.outcome.changelogs = self.source.publish_changelogs(self.pending(), self.workers(), say)  # type: ignore[arg-type]
+    def publish_changelogs(self, on_progress: Say) -> ChangelogReport:
+        """Append everything that the scan found to the changelogs."""
+        self.outcome.changelogs = self.run.publish_changelogs(self.pending(), self.workers(), on_progress)
         self.published()
         return self.outcome.changelogs
 
     def clock(self) -> Clock:
-        """The TSO up to which the source is complete (0 where it does not say), and the present."""
+        """The TSO up to which the source is complete (0 where it has no watermark), and the current time."""
         if self.outcome.checkpoint is None:
             self.outcome.checkpoint = self._checkpoint()
         return Clock(self.outcome.checkpoint, datetime.now(UTC), self.lake.tells_time)
 
     def _checkpoint(self) -> int:
-        if isinstance(self.changefeed.source, StorageSource):
-            return read_checkpoint(open_root(self.lake.storage_uri)) or 0
-        return self.pending().checkpoint
+        checkpoint = self.run.source.checkpoint()
+        return self.pending().checkpoint if checkpoint is None else checkpoint
 
     def tables(self) -> dict[SourceName, Reported]:
-        """What the newest record says of every table, by the name of its assets."""
+        """The newest record of every table, by asset name."""
         if self.outcome.tables is None:
             self.outcome.tables = reported(self.lake.history(), self.lake.control.newest())
         return self.outcome.tables
 
     def quarantined(self) -> dict[str, list[QuarantinedRecord]]:
-        """The records kept aside, by the lineage they are of."""
+        """The records in quarantine, by source table."""
         if self.outcome.quarantined is None:
             self.outcome.quarantined = kept_aside(self.lake.history(), self.lake.control.quarantined())
         return self.outcome.quarantined
 
     def published(self) -> None:
-        """What was read of the control tables is old now."""
+        """Discard what was read from the control tables, as this run has published."""
         self.outcome.tables = self.outcome.quarantined = None
 
     def forget(self) -> None:
-        """Look anew next time: another run has published."""
-        self.outcome = Outcome()
+        """Scan again on next use, as another run has published."""
+        self.outcome = RunOutcome()
 
     def workers(self) -> Workers:
         return LazySparkWorkers(self.config)
 
     def jvm(self) -> JvmCatalog:
-        """The catalog in Spark's JVM, which starts if it is not running yet."""
-        from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+        """The catalog in Spark's JVM, which starts if it is not running."""
+        from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
         return JvmCatalog(spark.session(self.config), self.config.catalog.name)
 
 
 def lake_resource(config: Config, changefeed: Changefeed) -> dg.ResourceDefinition:
-    """A fresh `ChangefeedRun` for every Dagster run, told the TSO to stop at as text: browsers round numbers."""
+    """A new `ChangefeedRun` for every Dagster run. The TSO to stop at is text, as browsers round large numbers."""
 
     def start(context: dg.InitResourceContext) -> ChangefeedRun:
         until = context.resource_config["until"]
@@ -149,24 +157,24 @@ def lake_resource(config: Config, changefeed: Changefeed) -> dg.ResourceDefiniti
 
 
 def tso_of(name: str, text: str) -> int:
-    """The TSO that a setting is. Raises ConfigError."""
+    """Parse a TSO from a setting. Raises ConfigError."""
     if text.isascii() and text.isdigit():
         return int(text)
     raise ConfigError(name, "a TSO, digits only", "something else", "Take one from the UI or `ticdc-assets tables`.")
 
 
 class LakeSpark(LazyPySparkResource):  # type: ignore[misc]  # dagster_pyspark has no types
-    """The Spark session of the lake for a user's own assets: started on first use, the catalog configured.
+    """The lake's Spark session for a user's own assets: started on first use, with the catalog configured.
 
-    `config_path` is the changefeeds.yaml, "" for what TICDC_ASSETS_CONFIG names.
+    `config_path` is the changefeeds.yaml; "" means the file in TICDC_ASSETS_CONFIG.
     """
 
-    spark_config: dict[str, Any] = {}  # noqa: RUF012  a pydantic field; what Spark is told is in changefeeds.yaml
+    spark_config: dict[str, Any] = {}  # noqa: RUF012  a pydantic field; the Spark settings are in changefeeds.yaml
     config_path: str = ""
 
     def _init_session(self) -> None:
         path = Path(self.config_path) if self.config_path else None
-        self._spark_session = spark.session(load(path, os.environ))  # one a process, given back when asked again
+        self._spark_session = spark.session(load(path, os.environ))  # one per process; later calls return the same one
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -177,12 +185,12 @@ RETRY_AFTER_S: Final = 2
 
 
 @contextmanager
-def told_plainly(run: ChangefeedRun, retry_number: int = RETRIES_MAX) -> Iterator[None]:
-    """Every fault becomes a step failure with one sentence; those that may pass are tried again.
+def report_failures(run: ChangefeedRun, retry_number: int = RETRIES_MAX) -> Iterator[None]:
+    """Turn every error into a step failure with one sentence, and retry those that may be temporary.
 
-    What libraries say of a fault may quote a row, so of their errors only kind and place are told. Retries are asked
-    for here and not by a RetryPolicy, which would also start a step again that somebody interrupts. A fault that only
-    came of an interruption, as of an answer of Spark's that nobody waited for, is that interruption.
+    Messages of libraries may quote a row, so only the kind and place of their errors are shown. Retries are requested
+    here and not with a RetryPolicy, which would also restart a step that a user interrupts. An error that only follows
+    from an interruption, such as an unfinished call to Spark, is raised as the interruption.
     """
     try:
         yield

@@ -1,6 +1,6 @@
-"""Schedules: everything pending, every ten minutes, for those who do not want a sensor; maintenance every night.
+"""Schedules: everything pending every ten minutes, in place of a sensor; maintenance every night.
 
-Where the run before is still queued or started, a tick is passed over with the run's id: runs do not pile up.
+While the previous run is queued or started, a tick is skipped with the id of that run, so runs do not accumulate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Evaluation = Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipRea
 
 
 def schedules_of(feed: Feed, job: str) -> list[dg.ScheduleDefinition]:
-    """Two schedules, off until somebody turns them on. Maintenance waits in the queue for a run of the other kind."""
+    """Two schedules, off by default. Maintenance waits in the queue while another run of the changefeed is active."""
     names = feed.names
     pending = "Everything pending of this changefeed."
     maintenance = "Maintenance of this changefeed's tables."

@@ -1,6 +1,6 @@
-"""The source as an external asset, and the schema cache: the first step of a run, which looks."""
+"""The source as an external asset, and the schema cache: the first step of a run, which scans the source."""
 
-# Dagster reads the annotation of `context`, so that annotations here are not postponed.
+# Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,13 +9,13 @@ import dagster as dg
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata import watermark_metadata
-from ticdc_assets.assets.resources import ChangefeedRun, told_plainly
-from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, Feed
-from ticdc_assets.schema.lineage import History
+from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, Feed, progress_logger
+from ticdc_assets.schema.history.source_table import History
 
 
 def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
-    """The changefeed itself; its data version is the TSO up to which it is complete."""
+    """The changefeed as an external asset; its data version is the TSO up to which it is complete."""
     return dg.AssetSpec(
         feed.names.source,
         group_name=feed.names.group,
@@ -26,7 +26,7 @@ def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
 
 
 def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
-    """Looks at the source once for the whole run; what is new is kept together with the changelogs."""
+    """Scans the source once for the whole run. New schema versions are published together with the changelogs."""
     spec = dg.AssetSpec(
         feed.names.schema_cache,
         deps=[feed.names.source],
@@ -44,7 +44,8 @@ def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
     )
     def schema_cache(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-        with told_plainly(run, context.retry_number):
+        with report_failures(run, context.retry_number):
+            run.land(progress_logger(context))
             yield _look(context, feed, run)
 
     return schema_cache
@@ -55,7 +56,7 @@ def _look(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> 
         context.log.warning(sentence)
     pending = run.pending()
     observed = _observed(feed, run)
-    if is_news(context.instance, observed):
+    if is_new(context.instance, observed):
         context.log_event(observed)
     remember_tables(context, run, pending.history)
     return dg.MaterializeResult(
@@ -66,7 +67,7 @@ def _look(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> 
 
 
 def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, history: History) -> None:
-    """Write the hint that decides which tables have assets when the code location loads next."""
+    """Write the file that decides which tables have assets when the code location is next loaded."""
     problem = remember(run.config, run.changefeed.name, tables_of(history, run.lake.follows))
     if problem:
         context.log.warning(problem)
@@ -77,28 +78,34 @@ def _observed(feed: Feed, run: ChangefeedRun) -> dg.AssetMaterialization:
     return observation(feed.names, checkpoint, watermark_metadata(checkpoint, run.clock()))
 
 
-def is_news(instance: dg.DagsterInstance, observed: dg.AssetMaterialization) -> bool:
-    """Whether the source was not seen at this TSO last time."""
+def is_new(instance: dg.DagsterInstance, observed: dg.AssetMaterialization) -> bool:
+    """Whether the last observation of the source has another TSO."""
     last = instance.fetch_materializations(observed.asset_key, limit=1)
-    told = [(r.asset_materialization.tags or {}).get(DATA_VERSION_TAG) for r in last.records if r.asset_materialization]
-    return told != [(observed.tags or {})[DATA_VERSION_TAG]]
+    versions = [
+        (r.asset_materialization.tags or {}).get(DATA_VERSION_TAG) for r in last.records if r.asset_materialization
+    ]
+    return versions != [(observed.tags or {})[DATA_VERSION_TAG]]
 
 
 def observation(names: FeedNames, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetMaterialization:
-    """That the source was seen complete up to a TSO. TiCDC has made it so; Dagster asks only this kind of event of an
-    external asset for its data version."""
+    """Reports the TSO up to which the source is complete, as the data version of the external asset.
+
+    A materialization, because Dagster reads the data version of an external asset only from this kind of event.
+    """
     return dg.AssetMaterialization(names.source, metadata=metadata, tags={DATA_VERSION_TAG: str(checkpoint)})
 
 
 def _counts(history: History) -> dict[str, int]:
-    lineages = history.lineages
+    source_tables = history.source_tables
     return {
-        "tables": sum(lineage.dropped_ts is None for lineage in lineages),
-        "tables_dropped": sum(lineage.dropped_ts is not None for lineage in lineages),
-        "tables_stopped": sum(lineage.stop is not None for lineage in lineages),
-        "schema_versions": sum(len(lineage.versions) for lineage in lineages),
+        "tables": sum(source_table.dropped_ts is None for source_table in source_tables),
+        "tables_dropped": sum(source_table.dropped_ts is not None for source_table in source_tables),
+        "tables_stopped": sum(source_table.stop is not None for source_table in source_tables),
+        "schema_versions": sum(len(source_table.versions) for source_table in source_tables),
     }
 
 
 def _newest_statement(history: History) -> int:
-    return max((version.from_ts for lineage in history.lineages for version in lineage.versions), default=0)
+    return max(
+        (version.from_ts for source_table in history.source_tables for version in source_table.versions), default=0
+    )

@@ -1,4 +1,4 @@
-"""What the definitions of a changefeed share: its names, the tables with assets, and how its steps behave."""
+"""What the definitions of a changefeed share: its names, the tables with assets, and the progress log."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.resources import PROGRESS
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import changelog_identifier, mirror_identifier
-from ticdc_assets.schema.lineage import SourceName, fold_name
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 if TYPE_CHECKING:
-    from ticdc_assets.assets.reported import Reported
-    from ticdc_assets.names import Target
+    from ticdc_assets.assets.table_status import Reported
+    from ticdc_assets.names import IdentifierTemplates
 
 CODE_VERSION: Final = "1"
-"""Raised when the same stream would come out otherwise than before."""
+"""To be raised when the same stream gives another result than before."""
 
-SOURCE_TYPES: Final = "Types of columns are told as the source has them."
-"""What the shown columns need beside them: what they are stored as is another type."""
+SOURCE_TYPES: Final = "Column types are those of the source."
+"""Shown with the columns, as the lake may store them with another type."""
 
 DATA_VERSION_TAG: Final = "dagster/data_version"
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """One changefeed as the definitions know it: fixed when the code location loads."""
+    """One changefeed as its definitions see it. Does not change after the code location has loaded."""
 
     names: FeedNames
     tables: tuple[KnownTable, ...]
     catalog: str
-    target: Target
+    target: IdentifierTemplates
     reads_files: bool
 
     @property
@@ -45,40 +45,40 @@ class Feed:
 
     @property
     def keys(self) -> tuple[dg.AssetKey, ...]:
-        """The keys of all assets that a run makes."""
+        """The keys of all assets of a run."""
         names = self.names
         changelogs = (names.changelog(table.schema, table.table) for table in self.tables)
         mirrors = (names.mirror(table.schema, table.table) for table in self.mirrored)
         return (names.schema_cache, names.quarantine, *changelogs, *mirrors, names.watermarks)
 
     def changelog_metadata(self, table: KnownTable) -> dict[str, str]:
-        """What a changelog's definition tells before anything has run."""
+        """Metadata of a changelog's definition, before any run."""
         return self._metadata(table, changelog_identifier)
 
     def mirror_metadata(self, table: KnownTable) -> dict[str, str]:
-        """What a mirror's definition tells before anything has run."""
+        """Metadata of a mirror's definition, before any run."""
         return self._metadata(table, mirror_identifier)
 
     def _metadata(self, table: KnownTable, identifier: Callable[..., tuple[str, ...]]) -> dict[str, str]:
-        told = {"source_table": f"{table.schema}.{table.table}"}
-        with suppress(SchemaError):  # a name that cannot be had stops that table when it runs, and loading nothing
+        metadata = {"source_table": f"{table.schema}.{table.table}"}
+        with suppress(SchemaError):  # an impossible name stops that table in a run, and must not stop loading
             parts = identifier(self.target, self.names.changefeed, table.schema, table.table)
-            told["dagster/table_name"] = ".".join((self.catalog, *parts))
-        return told
+            metadata["dagster/table_name"] = ".".join((self.catalog, *parts))
+        return metadata
 
-    def without_assets(self, found: dict[SourceName, Reported]) -> list[Reported]:
-        """What was found and has no asset in the definitions that this run was started with."""
+    def without_assets(self, tables: dict[SourceName, Reported]) -> list[Reported]:
+        """The tables without an asset in the definitions that this run was started with."""
         known = {fold_name(table.schema, table.table) for table in self.tables}
-        return [table for name, table in found.items() if name not in known]
+        return [table for name, table in tables.items() if name not in known]
 
 
-def sayer(context: dg.AssetExecutionContext) -> Callable[[str], None]:
-    """Tells progress to Dagster's log, and to whoever else listens in this process."""
+def progress_logger(context: dg.AssetExecutionContext) -> Callable[[str], None]:
+    """Writes progress to Dagster's log and to the listener in this process, if there is one."""
 
-    def say(text: str) -> None:
+    def on_progress(text: str) -> None:
         context.log.info(text)
         listener = PROGRESS.get()
         if listener is not None:
             listener(text)
 
-    return say
+    return on_progress

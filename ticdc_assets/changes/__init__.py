@@ -1,1 +1,1 @@
-"""The Arrow form of changes: layout, identity, order, repeats, intervals. Pure."""
+"""Row changes as Arrow arrays: changelog layout, identity of changes, their order, and repeats. No I/O."""

@@ -1,7 +1,7 @@
-"""Which changes are the same change, sent again.
+"""Finds repeats: changes that TiCDC sent more than once.
 
-Identity is (table, key values, commit_ts, op). A table without a key has only the row itself and its ordinal among
-equal rows of one delivery; a delivery ends where commit_ts goes back.
+A change is identified by (table, key values, commit_ts, op). In a table without a key it is identified by the whole row
+and its ordinal among equal rows of one delivery; a new delivery begins where commit_ts decreases.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _NULL: Final = -1
 
 
 def first_of_each(columns: Sequence[Column]) -> Bools:
-    """True for the first row of each distinct combination of values over all columns; NULLs are values here."""
+    """True for the first row of each distinct combination of values over all columns; NULL equals NULL."""
     first = np.zeros(len(columns[0]), np.bool_)
     first[np.unique(codes(columns), return_index=True)[1]] = True
     return first
 
 
 def ordinals(columns: Sequence[Column]) -> Ints:
-    """How many equal rows come before each row."""
+    """For each row, the number of equal rows before it."""
     found = codes(columns)
     order = np.argsort(found, kind="stable")
     ranked = found[order]
@@ -42,7 +42,10 @@ def ordinals(columns: Sequence[Column]) -> Ints:
 
 
 def codes(columns: Sequence[Column]) -> Ints:
-    """A number for each row, the same exactly where all values are; NULLs, and NaNs, are equal to their like."""
+    """One number per row; two rows have the same number exactly if all their values are equal.
+
+    NULL equals NULL, and NaN equals NaN.
+    """
     together, ways = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         found = _codes_of(column)
@@ -60,7 +63,7 @@ def _codes_of(column: Column) -> Ints:
         return _codes_of_chunks(column)
     if pt.is_struct(column.type):
         return codes([column.is_null(), *column.flatten()])
-    if pt.is_list(column.type):  # Arrow codes no lists
+    if pt.is_list(column.type):  # Arrow cannot dictionary-encode lists
         column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
     return _indices(column.dictionary_encode())
 

@@ -1,8 +1,8 @@
-"""The columns of a changelog and of a mirror, as they follow from a table's history.
+"""The columns of a changelog and of a mirror, derived from the schema history of the source table.
 
-A changelog holds every column that its source table ever had, so that no value sent is lost: a column that the
-source dropped stays, nullable; one whose name or type was taken over is kept as `<name>__v<tso>` (design 6).
-A mirror holds the columns of one version.
+A changelog has every column that its source table ever had. A dropped column stays and is nullable. If a later column
+takes the name of a retired one, or the type changes incompatibly, the old column is kept as `<name>__v<tso>`. A mirror
+has the columns of one schema version.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ticdc_assets.names import column_name
 from ticdc_assets.schema.arrow_types import arrow_type
 
 if TYPE_CHECKING:
-    from ticdc_assets.schema.lineage import Lineage
+    from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.schema.model import Column
 
 OP: Final = "_ticdc_op"
@@ -37,7 +37,7 @@ SYSTEM_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class LakeColumn:
-    """A column of a lake table: the source column's `uid`, its name there and its Arrow type."""
+    """A column of a lake table: the source column's `uid`, the name in the lake table and the Arrow type."""
 
     uid: int
     name: str
@@ -46,27 +46,27 @@ class LakeColumn:
 
 
 def mirror_columns(columns: tuple[Column, ...], key: tuple[str, ...]) -> tuple[LakeColumn, ...]:
-    """The columns of a mirror for one version of its source: all that rows hold, key columns required."""
+    """The columns of a mirror for one schema version: all stored columns, with the key columns required."""
     return tuple(LakeColumn(c.uid, column_name(c.name), arrow_type(c.type), c.name in key) for c in columns)
 
 
-def changelog_columns(lineage: Lineage) -> tuple[LakeColumn, ...]:
-    """The columns of a changelog: those of the newest version first, then the retired ones in the order they went."""
-    newest = lineage.versions[-1].table.stored_columns
+def changelog_columns(source_table: SourceTable) -> tuple[LakeColumn, ...]:
+    """The columns of a changelog: those of the newest version first, then the retired ones in order of retirement."""
+    newest = source_table.versions[-1].table.stored_columns
     live = tuple(LakeColumn(c.uid, column_name(c.name), arrow_type(c.type)) for c in newest)
     taken = {column.name.lower() for column in live}
     retired = []
-    for column, gone_ts in _retired(lineage, {c.uid for c in newest}):
+    for column, gone_ts in _retired(source_table, {c.uid for c in newest}):
         name = _free_name(column_name(column.name), gone_ts, taken)
         taken.add(name.lower())
         retired.append(LakeColumn(column.uid, name, arrow_type(column.type)))
     return (*live, *retired)
 
 
-def _retired(lineage: Lineage, live: set[int]) -> list[tuple[Column, int]]:
+def _retired(source_table: SourceTable, live: set[int]) -> list[tuple[Column, int]]:
     gone: list[tuple[Column, int]] = []
     seen = set(live)
-    for version, following in reversed(list(zip(lineage.versions, lineage.versions[1:], strict=False))):
+    for version, following in reversed(list(zip(source_table.versions, source_table.versions[1:], strict=False))):
         for column in version.table.stored_columns:
             if column.uid not in seen:
                 seen.add(column.uid)

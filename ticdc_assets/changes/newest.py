@@ -1,4 +1,4 @@
-"""The newest change of every key among many: what a mirror takes from a stretch of its changelog."""
+"""Selects the newest change of each key: the changes that a mirror applies from a range of its changelog."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ Ints = npt.NDArray[np.int64]
 
 
 def newest_of_each(keys: Sequence[pa.ChunkedArray], order: Sequence[pa.ChunkedArray]) -> Ints:
-    """The rows, ascending, that are the last of their key when all are sorted by `order`, its first column first.
+    """The indices, ascending, of the last row of each key in the order given by `order`.
 
-    `order` holds whole numbers without nulls. What is sorted already, as a changelog mostly is, takes less memory.
+    `order` lists the sort columns, most significant first: integers without nulls. Rows that are sorted already, as a
+    changelog mostly is, need less memory.
     """
     if len(keys) == 1 and pa.types.is_integer(keys[0].type) and not keys[0].null_count:
         return _newest_of_numbers(keys[0].to_numpy(), order)
@@ -28,8 +29,10 @@ def newest_of_each(keys: Sequence[pa.ChunkedArray], order: Sequence[pa.ChunkedAr
 
 
 def _newest_of_numbers(key: Ints, order: Sequence[pa.ChunkedArray]) -> Ints:
-    """By sorting, which takes a third of the memory of grouping. It need not be stable: of equal keys the last row is
-    looked for, and NumPy sorts twice as fast so."""
+    """The newest rows of one integer key, found by sorting, which needs a third of the memory of grouping.
+
+    The sort is not stable, which is twice as fast in NumPy: among equal keys the last row is selected afterwards.
+    """
     rows = None if _is_sorted(order) else np.lexsort(_last_first(order))
     in_order = key if rows is None else key[rows]
     by_key = np.argsort(in_order)
@@ -41,7 +44,7 @@ def _newest_of_numbers(key: Ints, order: Sequence[pa.ChunkedArray]) -> Ints:
 
 
 def _places(order: Sequence[pa.ChunkedArray]) -> Ints:
-    """Where each row stands when all are sorted."""
+    """The rank of each row in sort order."""
     count = len(order[0])
     if _is_sorted(order):
         return np.arange(count)
@@ -77,7 +80,7 @@ def _are_ascending(order: Sequence[Ints]) -> bool:
 
 
 def rows_with(keys: Sequence[pa.ChunkedArray], wanted: Sequence[pa.ChunkedArray]) -> Ints:
-    """The rows, in any order, whose `keys` are among the `wanted` ones; the types are the same on both sides."""
+    """The indices, in any order, of the rows whose `keys` are among `wanted`; both sides have the same types."""
     if len(keys) == 1:
         return np.flatnonzero(pc.is_in(keys[0], value_set=wanted[0].combine_chunks()).to_numpy())
     names = _names(keys)

@@ -1,9 +1,9 @@
-"""From text columns to changelog rows: the Arrow batch that every protocol's changes become.
+"""Converts decoded rows to changelog rows in Arrow, in the same way for all protocols.
 
-In: `RawRows` of one lineage and version. Out: a table with the system columns, `_ticdc_before` and the version's
-columns under their uids, every value as docs/tables.md lists it, one row a change. An update that changes a column of a
-handle or unique key becomes DELETE + INSERT, as TiCDC itself sends it unless told otherwise
-(output-raw-change-event), so that every change has one key and all forms of a stream give one changelog.
+The input is the `RawRows` of one source table and schema version. The output is a table with one row per change: the
+system columns, `_ticdc_before` and the columns of the version. docs/tables.md lists the types. An update that changes a
+column of a handle key or unique key becomes DELETE + INSERT, which TiCDC also does unless output-raw-change-event is
+set. So every change has one key, and the changelog does not depend on that option.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout, order
-from ticdc_assets.protocols import text_columns
-from ticdc_assets.protocols.text_values import DATE_KINDS
+from ticdc_assets.protocols.values import text_columns
+from ticdc_assets.protocols.values.ambiguous_times import count
+from ticdc_assets.protocols.values.text import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
-    from ticdc_assets.protocols.raw_rows import RawRows
-    from ticdc_assets.protocols.text_values import TextForms
+    from ticdc_assets.protocols.columnar.raw_rows import RawRows
+    from ticdc_assets.protocols.values.text import TextForms
     from ticdc_assets.schema.model import Column
 
 
 @dataclass(frozen=True, slots=True)
 class TypedChanges:
-    """Changes of one version: `system` columns by name, `now` and `before` aligned with `columns`.
+    """Changes of one schema version.
 
-    `has_before` marks the rows whose `before` values were sent. `zero_dates` counts dates that became NULL.
+    `now` and `before` hold the new and old values, one array per column of `columns`. `has_before` marks the rows whose
+    old values were sent. `half` is 1 for the second change of a split update. `zero_dates` is the number of dates that
+    became NULL, `ambiguous_times` the number of new TIMESTAMPs whose wall time occurs twice.
     """
 
     columns: tuple[Column, ...]
@@ -45,12 +48,13 @@ class TypedChanges:
     before: tuple[pa.Array, ...]
     has_before: pa.Array
     zero_dates: int
+    ambiguous_times: int = 0
 
     def __len__(self) -> int:
         return len(self.op)
 
     def take(self, rows: pa.Array) -> TypedChanges:
-        """The rows of these indices, in their order."""
+        """The rows at these indices, in the given order."""
         op, commit_ts, commit_ms, line, half = (
             array.take(rows) for array in (self.op, self.commit_ts, self.commit_ms, self.line, self.half)
         )
@@ -65,11 +69,12 @@ class TypedChanges:
             tuple(array.take(rows) for array in self.before),
             self.has_before.take(rows),
             self.zero_dates,
+            self.ambiguous_times,
         )
 
 
 def concat(parts: Sequence[TypedChanges]) -> TypedChanges:
-    """Several runs of changes of one version as one."""
+    """Concatenates changes of one schema version."""
     if len(parts) == 1:
         return parts[0]
     columns = range(len(parts[0].columns))
@@ -84,13 +89,21 @@ def concat(parts: Sequence[TypedChanges]) -> TypedChanges:
         before=tuple(pa.concat_arrays([part.before[n] for part in parts]) for n in columns),
         has_before=pa.concat_arrays([part.has_before for part in parts]),
         zero_dates=sum(part.zero_dates for part in parts),
+        ambiguous_times=sum(part.ambiguous_times for part in parts),
     )
 
 
 def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms: TextForms) -> TypedChanges:
-    """Cast the text columns. `raw.columns` names them; a column that the rows lack is NULL.
+    """Casts raw rows to the types of `columns`; a column that the rows do not have is NULL.
 
-    Raises DecodeError where a value is not one of its column's type; nothing of the batch is then usable.
+    Args:
+        raw: rows of one schema version; `raw.columns` names their columns.
+        columns: the columns of the version.
+        unique: the columns of the handle key and of all unique keys.
+        forms: how the protocol writes values.
+
+    Raises:
+        DecodeError: a value does not fit the type of its column; no row of the batch can be used then.
     """
     where = {name: number for number, name in enumerate(raw.columns)}
     now, before = _cast_both(raw, where, columns, forms)
@@ -105,12 +118,13 @@ def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms:
         before,
         raw.has_before if raw.has_before is not None else pa.array(np.zeros(len(raw), np.bool_)),
         _zero_dates(raw.wire, now, where, columns),
+        _ambiguous_times(raw.wire, now, where, columns, forms.zone),
     )
     return split_key_moves(changes, unique)
 
 
 _FEW_ROWS_MAX: Final = 1000
-"""Of so few rows each cast costs about the same, whatever they hold."""
+"""Up to this number of rows, the cost of a cast does not depend on the number of rows."""
 
 _Images = tuple[pa.Array, ...]
 
@@ -118,7 +132,7 @@ _Images = tuple[pa.Array, ...]
 def _cast_both(
     raw: RawRows, where: dict[str, int], columns: Sequence[Column], forms: TextForms
 ) -> tuple[_Images, _Images]:
-    """The new values and the old ones; of few rows both at once."""
+    """The new and the old values; for few rows both are cast together, which halves the number of casts."""
     count = len(raw)
     before = raw.before if raw.has_before is not None and pc.any(raw.has_before).as_py() else None
     if before is None or count > _FEW_ROWS_MAX or [a.type for a in raw.wire] != [a.type for a in before]:
@@ -146,13 +160,19 @@ def _cast(
 
 
 def _zero_dates(texts: _Images, now: _Images, where: dict[str, int], columns: Sequence[Column]) -> int:
-    """How many dates were sent that no calendar has: they became NULL."""
+    """The number of zero dates that were sent and became NULL."""
     sent = ((values, where.get(c.name)) for c, values in zip(columns, now, strict=True) if c.type.kind in DATE_KINDS)
     return sum(values.null_count - texts[place].null_count for values, place in sent if place is not None)
 
 
+def _ambiguous_times(texts: _Images, now: _Images, where: dict[str, int], columns: Sequence[Column], zone: str) -> int:
+    """The number of TIMESTAMPs whose wall time occurs twice; each was read as the first of the two times."""
+    sent = ((column, where.get(column.name), values) for column, values in zip(columns, now, strict=True))
+    return sum(count(column, texts[place], values, zone) for column, place, values in sent if place is not None)
+
+
 def split_key_moves(changes: TypedChanges, unique: Sequence[str]) -> TypedChanges:
-    """Updates that change a column of a unique key become DELETE + INSERT, at one line, delete first."""
+    """Splits each update that changes a column of `unique` into DELETE and INSERT, in this order, on the same line."""
     moved = _moved(changes, unique)
     if not moved.any():
         return changes
@@ -175,6 +195,7 @@ def split_key_moves(changes: TypedChanges, unique: Sequence[str]) -> TypedChange
         wide.before,
         nulled,
         wide.zero_dates,
+        wide.ambiguous_times,
     )
 
 
@@ -197,7 +218,7 @@ def _differs(now: pa.Array, before: pa.Array) -> np.ndarray:
 
 
 def changelog_table(changes: TypedChanges, seq: pa.Array, version_ts: int, schema: pa.Schema) -> pa.Table:
-    """The rows as a data file holds them; `schema` names the columns and carries the field ids."""
+    """The rows in the layout of a data file; `schema` has the column names, types and field ids."""
     before_type = schema.field(layout.BEFORE).type
     now = [_as(array, schema.field(6 + n).type) for n, array in enumerate(changes.now)]
     before = [_as(array, before_type.field(n).type) for n, array in enumerate(changes.before)]
@@ -219,14 +240,14 @@ def _as(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def commit_time(changes: TypedChanges) -> pa.Array:
-    """The wall time of the commits: from commit_ts, else from the milliseconds that the stream tells, else NULL."""
+    """The commit time of each change: from commit_ts, else from commit_ms, else NULL."""
     from_ts = pc.shift_right(changes.commit_ts, LOGICAL_BITS)
     ms = pc.coalesce(from_ts, changes.commit_ms)
     return ms.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
 
 
 def seq_of(changes: TypedChanges, file_ordinal: int, by_arrival: bool = False) -> pa.Array:
-    """`_ticdc_seq`: inside the commit_ts where every change of the stream has one, else by arrival."""
+    """`_ticdc_seq` of each change: within its commit_ts, or by arrival if `by_arrival` or a commit_ts is missing."""
     line, half = _ints(changes.line), _ints(changes.half)
     if by_arrival or changes.commit_ts.null_count:
         return pa.array(order.arrival(file_ordinal, line, half))

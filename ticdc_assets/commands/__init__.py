@@ -1,1 +1,1 @@
-"""The commands of `ticdc-assets`, one module each: what a user asked for in, an exit code out."""
+"""The commands of `ticdc-assets`, one module each: from the user's arguments to an exit code."""

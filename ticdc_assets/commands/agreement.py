@@ -1,4 +1,4 @@
-"""Whether tables of several changefeeds hold the same: rows as texts that compare, never shown to anybody."""
+"""Compares tables of several changefeeds: each row as one text, which is never printed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from decimal import Decimal
 from typing import Any, Final
 
 OURS: Final = "_ticdc_"
-"""How the columns begin that are not the source's."""
+"""The prefix of columns that this project adds."""
 
 
 def texts(rows: Iterable[Mapping[str, Any]], kept: Iterable[str] = ()) -> Counter[str]:
-    """Each row as one text, whatever the order of its columns: the source's columns, and those `kept`."""
+    """Each row as one text, independent of column order: the source's columns, and those in `kept`."""
     wanted = frozenset(kept)
     return Counter(
         repr(sorted((n, _text(v)) for n, v in row.items() if n in wanted or not n.startswith(OURS))) for row in rows
@@ -22,7 +22,7 @@ def texts(rows: Iterable[Mapping[str, Any]], kept: Iterable[str] = ()) -> Counte
 
 
 def digest(rows: Iterable[Mapping[str, Any]]) -> str:
-    """One number for all rows, whatever their order."""
+    """One digest of all rows, independent of their order."""
     whole = hashlib.sha256()
     for text, count in sorted(texts(rows).items()):
         whole.update(f"{count}:{text}\n".encode())
@@ -30,7 +30,7 @@ def digest(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def differing(found: Counter[str], wanted: Counter[str]) -> int:
-    """How many rows are in one and not in the other."""
+    """How many rows are in one collection and not in the other."""
     return (found - wanted).total() + (wanted - found).total()
 
 
@@ -41,5 +41,5 @@ def _text(cell: Any) -> str:
     if isinstance(cell, list | tuple):
         return "[" + ", ".join(_text(item) for item in cell) + "]"
     if isinstance(cell, Decimal) and cell.as_tuple().exponent == 0:
-        return repr(int(cell))  # unsigned BIGINT comes as one or the other
+        return repr(int(cell))  # unsigned BIGINT is an int or a Decimal, depending on the protocol
     return repr(cell)

@@ -1,7 +1,7 @@
-"""`ticdc-assets capture`: the topics of a changefeed into files that this project reads. No JVM.
+"""`ticdc-assets capture`: writes the topics of a changefeed to files that this project reads. Needs no JVM.
 
-It ends at the offsets that the partitions had when it began, so it ends while TiCDC goes on writing. Called again, it
-adds what is new.
+A capture ends at the offsets that the partitions had when it started, also while TiCDC goes on writing. A repeated
+capture adds the new messages.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ticdc_assets.amounts import counted
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.config import Changefeed, KafkaSource
-from ticdc_assets.errors import ConfigError, SourceError
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.plurals import counted
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.capture_folder import (
     MESSAGES,
     CaptureFolder,
     CaptureState,
     Progress,
-    mark_of,
     write_part,
 )
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition, bounded, pending_ranges
+from ticdc_assets.sources.kafka.same_topic import require_same_topic
 
 PROGRESS_EVERY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What one capture added, over how many partitions, and how many offsets it left for the next."""
+    """What one capture added, from how many partitions, and how many offsets are left for the next capture."""
 
     messages: int
     partitions: int
@@ -41,12 +41,12 @@ class Captured:
 
 
 def capture(changefeed: Changefeed, folder: Path, messages_max: int | None) -> int:
-    """Capture what is new of the changefeed's topics into the folder; the exit code."""
+    """Append new messages of the changefeed's topics to the folder. Returns the exit code."""
     terminal = Terminal()
     source = changefeed.source
     if not isinstance(source, KafkaSource):
-        todo = "Name topics in source.kafka; what is in files already needs no capture."
-        raise ConfigError(f"changefeeds.{changefeed.name}.source", "kafka", "another source", todo)
+        advice = "Name topics in source.kafka; what is in files already needs no capture."
+        raise ConfigError(f"changefeeds.{changefeed.name}.source", "kafka", "another source", advice)
     with terminal.working(f"capturing {changefeed.name}"):
         done = capture_topics(source, CaptureFolder(folder), messages_max, terminal)
     terminal.tell(
@@ -60,7 +60,11 @@ def capture(changefeed: Changefeed, folder: Path, messages_max: int | None) -> i
 def capture_topics(
     source: KafkaSource, folder: CaptureFolder, messages_max: int | None, terminal: Terminal
 ) -> Captured:
-    """Add what the topics hold now and the folder does not. Raises SourceError where that cannot be told for sure."""
+    """Append the messages that the topics hold and the folder does not.
+
+    Raises:
+        SourceError: unread offsets are missing, or a topic was created again.
+    """
     with folder.locked(), KafkaClient(source) as client:
         folder.remove_leftovers()
         state = folder.state()
@@ -90,26 +94,18 @@ def _progress(wanted: OffsetRange, mark: str, earlier: Progress | None) -> Progr
 
 
 def _require_same_topic(client: KafkaClient, wanted: OffsetRange, state: CaptureState) -> None:
-    """The message before the first new one must be the one that was captured last, where the topic still has it."""
     earlier = (state.partitions or {}).get(wanted.partition)
-    if earlier is None or not earlier.last_mark or wanted.begin == 0:
-        return
-    last = OffsetRange(wanted.partition, wanted.begin - 1, wanted.begin)
-    if client.offsets(wanted.partition).low > last.begin:
-        return
-    messages = list(client.messages(last))  # none where compaction has removed it
-    if messages and mark_of(messages[0]) != earlier.last_mark:
-        todo = "The topic was made anew. Read the new one with a new changefeed and a new folder."
-        raise SourceError(str(wanted.partition), f"at offset {last.begin} the message captured before", "another", todo)
+    if earlier is not None:
+        require_same_topic(client, wanted.partition, earlier.next_offset, earlier.last_mark)
 
 
 def _reported(messages: Iterator[Message], terminal: Terminal, before: int, total: int) -> Iterator[Message]:
-    """The messages, while a terminal is told how many have come."""
-    told = began = time.monotonic()
+    """Pass the messages on, and report progress to the terminal."""
+    shown_at = began = time.monotonic()
     for number, message in enumerate(messages, start=1):
         yield message
         now = time.monotonic()
-        if now - told >= PROGRESS_EVERY_S:
-            told = now
+        if now - shown_at >= PROGRESS_EVERY_S:
+            shown_at = now
             rate = number / (now - began)
-            terminal.say(f"capturing: {before + number:,} of {total:,} offsets, {rate:,.0f} messages/s")
+            terminal.on_progress(f"capturing: {before + number:,} of {total:,} offsets, {rate:,.0f} messages/s")

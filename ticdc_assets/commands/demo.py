@@ -1,4 +1,4 @@
-"""`ticdc-assets demo`: the packaged sample in every protocol into a fresh lake of its own, and whether all agree."""
+"""`ticdc-assets demo`: loads the packaged sample in every protocol into a new lake and compares the results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Final
 
 from rich.table import Table
 
-from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import MARKER, STATE_FOLDER
 from ticdc_assets.commands.run import run_all, summary
 from ticdc_assets.commands.sample_check import Line, checked
@@ -18,12 +17,13 @@ from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.commands.tso_text import when
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.plurals import counted
 from ticdc_assets.spark_start import require_java
 
 SAMPLE: Final = Path(__file__).parents[1] / "sample"
 HOME: Final = "dagster_home"
 _OLDER: Final = ("csv",)
-"""What demos of earlier versions put there."""
+"""Files of demos of earlier versions."""
 
 _DAGSTER_YAML: Final = """\
 telemetry:
@@ -34,8 +34,14 @@ nux:
 
 
 def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
-    """The exit code: 0 where every table came out, the same in every protocol. `names` are the changefeeds to show, all
-    where none is named. Raises MachineError without Java, ConfigError for a name that the sample has not.
+    """Run the demo for the changefeeds in `names`; for all if it is empty.
+
+    Returns:
+        The exit code: 0 if every table is complete and equal in every protocol.
+
+    Raises:
+        MachineError: Java is missing.
+        ConfigError: the sample has no changefeed of such a name.
     """
     shown = [load(SAMPLE / "changefeeds.yaml", environ).changefeed(name).name for name in names]
     require_java(environ)
@@ -62,12 +68,12 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def prepare(folder: Path) -> None:
-    """A demo folder with the sample in it and nothing else. Clears an older demo; any other folder is left alone."""
+    """Make a demo folder with only the sample in it. An older demo is deleted; any other folder is refused."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError(str(folder), "a folder", "something else", "Name a new folder with --dir.")
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).is_file():
-        todo = "Name a new folder with --dir."
-        raise ConfigError(str(folder), "a new folder, or one that an earlier demo made", "other files in it", todo)
+        advice = "Name a new folder with --dir."
+        raise ConfigError(str(folder), "a new folder, or one that an earlier demo made", "other files in it", advice)
     for name in ("lake", HOME, STATE_FOLDER, *_OLDER, *(path.name for path in SAMPLE.iterdir())):
         _remove(folder / name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,23 +115,23 @@ def _as_table(lines: Sequence[Line]) -> Table:
 
 
 def _agreement(lines: Sequence[Line], faults: Sequence[str]) -> list[str]:
-    """What was compared with what, since the sample's workloads differ."""
+    """Which changefeeds were compared with each other: the sample has several workloads."""
     if faults:
         return ["The protocols do not agree, or not everything came out."]
     shared = [line for line in lines if len(line.changefeeds) > 1]
     single = [line for line in lines if len(line.changefeeds) == 1]
     feeds = list(dict.fromkeys(name for line in shared for name in line.changefeeds))
-    told = []
+    sentences = []
     if feeds:
-        told.append(
+        sentences.append(
             f"All agree: {', '.join(feeds)} carry one workload, and every change and every row of its {len(shared)} "
             "tables is equal in all of them, and equal to the source's."
         )
     alone = list(dict.fromkeys(name for line in single for name in line.changefeeds))
     if alone:
         carry = "carry workloads of their own" if feeds or len(alone) > 1 else "is shown alone"
-        told.append(f"{' and '.join(alone)} {carry}: every row is equal to the source's.")
-    return told
+        sentences.append(f"{' and '.join(alone)} {carry}: every row is equal to the source's.")
+    return sentences
 
 
 def _dagster_dev(folder: Path) -> str:
@@ -136,7 +142,7 @@ def _dagster_dev(folder: Path) -> str:
 
 
 def called(name: str) -> str:
-    """How to call a command of this environment: by its name where the shell finds it so."""
+    """How to call a command of this environment: its name if the shell finds it there, else its path."""
     ours = Path(sys.executable).with_name(name)
     found = shutil.which(name)
     return name if not ours.exists() or (found and Path(found).parent == ours.parent) else str(ours)

@@ -1,4 +1,4 @@
-"""Changefeeds one after the other: a fault in one is told, and the others go on."""
+"""Runs a command for one changefeed after another: an error in one is reported and does not stop the others."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ EXIT_CONFIG: Final = 2
 
 
 def each(chosen: Sequence[Changefeed], work: Callable[[Changefeed], bool], note: Callable[[str], None]) -> int:
-    """The exit code for all: the worst of any. `work` answers whether all is well; what it raises goes to `note`."""
+    """Call `work` for each changefeed; its result says whether all is well. Errors are reported with `note`.
+
+    Returns:
+        The exit code for all: the worst of any changefeed.
+    """
     worst = 0
     for changefeed in chosen:
         try:
             code = 0 if work(changefeed) else EXIT_FAILED
-        except Exception as error:  # noqa: BLE001  whatever holds one must not hold the others
+        except Exception as error:  # noqa: BLE001  an error in one changefeed must not stop the others
             note(f"{changefeed.name}: {sentence_of(error)}")
             code = code_of(error)
         worst = max(worst, code)
@@ -30,8 +34,10 @@ def each(chosen: Sequence[Changefeed], work: Callable[[Changefeed], bool], note:
 
 
 def sentence_of(error: Exception) -> str:
-    """What a person reads of it. Raises it again where somebody asked to see all, values included, and the interruption
-    where it only came of one."""
+    """The error as one sentence for the user.
+
+    Raises the error itself if the user asked for full errors, and the interruption if it only follows from one.
+    """
     if interruption := interrupted_by(error):
         raise interruption from None
     if os.environ.get(DEBUG_VARIABLE) and not isinstance(error, TicdcAssetsError):
@@ -44,5 +50,5 @@ def sentence_of(error: Exception) -> str:
 
 
 def code_of(error: Exception) -> int:
-    """The exit code that an error alone gives."""
+    """The exit code for this error."""
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED

@@ -1,4 +1,4 @@
-"""`ticdc-assets inspect`: what is in a capture or a bucket, before anything is configured. No JVM, no row's values."""
+"""`ticdc-assets inspect`: what a capture, a bucket or a topic contains, without a config. No JVM and no row values."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.markup import escape
 from rich.table import Table
 
-from ticdc_assets.amounts import counted
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.commands.tso_text import moment, when
 from ticdc_assets.config.secrets import redacted
+from ticdc_assets.plurals import counted
+from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_source
 from ticdc_assets.sources.inspection.settings import config_lines
 
@@ -19,24 +20,17 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.inspection.report import PartitionSeen, TableSeen
 
 LISTED_MAX: Final = 60
-"""Tables or partitions that a terminal shows; --json has all."""
+"""Tables or partitions listed on a terminal; --json lists all."""
 
-_PROTOCOLS: Final = {
-    "open-protocol": "Open Protocol",
-    "simple": "Simple",
-    "canal-json": "Canal-JSON",
-    "avro": "Avro",
-    "debezium": "Debezium",
-    "csv": "CSV",
-}
+_PROTOCOLS: Final = {"csv": "CSV"} | {protocol.name: protocol.title for protocol in REGISTRY.values()}
 
 
 def inspect(place: str, everything: bool, as_json: bool) -> int:
-    """The exit code: 1 where something is wrong with the stream."""
+    """Returns the exit code: 1 if the stream has a fault."""
     terminal = Terminal()
     bounds = Bounds(None, None) if everything else Bounds()
     with terminal.working(f"looking into {redacted(place)}"):
-        found = inspect_source(place, bounds, terminal.say if terminal.err.is_terminal else _quiet)
+        found = inspect_source(place, bounds, terminal.on_progress if terminal.err.is_terminal else _quiet)
     if as_json:
         terminal.json(as_object(found))
     else:
@@ -45,11 +39,11 @@ def inspect(place: str, everything: bool, as_json: bool) -> int:
 
 
 def _quiet(_: str) -> None:
-    """Off a terminal, progress would only be lines in a log."""
+    """Shows nothing: without a terminal, progress would only add lines to a log."""
 
 
 def as_object(found: Inspection) -> dict[str, Any]:
-    """Everything that was found, for programs."""
+    """The whole inspection as JSON values."""
     return {
         "place": found.place,
         "kind": found.kind,
@@ -67,7 +61,7 @@ def as_object(found: Inspection) -> dict[str, Any]:
         "tables": [_table(table) for table in _tables(found)],
         "partitions": [_partition(partition) for _, partition in sorted(found.partitions.items())],
         "problems": [
-            {"where": p.where, "expected": p.expected, "found": p.found, "todo": p.todo, "count": p.count}
+            {"where": p.where, "expected": p.expected, "found": p.found, "todo": p.advice, "count": p.count}
             for p in found.problems.values()
         ],
         "notes": found.notes,
@@ -139,7 +133,7 @@ def _print(terminal: Terminal, found: Inspection) -> None:
 
 
 def headlines(found: Inspection) -> Iterator[str]:
-    """What it is, how much, and how far."""
+    """Lines on the kind, the amount of data and the progress of the source."""
     yield f"{found.place}: {_name(found)}."
     seen = [f"{name} {_shown(value)}" for name, value in found.options.items()]
     if seen:
@@ -167,9 +161,9 @@ def _sum(found: Inspection) -> str:
         "deletes": counts.deletes,
         "inserts or updates (the stream does not tell which)": counts.upserts,
     }
-    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+    by_kind = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
     partly = "" if found.whole else ", counted in part"
-    return f"{counts.rows:,}{f' ({told})' if told else ''} of {counted(len(found.tables), 'table')}{partly}"
+    return f"{counts.rows:,}{f' ({by_kind})' if by_kind else ''} of {counted(len(found.tables), 'table')}{partly}"
 
 
 def _complete(found: Inspection) -> str:
@@ -212,7 +206,7 @@ def _table_of_partitions(found: Inspection) -> Table:
     shown.add_column("complete up to (UTC)")
     partitions = [partition for _, partition in sorted(found.partitions.items())]
     for seen in partitions[:LISTED_MAX]:
-        offsets = f"{seen.first_offset} - {seen.last_offset}"
+        offsets = f"{seen.first_offset} - {seen.last_offset}" if seen.messages else ""
         numbers = (str(seen.partition), f"{seen.messages:,}", offsets, f"{seen.missing:,}")
         shown.add_row(escape(seen.topic), *numbers, when(seen.watermark or 0))
     if len(partitions) > LISTED_MAX:

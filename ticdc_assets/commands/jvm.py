@@ -1,4 +1,4 @@
-"""Iceberg's catalog in Spark's JVM, for a command that may need neither."""
+"""Starts Iceberg's catalog in Spark's JVM only when a command needs it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ticdc_assets import spark
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Config
-    from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 
 def jvm_of(config: Config) -> Callable[[], JvmCatalog]:
-    """Gives the catalog when it is called; Spark starts with the first call."""
+    """A function that returns the catalog; its first call starts Spark."""
 
     def jvm() -> JvmCatalog:
-        from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+        from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
         return JvmCatalog(spark.session(config), config.catalog.name)
 

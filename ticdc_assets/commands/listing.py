@@ -1,4 +1,4 @@
-"""`ticdc-assets tables` and `ticdc-assets snapshot`: what the control tables say. No JVM."""
+"""`ticdc-assets tables` and `ticdc-assets snapshot`: the content of the control tables. Needs no JVM."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.commands.tso_text import moment, when
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.lake import Lake, to_look_at
-from ticdc_assets.schema.lineage import fold_name
+from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tso import is_tso
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.protocols.events import DdlEvent
-    from ticdc_assets.schema.lineage import Lineage
+    from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.control import TableRecord
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
 def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
-    """Every source table, dropped ones included."""
+    """List every source table, also dropped ones. Returns the exit code."""
     terminal = Terminal()
     rows = [row for changefeed in chosen for row in table_rows(Lake(to_look_at(config), changefeed))]
     if as_json:
@@ -38,12 +38,12 @@ def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
 
 
 def table_rows(lake: Lake) -> list[dict[str, Any]]:
-    """One object a source table, in the order of names. Where watermarks are no TSOs `messages_read` is their count."""
+    """One object per source table, sorted by name. `messages_read` is the watermark where it is a count of messages."""
     record = lake.control.newest()
     if record is None:
         return []
     ids = _table_ids(lake)
-    rows = [_row(lake.changefeed.name, table, ids.get(table.lineage)) for table in record.tables]
+    rows = [_row(lake.changefeed.name, table, ids.get(table.source_table)) for table in record.tables]
     return sorted(rows, key=lambda row: (row["schema"], row["table"], row["state"]))
 
 
@@ -67,16 +67,20 @@ def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str,
 
 
 def _table_ids(lake: Lake) -> dict[str, int]:
-    """By lineage, the id that the stream last told of its table; none where it tells none."""
+    """The newest table id in the stream, by source table; without those whose stream has no table ids."""
     events = lake.control.ddl_events()
-    return {i: found for i, lineage in lake.history().by_id().items() if (found := _table_id(lineage, events))}
+    return {
+        i: found for i, source_table in lake.history().by_id().items() if (found := _table_id(source_table, events))
+    }
 
 
-def _table_id(lineage: Lineage, events: Iterable[DdlEvent]) -> int | None:
+def _table_id(source_table: SourceTable, events: Iterable[DdlEvent]) -> int | None:
     for event in sorted(events, key=lambda event: event.commit_ts, reverse=True):
-        for tenure in lineage.tenures:
-            inside = tenure.after_ts <= event.commit_ts and (not tenure.until_ts or event.commit_ts < tenure.until_ts)
-            same = fold_name(event.schema, event.table) == fold_name(tenure.schema, tenure.table)
+        for name_period in source_table.name_periods:
+            inside = name_period.after_ts <= event.commit_ts and (
+                not name_period.until_ts or event.commit_ts < name_period.until_ts
+            )
+            same = fold_name(event.schema, event.table) == fold_name(name_period.schema, name_period.table)
             if event.table_id and inside and same:
                 return event.table_id
     return None
@@ -108,7 +112,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def snapshot(config: Config, changefeed: Changefeed, at: int, as_json: bool) -> int:
-    """The recorded set of snapshots that belong together, for the newest recorded TSO up to `at`."""
+    """Show the recorded set of consistent snapshots, for the newest recorded TSO up to `at`. Returns the exit code."""
     terminal = Terminal()
     found = recorded_snapshot(Lake(to_look_at(config), changefeed), at)
     if as_json:
@@ -122,7 +126,13 @@ def snapshot(config: Config, changefeed: Changefeed, at: int, as_json: bool) -> 
 
 
 def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
-    """Names as of the record; mirrors under the identifiers they have now. Tables dropped by then are not in it."""
+    """The newest record up to `at`, without tables that were dropped by then.
+
+    Table names are those of the record; mirror identifiers are the current ones.
+
+    Raises:
+        NotYetError: there is no record up to `at`.
+    """
     record = lake.control.at(at)
     if record is None:
         raise NotYetError(
@@ -136,7 +146,7 @@ def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
         {
             "schema": table.schema,
             "table": table.table,
-            "mirror": newest[table.lineage].mirror if table.lineage in newest else table.mirror,
+            "mirror": newest[table.source_table].mirror if table.source_table in newest else table.mirror,
             "snapshot_id": table.mirror_snapshot_id,
         }
         for table in record.tables

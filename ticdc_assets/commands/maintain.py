@@ -1,4 +1,4 @@
-"""`ticdc-assets maintain`: thin the records, expire snapshots, compact where asked, remove leftovers."""
+"""`ticdc-assets maintain`: removes old records, expires snapshots, compacts on request, removes orphan files."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets import spark
-from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.jvm import jvm_of
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake, to_look_at
-from ticdc_assets.pipeline.maintenance_run import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
-from ticdc_assets.tables.retention import pin, unpin
+from ticdc_assets.pipeline.maintenance import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
+from ticdc_assets.plurals import counted
+from ticdc_assets.tables.maintenance.retention import pin, unpin
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
 
 LISTED_MAX: Final = 20
-"""Leftovers that are shown to a person; --json has them all."""
+"""Files listed on a terminal; --json lists all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line says; ages that it does not say are None."""
+    """The command line's options; an age is None where it is not given."""
 
     older_than_hours: float | None
     days_kept: int | None
@@ -38,14 +38,14 @@ class Asked:
     unpin: int | None = None
 
     def policy(self) -> Policy:
-        """The same from this moment on."""
+        """The policy of these options, relative to now."""
         hours = OLDER_THAN_HOURS if self.older_than_hours is None else self.older_than_hours
         days = DAYS_KEPT if self.days_kept is None else self.days_kept
         return Policy(datetime.now(UTC), hours, days, self.compact, self.dry_run)
 
 
 def change_pins(config: Config, changefeed: Changefeed, asked: Asked) -> int:
-    """Pin or unpin a record, and nothing else; in a dry run only tell what would be pinned then."""
+    """Pin or unpin a record; no maintenance. A dry run only shows the pins that would result."""
     terminal, control = Terminal(), Lake(to_look_at(config), changefeed).control
     pins: tuple[int, ...] = ()
     if asked.pin is not None:
@@ -61,7 +61,7 @@ def change_pins(config: Config, changefeed: Changefeed, asked: Asked) -> int:
 
 
 def maintain_all(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
-    """Each changefeed after the other. The exit code is 1 where one failed or a location had to be left alone."""
+    """Maintain one changefeed after another. Returns the exit code: 1 if one failed or a location was left alone."""
     terminal = Terminal()
     reports: list[MaintenanceReport] = []
 
@@ -83,18 +83,19 @@ def maintain_all(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> 
 
 
 def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, asked: Asked) -> MaintenanceReport:
-    def say(text: str) -> None:
-        terminal.say(f"{changefeed.name}: {text}")
+    def on_progress(text: str) -> None:
+        terminal.on_progress(f"{changefeed.name}: {text}")
 
-    return maintain(Lake(to_look_at(config), changefeed), asked.policy(), jvm_of(config), say)
+    return maintain(Lake(to_look_at(config), changefeed), asked.policy(), jvm_of(config), on_progress)
 
 
 def as_object(report: MaintenanceReport) -> dict[str, Any]:
-    """Everything that went, by name."""
+    """The report as JSON values: everything that was removed, by name."""
     return {
         "changefeed": report.changefeed,
         "dry_run": report.dry_run,
         "records": report.records,
+        "messages": report.messages,
         "tables": [
             {"table": name, "branches": list(found.branches), "snapshot_ids": list(found.snapshot_ids)}
             for name, found in sorted(report.expired.items())
@@ -117,13 +118,15 @@ def _tell(terminal: Terminal, report: MaintenanceReport, as_json: bool) -> None:
 
 
 def summary(report: MaintenanceReport) -> str:
-    """One line on a changefeed."""
+    """One line for a changefeed."""
     would = "would remove" if report.dry_run else "removed"
     compacted = (
         f" compacted {counted(sum(report.compacted.values()), 'file')} of {counted(len(report.compacted), 'table')};"
     )
+    messages = f"{counted(report.messages, 'landed message')}, " if report.messages else ""
     return (
-        f"{report.changefeed}:{compacted if report.compacted else ''} {would} {counted(report.records, 'record')}, "
+        f"{report.changefeed}:{compacted if report.compacted else ''} {would} {messages}"
+        f"{counted(report.records, 'record')}, "
         f"{counted(report.snapshots, 'snapshot')}, {counted(report.branches, 'branch', 'branches')} of killed runs "
         f"and {counted(len(report.leftovers), 'leftover file')} of {counted(report.size_bytes, 'byte')}."
     )

@@ -1,4 +1,4 @@
-"""What is pending of a changefeed and what is held, told without Dagster: to import it takes longer than to look."""
+"""What is pending or held in a changefeed, without importing Dagster, which takes longer than the check itself."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.assets.check_results import goes_on, nothing_quarantined, source_moves
 from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_of
-from ticdc_assets.assets.verdicts import goes_on, nothing_quarantined, source_moves
 from ticdc_assets.commands.each import EXIT_FAILED
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_work import blocked_tables, pending_work
-from ticdc_assets.pipeline.runs import run_of
+from ticdc_assets.pipeline.landing.land import unlanded_offsets
+from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work
+from ticdc_assets.pipeline.run import run_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.pipeline.message_pending import PendingMessages
-    from ticdc_assets.pipeline.storage_run import Pending
+    from ticdc_assets.pipeline.source import Pending
     from ticdc_assets.tables.control import WatermarkRecord
 
 Counts = dict[str, int]
 _NAMES_MAX: Final = 5
-"""How many tables a warning names."""
+"""Tables named in a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of one changefeed. `faults` are what needs somebody, `warnings` what does not; both as sentences.
+    """The result of one changefeed. `faults` and `warnings` are sentences; only `faults` need action.
 
-    `error_code` is the exit code of the error that ended it, 0 where none did.
+    `error_code` is the exit code of the error that ended the run, else 0.
     """
 
     changefeed: str
@@ -43,37 +43,43 @@ class Ran:
 
     @property
     def exit_code(self) -> int:
-        """What this changefeed alone gives."""
+        """The exit code of this changefeed alone."""
         return self.error_code or (EXIT_FAILED if self.faults else 0)
 
 
 def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tuple[Ran, bool]:
-    """What there is to say without a run, and whether one is needed."""
+    """The result if no run is needed, and whether one is needed."""
     lake = Lake(config, changefeed)
-    pending = run_of(lake, until).look()
+    pending = run_of(lake, until).scan()
     warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
     warnings = tuple(filter(None, (warning, _asks_for_nothing(changefeed, pending))))
-    needed = is_needed(lake, pending)
+    needed = is_needed(lake, pending) or unlanded_offsets(lake) > 0
     if not needed and until is None:
-        # A run has a check that says this. That nothing is pending may be because nothing is written any more.
+        # A run reports this in a check. With nothing pending, the cause may be that TiCDC does not write any more.
         clock = Clock(pending.checkpoint, datetime.now(UTC), lake.tells_time)
         moves = source_moves(clock, is_sample(config))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
     return Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
 
 
-def _asks_for_nothing(changefeed: Changefeed, pending: Pending | PendingMessages) -> str:
-    """The warning that the config's `tables` leave out all that the source has."""
-    names = sorted({".".join(lineage.name) for lineage in pending.history.lineages if lineage.dropped_ts is None})
-    if not names or pending.intervals:
+def _asks_for_nothing(changefeed: Changefeed, pending: Pending) -> str:
+    """The warning that the config's `tables` exclude every table of the source; else an empty text."""
+    names = sorted(
+        {
+            ".".join(source_table.name)
+            for source_table in pending.history.source_tables
+            if source_table.dropped_ts is None
+        }
+    )
+    if not names or pending.commit_ranges:
         return ""
     more = len(names) - _NAMES_MAX
     there = ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
     return f"{changefeed.name}: `tables` asks for none of the tables that the source has: {there}"
 
 
-def is_needed(lake: Lake, pending: Pending | PendingMessages) -> bool:
-    """Whether a run would change anything: also where one was interrupted before its mirrors or its record."""
+def is_needed(lake: Lake, pending: Pending) -> bool:
+    """Whether a run would change anything: also after a run that stopped before its mirrors or its record."""
     record = pending.record
     if not pending.is_empty or record is None:
         return not pending.is_empty
@@ -83,7 +89,7 @@ def is_needed(lake: Lake, pending: Pending | PendingMessages) -> bool:
 
 
 def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
-    """What needs somebody, a sentence each."""
+    """One sentence for each table that needs action."""
     for table in blocked_tables(record.tables if record else ()):
         yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {goes_on(table).sentence}"
     verdict = nothing_quarantined(lake.control.quarantined(), f"{'.'.join(lake.control.namespace)}.quarantine")

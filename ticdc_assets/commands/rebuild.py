@@ -1,4 +1,4 @@
-"""`ticdc-assets rebuild`: mirrors anew from their changelogs, or changelogs and mirrors anew from the source."""
+"""`ticdc-assets rebuild`: rebuilds mirrors from their changelogs, or changelogs and mirrors from the source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ticdc_assets.commands.jvm import jvm_of
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.rebuild import RebuildReport, Wish, rebuild_tables
+from ticdc_assets.pipeline.rebuild.mirrors import RebuildReport, RebuildRequest, rebuild_tables
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line says."""
+    """The options of the command line."""
 
     tables: tuple[str, ...]
     from_source: bool
@@ -30,16 +30,18 @@ class Asked:
 
 
 def rebuild(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
-    """One line a table; the exit code is 1 where any is as it was."""
-    terminal, wish = Terminal(), Wish(asked.tables, asked.from_source, asked.at)
-    told: list[dict[str, Any]] = []
+    """Print one line per table. Returns the exit code: 1 if any table was not rebuilt."""
+    terminal, request = Terminal(), RebuildRequest(asked.tables, asked.from_source, asked.at)
+    results: list[dict[str, Any]] = []
 
     def rebuilt(changefeed: Changefeed) -> bool:
         lake = Lake(config, changefeed)
         with terminal.working(f"{changefeed.name}: looking at its tables"):
-            report = rebuild_tables(lake, jvm_of(config), wish, lambda text: terminal.say(f"{changefeed.name}: {text}"))
+            report = rebuild_tables(
+                lake, jvm_of(config), request, lambda text: terminal.on_progress(f"{changefeed.name}: {text}")
+            )
         objects = as_objects(changefeed.name, lake, report)
-        told.extend(objects)
+        results.extend(objects)
         if not asked.as_json:
             _tell(terminal, objects)
         for table in objects:
@@ -53,12 +55,12 @@ def rebuild(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
         finally:
             spark.stop()
     if asked.as_json:
-        terminal.json(told)
+        terminal.json(results)
     return code
 
 
 def as_objects(changefeed: str, lake: Lake, report: RebuildReport) -> list[dict[str, Any]]:
-    """What became of each table."""
+    """The result of each table as JSON values."""
     recorded = Lake.recorded(report.record)
     return [
         {
@@ -76,7 +78,7 @@ def as_objects(changefeed: str, lake: Lake, report: RebuildReport) -> list[dict[
 def _tell(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
     for table in objects:
         if table["rebuilt"]:
-            reached = f" up to {moment(table['watermark'])}" if table["watermark"] else ""
-            terminal.tell(f"{table['changefeed']}, {table['table']}: rebuilt{reached}, {table['rows']:,} rows.")
+            hit = f" up to {moment(table['watermark'])}" if table["watermark"] else ""
+            terminal.tell(f"{table['changefeed']}, {table['table']}: rebuilt{hit}, {table['rows']:,} rows.")
         else:
             terminal.tell(f"{table['changefeed']}, {table['table']}: as it was.")

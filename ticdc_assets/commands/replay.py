@@ -1,4 +1,4 @@
-"""`ticdc-assets replay --quarantine`: records that could not be decoded, once more."""
+"""`ticdc-assets replay --quarantine`: decodes records in quarantine again."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
-from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.jvm import jvm_of
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_run import run_mirrors
-from ticdc_assets.pipeline.mirror_work import pending_work
-from ticdc_assets.pipeline.replay import Fate, Outcome, Position, ReplayReport, Wish
-from ticdc_assets.pipeline.replay import replay as take_in
+from ticdc_assets.pipeline.mirror.pending import pending_work
+from ticdc_assets.pipeline.mirror.run import run_mirrors
+from ticdc_assets.pipeline.replay.run import Fate, Position, ReplayOutcome, ReplayReport, ReplayRequest
+from ticdc_assets.pipeline.replay.run import replay as take_in
+from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 def replay(
     config: Config, chosen: Sequence[Changefeed], only: Sequence[str], mended: Path | None, discarded: Sequence[str]
 ) -> int:
-    """One line a record; the exit code is 1 where any is still bad, or a mirror could not follow.
+    """Print one line per record. Returns the exit code: 1 if a record is still bad or a mirror could not be updated.
 
-    `only` and `discarded` name records as PATH:LINE; `mended` is the file with the bytes of the one in `only`.
+    `only` and `discarded` name records as PATH:LINE; `mended` is the file with the bytes for the record in `only`.
     """
     if (only or discarded) and len(chosen) > 1:
         listed = ", ".join(changefeed.name for changefeed in chosen)
-        todo = "Name one with --changefeed: positions are of one changefeed."
-        raise ConfigError(str(config.path), "one changefeed", listed, todo)
-    wish = _wish(only, mended, discarded)
+        advice = "Name one with --changefeed: positions are of one changefeed."
+        raise ConfigError(str(config.path), "one changefeed", listed, advice)
+    request = _request(only, mended, discarded)
     terminal = Terminal()
     with noise_kept_in(state_folder(config) / "run.log"):
         try:
-            return each(chosen, lambda changefeed: _replayed(terminal, config, changefeed, wish), terminal.note)
+            return each(chosen, lambda changefeed: _replayed(terminal, config, changefeed, request), terminal.note)
         finally:
             spark.stop()
 
 
-def _replayed(terminal: Terminal, config: Config, changefeed: Changefeed, wish: Wish) -> bool:
-    """Whether no record is bad any more and all mirrors have followed."""
+def _replayed(terminal: Terminal, config: Config, changefeed: Changefeed, request: ReplayRequest) -> bool:
+    """Whether every record could be decoded and all mirrors were updated."""
     lake = Lake(config, changefeed)
     with terminal.working(f"{changefeed.name}: decoding the quarantine again"):
-        report = take_in(lake, wish)
+        report = take_in(lake, request)
     _tell(terminal, changefeed.name, report)
     faults = mirrors_followed(terminal, config, lake, report.run_id)
     for fault in faults:
@@ -55,14 +55,14 @@ def _replayed(terminal: Terminal, config: Config, changefeed: Changefeed, wish: 
     return report.is_clean and not faults
 
 
-def _wish(only: Sequence[str], mended: Path | None, discarded: Sequence[str]) -> Wish:
+def _request(only: Sequence[str], mended: Path | None, discarded: Sequence[str]) -> ReplayRequest:
     positions = [_position(text) for text in only]
     if mended is not None and len(positions) != 1:
-        todo = "Write --record PATH:LINE --with FILE."
-        raise ConfigError("--with", "one record to put these bytes in place of", f"{len(positions)}", todo)
-    # A record to give up and none to take in: then nothing else is touched.
+        advice = "Write --record PATH:LINE --with FILE."
+        raise ConfigError("--with", "one record to put these bytes in place of", f"{len(positions)}", advice)
+    # Records to discard and none to decode: then no other record is decoded.
     wanted = frozenset(positions) if positions or discarded else None
-    return Wish(
+    return ReplayRequest(
         only=wanted,
         mended={} if mended is None else {positions[0]: _bytes(mended)},
         discarded=frozenset(_position(text) for text in discarded),
@@ -72,8 +72,8 @@ def _wish(only: Sequence[str], mended: Path | None, discarded: Sequence[str]) ->
 def _position(text: str) -> Position:
     path, colon, line = text.rpartition(":")
     if not (path and colon and line.isascii() and line.isdigit()):
-        todo = "Copy it from the list that `ticdc-assets replay --quarantine` prints."
-        raise ConfigError("the name of a record", "PATH:LINE", repr(text), todo)
+        advice = "Copy it from the list that `ticdc-assets replay --quarantine` prints."
+        raise ConfigError("the name of a record", "PATH:LINE", repr(text), advice)
     return (path, int(line))
 
 
@@ -89,7 +89,11 @@ def _bytes(file: Path) -> bytes:
 
 
 def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str) -> list[str]:
-    """Bring mirrors to what their changelogs gained, and record it; what went wrong. Starts Spark only for a mirror."""
+    """Merge what the changelogs gained into the mirrors and write a record. Starts Spark only if a mirror changes.
+
+    Returns:
+        One sentence per fault.
+    """
     record = lake.control.newest()
     errors: dict[str, str] = {}
     if record is None or (
@@ -116,7 +120,7 @@ def _tell(terminal: Terminal, changefeed: str, report: ReplayReport) -> None:
         terminal.tell(f"{changefeed}: the changelogs gained {counted(added, 'change')}.")
 
 
-def line_of(outcome: Outcome) -> str:
-    """One record: where it was, what became of it."""
+def line_of(outcome: ReplayOutcome) -> str:
+    """One line for a record: its position and its result."""
     reason = f": {outcome.reason}" if outcome.reason else ""
     return f"{outcome.record.path}:{outcome.record.line}: {outcome.fate}{reason}"

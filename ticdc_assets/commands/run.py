@@ -1,4 +1,4 @@
-"""`ticdc-assets run`: everything pending, once."""
+"""`ticdc-assets run`: processes everything pending, once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
-from ticdc_assets.amounts import counted
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.commands.pending import Ran, looked_at
 from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.plurals import counted
 from ticdc_assets.spark_start import require_java
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run(config: Config, chosen: Sequence[Changefeed], until: int | None, environ: Mapping[str, str]) -> int:
-    """The exit code: 1 where anything failed or is held."""
+    """Returns the exit code: 1 if anything failed or is held."""
     terminal = Terminal()
     log = state_folder(config) / "run.log"
     results = run_all(terminal, config, chosen, until, environ, log, lambda ran: _tell(terminal, ran))
@@ -50,10 +50,10 @@ def run_all(
     log: Path,
     tell: Callable[[Ran], None] = lambda _: None,
 ) -> list[Ran]:
-    """Each changefeed after the other, with one Spark session; what Spark and Dagster print goes to `log`.
+    """Run one changefeed after another, with one Spark session. Output of Spark and Dagster goes to `log`.
 
-    A fault in one does not hold the others; `tell` hears of each as it ends. Those that take another's statements come
-    last.
+    An error in one changefeed does not stop the others. `tell` is called with each result. Changefeeds that take the
+    DDL of another one run last.
     """
     results = []
     with noise_kept_in(log), ExitStack() as opened:
@@ -67,7 +67,7 @@ def run_all(
 
 
 class _Runs:
-    """Runs in one process: they share one instance of Dagster, opened by the first that needs it."""
+    """Runs in one process. They share one Dagster instance, opened by the first run that needs it."""
 
     def __init__(
         self, terminal: Terminal, config: Config, until: int | None, environ: Mapping[str, str], opened: ExitStack
@@ -80,17 +80,17 @@ class _Runs:
         self._instance: DagsterInstance | None = None
 
     def run(self, changefeed: Changefeed) -> Ran:
-        """What came of it, an error too."""
+        """Run one changefeed. An error is part of the result."""
         try:
             with self._terminal.working(f"{changefeed.name}: looking at the source"):
                 return self._run(changefeed)
-        except Exception as error:  # noqa: BLE001  whatever holds one must not hold the others
+        except Exception as error:  # noqa: BLE001  an error in one changefeed must not stop the others
             sentence = f"{changefeed.name}: {sentence_of(error)}"
             return Ran(changefeed.name, None, True, (sentence,), error_code=code_of(error))
 
     def _run(self, changefeed: Changefeed) -> Ran:
         if Lake(to_look_at(self._config), changefeed).control.newest() is None:
-            require_java()  # a first look may take long, and all of it would be for nothing
+            require_java()  # before the first scan, which may take long and be useless without Java
         ran, needed = looked_at(self._config, changefeed, self._until)
         if not needed:
             return ran
@@ -99,13 +99,13 @@ class _Runs:
 
         self._instance = self._instance or self._opened.enter_context(through_dagster.instance_of(self._environ))
         after = through_dagster.run_changefeed(
-            self._config, changefeed, self._until, self._terminal.say, self._instance
+            self._config, changefeed, self._until, self._terminal.on_progress, self._instance
         )
         return replace(after, warnings=(*ran.warnings, *after.warnings))
 
 
 def summary(ran: Ran) -> str:
-    """One line on a changefeed."""
+    """One line for a changefeed."""
     if ran.error_code:
         return f"{ran.changefeed}: failed."
     if ran.record is None and ran.was_needed:
@@ -113,8 +113,8 @@ def summary(ran: Ran) -> str:
     if ran.record is None:
         return f"{ran.changefeed}: nothing is pending, and nothing is recorded yet."
     state = "complete" if ran.record.complete else "not complete"
-    reached = f"{state} up to {moment(ran.record.tso)}"
+    hit = f"{state} up to {moment(ran.record.tso)}"
     if not ran.was_needed:
-        return f"{ran.changefeed}: nothing is pending; {reached}."
+        return f"{ran.changefeed}: nothing is pending; {hit}."
     changes = sum(sum(counts.values()) for counts in ran.changes.values())
-    return f"{ran.changefeed}: {counted(changes, 'change')} of {counted(len(ran.record.tables), 'table')}, {reached}."
+    return f"{ran.changefeed}: {counted(changes, 'change')} of {counted(len(ran.record.tables), 'table')}, {hit}."

@@ -1,7 +1,7 @@
-"""What must come out of the packaged sample, and whether it did: table by table, over all changefeeds of a workload.
+"""Checks the result of the packaged sample, table by table, over all changefeeds of a workload.
 
 Changefeeds of one workload must have equal changelogs (operation, commit_ts and values) and equal mirrors. Every
-mirror must also hold the rows that the workload left in its source tables, which `expected.json` tells as digests.
+mirror must also equal the final rows of its source table, given as digests in `expected.json`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.amounts import counted
 from ticdc_assets.changes import layout
 from ticdc_assets.commands.agreement import differing, digest, texts
 from ticdc_assets.commands.listing import table_rows
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import load_or_none
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _TODO: Final = "Run the demo again; if it says so again, please report it."
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One changefeed's rendering of a table: its changes and its rows, as texts that compare."""
+class SampleOutcome:
+    """One changefeed's result for a table: its changes and its rows as comparable texts."""
 
     changes: Counter[str]
     rows: Counter[str]
@@ -40,7 +40,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One source table over the changefeeds of its workload, and in which of them it is not what it must be."""
+    """One source table over the changefeeds of its workload; `faults` says where it is wrong."""
 
     table: str
     changefeeds: tuple[str, ...]
@@ -52,32 +52,34 @@ class Line:
 
     @property
     def agrees(self) -> bool:
-        """Whether all is as it must be."""
+        """Whether the table is correct in every changefeed."""
         return not self.faults
 
 
 def checked(config: Config, sample: Path, names: Collection[str]) -> list[Line]:
-    """Every table of every workload that one of the named changefeeds carries, in the order of the sample."""
+    """Every table of each workload of the named changefeeds, in the order of the sample."""
     lakes = {changefeed.name: Lake(config, changefeed) for changefeed in config.changefeeds if changefeed.name in names}
-    told = {name: {f"{row['schema']}.{row['table']}": row for row in table_rows(lake)} for name, lake in lakes.items()}
+    listed = {
+        name: {f"{row['schema']}.{row['table']}": row for row in table_rows(lake)} for name, lake in lakes.items()
+    }
     lines = []
     for workload in json.loads((sample / EXPECTED).read_text()):
         feeds = [name for name in workload["changefeeds"] if name in lakes]
         if not feeds:
             continue
         wanted: dict[str, dict[str, Any]] = workload["tables"]
-        tables = dict.fromkeys([*wanted, *sorted(table for name in feeds for table in told[name])])
+        tables = dict.fromkeys([*wanted, *sorted(table for name in feeds for table in listed[name])])
         for table in tables:
-            found = {name: _outcome(lakes[name], told[name].get(table)) for name in feeds}
-            lines.append(line(table, found, wanted.get(table)))
+            outcomes = {name: _outcome(lakes[name], listed[name].get(table)) for name in feeds}
+            lines.append(line(table, outcomes, wanted.get(table)))
     return lines
 
 
-def _outcome(lake: Lake, row: Mapping[str, Any] | None) -> Outcome | None:
+def _outcome(lake: Lake, row: Mapping[str, Any] | None) -> SampleOutcome | None:
     if row is None:
         return None
     changes, rows = (_content(lake, row[kind]) for kind in ("changelog", "mirror"))
-    return Outcome(
+    return SampleOutcome(
         changes=texts(changes, (layout.OP, layout.COMMIT_TS)),
         rows=texts(rows),
         digest=digest(rows),
@@ -92,8 +94,8 @@ def _content(lake: Lake, identifier: Sequence[str] | None) -> list[dict[str, Any
     return [] if table is None else table.scan().to_arrow().to_pylist()
 
 
-def line(table: str, found: Mapping[str, Outcome | None], wanted: Mapping[str, Any] | None) -> Line:
-    """What one table came to; `wanted` holds its rows' number and digest, None for a table that should not be."""
+def line(table: str, found: Mapping[str, SampleOutcome | None], wanted: Mapping[str, Any] | None) -> Line:
+    """The result of one table. `wanted` has the number of its rows and their digest; None for an unexpected table."""
     outcomes = {name: outcome for name, outcome in found.items() if outcome is not None}
     first = next(iter(outcomes.values()), None)
     return Line(
@@ -107,7 +109,7 @@ def line(table: str, found: Mapping[str, Outcome | None], wanted: Mapping[str, A
     )
 
 
-def _faults(table: str, found: Mapping[str, Outcome | None], wanted: Mapping[str, Any] | None) -> Iterator[str]:
+def _faults(table: str, found: Mapping[str, SampleOutcome | None], wanted: Mapping[str, Any] | None) -> Iterator[str]:
     reference = next((name for name, outcome in found.items() if outcome is not None), None)
     for name, outcome in found.items():
         if outcome is None or wanted is None:
@@ -124,7 +126,7 @@ def _faults(table: str, found: Mapping[str, Outcome | None], wanted: Mapping[str
             yield _fault(table, name, f"the {counted(wanted['rows'], 'row')} of its source", _rows(outcome, wanted))
 
 
-def _rows(outcome: Outcome, wanted: Mapping[str, Any]) -> str:
+def _rows(outcome: SampleOutcome, wanted: Mapping[str, Any]) -> str:
     count = outcome.rows.total()
     return counted(count, "row") + ("" if count != wanted["rows"] else " with other values")
 

@@ -1,6 +1,6 @@
-"""What a person sees: progress on stderr, results on stdout, and the noise of Spark and Dagster in a file instead.
+"""Output for the user: progress on stderr, results on stdout, the output of Spark and Dagster in a file.
 
-Progress is a spinner on a terminal and plain lines elsewhere. JSON goes out as it is, whatever the terminal.
+Progress is a spinner on a terminal and plain lines elsewhere. JSON is printed unformatted on any output.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from ticdc_assets.faults import LOGS
 
 PLAIN_WIDTH: Final = 140
 LOG_BYTES_MAX: Final = 8 << 20
-"""A log that is longer is put aside as FILE.old before more is written, in place of the one before."""
+"""A longer log is renamed to FILE.old before more is written; an older FILE.old is replaced."""
 
 
 class Terminal:
-    """Standard output and error as they were when this was made, whatever is redirected later."""
+    """Standard output and error as they were on creation, also if they are redirected later."""
 
     def __init__(self) -> None:
         self._out_file, self._err_file = _kept(sys.stdout), _kept(sys.stderr)
         self.out, self.err = _console(self._out_file), _console(self._err_file)
         self._status: Status | None = None
 
-    def say(self, text: str) -> None:
-        """A step of progress."""
+    def on_progress(self, text: str) -> None:
+        """Show one step of progress."""
         if self._status is not None:
             self._status.update(f"{text} ...")
         else:
             self.err.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """A sentence to keep on the screen, beside the results."""
+        """Print a sentence to stderr."""
         self.err.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def tell(self, text: str) -> None:
-        """A sentence of the result."""
+        """Print a sentence of the result to stdout."""
         self.out.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def json(self, value: Any) -> None:
@@ -54,9 +54,9 @@ class Terminal:
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Shows progress while the body runs."""
+        """Show progress while the body runs."""
         if not self.err.is_terminal:
-            self.say(text)
+            self.on_progress(text)
             yield
             return
         try:
@@ -72,7 +72,7 @@ def _console(file: IO[str]) -> Console:
 
 
 def _kept(stream: IO[str]) -> IO[str]:
-    """The stream's own descriptor, doubled, so that it outlives a redirection; a stream without one is kept itself."""
+    """A duplicate of the stream's descriptor, which outlives a redirection; a stream without descriptor is returned."""
     try:
         number = os.dup(stream.fileno())
     except (OSError, ValueError, io.UnsupportedOperation):
@@ -80,13 +80,15 @@ def _kept(stream: IO[str]) -> IO[str]:
     return cast(IO[str], os.fdopen(number, "w", encoding="utf-8", errors="replace", buffering=1))
 
 
-# -- the noise of others -----------------------------------------------------------------------------------------------
+# -- output of Spark and Dagster ---------------------------------------------------------------------------------------
 
 
 @contextmanager
 def noise_kept_in(log: Path) -> Iterator[None]:
-    """Everything that this process and the JVM it starts write to standard output and error goes to the end of `log`,
-    or to a temporary file where that cannot be written. Faults name the one it is."""
+    """Redirect standard output and error of this process and its JVM to the end of `log`.
+
+    If `log` cannot be written, a temporary file is used. Errors name the file.
+    """
     with _opened(log) as sink:
         place = Path(sink.name)
         with _redirected_to(sink):
@@ -117,7 +119,7 @@ def _redirected_to(sink: IO[bytes]) -> Iterator[None]:
 
 
 def _remove_if_empty(place: Path) -> None:
-    with suppress(OSError):  # somebody may have removed it meanwhile
+    with suppress(OSError):  # it may have been removed meanwhile
         if not place.stat().st_size:
             place.unlink()
 
@@ -129,6 +131,6 @@ def _opened(log: Path) -> IO[bytes]:
             log.replace(log.with_name(f"{log.name}.old"))
         opened = log.open("ab", buffering=0)
         opened.write(f"== {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
-    except OSError:  # a config may be mounted where nobody writes
+    except OSError:  # the config's folder may be read-only
         return cast(IO[bytes], NamedTemporaryFile("ab", prefix="ticdc-assets-", suffix=f"-{log.name}", delete=False))
     return opened

@@ -1,4 +1,4 @@
-"""One run of a changefeed's job in this process, and what came of it in sentences."""
+"""One run of a changefeed's job in this process, and its result as sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.metadata import OPS, watermark_metadata
 from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
-from ticdc_assets.assets.schema_cache import is_news, observation
+from ticdc_assets.assets.schema_cache import is_new, observation
 from ticdc_assets.commands.pending import Counts, Ran, held
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import log_named
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 _PRINTS_NOWHERE_ELSE: Final = {
-    # Java is started by the first run and outlives it: what it prints later would go to that run's log, or nowhere, and
-    # not to the file that faults name.
+    # The first run starts Java, which outlives the run: its later output would go to that run's log, or nowhere, and
+    # not to the file that errors name.
     "module": "dagster._core.storage.noop_compute_log_manager",
     "class": "NoOpComputeLogManager",
 }
@@ -36,7 +36,7 @@ _PRINTS_NOWHERE_ELSE: Final = {
 
 @contextmanager
 def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
-    """The instance in DAGSTER_HOME, else one that is gone afterwards. What steps print stays with this process."""
+    """The instance in DAGSTER_HOME, else a temporary one. What steps print stays with this process."""
     home = environ.get("DAGSTER_HOME")
     if not home:
         with dg.DagsterInstance.ephemeral(settings={"telemetry": {"enabled": False}}) as instance:
@@ -50,11 +50,15 @@ def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
 
 
 def run_changefeed(
-    config: Config, changefeed: Changefeed, until: int | None, say: Callable[[str], None], instance: dg.DagsterInstance
+    config: Config,
+    changefeed: Changefeed,
+    until: int | None,
+    on_progress: Callable[[str], None],
+    instance: dg.DagsterInstance,
 ) -> Ran:
-    """Everything pending of one changefeed, once."""
+    """Process everything pending of one changefeed, once."""
     lake = Lake(config, changefeed)
-    result = _execute(config, changefeed, until, say, instance)
+    result = _execute(config, changefeed, until, on_progress, instance)
     _raise_if_interrupted(result)
     record = Lake(config, changefeed).control.newest()
     faults = [*_failures(result), *held(lake, record)]
@@ -69,7 +73,11 @@ def run_changefeed(
 
 
 def _execute(
-    config: Config, changefeed: Changefeed, until: int | None, say: Callable[[str], None], instance: dg.DagsterInstance
+    config: Config,
+    changefeed: Changefeed,
+    until: int | None,
+    on_progress: Callable[[str], None],
+    instance: dg.DagsterInstance,
 ) -> dg.ExecuteInProcessResult:
     names = FeedNames(changefeed.name, str(changefeed.sink.protocol))
     job = definitions_of(config, [changefeed.name]).resolve_job_def(names.job)
@@ -77,7 +85,7 @@ def _execute(
     if until is not None:
         run_config["resources"] = {names.resource: {"config": {"until": str(until)}}}
     _observe(config, changefeed, names, instance)
-    listening = PROGRESS.set(lambda text: say(f"{changefeed.name}: {text}"))
+    listening = PROGRESS.set(lambda text: on_progress(f"{changefeed.name}: {text}"))
     try:
         return job.execute_in_process(run_config, instance=instance, raise_on_error=False)
     finally:
@@ -85,7 +93,7 @@ def _execute(
 
 
 def _raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
-    # Dagster turns Ctrl-C into the failure of a step.
+    # Dagster turns Ctrl-C into a failed step.
     for event in result.all_events:
         error = event.step_failure_data.error if event.is_step_failure else None
         if error is not None and error.cls_name == DagsterExecutionInterruptedError.__name__:
@@ -93,10 +101,10 @@ def _raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
 
 
 def _observe(config: Config, changefeed: Changefeed, names: FeedNames, instance: dg.DagsterInstance) -> None:
-    # Before the run, so that Dagster knows which state of the source the run started from.
+    # Before the run, so that Dagster has the state of the source from which the run started.
     clock = ChangefeedRun(config, changefeed).clock()
     observed = observation(names, clock.checkpoint, watermark_metadata(clock.checkpoint, clock))
-    if is_news(instance, observed):
+    if is_new(instance, observed):
         instance.report_runless_asset_event(observed)
 
 
@@ -107,7 +115,7 @@ def _failures(result: dg.ExecuteInProcessResult) -> Iterator[str]:
     for event in result.all_events:
         if event.is_step_failure:
             yield from _failure(event)
-    yield from _red(result, ROWS_EQUAL)  # what the other blocking checks say is told once a table, below
+    yield from _red(result, ROWS_EQUAL)  # the other blocking checks are reported once per table, below
 
 
 def _failure(event: dg.DagsterEvent) -> Iterator[str]:
@@ -117,8 +125,8 @@ def _failure(event: dg.DagsterEvent) -> Iterator[str]:
     elif data.error is None or data.error.cls_name != DagsterAssetCheckFailedError.__name__:
         cause = data.error and (data.error.cause or data.error)
         kind = cause.cls_name if cause else "an unknown error"
-        todo = f"Look at the run in Dagster, or at {log_named()}."
-        yield f"step {event.step_key}: expected to finish, found {kind}. {todo}"
+        advice = f"Look at the run in Dagster, or at {log_named()}."
+        yield f"step {event.step_key}: expected to finish, found {kind}. {advice}"
 
 
 def _red(result: dg.ExecuteInProcessResult, name: str) -> Iterator[str]:
@@ -128,12 +136,12 @@ def _red(result: dg.ExecuteInProcessResult, name: str) -> Iterator[str]:
 
 
 def _changes(result: dg.ExecuteInProcessResult, changefeed: str) -> dict[str, Counts]:
-    """By source table, the changes that the run added to its changelog."""
+    """The changes that the run added to each changelog, by source table."""
     found: dict[str, Counts] = {}
     for event in result.all_events:
         if event.is_step_materialization and event.asset_key and event.asset_key.path[1:2] == ["changelog"]:
-            told = event.step_materialization_data.materialization.metadata
-            if "source_table" in told:
-                counts = {op: int(str(told[name].value)) for op, name in OPS.items() if name in told}
-                found[str(told["source_table"].value)] = counts
+            entries = event.step_materialization_data.materialization.metadata
+            if "source_table" in entries:
+                counts = {op: int(str(entries[name].value)) for op, name in OPS.items() if name in entries}
+                found[str(entries["source_table"].value)] = counts
     return found

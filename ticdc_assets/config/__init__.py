@@ -1,7 +1,7 @@
-"""What a user writes (`changefeeds.yaml`), closed and validated: `load(path, environ)` gives a frozen `Config`.
+"""The user's config (`changefeeds.yaml`), validated: `load(path, environ)` returns a frozen `Config`.
 
-Unknown keys are refused with the nearest known one, all faults of a file are told at once, and no error, repr or str
-holds a credential.
+An unknown key is refused, with the nearest known key as a hint. All faults of a file are reported at once. No error,
+repr or str contains a credential.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ticdc_assets.config.model import (
     KafkaSource,
     KafkaStart,
     KeyOverride,
+    OffsetRule,
     OnBadMessage,
     OnDrop,
     PartitionField,
@@ -41,7 +42,7 @@ from ticdc_assets.config.sink import (
     Storage,
 )
 from ticdc_assets.config.ticdc_keys import read_sink
-from ticdc_assets.names import Target
+from ticdc_assets.names import IdentifierTemplates
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -52,12 +53,14 @@ __all__ = [
     "Config",
     "CsvOptions",
     "DateSeparator",
+    "IdentifierTemplates",
     "Integrity",
     "KafkaSource",
     "KafkaStart",
     "KeyOverride",
     "LargeMessageHandle",
     "LargeMessageOption",
+    "OffsetRule",
     "OnBadMessage",
     "OnDrop",
     "PartitionField",
@@ -72,7 +75,6 @@ __all__ = [
     "SparkConfig",
     "Storage",
     "StorageSource",
-    "Target",
     "Upstream",
     "UpstreamTls",
     "ZeroDates",

@@ -1,4 +1,4 @@
-"""One changefeed of the config: its stream's own options first, then what this project is told about it."""
+"""One changefeed of the config: TiCDC's own options of its stream, then this project's options."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from ticdc_assets.config.model import (
     OnDrop,
     PartitionField,
     PartitionRule,
+    Upstream,
     ZeroDates,
 )
 from ticdc_assets.config.offsets import read_offset_rules
 from ticdc_assets.config.reading import NAME, Section, as_name, nearest, shown
 from ticdc_assets.config.secrets import Secret, redacted
-from ticdc_assets.config.sink import Protocol, SinkOptions
+from ticdc_assets.config.sink import KAFKA_SCHEMES, Protocol, SinkOptions
 from ticdc_assets.config.source import read_claim_check, read_registry, read_source
 from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.config.upstream import read_upstream
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.names import Target, check_target
+from ticdc_assets.names import IdentifierTemplates, check_target
 from ticdc_assets.table_filter import TableFilter
 
 FORMAT_VERSIONS: Final = (2, 3)
@@ -39,7 +40,7 @@ _NO_RULES: Final[tuple[OffsetRule, ...]] = ()
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """What a changefeed's own configuration says."""
+    """The changefeed's own TiCDC configuration."""
 
     uri: str
     sink: SinkOptions
@@ -47,12 +48,12 @@ class _Stream:
     warnings: tuple[str, ...]
 
 
-# Stands in for a stream that cannot be understood, so that the faults of the other keys are told in the same go.
+# Placeholder for an invalid stream, so that faults of other keys are reported in the same pass.
 _UNKNOWN: Final = _Stream("file:///", SinkOptions("file", Protocol.CSV), {}, ())
 
 
 def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Changefeed | None:
-    """The changefeed; None where there is a problem."""
+    """The changefeed; None if it is invalid."""
     before = len(feeds.problems.found)
     section = feeds.section(name)
     if not NAME.fullmatch(name):
@@ -72,7 +73,7 @@ def _values(section: Section, stream: _Stream, base: Path, portable: bool, *, ju
         "sink": sink,
         "warnings": stream.warnings,
         **(_places(section, stream, base) if judged else _skip_places(section)),
-        "upstream": read_upstream(section, base),
+        "upstream": _upstream(section, sink, base),
         "time_zone": _time_zone(section),
         "tables": _tables(section, sink),
         "schema_files": tuple(_schema_files(section, base)),
@@ -84,7 +85,7 @@ def _values(section: Section, stream: _Stream, base: Path, portable: bool, *, ju
         "partition": tuple(_partition(section, sink)),
         "format_version": _format_version(section),
         "skip_files": section.texts("skip_files"),
-        "skip_offsets": tuple(_skip_offsets(section)),
+        "skip_offsets": tuple(_skip_offsets(section, sink)),
         "target": _target(section.section("target"), portable),
     }
 
@@ -148,7 +149,7 @@ def _with_environment(section: Section, value: Any) -> Any:
     return {key: _with_environment(section, item) for key, item in value.items()}
 
 
-# ---- what this project is told ---------------------------------------------------------------------------------------
+# ---- this project's options ------------------------------------------------------------------------------------------
 
 
 def _time_zone(section: Section) -> str:
@@ -164,9 +165,18 @@ def _tables(section: Section, sink: SinkOptions) -> TableFilter:
     rules = section.texts("tables", ("*.*",))
     found = _filter(section, "tables", rules, sink)
     if not found.takes_any and not section.problems.found:
-        todo = 'Write ["*.*"], or leave it out: then all are read.'
-        section.problem("tables", "a rule by which tables are read", "none", todo)
+        advice = 'Write ["*.*"], or leave it out: then all are read.'
+        section.problem("tables", "a rule by which tables are read", "none", advice)
     return found
+
+
+def _upstream(section: Section, sink: SinkOptions, base: Path) -> Upstream | None:
+    upstream = read_upstream(section, base)
+    if upstream is not None and sink.renames_tables:
+        expected = "a changefeed without target-schema and target-table in sink.dispatchers"
+        advice = "Use claim-check for large messages: TiDB has the tables under other names than the stream."
+        section.problem("upstream", expected, "one with", advice)
+    return upstream
 
 
 def _filter(section: Section, key: str, rules: tuple[str, ...], sink: SinkOptions) -> TableFilter:
@@ -178,10 +188,11 @@ def _schema_files(section: Section, base: Path) -> Iterator[Path]:
         yield from section.checked("schema_files", partial(matching_files, base, pattern), _NO_FILES)
 
 
-def _skip_offsets(section: Section) -> Iterator[OffsetRule]:
-    texts = section.texts("skip_offsets")
-    if texts and "capture" not in section.section("source"):
-        section.problem("skip_offsets", "a changefeed whose source is a capture", "another source", "Remove it.")
+def _skip_offsets(section: Section, sink: SinkOptions) -> Iterator[OffsetRule]:
+    texts, source = section.texts("skip_offsets"), section.section("source")
+    reads_messages = "capture" in source or "kafka" in source
+    if texts and not reads_messages and ("storage" in source or sink.scheme not in KAFKA_SCHEMES):
+        section.problem("skip_offsets", "a source of Kafka messages", "a storage sink", "Remove it.")
     for text in texts:
         yield from section.checked("skip_offsets", partial(read_offset_rules, text), _NO_RULES)
 
@@ -205,15 +216,15 @@ def _format_version(section: Section) -> int:
     return FORMAT_VERSIONS[-1]
 
 
-def _target(section: Section, portable: bool) -> Target:
-    names = [f.name for f in fields(Target) if f.name != "portable"]
+def _target(section: Section, portable: bool) -> IdentifierTemplates:
+    names = [f.name for f in fields(IdentifierTemplates) if f.name != "portable"]
     given = {name: section.text(name) for name in names}
     section.close()
-    target = Target(portable=portable, **{name: text for name, text in given.items() if text is not None})
+    target = IdentifierTemplates(portable=portable, **{name: text for name, text in given.items() if text is not None})
     try:
         check_target(target)
     except ConfigError as error:
-        section.problem(error.where, error.expected, error.found, error.todo)
+        section.problem(error.where, error.expected, error.found, error.advice)
     return target
 
 
@@ -248,9 +259,10 @@ def _specs(section: Section, key: str, texts: tuple[str, ...]) -> tuple[Partitio
 
 
 def read_partition_field(text: str) -> PartitionField:
-    """A partition field as written: `bucket(16)`, `bucket(16, id)`, `truncate(4, name)`, `day(created)`, `identity(a)`.
+    """Parse a partition field: `bucket(16)`, `bucket(16, id)`, `truncate(4, name)`, `day(created)`, `identity(a)`.
 
-    Raises ConfigError where it is none.
+    Raises:
+        ConfigError: the text is no partition field.
     """
     found = _CALL.fullmatch(text.strip())
     name = found["name"].lower().removesuffix("s") if found else ""
@@ -258,11 +270,11 @@ def read_partition_field(text: str) -> PartitionField:
     column = (found["column"] or None) if found else None
     if found is None or name not in _TRANSFORMS:
         meant = nearest(text.partition("(")[0], _TRANSFORMS)
-        todo = f"Did you mean {meant}(...)?" if meant else "Write none, bucket(16), bucket(16, id) or day(created)."
-        raise ConfigError("", "an Iceberg transform", shown(text), todo)
+        advice = f"Did you mean {meant}(...)?" if meant else "Write none, bucket(16), bucket(16, id) or day(created)."
+        raise ConfigError("", "an Iceberg transform", shown(text), advice)
     if (name in _WITH_ARGUMENT) != (argument is not None) or argument == 0:
-        todo = "Write bucket(16), truncate(4, name), day(created)."
-        raise ConfigError("", "a number for bucket and truncate, and for them only", shown(text), todo)
+        advice = "Write bucket(16), truncate(4, name), day(created)."
+        raise ConfigError("", "a number for bucket and truncate, and for them only", shown(text), advice)
     if column is None and name != "bucket":
         raise ConfigError(
             "", "a column", shown(text), f"Write {text.rstrip(')')}, column)." if argument else f"Write {name}(column)."

@@ -1,4 +1,4 @@
-"""Paths of a config: relative ones are relative to its folder, and a file that cannot be read is a ConfigError."""
+"""Files of a config: relative paths start at the config's folder; an unreadable file is a ConfigError."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from ticdc_assets.errors import ConfigError
 
 
 def below(base: Path, path: str) -> str:
-    """The absolute path, or the URI as it is."""
+    """The absolute path; a URI is returned unchanged."""
     return path if "://" in path else str((base / Path(path).expanduser()).absolute())
 
 
-def text_of(path: Path, todo: str) -> str:
+def text_of(path: Path, advice: str) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ConfigError(str(path), "a file that can be read", error.strerror or type(error).__name__, todo) from None
+        raise ConfigError(
+            str(path), "a file that can be read", error.strerror or type(error).__name__, advice
+        ) from None
     except UnicodeDecodeError:
         raise ConfigError(str(path), "UTF-8 text", "other bytes", "Save the file as UTF-8.") from None
 
 
 def read_toml(path: Path) -> Mapping[str, Any]:
-    """A TOML file. An error names the line but does not quote it."""
+    """Read a TOML file. An error names the line but does not quote it."""
     try:
         return tomllib.loads(text_of(path, "Name the file that was given to cdc with --config."))
     except tomllib.TOMLDecodeError as error:
@@ -36,7 +38,7 @@ def read_toml(path: Path) -> Mapping[str, Any]:
 
 
 def matching_files(base: Path, pattern: str) -> tuple[Path, ...]:
-    """The files that a path or glob means, in order. Raises ConfigError where there is none."""
+    """The files that match a path or glob, sorted. Raises ConfigError if there is none."""
     full = Path(below(base, pattern))
     candidates = [full] if full.is_file() else Path(full.anchor).glob(str(full.relative_to(full.anchor)))
     found = tuple(sorted(path for path in candidates if path.is_file()))

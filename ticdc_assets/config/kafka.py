@@ -1,4 +1,4 @@
-"""The Kafka cluster, topics and login of a changefeed: as `source.kafka` says, else as the sink URI names them."""
+"""The Kafka cluster, topics and login of a changefeed: from `source.kafka`, else from the sink URI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ticdc_assets.config.files import below
-from ticdc_assets.config.model import KafkaSource, KafkaStart
+from ticdc_assets.config.model import LANDED_BYTES_MAX, LANDED_MESSAGES_MAX, KafkaSource, KafkaStart
 from ticdc_assets.config.reading import Section, shown
 from ticdc_assets.config.secrets import Settings, query_of
 from ticdc_assets.config.sink import KAFKA_SCHEMES, SinkOptions, split_uri
@@ -26,27 +26,31 @@ _SECURITY_FILES: Final = {"ca": "ssl.ca.location", "cert": "ssl.certificate.loca
 
 
 def kafka_of_sink_uri(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> KafkaSource:
-    """The cluster and topics that a `kafka://` sink URI and its dispatch rules name.
+    """The cluster and topics in a `kafka://` sink URI and its dispatch rules.
 
-    Raises ConfigError where the URI names no broker or no topic.
+    Raises:
+        ConfigError: the URI names no broker or no topic.
     """
     _, brokers, path = split_uri(uri, "")
     topic = path.strip("/")
     if not brokers or not topic:
-        todo = "Write kafka://host:9092/topic, or add source.kafka."
-        raise ConfigError("", "brokers and a topic", "no topic" if brokers else "no brokers", todo)
+        advice = "Write kafka://host:9092/topic, or add source.kafka."
+        raise ConfigError("", "brokers and a topic", "no topic" if brokers else "no brokers", advice)
     topics, pattern = _topics(topic, sink.topics)
     return KafkaSource(tuple(brokers.split(",")), topics, pattern, _login_of_ticdc(uri, sink, config))
 
 
 def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any], base: Path) -> KafkaSource:
-    """What `source.kafka` says; brokers, topics and login that it leaves out are those of the sink URI."""
+    """The source in `source.kafka`; brokers, topics and login default to those of the sink URI."""
     named = _named_or_none(uri, sink, config)
     brokers = tuple(s.strip() for text in section.texts("brokers") for s in text.split(","))
     topics, pattern = section.texts("topics"), section.text("pattern")
     security = _security(section.section("security"), base)
     options = _options(section)
     start = _start(section)
+    messages_max = _count(section, "max_messages", LANDED_MESSAGES_MAX)
+    bytes_max = _count(section, "max_bytes", LANDED_BYTES_MAX)
+    days_kept = _count(section, "days_kept", 30)
     section.close()
     if pattern is not None:
         section.checked("pattern", partial(_check_pattern, pattern), None)
@@ -58,12 +62,19 @@ def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[st
         topics, pattern = named.topics, named.pattern
     inherited = named.options if named else Settings()
     return KafkaSource(
-        brokers or (named.brokers if named else ()), topics, pattern, inherited | security | options, start
+        brokers or (named.brokers if named else ()),
+        topics,
+        pattern,
+        inherited | security | options,
+        start,
+        messages_max or LANDED_MESSAGES_MAX,
+        bytes_max or LANDED_BYTES_MAX,
+        days_kept,
     )
 
 
 def kafka_config_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The section `sink.kafka-config` of a changefeed's configuration, its keys in kebab-case."""
+    """The section `sink.kafka-config` of a changefeed's configuration, with kebab-case keys."""
     sink = config.get("sink")
     below_sink = sink if isinstance(sink, Mapping) else {}
     kafka = below_sink.get("kafka-config", below_sink.get("kafka_config"))
@@ -74,15 +85,13 @@ def kafka_config_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _topics(default: str, ruled: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """The topics by name, and a pattern for those that rules name by schema or table."""
-    expressions = dict.fromkeys(ruled)
-    topics = dict.fromkeys([default, *(e for e in expressions if "{" not in e)])
-    patterns = [_topic_pattern(e) for e in expressions if "{" in e]
-    return tuple(topics), "|".join(patterns) or None
+    """The default topic, and a pattern for topics of dispatch rules, which TiCDC creates with their first message."""
+    patterns = dict.fromkeys(_topic_pattern(expression) for expression in ruled if expression != default)
+    return (default,), "|".join(patterns) or None
 
 
 def _topic_pattern(expression: str) -> str:
-    # TiCDC puts the names in with _ for each character that a topic cannot have.
+    # TiCDC replaces each character that a topic name cannot have with _.
     return re.sub(r"\\\{(schema|table)\\\}", "[A-Za-z0-9._-]+", re.escape(expression))
 
 
@@ -90,7 +99,7 @@ def _named_or_none(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Ka
     try:
         return kafka_of_sink_uri(uri, sink, config) if sink.scheme in KAFKA_SCHEMES else None
     except ConfigError:
-        return None  # source.kafka names brokers and topics then
+        return None  # then source.kafka must name brokers and topics
 
 
 def _check_pattern(pattern: str) -> None:
@@ -100,6 +109,16 @@ def _check_pattern(pattern: str) -> None:
         raise ConfigError("", "a regular expression", "one that does not compile", "Look at its brackets.") from None
 
 
+def _count(section: Section, name: str, example: int) -> int | None:
+    """A whole number of at least 1; None if it is unset or invalid."""
+    written = section.raw(name)
+    if isinstance(written, int) and not isinstance(written, bool) and 0 < written <= OFFSET_MAX:
+        return written
+    if written is not None:
+        section.problem(name, "a whole number from 1 on", shown(str(written)), f"Write {name}: {example}.")
+    return None
+
+
 # ---- where reading begins --------------------------------------------------------------------------------------------
 
 
@@ -107,7 +126,7 @@ def _start(section: Section) -> KafkaStart:
     written = section.raw("starting")
     if written is None or written in ("earliest", "latest"):
         return KafkaStart(written or "earliest")
-    todo = 'Write earliest, latest, {timestamp: 1754000000000} or {offsets: {topic: {"0": 1000}}}.'
+    advice = 'Write earliest, latest, {timestamp: 1754000000000} or {offsets: {topic: {"0": 1000}}}.'
     if isinstance(written, dict) and list(written) == ["timestamp"] and _is_offset(written["timestamp"]):
         return KafkaStart(timestamp_ms=written["timestamp"])
     if isinstance(written, dict) and list(written) == ["offsets"]:
@@ -117,7 +136,7 @@ def _start(section: Section) -> KafkaStart:
                 offsets={str(topic): {int(p): o for p, o in of_topic.items()} for topic, of_topic in offsets.items()}
             )
     found = shown(written) if isinstance(written, str) else "another form"
-    section.problem("starting", "earliest, latest, a timestamp in milliseconds or offsets", found, todo)
+    section.problem("starting", "earliest, latest, a timestamp in milliseconds or offsets", found, advice)
     return KafkaStart()
 
 
@@ -136,8 +155,8 @@ def _options(section: Section) -> Settings:
     options = section.settings("options")
     for name in options:
         if name in _OWN_OPTIONS:
-            todo = f"This project sets it; use {_OWN_OPTIONS[name]}."
-            section.problem("options", "settings of librdkafka that are free", name, todo)
+            advice = f"This project sets it; use {_OWN_OPTIONS[name]}."
+            section.problem("options", "settings of librdkafka that are free", name, advice)
     return options
 
 
@@ -150,7 +169,7 @@ def _security(section: Section, base: Path) -> Settings:
 
 
 def _login_of_ticdc(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Settings:
-    """How TiCDC itself logs in. Its files (ca, cert, key) lie on TiCDC's machines and are not taken over."""
+    """TiCDC's own login. Its files (ca, cert, key) are on TiCDC's machines and are not used here."""
     query = query_of(uri)
     kafka = kafka_config_of(config)
 
@@ -165,7 +184,7 @@ def _login_of_ticdc(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> S
 
 
 def _login(protocol: str | None, mechanism: str | None, user: str | None, password: str | None) -> Settings:
-    """The same under librdkafka's names."""
+    """The login under librdkafka's names."""
     values: dict[str, str] = {}
     if user is not None:
         mechanism = mechanism or "PLAIN"

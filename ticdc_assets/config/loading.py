@@ -1,8 +1,9 @@
-"""From the file and the environment to a `Config`. All problems of a file are reported at once; nothing is guessed."""
+"""Reads the file and the environment into a `Config`. All problems of a file are reported at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -11,13 +12,18 @@ from ticdc_assets.config.changefeed import read_changefeed
 from ticdc_assets.config.files import below, text_of
 from ticdc_assets.config.model import (
     CATALOG_TYPES,
+    NAMING_CATALOG_TYPES,
     PORTABLE_CATALOG_TYPES,
+    PORTABLE_SIGNING_NAMES,
     CatalogConfig,
     Changefeed,
     Config,
     SparkConfig,
+    StorageSource,
 )
+from ticdc_assets.config.object_store import ObjectStore, read_object_store
 from ticdc_assets.config.reading import NAME, Problems, Section, nearest, parse_yaml, shown
+from ticdc_assets.config.secrets import Settings
 from ticdc_assets.config.sink import Protocol
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import control_namespace
@@ -26,9 +32,10 @@ CONFIG_VARIABLE: Final = "TICDC_ASSETS_CONFIG"
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Config:
-    """The config at `path`, else where TICDC_ASSETS_CONFIG points, else the packaged sample.
+    """The config at `path`, else at TICDC_ASSETS_CONFIG, else the packaged sample.
 
-    Raises ConfigError with everything that is wrong in it; no credential is in the text.
+    Raises:
+        ConfigError: the config is invalid; the message has all its faults and no credential.
     """
     named = environ.get(CONFIG_VARIABLE)
     if path is None and not named:
@@ -58,16 +65,28 @@ def _read(path: Path, environ: Mapping[str, str], lake: Path) -> Config:
 
 def _config(root: Section, path: Path, lake: Path) -> Config:
     catalog = _catalog(root.section("catalog"), path.parent, lake)
+    store = read_object_store(root, catalog.warehouse)
+    if store is not None:
+        catalog = replace(catalog, store=store)
     spark = _spark(root.section("spark"))
     feeds = root.section("changefeeds")
-    portable = catalog.type in PORTABLE_CATALOG_TYPES
-    changefeeds = [read_changefeed(feeds, name, path.parent, portable) for name in feeds]
+    changefeeds = [read_changefeed(feeds, name, path.parent, catalog.portable_names) for name in feeds]
     if not len(feeds):
         root.problem("changefeeds", "at least one changefeed", "none", "Describe one: changefeeds: {name: {...}}.")
     root.close()
-    complete = tuple(c for c in changefeeds if c is not None)
+    complete = tuple(_opened(c, store) for c in changefeeds if c is not None)
     _check_together(feeds, complete)
     return Config(path, catalog, spark, complete)
+
+
+def _opened(changefeed: Changefeed, store: ObjectStore | None) -> Changefeed:
+    """The changefeed, with the credentials and endpoint of the object store for its source and large messages."""
+    if store is None:
+        return changefeed
+    source, claim_check = changefeed.source, changefeed.claim_check
+    if isinstance(source, StorageSource):
+        source = StorageSource(store.opens(source.storage))
+    return replace(changefeed, source=source, claim_check=store.opens(claim_check) if claim_check else None)
 
 
 # ---- catalog and Spark -----------------------------------------------------------------------------------------------
@@ -85,8 +104,21 @@ def _catalog(section: Section, base: Path, lake: Path) -> CatalogConfig:
     if kind in {"rest", "hive"} and not uri and not section.problems.found:
         section.problem("uri", "the catalog's address", "none", f"Add uri: for a {kind} catalog.")
     properties = section.settings("properties")
+    portable = _portable(section, kind, properties)
     section.close()
-    return CatalogConfig(name, kind, uri, below(base, warehouse) if warehouse else None, properties)
+    if warehouse and kind not in NAMING_CATALOG_TYPES:
+        warehouse = below(base, warehouse)
+    return CatalogConfig(name, kind, uri, warehouse or None, properties, portable)
+
+
+def _portable(section: Section, kind: str, properties: Settings) -> bool:
+    """Whether the catalog ignores case in names: as configured, else as known for this catalog type."""
+    written = section.raw("portable_names")
+    if written is not None and not isinstance(written, bool):
+        section.problem("portable_names", "true or false", shown(written), "Write true, or leave it out.")
+    if isinstance(written, bool):
+        return written
+    return kind in PORTABLE_CATALOG_TYPES or properties.get("rest.signing-name") in PORTABLE_SIGNING_NAMES
 
 
 def _sqlite_below(base: Path, uri: str) -> str:
@@ -126,8 +158,8 @@ def _check_together(feeds: Section, changefeeds: Sequence[Changefeed]) -> None:
         other = control.setdefault(place, changefeed.name)
         if other != changefeed.name:
             found = f"that of {other}"
-            todo = "Put {changefeed} into target.control, and let names differ in more than case."
-            feeds.problem(changefeed.name, "a control namespace of its own", found, todo)
+            advice = "Put {changefeed} into target.control, and let names differ in more than case."
+            feeds.problem(changefeed.name, "a control namespace of its own", found, advice)
 
 
 def _check_ddl_from(feeds: Section, changefeed: Changefeed, by_name: Mapping[str, Changefeed]) -> None:
@@ -138,13 +170,13 @@ def _check_ddl_from(feeds: Section, changefeed: Changefeed, by_name: Mapping[str
     place = f"{changefeed.name}.ddl_from"
     if wanted not in others:
         meant = nearest(wanted, others)
-        todo = f"Did you mean {meant}?" if meant else "Name a changefeed that carries DDL."
-        feeds.problem(place, "the name of another changefeed", shown(wanted), todo)
+        advice = f"Did you mean {meant}?" if meant else "Name a changefeed that carries DDL."
+        feeds.problem(place, "the name of another changefeed", shown(wanted), advice)
     elif wanted in by_name and by_name[wanted].sink.protocol is Protocol.AVRO:
         feeds.problem(place, "a changefeed that carries DDL", "one of the Avro protocol", "Name another.")
     elif changefeed.sink.protocol is not Protocol.AVRO:
-        found, todo = f"one of {changefeed.sink.protocol}", "Remove it: the stream tells its own statements."
-        feeds.problem(place, "a changefeed of the Avro protocol to give it to", found, todo)
+        found, advice = f"one of {changefeed.sink.protocol}", "Remove it: the stream tells its own statements."
+        feeds.problem(place, "a changefeed of the Avro protocol to give it to", found, advice)
     elif not changefeed.sink.has_commit_ts:
-        todo = "Statements and rows cannot be put in one order: give cdc enable-tidb-extension=true."
-        feeds.problem(place, "rows with a commit_ts", "an Avro changefeed without the TiDB extension", todo)
+        advice = "Statements and rows cannot be put in one order: give cdc enable-tidb-extension=true."
+        feeds.problem(place, "rows with a commit_ts", "an Avro changefeed without the TiDB extension", advice)

@@ -1,4 +1,4 @@
-"""What `changefeeds.yaml` says, checked and with every default filled in. Frozen; nothing here prints a credential."""
+"""The content of `changefeeds.yaml`, validated, with all defaults. Frozen; repr and str show no credential."""
 
 from __future__ import annotations
 
@@ -11,26 +11,31 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo
 
+from ticdc_assets.config.object_store import ObjectStore, StoreType, java_io_of, store_type_of
 from ticdc_assets.config.secrets import Secret, Settings
 from ticdc_assets.config.sink import SinkOptions, Storage
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.names import Target
+from ticdc_assets.names import IdentifierTemplates
 from ticdc_assets.table_filter import TableFilter
 
 CATALOG_TYPES: Final = ("sql", "rest", "glue", "hive")
+LANDED_MESSAGES_MAX: Final = 5_000_000
+LANDED_BYTES_MAX: Final = 8 << 30
 PORTABLE_CATALOG_TYPES: Final = ("glue", "hive")
+PORTABLE_SIGNING_NAMES: Final = ("glue", "s3tables")
+NAMING_CATALOG_TYPES: Final = ("rest", "glue")
 
 
 class ZeroDates(StrEnum):
-    """What a date such as 0000-00-00 becomes: NULL, counted in the run's metadata, or an error that
-    quarantines its record."""
+    """What a date such as 0000-00-00 becomes: NULL, counted in the run's metadata; or an error that quarantines its
+    record."""
 
     NULL = "null"
     ERROR = "error"
 
 
 class OnBadMessage(StrEnum):
-    """What happens to a message that cannot be decoded: its table stops, or it is kept raw and a check is red."""
+    """What happens to a message that cannot be decoded: its table stops, or the message goes to quarantine."""
 
     STOP = "stop"
     QUARANTINE = "quarantine"
@@ -47,8 +52,10 @@ class OnDrop(StrEnum):
 class CatalogConfig:
     """The Iceberg catalog, shared by Spark and pyiceberg.
 
-    `uri` is None for glue, and may hold a password: never print it. `warehouse` is an absolute folder or a URI,
-    None where the catalog knows it. `properties` go to pyiceberg, and to Spark below `spark.sql.catalog.<name>.`.
+    `uri` is None for glue, and may contain a password: never print it. `warehouse` is an absolute folder, a URI, or the
+    catalog's own name for it (a name or an ARN); None if the catalog has a default. `properties` go to pyiceberg, and
+    to Spark below `spark.sql.catalog.<name>.`; they override `store`. With `portable_names`, names consist of lower
+    case letters, digits and _.
     """
 
     name: str
@@ -56,18 +63,54 @@ class CatalogConfig:
     uri: str | None = field(repr=False)
     warehouse: str | None
     properties: Settings = field(default_factory=Settings)
+    portable_names: bool = False
+    store: ObjectStore | None = None
 
     @property
-    def warehouse_uri(self) -> str | None:
-        """The warehouse as Iceberg wants it: a folder as file://, None where the catalog knows."""
-        if self.warehouse is None or "://" in self.warehouse:
+    def pyiceberg_properties(self) -> Settings:
+        """pyiceberg's properties besides type, URI and warehouse."""
+        return self.properties if self.store is None else self.store.pyiceberg_properties | self.properties
+
+    @property
+    def java_properties(self) -> Settings:
+        """The properties of Iceberg's Java library besides type, URI and warehouse."""
+        found = self.properties if self.store is None else self.store.java_properties | self.properties
+        kind = self.store_type
+        if kind is None or self.type == "rest":  # with REST, Java chooses the file system by each file's URI
+            return found
+        return Settings({"io-impl": java_io_of(kind)}) | found
+
+    @property
+    def store_type(self) -> StoreType | None:
+        """The object store of the warehouse, if the config shows it."""
+        if self.root_uri is not None:
+            return store_type_of(self.root_uri)
+        if self.store is not None:
+            return self.store.type
+        return StoreType.S3 if self.type == "glue" else None
+
+    @property
+    def iceberg_warehouse(self) -> str | None:
+        """The warehouse as Iceberg's libraries expect it: a folder as file://, anything else unchanged."""
+        if self.warehouse is None or "://" in self.warehouse or self.names_warehouses:
             return self.warehouse
         return f"file://{self.warehouse}"
+
+    @property
+    def root_uri(self) -> str | None:
+        """The folder below which this project places each table; None if the catalog chooses the location."""
+        root = self.iceberg_warehouse
+        return root.rstrip("/") if root is not None and "://" in root else None
+
+    @property
+    def names_warehouses(self) -> bool:
+        """Whether a warehouse that is no URI is a name in the catalog, and no folder."""
+        return self.type in NAMING_CATALOG_TYPES
 
 
 @dataclass(frozen=True, slots=True)
 class SparkConfig:
-    """Where Spark runs. `conf` is set last."""
+    """Where Spark runs. `conf` overrides all other settings."""
 
     master: str = "local[*]"
     conf: Settings = field(default_factory=Settings)
@@ -75,24 +118,24 @@ class SparkConfig:
 
 @dataclass(frozen=True, slots=True)
 class StorageSource:
-    """The tree that a storage sink writes."""
+    """The folder or bucket of a storage sink."""
 
     storage: Storage
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureSource:
-    """A file of captured Kafka messages, one JSON object a line."""
+    """Captured Kafka messages: a file or a folder."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaStart:
-    """Where reading begins in a partition that was never read.
+    """Where reading starts in a partition that was never read.
 
     `timestamp_ms` and `offsets` (by topic, then partition) are alternatives to `position`, which is `earliest` or
-    `latest`. A partition that `offsets` does not name begins at `earliest`.
+    `latest`. A partition that is not in `offsets` starts at `earliest`.
     """
 
     position: str = "earliest"
@@ -104,8 +147,10 @@ class KafkaStart:
 class KafkaSource:
     """Topics of a Kafka cluster.
 
-    `pattern` is a regular expression for whole topic names, used besides `topics` where dispatch rules name topics by
-    table. `options` are settings of librdkafka under its own names (`security.protocol`, `sasl.mechanism`, ...).
+    `pattern` is a regular expression for whole topic names, used in addition to `topics` if dispatch rules name topics
+    by table. `options` are settings of librdkafka under its own names (`security.protocol`, `sasl.mechanism`, ...). One
+    run lands at most `messages_max` messages and about `bytes_max` bytes of keys and values. Landed messages are kept
+    for `days_kept` days after decoding; forever if it is None.
     """
 
     brokers: tuple[str, ...]
@@ -113,6 +158,9 @@ class KafkaSource:
     pattern: str | None = None
     options: Settings = field(default_factory=Settings)
     start: KafkaStart = field(default_factory=KafkaStart)
+    messages_max: int = LANDED_MESSAGES_MAX
+    bytes_max: int = LANDED_BYTES_MAX
+    days_kept: int | None = None
 
 
 Source = StorageSource | CaptureSource | KafkaSource
@@ -120,7 +168,7 @@ Source = StorageSource | CaptureSource | KafkaSource
 
 @dataclass(frozen=True, slots=True)
 class RegistryAuth:
-    """How to log in to a schema registry: user and password, or a bearer token."""
+    """The login for a schema registry: user and password, or a bearer token."""
 
     user: str | None = None
     password: Secret | None = None
@@ -129,7 +177,7 @@ class RegistryAuth:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRegistry:
-    """Where Avro schemas are looked up by id: a Confluent registry at `url` (without credentials), or a `file`."""
+    """The source of Avro schemas by id: a Confluent registry at `url` (without credentials), or a `file`."""
 
     url: str | None = None
     file: Path | None = None
@@ -138,7 +186,7 @@ class SchemaRegistry:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTls:
-    """What proves the upstream's identity, the system's authorities unless `ca`; `cert` and `key` prove ours."""
+    """TLS: `ca` verifies the upstream (default: the system's authorities); `cert` and `key` are the client's."""
 
     ca: Path | None = None
     cert: Path | None = None
@@ -149,7 +197,7 @@ class UpstreamTls:
 class Upstream:
     """The TiDB that the changefeed reads from, to complete rows of which only the handle key was sent.
 
-    Without `tls` the connection is encrypted only where the server offers it, and nothing is verified.
+    Without `tls` the connection is encrypted only if the server offers it, and nothing is verified.
     """
 
     host: str
@@ -161,7 +209,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class KeyOverride:
-    """The key columns of the tables that a filter pattern means."""
+    """The key columns of the tables that match a filter pattern."""
 
     pattern: str
     tables: TableFilter
@@ -172,7 +220,8 @@ class KeyOverride:
 class PartitionField:
     """One field of a mirror's partition spec.
 
-    `transform` is an Iceberg transform, `argument` its buckets or width, `column` None for the first key column.
+    `transform` is an Iceberg transform, `argument` its number of buckets or its width; `column` None is the first key
+    column.
     """
 
     transform: str
@@ -182,7 +231,7 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """The partition spec of the mirrors of the tables that a filter pattern means; no fields is no partitioning."""
+    """The partition spec for mirrors of tables that match a filter pattern; without fields they are unpartitioned."""
 
     pattern: str
     tables: TableFilter
@@ -191,7 +240,7 @@ class PartitionRule:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRule:
-    """Offsets that a capture may lack: of the topics that the glob `topic` means, of one partition or of all (None)."""
+    """Offsets that a source may lack, in the topics that match the glob `topic`; `partition` None means all."""
 
     topic: str
     partition: int | None
@@ -203,7 +252,7 @@ class OffsetRule:
         return (self.first, self.end)
 
     def is_of(self, partition: tuple[str, int]) -> bool:
-        """Whether it speaks of this topic and partition."""
+        """Whether the rule applies to this topic and partition."""
         return self.partition in (None, partition[1]) and fnmatchcase(partition[0], self.topic)
 
 
@@ -211,25 +260,25 @@ class OffsetRule:
 class Changefeed:
     """One changefeed.
 
-    name: letters, digits and _, no digit first; names its Dagster group and its control tables.
+    name: letters, digits and _, no digit first; the name of its Dagster group and part of its control namespace.
     sink_uri, redacted_sink_uri: as given to cdc; the first is hidden, the second may be printed.
-    sink: what URI and configuration say about the stream's form.
-    source: where this project reads the stream; what sink_uri names, unless configured.
+    sink: TiCDC's options from URI and configuration that decide how the stream is read.
+    source: where this project reads the stream; default: the place in sink_uri.
     schema_registry: for the Avro protocol.
-    claim_check: where large messages are, None where the changefeed has none.
-    upstream: the TiDB to complete large rows from; without it they wait where only their key was sent.
-    time_zone: the zone TiCDC writes TIMESTAMP in.
-    tables: which tables are read (TiCDC's filter; all, unless configured).
+    claim_check: the storage of large messages; None if the changefeed has none.
+    upstream: the TiDB from which rows are completed; without it, rows with only their key wait.
+    time_zone: the zone in which TiCDC writes TIMESTAMP.
+    tables: which tables are read (TiCDC's filter syntax); default: all.
     schema_files: CREATE TABLE statements or Dumpling schema dumps for tables older than the stream.
-    ddl_from: the changefeed whose DDL this one takes, for the Avro protocol.
-    keys: key columns of tables whose key the stream does not tell; the last that matches decides.
+    ddl_from: the changefeed whose DDL is used for this one, for the Avro protocol.
+    keys: key columns of tables whose key is not in the stream; the last match decides.
     zero_dates, on_bad_message, on_drop: see their types.
-    partition: partition specs of mirrors; the last that matches decides.
-    format_version: Iceberg's, 3, or 2 for readers without deletion vectors.
-    skip_files: patterns of data files that the user has looked at and wants passed over.
-    skip_offsets: messages that the capture lacks, and that the user gives up.
+    partition: partition specs of mirrors; the last match decides.
+    format_version: Iceberg's table format: 3, or 2 for readers without deletion vectors.
+    skip_files: patterns of data files to skip, whose rows may be lost.
+    skip_offsets: offsets that may be missing, whose messages may be lost.
     target: templates of the identifiers of the tables.
-    warnings: what looks wrong in the changefeed's own configuration without being an error.
+    warnings: questionable settings in the changefeed's own configuration.
     """
 
     name: str
@@ -252,7 +301,7 @@ class Changefeed:
     format_version: int = 3
     skip_files: tuple[str, ...] = ()
     skip_offsets: tuple[OffsetRule, ...] = ()
-    target: Target = field(default_factory=Target)
+    target: IdentifierTemplates = field(default_factory=IdentifierTemplates)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -261,7 +310,7 @@ class Changefeed:
 
     @property
     def default_topic(self) -> str:
-        """The topic of a Kafka sink's URI: of tables that no rule gives another, and of whole databases' statements."""
+        """The topic in a Kafka sink's URI, for tables without a dispatch rule and for DDL of whole databases."""
         return unquote(urlsplit(self.redacted_sink_uri).path).strip("/")
 
     def key_of(self, schema: str, table: str) -> tuple[str, ...] | None:
@@ -275,7 +324,7 @@ class Changefeed:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The whole file. `path` is where it was read from."""
+    """The whole file; `path` is its location."""
 
     path: Path
     catalog: CatalogConfig
@@ -283,7 +332,7 @@ class Config:
     changefeeds: tuple[Changefeed, ...]
 
     def changefeed(self, name: str) -> Changefeed:
-        """The changefeed of that name. Raises ConfigError where there is none."""
+        """The changefeed of that name. Raises ConfigError if there is none."""
         for changefeed in self.changefeeds:
             if changefeed.name == name:
                 return changefeed

@@ -1,4 +1,4 @@
-"""Offsets that a user gives up, as written: `topic[partition]@first-last`."""
+"""Offsets that the user gives up, written as `topic[partition]@first-last`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _RULE: Final = re.compile(
 
 
 def read_offset_rules(text: str) -> tuple[OffsetRule, ...]:
-    """The rule that a text means; without offsets it is of all. Raises ConfigError where it means none."""
+    """Parse a rule; without offsets it means all of them. Raises ConfigError for an invalid text."""
     found = _RULE.fullmatch(text.strip())
     first = int(found["first"]) if found and found["first"] else 0
     last = int(found["last"] or first) if found and found["first"] else OFFSET_END - 1
     if found is None or last < first:
-        todo = 'Write "topic[0]@1000-1199"; "topic[*]" accepts every hole of a topic.'
-        raise ConfigError("", "a topic, its partition and the offsets that may be missing", shown(text), todo)
+        advice = 'Write "topic[0]@1000-1199"; "topic[*]" accepts every hole of a topic.'
+        raise ConfigError("", "a topic, its partition and the offsets that may be missing", shown(text), advice)
     partition = None if found["partition"] == "*" else int(found["partition"])
     return (OffsetRule(found["topic"], partition, first, last + 1),)

@@ -1,7 +1,7 @@
-"""A closed reader for what users write: unknown keys, wrong types, missing values become `Problem`s with their place.
+"""A strict reader for user input: unknown keys, wrong types and missing values become `ConfigFault`s with their place.
 
-A `Section` is one mapping of the file. Whoever reads it takes each key once; `close()` refuses what is left and names
-the nearest known key. Problems are gathered, so that a user mends all of them in one go, and never quote a value that
+A `Section` is one mapping of the file. Its reader takes each key once; `close()` refuses the rest and suggests the
+nearest known key. Problems are collected, so that the user can fix all of them at once. They never quote a value that
 could be a secret.
 """
 
@@ -21,7 +21,7 @@ from ticdc_assets.errors import ConfigError
 T = TypeVar("T")
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What a changefeed or a catalog may be called: Dagster, Spark and Iceberg take it everywhere as it is."""
+"""Names of changefeeds and catalogs, which Dagster, Spark and Iceberg accept unchanged."""
 
 _SHOWN_CHARS_MAX: Final = 60
 
@@ -30,28 +30,28 @@ _IN_PLACE_OF: Final = re.compile(r"expected (?P<expected>.*), but (?:found|got) 
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing to mend; the parts are those of ConfigError."""
+class ConfigFault:
+    """One fault of the file; its parts are those of ConfigError."""
 
     where: str
     expected: str
     found: str
-    todo: str
+    advice: str
 
 
 @dataclass(slots=True)
 class Problems:
-    """The problems of one file, in the order of finding."""
+    """The problems of one file, in the order of discovery."""
 
     file: str
-    found: list[Problem] = field(default_factory=list)
+    found: list[ConfigFault] = field(default_factory=list)
 
-    def add(self, where: str, expected: str, found: str, todo: str) -> None:
-        self.found.append(Problem(where, expected, found, todo))
+    def add(self, where: str, expected: str, found: str, advice: str) -> None:
+        self.found.append(ConfigFault(where, expected, found, advice))
 
     def take(self, error: ConfigError) -> None:
-        """Keep an error of a part that does not know the file."""
-        self.add(error.where, error.expected, error.found, error.todo)
+        """Add the error of a part that does not know the file."""
+        self.add(error.where, error.expected, error.found, error.advice)
 
     def raise_if_any(self) -> None:
         if not self.found:
@@ -59,19 +59,19 @@ class Problems:
         if len(self.found) == 1:
             only = self.found[0]
             where = f"{self.file}, {only.where}" if only.where else self.file
-            raise ConfigError(where, only.expected, only.found, only.todo)
-        listed = "".join(f"\n- {ConfigError(p.where, p.expected, p.found, p.todo)}" for p in self.found)
+            raise ConfigError(where, only.expected, only.found, only.advice)
+        listed = "".join(f"\n- {ConfigError(p.where, p.expected, p.found, p.advice)}" for p in self.found)
         raise ConfigError(self.file, "a config without faults", f"{len(self.found)} faults", f"Mend them:{listed}")
 
 
 class Block(dict[str, Any]):
-    """A mapping as YAML had it, with the line of each key."""
+    """A mapping of the YAML file, with the line of each key."""
 
     lines: dict[Hashable, int]
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe types; mappings know their lines and refuse repeated keys."""
+    """YAML's safe types; mappings have the lines of their keys and refuse repeated keys."""
 
 
 def _block(loader: _Loader, node: yaml.MappingNode) -> Block:
@@ -102,14 +102,14 @@ def _refuse_repeats(node: yaml.MappingNode) -> None:
 _Loader.add_constructor("tag:yaml.org,2002:map", _block)
 
 
-def _not_yaml(where: str, found: str, todo: str) -> ConfigError:
-    return ConfigError(where, "a YAML mapping with each key once", found, todo)
+def _not_yaml(where: str, found: str, advice: str) -> ConfigError:
+    return ConfigError(where, "a YAML mapping with each key once", found, advice)
 
 
 def parse_yaml(text: str) -> Block:
-    """The file's mapping. Raises ConfigError with the line, without the line's text (it may hold a secret)."""
+    """Parse the file. Raises ConfigError with the line number, without the text of the line (it may hold a secret)."""
     try:
-        loaded = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader that also remembers lines
+        loaded = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader that also records lines
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -125,7 +125,7 @@ def parse_yaml(text: str) -> Block:
 
 
 def _yaml_found(problem: str) -> str:
-    """What the parser complains of, as it reads after the word "found"."""
+    """The parser's complaint, phrased to follow the word "found"."""
     both = _IN_PLACE_OF.fullmatch(problem)
     if both is not None:
         return f"{both['found']} in place of {both['expected']}"
@@ -150,13 +150,13 @@ def _plain(name: str) -> str:
 
 
 def as_name(text: str) -> str:
-    """A name for a changefeed that is like the text."""
+    """A valid changefeed name similar to the text."""
     like = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")
     return like if NAME.fullmatch(like) else f"changefeed_{like}".rstrip("_")
 
 
 def shown(value: object) -> str:
-    """A value for an error text: short, on one line, and without credentials where it is a URI."""
+    """A value for an error message: short, on one line, and without credentials if it is a URI."""
     text = repr(redacted(value)) if isinstance(value, str) else str(value)
     return text if len(text) <= _SHOWN_CHARS_MAX else f"{text[:_SHOWN_CHARS_MAX]}..."
 
@@ -195,29 +195,29 @@ class Section:
         return len(self._values)
 
     def place(self, key: str) -> str:
-        """Where a key stands, for an error text."""
+        """The place of a key, for an error message."""
         full = f"{self._path}.{key}" if self._path else key
         line = self._lines.get(key)
         return f"{full} (line {line})" if line else full
 
-    def problem(self, key: str, expected: str, found: str, todo: str) -> None:
-        self.problems.add(self.place(key), expected, found, todo)
+    def problem(self, key: str, expected: str, found: str, advice: str) -> None:
+        self.problems.add(self.place(key), expected, found, advice)
 
     def _take(self, key: str) -> Any:
         self._taken.append(key)
         return self._values.get(key)
 
     def close(self) -> None:
-        """Refuse every key that nobody took."""
+        """Refuse every key that was not read."""
         for key in self._values:
             if key in self._taken:
                 continue
             meant = nearest(key, self._taken)
-            todo = f"Did you mean {meant}?" if meant else f"Known keys: {', '.join(sorted(self._taken))}."
-            self.problem(key, "a known key", "an unknown one", todo)
+            advice = f"Did you mean {meant}?" if meant else f"Known keys: {', '.join(sorted(self._taken))}."
+            self.problem(key, "a known key", "an unknown one", advice)
 
     def section(self, key: str) -> Section:
-        """The mapping below a key, empty where there is none."""
+        """The mapping below a key; empty if there is none."""
         value = self._take(key)
         if value is not None and not isinstance(value, dict):
             self.problem(key, "a mapping", f"a {_kind(value)}", f"Write keys and values below {key}.")
@@ -226,11 +226,11 @@ class Section:
         return Section(value or {}, path, self.problems, self.environ)
 
     def raw(self, key: str) -> Any:
-        """Whatever stands there."""
+        """The value of the key, unchecked."""
         return self._take(key)
 
     def text(self, key: str, default: str | None = None) -> str | None:
-        """A text, or the environment variable that `{env: NAME}` names."""
+        """A text, or the value of the environment variable in `{env: NAME}`."""
         value = self._take(key)
         if value is None:
             return default
@@ -238,7 +238,7 @@ class Section:
         return default if found is None else found
 
     def resolve(self, key: str, value: object, *, numbers: bool = False) -> str | None:
-        """The text of a value; None and a problem where it is none."""
+        """The text of a value; None, with a problem, if it has none."""
         if isinstance(value, str):
             return value
         if isinstance(value, dict):
@@ -265,8 +265,8 @@ class Section:
         if value in known:
             return str(value)
         meant = nearest(str(value), known)
-        todo = f"Did you mean {meant}?" if meant else f"Write one of {', '.join(known)}."
-        self.problem(key, f"one of {', '.join(known)}", shown(value), todo)
+        advice = f"Did you mean {meant}?" if meant else f"Write one of {', '.join(known)}."
+        self.problem(key, f"one of {', '.join(known)}", shown(value), advice)
         return default
 
     def texts(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
@@ -282,17 +282,17 @@ class Section:
         return tuple(default)
 
     def settings(self, key: str) -> Settings:
-        """A free mapping of names to values, for a library that knows them."""
+        """A free mapping of names to values, for a library that checks it."""
         below = self.section(key)
         values = {name: below.resolve(name, below.raw(name), numbers=True) for name in below}
         hidden = frozenset(name for name in below if isinstance(below.raw(name), dict))
         return Settings({name: value for name, value in values.items() if value is not None}, hidden)
 
     def checked(self, key: str, make: Callable[[], T], default: T) -> T:
-        """What `make` returns; its ConfigError becomes a problem of this key."""
+        """The result of `make`; its ConfigError becomes a problem of this key."""
         try:
             return make()
         except ConfigError as error:
             where = f"{self.place(key)}, {error.where}" if error.where else self.place(key)
-            self.problems.add(where, error.expected, error.found, error.todo)
+            self.problems.add(where, error.expected, error.found, error.advice)
             return default

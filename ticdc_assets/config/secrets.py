@@ -1,7 +1,7 @@
-"""Values that must never be shown: what goes in is what a user wrote, what comes out in repr, str and errors is `***`.
+"""Values that must never be shown: repr, str and errors show `***` in their place.
 
-A `Secret` holds one value, `Settings` a mapping of which some values are secret, `redacted` cleans a URI. Reading the
-value is always an explicit act (`reveal()`, or looking the setting up by its name).
+A `Secret` holds one value, `Settings` a mapping with some secret values; `redacted` removes credentials from a URI. A
+value is only read explicitly: by `reveal()`, or by looking up the setting's name.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SECRET_NAME: Final = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting of this name is likely to hold a credential; errs on the side of hiding."""
+    """Whether a setting of this name probably holds a credential; in doubt it does."""
     return _SECRET_NAME.search(name) is not None
 
 
 class Secret:
-    """One hidden value. Equal values are equal, nothing prints it, it pickles."""
+    """One hidden value. It can be compared and pickled, but not printed."""
 
     __slots__ = ("_value",)
 
@@ -52,9 +52,9 @@ class Secret:
 
 
 class Settings(Mapping[str, str]):
-    """An unchangeable mapping of settings whose secret values are readable by name but never printed.
+    """An immutable mapping of settings. Secret values can be read by name but are never printed.
 
-    `hidden` names the values to hide besides those whose names give them away.
+    `hidden` names secret values in addition to those recognised by name.
     """
 
     __slots__ = ("_hidden", "_values")
@@ -88,9 +88,9 @@ class Settings(Mapping[str, str]):
 
 
 def redacted(uri: str) -> str:
-    """The URI without user, password, fragment and the values of secret-looking query parameters.
+    """The URI without user, password, fragment and the values of query parameters with secret names.
 
-    A text that is no URI comes back as it is; one that cannot be taken apart safely keeps only its scheme.
+    A text that is no URI is returned unchanged. Of a URI that cannot be split safely, only the scheme is kept.
     """
     scheme, found, rest = uri.partition("://")
     if not found:
@@ -104,7 +104,7 @@ def redacted(uri: str) -> str:
 
 
 def _is_clean_authority(authority: str, rest: str) -> bool:
-    # A password with an unescaped / ? or # ends the authority early; its tail would then pass for a path or a query.
+    # A password with an unescaped / ? or # ends the authority early; its rest would then read as a path or a query.
     if not all(_HOST.fullmatch(host) for host in authority.rpartition("@")[2].split(",")):
         return False
     return "@" in authority or ":" not in authority or "@" not in rest.partition("?")[0]
@@ -113,7 +113,7 @@ def _is_clean_authority(authority: str, rest: str) -> bool:
 def _redacted_parameter(parameter: str) -> str:
     name, equals, value = parameter.partition("=")
     if not equals:
-        # A word on its own may be the tail of a password with an unescaped &.
+        # A single word may be the end of a password with an unescaped &.
         return MASK if parameter else ""
     decoded = unquote_plus(value)
     if is_secret_name(unquote_plus(name)) or re.search(r"[;&][^=;&]*=", decoded):
@@ -122,7 +122,7 @@ def _redacted_parameter(parameter: str) -> str:
 
 
 def query_of(uri: str) -> dict[str, str]:
-    """The query parameters of a URI, decoded; of a repeated one the first, as TiCDC reads them."""
+    """The decoded query parameters of a URI; of a repeated one the first, as in TiCDC."""
     parameters: dict[str, str] = {}
     for name, value in parse_qsl(urlsplit(uri).query, keep_blank_values=True):
         parameters.setdefault(name, value)

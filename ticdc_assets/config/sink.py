@@ -1,6 +1,6 @@
-"""What a changefeed was told, as far as it decides how the stream is read: `SinkOptions`, with TiCDC's defaults.
+"""`SinkOptions`: the TiCDC options that decide how a stream is read, with TiCDC's defaults.
 
-`storage_of` and `split_uri` take URIs apart; their errors never quote a credential.
+`storage_of` and `split_uri` parse URIs; their errors never quote a credential.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 from ticdc_assets.config.secrets import Settings, query_of, redacted
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.table_filter import ColumnSelectors
 
 FILE_INDEX_WIDTH_MIN: Final = 6
 FILE_INDEX_WIDTH_MAX: Final = 20
@@ -34,7 +35,7 @@ class Protocol(StrEnum):
 
 
 class DateSeparator(StrEnum):
-    """How the storage sink cuts a table's folder by date."""
+    """The date folders of a storage sink."""
 
     NONE = "none"
     YEAR = "year"
@@ -51,7 +52,7 @@ class LargeMessageOption(StrEnum):
 
 
 class Compression(StrEnum):
-    """How TiCDC compresses values itself, besides what Kafka does."""
+    """Compression of values by TiCDC itself, in addition to Kafka's."""
 
     NONE = "none"
     LZ4 = "lz4"
@@ -60,9 +61,9 @@ class Compression(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A place in a file system or an object store: an absolute path, or `scheme://bucket/prefix`, without a last slash.
+    """A location: an absolute path, or `scheme://bucket/prefix` in an object store, without a final slash.
 
-    `options` are TiCDC's own names of what else is needed to open it (endpoint, region, access-key, ...).
+    `options` are the other settings to open it (endpoint, region, access-key, ...), under TiCDC's names.
     """
 
     location: str
@@ -70,13 +71,13 @@ class Storage:
 
     @property
     def uri(self) -> str:
-        """All that opening it takes in one URI, credentials included: to be opened, never shown."""
+        """The location and all options in one URI, with credentials: for opening, never for display."""
         return f"{self.location}?{urlencode(dict(self.options))}" if self.options else self.location
 
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:
-    """`[sink.csv]`. `null` is the text that stands for NULL, unquoted; `quote` may be empty."""
+    """`[sink.csv]`. `null` is the unquoted text for NULL; `quote` may be empty."""
 
     delimiter: str = ","
     quote: str = '"'
@@ -90,7 +91,7 @@ class CsvOptions:
 
 @dataclass(frozen=True, slots=True)
 class LargeMessageHandle:
-    """`[sink.kafka-config.large-message-handle]`. `claim_check` is where TiCDC writes whole messages to."""
+    """`[sink.kafka-config.large-message-handle]`. `claim_check` is the storage to which TiCDC writes whole messages."""
 
     option: LargeMessageOption = LargeMessageOption.NONE
     compression: Compression = Compression.NONE
@@ -100,24 +101,29 @@ class LargeMessageHandle:
 
 @dataclass(frozen=True, slots=True)
 class Integrity:
-    """`[integrity]`: whether rows carry checksums."""
+    """`[integrity]`: whether rows have checksums."""
 
     check_level: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What decides how the stream is read.
+    """The options that decide how the stream is read.
 
-    `scheme` is the URI's. `file_index_width` is the number of digits in a data file's name. `content_compatible`
-    implies `only_output_updated_columns`, as in TiCDC. `case_sensitive` is for filter rules. `table_across_nodes` puts
-    dispatcher ids into file names. `topics` are those that `sink.dispatchers` name, as written. `schema_registry` has
-    no credentials in its repr.
+    scheme: the scheme of the URI.
+    file_index_width: the number of digits in the name of a data file.
+    content_compatible: implies `only_output_updated_columns`, as in TiCDC.
+    case_sensitive: whether filter rules compare case.
+    table_across_nodes: whether file names have dispatcher ids.
+    topics: the topic expressions in `sink.dispatchers`.
+    renames_tables: whether `sink.dispatchers` give tables other names.
+    spreads_keys: whether changes of one key may be in several partitions.
+    column_selectors: the columns that rows lack.
+    schema_registry: without credentials in its repr.
+    partition_num: the configured number of partitions of each topic.
 
-    `partition_num` is the number of partitions that TiCDC was told to write to, of each topic.
-
-    `encoding_format` (json or avro, the Simple protocol's) and the handling modes are read although decoders tell them
-    from the bytes: so a word that TiCDC does not know is refused.
+    `encoding_format` (json or avro, of the Simple protocol) and the handling modes do not affect decoders, which detect
+    them from the bytes. They are read so that a word that TiCDC does not know is refused.
     """
 
     scheme: str
@@ -139,6 +145,7 @@ class SinkOptions:
     avro_decimal_handling_mode: str = "precise"
     avro_bigint_unsigned_handling_mode: str = "long"
     avro_enable_watermark: bool = False
+    avro_include_before_value: bool = False
     open_output_old_value: bool = True
     debezium_output_old_value: bool = True
     debezium_decimal_handling_mode: str = "double"
@@ -146,6 +153,9 @@ class SinkOptions:
     debezium_binary_handling_mode: str = "base64"
     case_sensitive: bool = False
     topics: tuple[str, ...] = ()
+    renames_tables: bool = False
+    spreads_keys: bool = False
+    column_selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
     partition_num: int | None = None
     schema_registry: str | None = field(default=None, repr=False)
 
@@ -155,7 +165,7 @@ class SinkOptions:
 
     @property
     def has_commit_ts(self) -> bool:
-        """Whether row changes carry a commit_ts (with the Avro protocol, deletes never do)."""
+        """Whether row changes have a commit_ts (in the Avro protocol, deletes never do)."""
         match self.protocol:
             case Protocol.CSV:
                 return self.csv.include_commit_ts
@@ -166,7 +176,7 @@ class SinkOptions:
 
     @property
     def has_watermark(self) -> bool:
-        """Whether the stream says up to which TSO it is complete; a storage sink does so in `metadata`."""
+        """Whether the stream has watermarks; those of a storage sink are in `metadata`."""
         match self.protocol:
             case _ if self.is_storage:
                 return True
@@ -179,7 +189,7 @@ class SinkOptions:
 
 
 def split_uri(uri: str, where: str) -> tuple[str, str, str]:
-    """Scheme (lower case), host part without user and password, and path (unescaped) of a URI."""
+    """The scheme (lower case), host part without user and password, and unescaped path of a URI."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -190,24 +200,24 @@ def split_uri(uri: str, where: str) -> tuple[str, str, str]:
 
 
 def _malformed(where: str) -> ConfigError:
-    todo = "Write it as it was given to cdc; escape / ? # @ & in user names and passwords (%2F and so on)."
-    return ConfigError(where, "a URI such as kafka://host:9092/topic or s3://bucket/prefix", "something else", todo)
+    advice = "Write it as it was given to cdc; escape / ? # @ & in user names and passwords (%2F and so on)."
+    return ConfigError(where, "a URI such as kafka://host:9092/topic or s3://bucket/prefix", "something else", advice)
 
 
 def storage_of(uri: str, where: str) -> Storage:
-    """The place that a storage URI names, its query turned into options."""
+    """The location of a storage URI, with its query as options."""
     scheme, host, path = split_uri(uri, where)
     if scheme in {"file", "local"}:
         if host not in {"", "localhost"}:
-            todo = "Write file:///absolute/path, with three slashes."
-            raise ConfigError(where, "an absolute path behind file://", "a host", todo)
+            advice = "Write file:///absolute/path, with three slashes."
+            raise ConfigError(where, "an absolute path behind file://", "a host", advice)
         return Storage(path.rstrip("/") or "/")
     if scheme not in STORAGE_SCHEMES:
         known = ", ".join(sorted(STORAGE_SCHEMES - {"noop"}))
         raise ConfigError(where, f"a storage URI ({known})", f"the scheme {scheme}", "Name the bucket or folder.")
     netloc = urlsplit(uri).netloc
     if scheme in {"abfs", "abfss"} and ":" not in netloc:
-        host = netloc  # container@account holds no credential
+        host = netloc  # container@account is no credential
     options = {k: v for k, v in query_of(uri).items() if k in STORAGE_OPTIONS}
     return Storage(f"{scheme}://{host}{path.rstrip('/')}", Settings(options))
 

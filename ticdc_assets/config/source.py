@@ -1,4 +1,4 @@
-"""Where a changefeed's stream, schemas and large messages are read: as configured, else what its sink URI names."""
+"""The places of a changefeed's stream, schemas and large messages: as configured, else those of its sink URI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ticdc_assets.config.files import below
-from ticdc_assets.config.kafka import kafka_config_of, kafka_of_sink_uri, read_kafka
+from ticdc_assets.config.kafka import kafka_of_sink_uri, read_kafka
 from ticdc_assets.config.model import (
     CaptureSource,
     RegistryAuth,
@@ -36,7 +36,7 @@ _STORAGE_PROTOCOLS: Final = frozenset({Protocol.CSV, Protocol.CANAL_JSON})
 
 
 def storage_at(where: str, base: Path) -> Storage:
-    """A folder, or what a storage URI names."""
+    """The location of a folder or a storage URI."""
     return storage_of(where, "") if "://" in where else Storage(below(base, where))
 
 
@@ -44,7 +44,7 @@ def storage_at(where: str, base: Path) -> Storage:
 
 
 def read_source(section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any], base: Path) -> Source | None:
-    """The source; None where it is a problem."""
+    """The source; None if it is invalid."""
     source = section.section("source")
     given = [kind for kind in _KINDS if kind in source]
     readers: dict[str, Callable[[], Source | None]] = {
@@ -59,8 +59,8 @@ def read_source(section: Section, uri: str, sink: SinkOptions, config: Mapping[s
         source.raw("options")
     found = readers[given[0]]() if len(given) == 1 else None
     if len(given) > 1:
-        todo = "Keep the one that this project reads."
-        section.problem("source", "one of storage, capture, kafka", " and ".join(given), todo)
+        advice = "Keep the one that this project reads."
+        section.problem("source", "one of storage, capture, kafka", " and ".join(given), advice)
     source.close()
     if not given:
         found = section.checked("sink_uri", lambda: _named_by(uri, sink, config), None)
@@ -75,8 +75,8 @@ def _check_protocol(section: Section, source: Source, sink: SinkOptions) -> None
         sink.protocol is Protocol.CANAL_JSON and not in_storage
     ):
         kind = "a storage sink" if in_storage else "messages"
-        todo = "Look at protocol and source: storage holds csv or canal-json, Kafka all but csv."
-        section.problem("source", f"a protocol that {kind} can hold", sink.protocol.value, todo)
+        advice = "Look at protocol and source: storage holds csv or canal-json, Kafka all but csv."
+        section.problem("source", f"a protocol that {kind} can hold", sink.protocol.value, advice)
 
 
 def _storage(source: Section, base: Path) -> Source | None:
@@ -84,8 +84,8 @@ def _storage(source: Section, base: Path) -> Source | None:
     extra = source.settings("options")
     for name in extra:
         if name not in STORAGE_OPTIONS:
-            todo = f"Known options: {', '.join(sorted(STORAGE_OPTIONS))}."
-            source.problem("options", "options of TiCDC's storage URI", f"{name}", todo)
+            advice = f"Known options: {', '.join(sorted(STORAGE_OPTIONS))}."
+            source.problem("options", "options of TiCDC's storage URI", f"{name}", advice)
     place = source.checked("storage", lambda: storage_at(where or "", base), None)
     return None if place is None else StorageSource(Storage(place.location, place.options | extra))
 
@@ -100,8 +100,8 @@ def _named_by(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Source:
         return StorageSource(storage_of(uri, ""))
     if sink.scheme in KAFKA_SCHEMES:
         return kafka_of_sink_uri(uri, sink, config)
-    todo = "Add source: with one of storage, capture, kafka."
-    raise ConfigError("", "a sink that can be read, such as kafka or s3", f"the scheme {sink.scheme}", todo)
+    advice = "Add source: with one of storage, capture, kafka."
+    raise ConfigError("", "a sink that can be read, such as kafka or s3", f"the scheme {sink.scheme}", advice)
 
 
 # ---- schema registry and claim check ---------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _named_by(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Source:
 def read_registry(
     section: Section, sink: SinkOptions, source: Source | None, config: Mapping[str, Any], base: Path
 ) -> SchemaRegistry | None:
-    """The registry; None where the protocol needs none."""
+    """The registry; None if the protocol needs none."""
     registry = section.section("schema_registry")
     url, file = registry.text("url"), registry.text("file")
     auth = _auth(registry)
@@ -124,13 +124,11 @@ def read_registry(
         return section.checked("schema_registry", lambda: _registry_at(url, auth), None)
     if sink.protocol is not Protocol.AVRO:
         return None
-    beside = _beside(source, "registry.json")
-    if beside is None:
-        glue = "glue-schema-registry-config" in kafka_config_of(config)
-        found = "AWS Glue, which is not supported" if glue else "none"
-        todo = "Add schema_registry: {url: ...}, or {file: registry.json}."
-        section.problem("schema_registry", "the registry that the Avro protocol needs", found, todo)
-    return SchemaRegistry(file=beside) if beside else None
+    path = _next_to_capture(source, "registry.json")
+    if path is None:
+        advice = "Add schema_registry: {url: ...}, or {file: registry.json}."
+        section.problem("schema_registry", "the registry that the Avro protocol needs", "none", advice)
+    return SchemaRegistry(file=path) if path else None
 
 
 def _auth(registry: Section) -> RegistryAuth | None:
@@ -159,24 +157,24 @@ def _registry_at(url: str, auth: RegistryAuth | None) -> SchemaRegistry:
     return SchemaRegistry(url=urlunsplit((scheme, host, quote(unquote(parts.path)).rstrip("/"), "", "")), auth=auth)
 
 
-def _beside(source: Source | None, name: str) -> Path | None:
-    """What lies beside a capture: a capture is a folder that is complete in itself."""
+def _next_to_capture(source: Source | None, name: str) -> Path | None:
+    """A file or folder of this name next to a capture, as a capture's folder may hold all that belongs to it."""
     if not isinstance(source, CaptureSource):
         return None
-    beside = source.path.parent / name
-    return beside if beside.exists() else None
+    path = source.path.parent / name
+    return path if path.exists() else None
 
 
 def read_claim_check(section: Section, sink: SinkOptions, source: Source | None, base: Path) -> Storage | None:
-    """Where whole messages lie; None where the changefeed does not use that."""
+    """The storage of large messages; None if the changefeed does not use claim-check."""
     where = section.text("claim_check")
     if where:
         return section.checked("claim_check", lambda: storage_at(where, base), None)
-    beside = _beside(source, "claim-check")
-    if beside is not None:
-        return Storage(str(beside))
+    path = _next_to_capture(source, "claim-check")
+    if path is not None:
+        return Storage(str(path))
     named = sink.large_message.claim_check
     if named is None and sink.large_message.option is LargeMessageOption.CLAIM_CHECK:
-        todo = "Add claim_check: with the folder or URI of claim-check-storage-uri."
-        section.problem("claim_check", "where large messages are", "none", todo)
+        advice = "Add claim_check: with the folder or URI of claim-check-storage-uri."
+        section.problem("claim_check", "where large messages are", "none", advice)
     return named

@@ -1,4 +1,4 @@
-"""The TiDB of a changefeed, as a user names it: where it is, and who reads there."""
+"""The upstream TiDB of a changefeed, as configured: its address and user."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ticdc_assets.config.secrets import Secret
 
 _PORTS: Final = range(1, 1 << 16)
 _WRONG: Final = Upstream("", "")
-"""Stands in for one that is a problem."""
+"""Placeholder for an invalid upstream."""
 
 
 def read_upstream(section: Section, base: Path) -> Upstream | None:
-    """The upstream; None where there is none."""
+    """The upstream; None if none is configured."""
     if section.raw("upstream") is None:
         return None
     upstream = section.section("upstream")

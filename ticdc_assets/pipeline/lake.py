@@ -1,4 +1,4 @@
-"""One changefeed and its lake, as a run sees them: config, catalog, control tables, names. Opens no JVM."""
+"""One changefeed and its lake, as a run sees them: config, catalog, control tables and names. Starts no JVM."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import names
 from ticdc_assets.config import Changefeed, Config, StorageSource
-from ticdc_assets.pipeline.known import known_of
-from ticdc_assets.protocols.csv import CsvOptions
+from ticdc_assets.pipeline.user_schemas import known_of
+from ticdc_assets.protocols.csv.decoder import CsvOptions
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.folds import Folds
-from ticdc_assets.schema.history import Known
-from ticdc_assets.schema.lineage import History, Lineage
+from ticdc_assets.schema.history.fold import Known
+from ticdc_assets.schema.history.fold_cache import Folds
+from ticdc_assets.schema.history.source_table import History, SourceTable
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
-from ticdc_assets.tables.places import Place, parked, places, settle
-from ticdc_assets.tables.progress import lineage_of
+from ticdc_assets.tables.locations import TableLocations, parked, places, settle
+from ticdc_assets.tables.progress import source_table_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
 
 _SQLITE: Final = "sqlite:///"
+_OF_FILES: Final = ("s3.", "client.", "gcs.", "adls.", "hdfs.", "py-io-impl")
+"""Prefixes of the properties with which pyiceberg opens file systems."""
 
 
 def to_look_at(config: Config) -> Config:
-    """The config for whoever only looks: where no run has made the embedded catalog yet, an empty one in memory stands
-    in for it, so that looking makes nothing."""
+    """The config for read-only use. Before the first run the embedded catalog does not exist; an empty one in memory
+    then replaces it, so that a read creates nothing."""
     catalog = config.catalog
     uri, warehouse = catalog.uri or "", catalog.warehouse or ""
     if catalog.type != "sql" or not uri.startswith(_SQLITE) or "://" in warehouse:
@@ -58,14 +61,14 @@ class Lake:
 
     @property
     def storage_uri(self) -> str:
-        """Where the sink's tree is, with what opening it needs; never printed."""
+        """The sink's URI with its credentials; never print it."""
         source = self.changefeed.source
         assert isinstance(source, StorageSource)
         return source.storage.uri
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once; a cluster's master tells more through spark.default.parallelism."""
+        """How many tasks run at once; spark.default.parallelism overrides it for a cluster."""
         master = self.config.spark.master
         asked = self.config.spark.conf.get("spark.default.parallelism")
         if asked:
@@ -75,13 +78,13 @@ class Lake:
 
     @property
     def by_arrival(self) -> bool:
-        """Whether the stream has no commit_ts, so that order is by arrival and progress by file."""
+        """Whether the stream has no commit_ts: rows are then ordered by arrival, and progress is by file."""
         sink = self.changefeed.sink
         return not (sink.has_commit_ts and sink.has_watermark) or str(sink.protocol) == "avro"
 
     @property
     def tells_time(self) -> bool:
-        """Whether watermarks tell how far behind a table is. Messages in the order of arrival do not."""
+        """Whether watermarks say how far behind a table is. Messages ordered by arrival have none."""
         return isinstance(self.changefeed.source, StorageSource) or not self.by_arrival
 
     @property
@@ -90,16 +93,17 @@ class Lake:
 
     @property
     def io_properties(self) -> dict[str, str]:
-        """What a worker needs to open the warehouse's file system."""
-        return {key: str(value) for key, value in self.config.catalog.properties.items()}
+        """What a worker needs to open the warehouse's file system: as configured, else as the catalog says."""
+        of_files = {k: str(v) for k, v in self.catalog.properties.items() if k.startswith(_OF_FILES)}
+        return of_files | dict(self.config.catalog.pyiceberg_properties)
 
     def follows(self, schema: str, table: str) -> bool:
-        """Whether the config's `tables` ask for this table."""
+        """Whether the config's `tables` select this table."""
         return not table or self.changefeed.tables.matches(schema, table)
 
-    def asks_for(self, lineage: Lineage) -> bool:
-        """Whether the config's `tables` ask for this table, under any of the names it ever bore."""
-        return lineage.was_ever(self.follows)
+    def asks_for(self, source_table: SourceTable) -> bool:
+        """Whether the config's `tables` select this table, under any name that it has or had."""
+        return source_table.was_ever(self.follows)
 
     @cached_property
     def folds(self) -> Folds:
@@ -110,56 +114,71 @@ class Lake:
         return self.folds.known
 
     def history(self, new: Sequence[DdlEvent] = ()) -> History:
-        """The history of everything told so far and of `new`."""
+        """The history of all recorded events and of `new`."""
         return self.folds.of([*self.control.ddl_events(), *new])
 
-    def places(self, history: History) -> dict[str, Place]:
+    def places(self, history: History) -> dict[str, TableLocations]:
         return places(self.config, self.changefeed, history)
 
     @staticmethod
     def recorded(record: WatermarkRecord | None) -> dict[str, TableRecord]:
-        return {table.lineage: table for table in record.tables} if record else {}
+        return {table.source_table: table for table in record.tables} if record else {}
 
     def lows(self, record: WatermarkRecord | None) -> dict[str, int]:
-        """By lineage, the TSO up to which its changelog is complete."""
-        return {lineage: table.watermark for lineage, table in self.recorded(record).items()}
+        """By source table, the TSO up to which its changelog is complete."""
+        return {source_table: table.watermark for source_table, table in self.recorded(record).items()}
 
     # -- moving tables whose source was renamed ---------------------------------------------------------------------
 
     def settle_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
-        """Bring every changelog to where the history wants it. Gives, by lineage, the names that another table has."""
-        wanted = {lineage_id: place.changelog for lineage_id, place in self.places(history).items()}
+        """Move every changelog to its name in the history. Returns, by source table, the names that other tables
+        have."""
+        wanted = {source_table_id: place.changelog for source_table_id, place in self.places(history).items()}
         return settle(self.catalog, wanted, self._found(history, record, "changelog"))
 
     def settle_mirrors(self, history: History, record: WatermarkRecord | None) -> None:
-        """Bring every mirror to where the history wants it; whose name another table has, its writer refuses that."""
-        wanted = {lineage_id: place.mirror for lineage_id, place in self.places(history).items()}
+        """Move every mirror to its name in the history. Where another table has it, the mirror's writer raises."""
+        wanted = {source_table_id: place.mirror for source_table_id, place in self.places(history).items()}
         settle(self.catalog, wanted, self._found(history, record, "mirror"))
 
     def _found(self, history: History, record: WatermarkRecord | None, kind: str) -> dict[str, Identifier]:
-        """Where each table is: as recorded, else at one of the names that its source table bore, newest first. A run
-        that ended between moving it and its record has left it there, or on the way."""
+        """Where each table is: as recorded, else under a present or former name of its source table, newest first. A
+        run that ended between the move and its record leaves the table at the new or the intermediate name."""
         recorded, wanted = self.recorded(record), self.places(history)
-        found: dict[str, Identifier] = {}
-        for lineage in history.lineages:
-            held = tuple(getattr(recorded.get(lineage.id), kind, None) or ())
-            if len(lineage.tenures) == 1 and held == getattr(wanted[lineage.id], kind):
-                found[lineage.id] = held  # it never had another name
-            elif held or len(lineage.tenures) > 1 or lineage.dropped_ts is not None:
-                names = [*([held] if held else []), *self._names_borne(history, lineage, kind)]
-                at = next((name for name in names if self._holds(name, lineage)), held)
-                found.update({lineage.id: at} if at else {})
-        return found
+        found = {
+            n.id: self._name_of(history, n, getattr(wanted[n.id], kind), recorded.get(n.id), kind)
+            for n in history.source_tables
+        }
+        return {source_table_id: name for source_table_id, name in found.items() if name}
 
-    def _names_borne(self, history: History, lineage: Lineage, kind: str) -> Iterator[Identifier]:
-        """The names that a table of the lineage may have, and those under which it is on its way from each."""
-        borne = [getattr(self.places(history)[lineage.id], kind)]
-        for number in range(len(lineage.tenures), 0, -1):
-            former = replace(lineage, tenures=lineage.tenures[:number])
-            borne.append(getattr(self.places(replace(history, lineages=(former,)))[lineage.id], kind))
+    def _name_of(
+        self, history: History, source_table: SourceTable, wanted: Identifier, recorded: TableRecord | None, kind: str
+    ) -> Identifier:
+        held = tuple(getattr(recorded, kind, None) or ())
+        if len(source_table.name_periods) == 1 and held == wanted:
+            return held  # it never had another name
+        if held or len(source_table.name_periods) > 1 or source_table.dropped_ts is not None:
+            names = [*([held] if held else []), *self._names_borne(history, source_table, kind)]
+            return next((name for name in names if self._holds(name, source_table)), held)
+        return ()
+
+    def changelog_of(
+        self, history: History, source_table: SourceTable, place: TableLocations, recorded: TableRecord
+    ) -> Table | None:
+        """The changelog of a recorded source table, wherever it is; None where it does not exist."""
+        name = self._name_of(history, source_table, place.changelog, recorded, "changelog")
+        table = load_or_none(self.catalog, name) if name else None
+        return table if table is not None and source_table_of(table) == source_table.id else None
+
+    def _names_borne(self, history: History, source_table: SourceTable, kind: str) -> Iterator[Identifier]:
+        """The names that the source table's table may have, each with its intermediate name during a move."""
+        borne = [getattr(self.places(history)[source_table.id], kind)]
+        for number in range(len(source_table.name_periods), 0, -1):
+            former = replace(source_table, name_periods=source_table.name_periods[:number])
+            borne.append(getattr(self.places(replace(history, source_tables=(former,)))[source_table.id], kind))
         yield from borne
-        yield from (parked(lineage.id, name) for name in borne)
+        yield from (parked(source_table.id, name) for name in borne)
 
-    def _holds(self, name: Identifier, lineage: Lineage) -> bool:
+    def _holds(self, name: Identifier, source_table: SourceTable) -> bool:
         table = load_or_none(self.catalog, name)
-        return table is not None and lineage_of(table) == lineage.id
+        return table is not None and source_table_of(table) == source_table.id

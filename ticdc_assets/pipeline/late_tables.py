@@ -1,8 +1,7 @@
-"""Tables that are asked for only now: `tables` was widened, or a rename gave them a name that it asks for.
+"""Tables that `tables` selects only now: the setting was widened, or a rename gave them a selected name.
 
-While nobody asked for such a table, what came of it was passed unread. It may claim no watermark before that is read
-as well: files and messages are read again from its beginning, and repeats are left out as ever. Where they cannot be,
-the table is held, and the others go on.
+Earlier runs passed their files and messages unread. Such a table gets a watermark only after these are read: from the
+table's beginning, with repeats removed. Where that is not possible, the table is held, and the others advance.
 """
 
 from __future__ import annotations
@@ -11,55 +10,59 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.pipeline.interval import Hold, Interval, TableState
-from ticdc_assets.schema.lineage import Lineage, SourceName, Tenure, fold_name
-from ticdc_assets.sources.storage_cursor import Cursor, TableScan
-from ticdc_assets.sources.storage_cursor import TableState as FolderState
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, SourceTable, fold_name
+from ticdc_assets.sources.storage.cursor import Cursor, Scan, TableScan
+from ticdc_assets.sources.storage.cursor import TableCursor as FolderState
 
 if TYPE_CHECKING:
     from ticdc_assets.tables.control import WatermarkRecord
 
 PASSED: Final = "passed unread: "
-"""How the note of a table begins that lacks what came while nobody asked for it."""
+"""The first words of a table's note where earlier records of the table were passed unread."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateTables:
-    """By lineage, the tables whose folders are read again with `cursor`, and why others are `held`."""
+    """By source table, the tables whose folders are read again with `cursor`, and why others are `held`."""
 
     cursor: Cursor
     again: frozenset[str] = frozenset()
     held: Mapping[str, Hold] = field(default_factory=dict)
 
 
-def not_followed_yet(record: WatermarkRecord | None, intervals: Mapping[str, Interval]) -> list[Lineage]:
-    """The tables that no run before this one has read; none where there was no run."""
+def not_followed_yet(record: WatermarkRecord | None, commit_ranges: Mapping[str, CommitRange]) -> list[SourceTable]:
+    """The tables that no earlier run has read; empty before the first run."""
     if record is None:
         return []
-    followed = {table.lineage for table in record.tables if not table.note.startswith(PASSED)}
-    return [interval.lineage for interval in intervals.values() if interval.lineage.id not in followed]
+    followed = {table.source_table for table in record.tables if not table.note.startswith(PASSED)}
+    return [
+        commit_range.source_table
+        for commit_range in commit_ranges.values()
+        if commit_range.source_table.id not in followed
+    ]
 
 
-def with_holds(intervals: Mapping[str, Interval], held: Mapping[str, Hold]) -> dict[str, Interval]:
-    """The intervals, those of held tables closed."""
-    return {i: replace(n, high=n.low, hold=held[i]) if i in held else n for i, n in intervals.items()}
+def with_holds(commit_ranges: Mapping[str, CommitRange], held: Mapping[str, Hold]) -> dict[str, CommitRange]:
+    """The commit ranges, with the holds of held tables."""
+    return {i: replace(n, high=n.low, hold=held[i]) if i in held else n for i, n in commit_ranges.items()}
 
 
-def is_passed(interval: Interval) -> bool:
-    """Whether the table is held because what came before cannot be read again."""
-    return interval.hold is not None and interval.hold.reason.startswith(PASSED)
+def is_passed(commit_range: CommitRange) -> bool:
+    """Whether the table is held because its earlier records cannot be read again."""
+    return commit_range.hold is not None and commit_range.hold.reason.startswith(PASSED)
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------
 
 
-def messages_gone(lineage: Lineage, partition: tuple[str, int], begin: int, now: int | None) -> Hold:
-    """Why a table waits for messages that the capture does not have any more."""
-    name, found = ".".join(lineage.name), "none" if now is None else f"those from {now} on"
+def messages_gone(source_table: SourceTable, partition: tuple[str, int], begin: int, now: int | None) -> Hold:
+    """The hold of a table whose messages are no longer in the capture."""
+    name, found = ".".join(source_table.name), "none" if now is None else f"those from {now} on"
     return _held(
-        lineage,
+        source_table,
         f"expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, since `tables` asks for "
-        f"{name} only now, found {found}. Put them back into the capture, or read it in a changefeed of its own.",
+        f"{name} only now, found {found}. Put them back, or read it in a changefeed of its own.",
     )
 
 
@@ -67,59 +70,79 @@ def messages_gone(lineage: Lineage, partition: tuple[str, int], begin: int, now:
 
 
 def late_tables(
-    cursor: Cursor, found: Iterable[TableScan], lineages: Sequence[Lineage], obstacle: Callable[[Lineage], str]
+    cursor: Cursor,
+    found: Iterable[TableScan],
+    source_tables: Sequence[SourceTable],
+    obstacle: Callable[[SourceTable], str],
+    *,
+    whole: bool = False,
 ) -> LateTables:
-    """Which of these tables the cursor has folders of; one is held where files of these were passed and `obstacle`
-    says what to do instead, and where there is no folder of its, neither in the cursor nor `found` behind it.
+    """Which of these tables have folders in the cursor, and the cursor that reads these folders again.
 
-    Their schema files come again also where no file was passed: so a bucket without the folder is noticed.
+    A table is held where its files were passed and `obstacle` returns an advice. It is also held where it has no
+    folder, neither in the cursor nor in `found`. A folder is read again from the version at which the table took its
+    name, or `whole`. Its schema files are listed again even where no file was passed, so that a missing folder is
+    noticed.
     """
-    folders = _folders(cursor) if lineages else {}
-    held = without_folders(lineages, found, folders)
+    folders = _folders(cursor) if source_tables else {}
+    held = without_folders(source_tables, found, folders)
     again, moved = set(), dict(cursor.tables)
-    for lineage in (lineage for lineage in lineages if lineage.id not in held):
+    for source_table in (source_table for source_table in source_tables if source_table.id not in held):
         known = [
-            (folder, tenure)
-            for tenure in lineage.tenures
-            for folder in folders.get(fold_name(tenure.schema, tenure.table), ())
+            (folder, name_period)
+            for name_period in source_table.name_periods
+            for folder in folders.get(fold_name(name_period.schema, name_period.table), ())
         ]
-        has_passed = any(_has_passed(cursor.tables[folder], tenure) for folder, tenure in known)
-        todo = obstacle(lineage) if has_passed else ""
-        if todo:
-            held[lineage.id] = _files_passed(lineage, todo)
+        has_passed = any(_has_passed(cursor.tables[folder], name_period) for folder, name_period in known)
+        advice = obstacle(source_table) if has_passed else ""
+        if advice:
+            held[source_table.id] = _files_passed(source_table, advice)
         elif known:
-            again.add(lineage.id)
-            for folder, tenure in known:
-                moved[folder] = _before(moved[folder], tenure.after_ts)
+            again.add(source_table.id)
+            for folder, name_period in known:
+                moved[folder] = _before(moved[folder], 0 if whole else name_period.after_ts)
     return LateTables(replace(cursor, tables=moved), frozenset(again), held)
 
 
+def before_late_schemas(cursor: Cursor, found: Scan) -> Cursor:
+    """The cursor before the finished versions whose schema file arrived since: rows may have arrived with it."""
+    moved = dict(cursor.tables)
+    for table in found.tables:
+        state = cursor.tables.get(table.folder)
+        late = [file.version for file in table.schema_files if state is not None and file.version < state.closed_below]
+        if state is not None and late:
+            moved[table.folder] = _before(state, min(late))
+    return replace(cursor, tables=moved)
+
+
 def without_folders(
-    lineages: Iterable[Lineage], found: Iterable[TableScan], more: Collection[SourceName] = ()
+    source_tables: Iterable[SourceTable], found: Iterable[TableScan], more: Collection[SourceName] = ()
 ) -> dict[str, Hold]:
-    """Holds of the tables of which a source has nothing: neither `found` nor under the names of `more`."""
+    """Holds for the tables that the source lacks: not in `found`, and with no name in `more`."""
     seen = {fold_name(*name) for table in found for name in table.names}.union(more)
     return {
-        lineage.id: _no_folder(lineage)
-        for lineage in lineages
-        if not any(fold_name(tenure.schema, tenure.table) in seen for tenure in lineage.tenures)
+        source_table.id: _no_folder(source_table)
+        for source_table in source_tables
+        if not any(
+            fold_name(name_period.schema, name_period.table) in seen for name_period in source_table.name_periods
+        )
     }
 
 
-def obstacle_by_arrival(lineage: Lineage, followed: Iterable[Lineage], has_rows: bool) -> str:
-    """What to do where rows have no commit_ts and nothing tells which files were read: of this table, which has rows
-    already, or of one of those `followed` that took its name after it."""
+def obstacle_by_arrival(source_table: SourceTable, followed: Iterable[SourceTable], has_rows: bool) -> str:
+    """Advice where rows have no commit_ts and nothing records which files were read: for this table if it has rows, or
+    for one of those `followed` that took its name later."""
     if has_rows:
         return "Without commit_ts nothing tells which: drop its changelog and mirror to have it read anew, or read"
-    borne = [tenure for other in followed for tenure in other.tenures]
-    if any(_is_after(theirs, mine) for theirs in borne for mine in lineage.tenures):
+    borne = [name_period for other in followed for name_period in other.name_periods]
+    if any(_is_after(theirs, mine) for theirs in borne for mine in source_table.name_periods):
         return "Without commit_ts they cannot be told from those of the table that took its name: read"
     return ""
 
 
-def _is_after(tenure: Tenure, other: Tenure) -> bool:
-    same = fold_name(tenure.schema, tenure.table) == fold_name(other.schema, other.table)
-    return same and other.until_ts is not None and tenure.after_ts >= other.until_ts
+def _is_after(name_period: NamePeriod, other: NamePeriod) -> bool:
+    same = fold_name(name_period.schema, name_period.table) == fold_name(other.schema, other.table)
+    return same and other.until_ts is not None and name_period.after_ts >= other.until_ts
 
 
 def _folders(cursor: Cursor) -> dict[SourceName, list[str]]:
@@ -130,10 +153,14 @@ def _folders(cursor: Cursor) -> dict[SourceName, list[str]]:
     return found
 
 
-def _has_passed(state: FolderState, tenure: Tenure) -> bool:
-    """Whether files were passed that may hold rows of a table from while it bore the name."""
-    opened = (v for v in state.open if v >= tenure.after_ts and (tenure.until_ts is None or v < tenure.until_ts))
-    return state.closed_below > tenure.after_ts or any(opened)
+def _has_passed(state: FolderState, name_period: NamePeriod) -> bool:
+    """Whether files were passed that may hold rows of a table from the period of this name."""
+    opened = (
+        v
+        for v in state.open
+        if v >= name_period.after_ts and (name_period.until_ts is None or v < name_period.until_ts)
+    )
+    return state.closed_below > name_period.after_ts or any(opened)
 
 
 def _before(state: FolderState, ts: int) -> FolderState:
@@ -147,25 +174,25 @@ def _before(state: FolderState, ts: int) -> FolderState:
     )
 
 
-def _files_passed(lineage: Lineage, todo: str) -> Hold:
-    name = ".".join(lineage.name)
+def _files_passed(source_table: SourceTable, advice: str) -> Hold:
+    name = ".".join(source_table.name)
     return _held(
-        lineage,
+        source_table,
         f"expected all files of {name} to be read, since `tables` asks for it, found some that were passed while it "
-        f"did not. {todo} it in a changefeed of its own.",
+        f"did not. {advice} it in a changefeed of its own.",
     )
 
 
-def _no_folder(lineage: Lineage) -> Hold:
-    name = ".".join(lineage.name)
+def _no_folder(source_table: SourceTable) -> Hold:
+    name = ".".join(source_table.name)
     return _held(
-        lineage,
+        source_table,
         f"expected a folder of {name} in the source, since `tables` asks for it only now, found none. Check that "
         "`sink_uri` names the right bucket; if the folder was removed, load the table anew.",
     )
 
 
-def _held(lineage: Lineage, sentence: str) -> Hold:
-    """One that is dropped by now holds nothing back."""
-    state = TableState.STOPPED if lineage.dropped_ts is None else TableState.DROPPED
+def _held(source_table: SourceTable, sentence: str) -> Hold:
+    """The hold; a dropped table holds nothing back."""
+    state = TableState.STOPPED if source_table.dropped_ts is None else TableState.DROPPED
     return Hold(state, PASSED + sentence)

@@ -1,7 +1,7 @@
-"""The process that Spark forks its Python workers from: all that they need is imported here, once for all of them.
+"""The process from which Spark forks its Python workers. It imports all that they need, once for all of them.
 
-Spark starts it as `python -m` with the name that `spark.python.daemon.module` gives. Without it each worker takes more
-than a second of the processor before it does anything.
+Spark starts it as `python -m` with the name in `spark.python.daemon.module`. Without it, each worker needs more than a
+second of CPU time before it starts its task.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ spare_archives()
 
 from pyspark.daemon import manager  # noqa: E402  what follows would be looked for in Java's archives too
 
-from ticdc_assets.pipeline import decode, merge_task, message_decode  # noqa: E402
+from ticdc_assets.pipeline.mirror import merge_task  # noqa: E402
+from ticdc_assets.pipeline.storage import decode  # noqa: E402
+from ticdc_assets.pipeline.stream.decode import worker as message_decode  # noqa: E402
 
 WORK = (decode, merge_task, message_decode)
-"""What workers do, with everything that it imports."""
+"""What workers run, with everything that it imports."""
 
 if __name__ == "__main__":
-    gc.freeze()  # a worker looks through its objects after every task, and these never go
+    gc.freeze()  # a worker collects garbage after every task; these objects are never freed
     manager()

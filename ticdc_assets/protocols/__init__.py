@@ -1,1 +1,1 @@
-"""From bytes to events, one module a protocol. Pure: no Spark, Dagster, Iceberg, network, clock or logging."""
+"""Decoders: bytes to events, one package per protocol. No Spark, Dagster, Iceberg, network, clock or logging."""

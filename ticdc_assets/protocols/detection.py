@@ -1,8 +1,8 @@
-"""Which protocol wrote a message: told from its bytes alone, without any configuration.
+"""Detects the protocol of a message from its bytes, without any configuration.
 
-In go the key and value of one message, of whatever origin; out comes its `Form`, or None where no protocol of TiCDC
-writes such a message. One message may deceive (a compressed body has no mark of its own, a delete is only a key), so
-a stream's form is what most of a sample of its messages say: `Votes`. Nothing here raises on any bytes.
+`form_of` returns the `MessageForm` of one message, or None if no protocol of TiCDC writes such a message. A single
+message can be misleading: a snappy body has no magic number, and a delete may be only a key. `Votes` therefore returns
+the form of the majority of a sample. No function here raises an error on any bytes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Final
 import orjson
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols import simple_avro
-from ticdc_assets.protocols.frame import Compression, decompress, frames, json_object
+from ticdc_assets.protocols.formats.frames import Compression, decompress, frames, json_object
+from ticdc_assets.protocols.simple import avro as simple_avro
 
 BODY_BYTES_MAX: Final = 32 << 20
-"""What is decompressed to have a look; a larger message is one of few, and the others tell."""
+"""Larger bodies are not decompressed for detection; the smaller messages of the sample suffice."""
 
 EXTENSION: Final = "enable-tidb-extension"
 CONTENT_COMPATIBLE: Final = "content-compatible"
@@ -36,8 +36,11 @@ _SIMPLE_TYPES: Final = frozenset({*_SIMPLE_ROWS, *_SIMPLE_SCHEMAS, "WATERMARK"})
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """What a message is. `compression` is None where it does not tell, `marks` name options that it shows."""
+class MessageForm:
+    """The protocol and encoding of a message.
+
+    `compression` is None if the message does not show it. `marks` names the options that the message shows.
+    """
 
     protocol: str
     encoding: str = "json"
@@ -47,7 +50,7 @@ class Form:
 
 @dataclass(slots=True)
 class Votes:
-    """What a sample of a stream's messages says; `marks` are those of the winning protocol's messages."""
+    """Counts the forms of a sample of messages."""
 
     messages: int = 0
     _forms: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -55,7 +58,7 @@ class Votes:
     _marks: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Count one message."""
+        """Counts one message."""
         self.messages += 1
         form = form_of(key, value)
         if form is None:
@@ -65,39 +68,39 @@ class Votes:
             self._compressions[form.protocol, form.compression] += 1
         self._marks.update((form.protocol, mark) for mark in form.marks)
 
-    def winner(self) -> Form | None:
-        """The form that most messages have; None where not one has any."""
+    def winner(self) -> MessageForm | None:
+        """The most frequent form, with the marks of all messages of its protocol; None if no message has a form."""
         if not self._forms:
             return None
         (protocol, encoding), _ = self._forms.most_common(1)[0]
         compressions = [c for (p, c), _ in self._compressions.most_common() if p == protocol]
         marks = frozenset(mark for p, mark in self._marks if p == protocol)
-        return Form(protocol, encoding, compressions[0] if compressions else None, marks)
+        return MessageForm(protocol, encoding, compressions[0] if compressions else None, marks)
 
     def others(self) -> dict[str, int]:
-        """How many messages look like another protocol than the winner's."""
+        """The number of messages of each protocol other than the winner's."""
         winner = self.winner()
         return {} if winner is None else {p: n for (p, _), n in self._forms.items() if p != winner.protocol}
 
 
-def form_of(key: bytes | None, value: bytes | None) -> Form | None:
-    """The form of one message."""
+def form_of(key: bytes | None, value: bytes | None) -> MessageForm | None:
+    """The form of one message; None if no protocol of TiCDC writes it."""
     if key is not None and key[:8] == _OPEN_VERSION:
         return _open(key, value or b"")
     if _is_confluent(key, value):
-        return Form("avro", "avro")
+        return MessageForm("avro", "avro")
     if not value:
         return None
     found = next(_bodies(value), None)
     if found is not None:
         return found
-    return Form("avro", "avro") if _is_internal_avro(value) else None
+    return MessageForm("avro", "avro") if _is_internal_avro(value) else None
 
 
-# -- one protocol after the other --------------------------------------------------------------------------------------
+# -- detection by protocol ---------------------------------------------------------------------------------------------
 
 
-def _open(key: bytes, value: bytes) -> Form | None:
+def _open(key: bytes, value: bytes) -> MessageForm | None:
     try:
         heads = [json_object(body, "") for body in frames(key[8:], "")]
         bodies = [body for body in frames(value, "") if body]
@@ -105,11 +108,11 @@ def _open(key: bytes, value: bytes) -> Form | None:
         return None
     if not heads or any("ts" not in head or "t" not in head for head in heads):
         return None
-    return Form("open-protocol", "json", _compression(bodies[0]) if bodies else None)
+    return MessageForm("open-protocol", "json", _compression(bodies[0]) if bodies else None)
 
 
 def _compression(body: bytes) -> Compression | None:
-    """How a body that must be a JSON object is compressed; None where it is none."""
+    """The compression of a body that holds a JSON object; None if it does not hold one."""
     return next((c for c, plain in _decompressed(body) if _parsed(plain) is not None), None)
 
 
@@ -124,22 +127,22 @@ def _is_framed(data: bytes) -> bool:
 
 
 def _is_internal_avro(value: bytes) -> bool:
-    """TiCDC's test-only statements and watermarks beside Avro rows."""
+    """Whether this is a DDL statement or watermark, which TiCDC adds to Avro only in a mode for its own tests."""
     if value[0] == _AVRO_DDL:
-        told = _parsed(value[1:])
-        return told is not None and "query" in told
+        parsed = _parsed(value[1:])
+        return parsed is not None and "query" in parsed
     return len(value) == 9 and value[0] == _AVRO_WATERMARK
 
 
-def _bodies(value: bytes) -> Iterator[Form]:
-    """The forms that a value can be read as: plain first, since only lz4 has a mark of its own."""
+def _bodies(value: bytes) -> Iterator[MessageForm]:
+    """The forms that a value can be read as; uncompressed first, since only lz4 has a magic number."""
     for compression, plain in _decompressed(value):
         if simple_avro.looks_like(plain) and _is_simple_avro(plain):
-            yield Form("simple", "avro", compression)
-        told = _parsed(plain)
-        named = _json_form(told) if told is not None else None
+            yield MessageForm("simple", "avro", compression)
+        parsed = _parsed(plain)
+        named = _json_form(parsed) if parsed is not None else None
         if named is not None:
-            yield Form(named[0], "json", compression, named[1])
+            yield MessageForm(named[0], "json", compression, named[1])
 
 
 def _decompressed(body: bytes) -> Iterator[tuple[Compression, bytes]]:
@@ -170,22 +173,22 @@ def _parsed(body: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _json_form(told: Mapping[str, Any]) -> tuple[str, frozenset[str]] | None:
-    payload = told.get("payload", told)
+def _json_form(parsed: Mapping[str, Any]) -> tuple[str, frozenset[str]] | None:
+    payload = parsed.get("payload", parsed)
     if isinstance(payload, dict) and isinstance(payload.get("source"), dict):
         marks = [EXTENSION] if payload.get("op") == "m" else []
-        return "debezium", frozenset([*marks, *([SCHEMA_BLOCK] if "schema" in told else [])])
-    if "isDdl" in told and isinstance(told.get("type"), str):
-        return "canal-json", frozenset(_canal_marks(told))
-    if told.get("version") == 1 and isinstance(kind := told.get("type"), str) and kind in _SIMPLE_TYPES:
+        return "debezium", frozenset([*marks, *([SCHEMA_BLOCK] if "schema" in parsed else [])])
+    if "isDdl" in parsed and isinstance(parsed.get("type"), str):
+        return "canal-json", frozenset(_canal_marks(parsed))
+    if parsed.get("version") == 1 and isinstance(kind := parsed.get("type"), str) and kind in _SIMPLE_TYPES:
         return "simple", frozenset()
     return None
 
 
-def _canal_marks(told: Mapping[str, Any]) -> Iterator[str]:
-    if isinstance(told.get("_tidb"), dict):
+def _canal_marks(parsed: Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(parsed.get("_tidb"), dict):
         yield EXTENSION
-    types = told.get("mysqlType")
+    types = parsed.get("mysqlType")
     if isinstance(types, dict) and any(isinstance(text, str) and "(" in text for text in types.values()):
         yield CONTENT_COMPATIBLE
 
@@ -194,7 +197,10 @@ def _canal_marks(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def avro_modes(schema: str) -> dict[str, str]:
-    """What a registered value schema shows of TiCDC's two handling modes; nothing where it has no such column."""
+    """The handling modes for DECIMAL and BIGINT UNSIGNED that a registered value schema shows, by option name.
+
+    A mode is absent if the schema has no such column.
+    """
     try:
         record = orjson.loads(schema)
     except orjson.JSONDecodeError:
@@ -211,8 +217,8 @@ def avro_modes(schema: str) -> dict[str, str]:
 def _avro_types(record: Any) -> Iterator[tuple[Any, Any]]:
     fields = record.get("fields") if isinstance(record, dict) else None
     for each in fields if isinstance(fields, list) else ():
-        told = each.get("type") if isinstance(each, dict) else None
-        for branch in told if isinstance(told, list) else [told]:
+        parsed = each.get("type") if isinstance(each, dict) else None
+        for branch in parsed if isinstance(parsed, list) else [parsed]:
             parameters = branch.get("connect.parameters") if isinstance(branch, dict) else None
             if isinstance(branch, dict) and isinstance(parameters, dict):
                 yield parameters.get("tidb_type"), branch.get("type")

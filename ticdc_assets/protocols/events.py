@@ -1,7 +1,7 @@
-"""What a message says, whatever its protocol.
+"""The events that messages of all protocols are decoded to.
 
-Row values stay as the wire wrote them (`wire` dicts) until the schema in force at their commit_ts is known;
-`protocols.<name>.value(column, wire)` turns one into the value that docs/tables.md names.
+Row values keep the protocol's form (`wire` dicts) until the schema at their commit_ts is known. The protocol's
+`value(column, wire, zone)` then converts each one to the type that docs/tables.md lists.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ticdc_assets.schema.model import TableSchema
 
 
 class Op(StrEnum):
-    """The three things that happen to a row."""
+    """The operation of a row change."""
 
     INSERT = "I"
     UPDATE = "U"
@@ -26,13 +26,20 @@ class Op(StrEnum):
 class RowEvent:
     """A change of one row.
 
-    `wire` holds the new values (for DELETE the old ones) by column name, `before` the old values of an UPDATE where
-    sent; `before_is_partial` where only changed columns were sent. `commit_ts` is None where the stream has none;
-    `commit_ms` is then the commit time in milliseconds where that is known. `handle_only` marks a row of which only
-    the handle key was sent (large messages), `claim` the base name of the file that holds the whole message.
-    `upsert` marks a stream where INSERT and UPDATE look alike. `key` names the handle key columns where the message
-    does. `by_place` marks a row that its place in its partition orders, whatever time it tells: of a stream that no
-    TiCDC wrote; `sent_ms` is then when it was sent.
+    wire: the new values by column name; for DELETE the old ones.
+    before: the old values of an UPDATE, None if they were not sent.
+    before_is_partial: whether `before` has only the changed columns.
+    commit_ts: None if the stream has none.
+    commit_ms: the commit time in Unix milliseconds, if it is known without a commit_ts.
+    schema_version: the schema version or schema id that the message names.
+    key: the handle key columns, if the message names them.
+    handle_only: whether only the handle key was sent, because the message was too large or is a DELETE.
+    claim: the base name of the claim-check file that holds the whole message.
+    upsert: whether the stream does not distinguish INSERT and UPDATE.
+    by_place: whether the row is ordered by its offset, not by its time, because TiCDC did not write the stream.
+    sent_ms: when a row with `by_place` was sent, in Unix milliseconds.
+    checksum_error: why the row failed its checksum.
+    column_hints: the type information of each column in the message.
     """
 
     schema: str
@@ -59,17 +66,19 @@ class RowEvent:
 
 @dataclass(frozen=True, slots=True)
 class DdlEvent:
-    """A statement, or with `query` "" a schema as it stands (a bootstrap, a table older than the stream).
+    """A DDL statement, or, if `query` is "", the current schema of a table (a bootstrap).
 
-    `schema` and `table` are as the protocol names them: after a RENAME the new names; "" for a database's statements.
-    `after` is the schema the stream itself tells, `before` the one it had; None where only text is sent.
-    `version` keys `after` for protocols whose rows name a schema version; `before_version` likewise.
-    `after_is_ordered` false where `after` lists its columns in another order than the table's.
-    `where` is the position it was read at.
-
-    `as_written` marks a statement as the user wrote it, of a stream that no TiCDC wrote: names, quotes and backslashes
-    are the user's. It was executed at `commit_ms` and sent at `sent_ms`, as far as that is told; its `place` (topic,
-    partition, offset) orders it among the messages of its partition, and `commit_ts` is given to it accordingly.
+    schema, table: the names in the protocol, after a RENAME the new ones; `table` is "" for statements on a database.
+    after: the table's schema after the statement, None if the stream sends only the text.
+    before: the table's schema before the statement, None if it is not sent.
+    version, before_version: the schema versions of `after` and `before`, if rows of the protocol name versions.
+    after_is_ordered: whether the columns of `after` are in table order.
+    where: the position of the message, for errors.
+    as_written: whether the query is the user's own text, because TiCDC did not write the stream.
+    commit_ms, sent_ms: when such a statement was executed and sent, in Unix milliseconds, if known.
+    place: topic, partition and offset of such a statement, which order it among the messages of its partition;
+        its `commit_ts` is derived from them.
+    fault: why the statement cannot be applied; its tables stop at `commit_ts`, which is before the execution.
     """
 
     commit_ts: int
@@ -89,11 +98,12 @@ class DdlEvent:
     commit_ms: int | None = None
     sent_ms: int | None = None
     place: tuple[str, int, int] | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkEvent:
-    """Everything with commit_ts <= `ts` has been sent before, on this partition."""
+    """All changes of this partition with commit_ts <= `ts` were sent before this event."""
 
     ts: int
 

@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 
 
 class TextOrder(StrEnum):
-    """How text compares whose collation goes by code points."""
+    """How text compares under a collation that orders by code points."""
 
     EXACT = "exact"
     PADDED = "padded"
-    """Blanks at the end count for nothing."""
+    """Trailing blanks do not count."""
 
 
 # TiDB's own, which differ from MySQL's.
@@ -36,26 +36,26 @@ _C = TypeVar("_C", bound="Collation | None")
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """A character set and the name of a collation as a statement has them, None where it has none."""
+    """A character set and a collation as a statement names them; None where it names none."""
 
     charset: str | None = None
     name: str | None = None
 
     def within(self, outer: _C) -> Collation | _C:
-        """What a column with this one has in a table with that one, a table in a database (None: not known): what is
-        named first decides alone, as in TiDB."""
+        """The effective collation of a column in a table, or of a table in a database, whose own is `outer` (None: not
+        known). The inner one wins if it names anything, as in TiDB."""
         return self if self.charset or self.name else outer
 
     @property
     def charset_of_text(self) -> str | None:
-        """The character set, which a collation's name begins with; None where neither is named."""
+        """The character set, also from the prefix of the collation's name; None where neither is named."""
         return self.name.partition("_")[0] if self.name else self.charset
 
     @property
     def order(self) -> TextOrder | None:
-        """How text compares; None where it does not by code points, or that is not known."""
+        """How text compares; None where it is not by code points or not known."""
         return _ORDERS.get(self.name or _DEFAULTS.get(self.charset or "utf8mb4", ""))
 
 
 UNNAMED: Final = Collation()
-"""What a table has that names neither: the collation of its database, which is taken for TiDB's own, utf8mb4_bin."""
+"""Neither is named: the database's collation applies, which is assumed to be TiDB's default, utf8mb4_bin."""

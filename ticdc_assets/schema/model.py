@@ -1,4 +1,4 @@
-"""The shape of a source table at one moment, as every protocol's schema information is turned into.
+"""The columns, indexes and partitioning of a source table at one moment, whatever the protocol.
 
 All values are frozen. A column keeps its `uid` for as long as it is the same column to a reader of the lake:
 through renames, moves and type promotions. A type change that Iceberg cannot promote makes a new uid.
@@ -79,7 +79,7 @@ class Default:
 class Column:
     """One column. `uid` is 0 until a table's history gives it one; `virtual` columns are never in rows.
 
-    `text_order` where its text is known to compare by code points; that is no part of what its rows hold.
+    `text_order` is set where its text is known to compare by code points; it does not change the column's values.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Column:
 
 
 def is_hidden(column: str) -> bool:
-    """Whether TiDB made the column itself, for an index over an expression (`_V$_<index>_<n>`).
+    """Whether TiDB created the column, for an index over an expression (`_V$_<index>_<n>`).
 
     No statement names such a column and no row holds it, but some streams list it with the others.
     """
@@ -121,7 +121,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How a table is cut: `method` RANGE, LIST, HASH or KEY; over plain `columns`, else over an `expression`."""
+    """How a table is partitioned: `method` RANGE, LIST, HASH or KEY; over `columns`, else over an `expression`."""
 
     method: str
     columns: tuple[str, ...] = ()
@@ -132,10 +132,12 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A source table's shape: columns in table order, indexes, partitioning. `inferred`: it was guessed from rows.
+    """A source table's columns in table order, indexes and partitioning. `inferred`: they are inferred from rows.
 
-    `named_key` are the columns that the user names as its key; no statement on keys changes them. `collation` is what
-    columns take that name none, None where no statement told it.
+    `virtual_unknown` where the stream lists the columns without a statement: rows may lack any, since virtual columns
+    are not marked.
+    `named_key` are the key columns that the user configures; no statement changes them. `collation` is the default for
+    columns without one; None where no statement has it.
     """
 
     schema: str
@@ -146,10 +148,11 @@ class TableSchema:
     inferred: bool = False
     named_key: tuple[str, ...] = ()
     collation: Collation | None = field(default=None, compare=False)
+    virtual_unknown: bool = field(default=False, compare=False)
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key's columns in table order: those the user names, else the handle key's: the primary key, else the
+        """The key's columns in table order: those the user configures, else the handle key's: the primary key, else the
         unique index over NOT NULL columns with the fewest columns (the earliest among equals), else ()."""
         chosen = self._handle_index()
         wanted = {name.lower() for name in self.named_key or (chosen.columns if chosen else ())}
@@ -176,11 +179,11 @@ class TableSchema:
         return column is not None and not column.nullable and not column.virtual
 
     def column(self, name: str) -> Column | None:
-        """The column of that name, found as MySQL does: without regard to case."""
+        """The column of this name, without regard to case as in MySQL."""
         lowered = name.lower()
         return next((c for c in self.columns if c.name.lower() == lowered), None)
 
     @property
     def stored_columns(self) -> tuple[Column, ...]:
-        """The columns that rows hold: all but the virtual generated ones."""
+        """The columns that rows have: all but the virtual generated ones."""
         return tuple(c for c in self.columns if not c.virtual)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ticdc_assets.schema.arrow_types import BIT_WIDTH_MAX, DECIMAL_DIGITS_DEFAULT
-from ticdc_assets.schema.ddl_tokens import Cursor, TokenKind, cursor_over
+from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind, cursor_over
 from ticdc_assets.schema.model import Kind, MySqlType
 
 _ALIASES: Final[dict[str, Kind]] = {
@@ -146,7 +146,7 @@ class WrittenType:
     serial: bool = False
 
 
-def read_type(cursor: Cursor) -> WrittenType:
+def read_type(cursor: TokenCursor) -> WrittenType:
     """Read a type and its attributes (UNSIGNED, CHARACTER SET, COLLATE, ...) at the cursor."""
     if cursor.accept("SERIAL"):
         return WrittenType(MySqlType(Kind.BIGINT, unsigned=True), serial=True)
@@ -157,7 +157,7 @@ def read_type(cursor: Cursor) -> WrittenType:
     return written
 
 
-def _read_kind(cursor: Cursor) -> MySqlType:
+def _read_kind(cursor: TokenCursor) -> MySqlType:
     if cursor.accept_any("BOOL", "BOOLEAN"):
         return MySqlType(Kind.TINYINT, length=1)
     cursor.accept("NATIONAL")
@@ -167,7 +167,7 @@ def _read_kind(cursor: Cursor) -> MySqlType:
     return MySqlType(_longer_spelling(cursor, cursor.take().word, kind))
 
 
-def _longer_spelling(cursor: Cursor, word: str, kind: Kind) -> Kind:
+def _longer_spelling(cursor: TokenCursor, word: str, kind: Kind) -> Kind:
     if word == "LONG":
         if cursor.accept("VARBINARY"):
             return Kind.MEDIUMBLOB
@@ -181,7 +181,7 @@ def _longer_spelling(cursor: Cursor, word: str, kind: Kind) -> Kind:
     return kind
 
 
-def _read_size(cursor: Cursor, of: MySqlType) -> MySqlType:
+def _read_size(cursor: TokenCursor, of: MySqlType) -> MySqlType:
     if of.kind in _LABELLED and cursor.at_symbol("("):
         return replace(of, elements=cursor.in_parentheses(lambda: _read_label(cursor)))
     if of.kind is Kind.VECTOR and cursor.accept_symbol("<"):
@@ -195,7 +195,7 @@ def _read_size(cursor: Cursor, of: MySqlType) -> MySqlType:
     return replace(of, length=numbers[0], scale=numbers[1] if len(numbers) > 1 else None)
 
 
-def _read_label(cursor: Cursor) -> str:
+def _read_label(cursor: TokenCursor) -> str:
     cursor.skip_introducers()
     token = cursor.peek()
     if token.kind is TokenKind.HEX:
@@ -205,17 +205,17 @@ def _read_label(cursor: Cursor) -> str:
     return cursor.string().rstrip(" ")
 
 
-def _read_attributes(cursor: Cursor, of: MySqlType) -> WrittenType:
+def _read_attributes(cursor: TokenCursor, of: MySqlType) -> WrittenType:
     written = WrittenType(of)
     while (reader := _attribute_reader(cursor, of.kind)) is not None:
         written = reader(cursor, written)
     return replace(written, type=_settled(written))
 
 
-_Reader = Callable[[Cursor, WrittenType], WrittenType]
+_Reader = Callable[[TokenCursor, WrittenType], WrittenType]
 
 
-def _attribute_reader(cursor: Cursor, kind: Kind) -> _Reader | None:
+def _attribute_reader(cursor: TokenCursor, kind: Kind) -> _Reader | None:
     word = cursor.peek().word
     if kind in _NUMERIC:
         return _NUMERIC_ATTRIBUTES.get(word)
@@ -224,29 +224,29 @@ def _attribute_reader(cursor: Cursor, kind: Kind) -> _Reader | None:
     return _TEXT_ATTRIBUTES.get(word)
 
 
-def _unsigned(cursor: Cursor, written: WrittenType) -> WrittenType:
+def _unsigned(cursor: TokenCursor, written: WrittenType) -> WrittenType:
     cursor.take()
     return replace(written, type=replace(written.type, unsigned=True))
 
 
-def _ignored(cursor: Cursor, written: WrittenType) -> WrittenType:
+def _ignored(cursor: TokenCursor, written: WrittenType) -> WrittenType:
     cursor.take()
     return written
 
 
 def _named_charset(name: str) -> _Reader:
-    def read(cursor: Cursor, written: WrittenType) -> WrittenType:
+    def read(cursor: TokenCursor, written: WrittenType) -> WrittenType:
         cursor.take()
         return replace(written, type=replace(written.type, charset=name))
 
     return read
 
 
-def _charset(cursor: Cursor, written: WrittenType) -> WrittenType:
+def _charset(cursor: TokenCursor, written: WrittenType) -> WrittenType:
     return replace(written, type=replace(written.type, charset=read_charset(cursor)))
 
 
-def read_charset(cursor: Cursor) -> str:
+def read_charset(cursor: TokenCursor) -> str:
     """Read `CHARACTER SET [=] x`, `CHAR SET x` or `CHARSET x`: its name in lower case."""
     if cursor.take().word != "CHARSET":
         cursor.expect("SET")
@@ -254,13 +254,13 @@ def read_charset(cursor: Cursor) -> str:
     return read_charset_name(cursor)
 
 
-def read_charset_name(cursor: Cursor) -> str:
+def read_charset_name(cursor: TokenCursor) -> str:
     """Read the name of a character set or collation, quoted in any way or not."""
     token = cursor.peek()
     return (cursor.string() if token.kind is TokenKind.STRING else cursor.identifier()).lower()
 
 
-def _collate(cursor: Cursor, written: WrittenType) -> WrittenType:
+def _collate(cursor: TokenCursor, written: WrittenType) -> WrittenType:
     cursor.take()
     cursor.accept_symbol("=")
     return replace(written, collation=read_charset_name(cursor))

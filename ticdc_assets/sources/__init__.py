@@ -1,1 +1,1 @@
-"""Where messages come from: buckets, Kafka, captured files."""
+"""Sources of messages and files: buckets, Kafka, captured files."""

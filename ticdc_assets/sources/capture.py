@@ -1,9 +1,9 @@
-"""Captured Kafka messages in files: the source that makes every protocol run without a broker.
+"""Captured Kafka messages in files: the source with which every protocol runs without a broker.
 
-Two forms. `*.jsonl`: one `{topic, partition, offset, key, value, ts_ms}` a line, key and value base64 or null.
-`<topic>-<partition>.bin`: records `[int64 ts_ms][int32 key length or -1][key][int32 value length or -1][value]`, big
-endian, whose offset is their ordinal. Both are read as streams, in order, and nothing is skipped: what is not a
-message is a `SourceError` that names the file and the line or record.
+There are two formats. `*.jsonl`: one `{topic, partition, offset, key, value, ts_ms}` per line, with key and value in
+base64 or null. `<topic>-<partition>.bin`: big-endian records `[int64 ts_ms][int32 key length or -1][key][int32 value
+length or -1][value]`, whose offset is their ordinal. Both are read as streams and in order. Nothing is skipped: bytes
+that are no message raise a `SourceError` with the file and the line or record.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import orjson
 from ticdc_assets.errors import SourceError
 
 MAX_LINE_BYTES: Final = 512 << 20
-"""Base64 of the largest body the decoders take (256 MiB) with its key, and room."""
+"""The base64 of the largest body that decoders accept (256 MiB), with its key and a margin."""
 MAX_FIELD_BYTES: Final = 256 << 20
-"""The largest body that the decoders take."""
+"""The largest body that decoders accept."""
 _DIGEST_BYTES: Final = 6
 _LENGTH: Final = struct.Struct(">i")
 _RECORD_HEAD: Final = struct.Struct(">qi")
@@ -43,50 +43,50 @@ class Message(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The position as errors name it."""
+        """The position, for error messages."""
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
 def digest_of(message: Message) -> str:
-    """A digest of the bytes of a message's key and value, as hexadecimal digits."""
-    told = blake2b(digest_size=_DIGEST_BYTES)
+    """A digest of a message's key and value, in hexadecimal digits."""
+    digest = blake2b(digest_size=_DIGEST_BYTES)
     for part in (message.key, message.value):
-        told.update(b"-" if part is None else b"%d:" % len(part))
-        told.update(part or b"")
-    return told.hexdigest()
+        digest.update(b"-" if part is None else b"%d:" % len(part))
+        digest.update(part or b"")
+    return digest.hexdigest()
 
 
-class Place(NamedTuple):
-    """Where a message begins: in which file of the capture, at which byte, as which of the file's records from 0."""
+class MessagePosition(NamedTuple):
+    """The start of a message: index of the file in the capture, byte in the file, ordinal of the record in the file."""
 
     file: int = 0
     byte: int = 0
     record: int = 0
 
 
-START: Final = Place()
+START: Final = MessagePosition()
 
 
-def messages(path: Path, start: Place = START) -> Iterator[Message]:
+def messages(path: Path, start: MessagePosition = START) -> Iterator[Message]:
     """The messages of a file, or of a folder's `messages.jsonl` and `*.bin` files by name, from `start` on."""
     for _, message in placed_messages(path, start):
         yield message
 
 
-def placed_messages(path: Path, start: Place = START) -> Iterator[tuple[Place, Message]]:
-    """The same, each with its place, from which it can be read again without what is before it."""
+def placed_messages(path: Path, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
+    """The messages with their positions, from which reading can start again."""
     for number, file in enumerate(_files(path)[start.file :], start=start.file):
-        begin = start if number == start.file else Place(number)
+        begin = start if number == start.file else MessagePosition(number)
         yield from _binary(file, begin) if file.suffix == ".bin" else _lines(file, begin)
 
 
 def is_appended_to(path: Path) -> bool:
-    """Whether new messages come after all that were there; not so where each partition has a file of its own."""
+    """Whether new messages always follow the existing ones; False if each partition has its own file."""
     return not path.is_dir() or not any(file.suffix == ".bin" for file in _files(path))
 
 
 def peek(path: Path) -> str:
-    """A digest that changes when messages are added; a hint for a sensor, which opens no file."""
+    """A digest that changes when messages are added. A hint for sensors: it opens no file."""
     try:
         sizes = [f"{file.name}\t{file.stat().st_size}" for file in _files(path)]
     except OSError as error:
@@ -103,7 +103,7 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _lines(path: Path, start: Place) -> Iterator[tuple[Place, Message]]:
+def _lines(path: Path, start: MessagePosition) -> Iterator[tuple[MessagePosition, Message]]:
     with _open(path) as file:
         file.seek(start.byte)
         number, byte = start.record, start.byte
@@ -112,55 +112,55 @@ def _lines(path: Path, start: Place) -> Iterator[tuple[Place, Message]]:
             if len(line) > MAX_LINE_BYTES:
                 raise SourceError(where, f"a line of at most {MAX_LINE_BYTES} bytes", "a longer one", _TODO)
             if not line.isspace():
-                yield Place(start.file, byte, number), _message(line, where)
+                yield MessagePosition(start.file, byte, number), _message(line, where)
             number, byte = number + 1, byte + len(line)
 
 
 def _message(line: bytes, where: str) -> Message:
     try:
-        found = orjson.loads(line)
+        fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise SourceError(where, "a JSON object", f"bytes that are not JSON, from byte {error.pos}", _TODO) from None
-    if not isinstance(found, dict):
-        raise SourceError(where, "a JSON object", f"a JSON {type(found).__name__}", _TODO)
+    if not isinstance(fields, dict):
+        raise SourceError(where, "a JSON object", f"a JSON {type(fields).__name__}", _TODO)
     return Message(
-        topic=_text(found, "topic", where),
-        partition=_number(found, "partition", where),
-        offset=_number(found, "offset", where),
-        key=_bytes(found, "key", where),
-        value=_bytes(found, "value", where),
-        ts_ms=_number(found, "ts_ms", where),
+        topic=_text(fields, "topic", where),
+        partition=_number(fields, "partition", where),
+        offset=_number(fields, "offset", where),
+        key=_bytes(fields, "key", where),
+        value=_bytes(fields, "value", where),
+        ts_ms=_number(fields, "ts_ms", where),
     )
 
 
-def _text(found: dict[str, Any], name: str, where: str) -> str:
-    if isinstance(value := found.get(name), str) and value:
+def _text(fields: dict[str, Any], name: str, where: str) -> str:
+    if isinstance(value := fields.get(name), str) and value:
         return value
-    raise SourceError(where, f"`{name}` as text", _kind(found, name), _TODO)
+    raise SourceError(where, f"`{name}` as text", _kind(fields, name), _TODO)
 
 
-def _number(found: dict[str, Any], name: str, where: str) -> int:
-    value = found.get(name)
+def _number(fields: dict[str, Any], name: str, where: str) -> int:
+    value = fields.get(name)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
         return value
-    raise SourceError(where, f"`{name}` as a whole number that is not negative", _kind(found, name), _TODO)
+    raise SourceError(where, f"`{name}` as a whole number that is not negative", _kind(fields, name), _TODO)
 
 
-def _bytes(found: dict[str, Any], name: str, where: str) -> bytes | None:
-    value = found.get(name)
+def _bytes(fields: dict[str, Any], name: str, where: str) -> bytes | None:
+    value = fields.get(name)
     try:
-        if name in found and (value is None or isinstance(value, str)):
+        if name in fields and (value is None or isinstance(value, str)):
             return None if value is None else b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         raise SourceError(where, f"`{name}` as base64 or null", "text that is not base64", _TODO) from None
-    raise SourceError(where, f"`{name}` as base64 or null", _kind(found, name), _TODO)
+    raise SourceError(where, f"`{name}` as base64 or null", _kind(fields, name), _TODO)
 
 
-def _kind(found: dict[str, Any], name: str) -> str:
-    return f"a {type(found[name]).__name__} out of range or of another type" if name in found else "none"
+def _kind(fields: dict[str, Any], name: str) -> str:
+    return f"a {type(fields[name]).__name__} out of range or of another type" if name in fields else "none"
 
 
-def _binary(path: Path, start: Place) -> Iterator[tuple[Place, Message]]:
+def _binary(path: Path, start: MessagePosition) -> Iterator[tuple[MessagePosition, Message]]:
     topic, partition = _topic_and_partition(path)
     with _open(path) as file:
         file.seek(start.byte)
@@ -169,7 +169,10 @@ def _binary(path: Path, start: Place) -> Iterator[tuple[Place, Message]]:
             record = _record(data, at)
             if record is not None:
                 end, ts_ms, key, value = record
-                yield Place(start.file, base + at, offset), Message(topic, partition, offset, key, value, ts_ms)
+                yield (
+                    MessagePosition(start.file, base + at, offset),
+                    Message(topic, partition, offset, key, value, ts_ms),
+                )
                 at, offset = end, offset + 1
                 continue
             end = _record_end(data, at, f"{path}: record {offset}")
@@ -183,7 +186,7 @@ def _binary(path: Path, start: Place) -> Iterator[tuple[Place, Message]]:
 
 
 def _record(data: bytes, at: int) -> tuple[int, int, bytes | None, bytes | None] | None:
-    """The end, time, key and value of the record at `at`; None where `data` has not all of it or it is none."""
+    """The end, time, key and value of the record at `at`; None if `data` does not hold all of it or it is invalid."""
     key_at = at + _RECORD_HEAD.size
     if key_at > len(data):
         return None
@@ -205,7 +208,7 @@ def _record(data: bytes, at: int) -> tuple[int, int, bytes | None, bytes | None]
 
 
 def _record_end(data: bytes, at: int, where: str) -> int:
-    """Where the record at `at` ends, or how far `data` must reach to say more; SourceError where it is none."""
+    """The end of the record at `at`, or the length of `data` needed to find it. SourceError if it is invalid."""
     head_end = at + _RECORD_HEAD.size
     if head_end > len(data):
         return head_end
@@ -215,10 +218,10 @@ def _record_end(data: bytes, at: int, where: str) -> int:
     return key_end + _LENGTH.size + _length(_LENGTH.unpack_from(data, key_end)[0], where)
 
 
-def _length(told: int, where: str) -> int:
-    if not -1 <= told <= MAX_FIELD_BYTES:
-        raise SourceError(where, f"a length from -1 to {MAX_FIELD_BYTES}", str(told), _TODO)
-    return max(0, told)
+def _length(length: int, where: str) -> int:
+    if not -1 <= length <= MAX_FIELD_BYTES:
+        raise SourceError(where, f"a length from -1 to {MAX_FIELD_BYTES}", str(length), _TODO)
+    return max(0, length)
 
 
 def _topic_and_partition(path: Path) -> tuple[str, int]:

@@ -1,10 +1,10 @@
-"""A bucket or folder to read from, the same for a local folder, pyarrow's file systems and fsspec's.
+"""A bucket or folder for reading, with one interface for local folders, pyarrow's file systems and fsspec's.
 
-In goes a URI, TiCDC's own sink URIs included; out comes a `Root` that reads, lists and measures by POSIX paths
-relative to it. Names are raw: percent signs, spaces and quotes mean themselves. Nothing above the root can be reached,
-neither by `..` nor by a link. A Root may be pickled; it carries its URI and opens again. What is not there (any more)
-is NotYetError, since listings and reads are not one moment; a root that is missing or closed to us is SourceError. No
-message holds what stands behind the `?` or before the `@` of a URI.
+A URI, also one in TiCDC's form, gives a `Root`, which reads, lists and measures objects by POSIX paths relative to it.
+Names are raw: percent signs, spaces and quotes have no special meaning. Nothing outside the root can be reached,
+neither by `..` nor by a link. A Root can be pickled; its copy opens the URI again. A missing object is NotYetError,
+since it may appear or disappear between a listing and a read. A root that is missing or not accessible is SourceError.
+No message contains the query or the credentials of a URI.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
+from ticdc_assets.config.object_store import PYARROW_ADVICE
 from ticdc_assets.errors import NotYetError, SourceError
 
 REQUESTS_AT_ONCE: Final = 16
-"""Requests to a remote store under way together: each waits tens of milliseconds for its answer."""
+"""Concurrent requests to a remote store; each takes tens of milliseconds."""
 
 _COPY_BYTES: Final = 8 << 20
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -41,7 +42,7 @@ _Out = TypeVar("_Out")
 
 
 class OutsideError(SourceError):
-    """Raised when a path leads out of the root; only what lies on that path is unreadable."""
+    """Raised when a path leads out of the root; only the object at that path is unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,51 +56,51 @@ class Entry:
 
 
 class Root(ABC):
-    """Where a changefeed's objects lie. `name` is its URI as errors may show it, `remote` whether requests are slow."""
+    """The folder of a changefeed's objects. `name` is its URI for error messages; `remote` means slow requests."""
 
     name: str
     remote: bool
 
     @abstractmethod
     def read_bytes(self, path: str, limit: int | None = None) -> bytes:
-        """The whole object; one of more than `limit` bytes is refused before it is held."""
+        """The whole object; an object of more than `limit` bytes is refused before it is in memory."""
 
     @abstractmethod
     def list_dir(self, path: str) -> list[Entry]:
-        """What lies directly in a folder, by name."""
+        """The direct content of a folder, by name."""
 
     @abstractmethod
     def sizes(self, paths: Sequence[str]) -> dict[str, int | None]:
-        """The size of each object in bytes, None where there is no such object."""
+        """The size of each object in bytes, None if there is no such object."""
 
     @abstractmethod
     def local_path(self, path: str) -> Path | None:
-        """The object as a local file, None where it is not one."""
+        """The object as a local file, None if it is not one."""
 
     @abstractmethod
     def fetch_to(self, path: str, target: Path) -> None:
-        """Copies the object to a local file, holding only a piece at a time."""
+        """Copy the object to a local file, in pieces of bounded size."""
 
     def map(self, work: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
-        """The results of `work` in the order of `items`, many at once where each one waits for the network."""
+        """The results of `work` in the order of `items`; concurrent on a remote store."""
         if not self.remote:
             return [work(item) for item in items]
         with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
             return list(pool.map(work, items))
 
     def where(self, path: str) -> str:
-        """A position below this root as errors name it."""
+        """A position below this root, for error messages."""
         return f"{self.name.rstrip('/')}/{path}"
 
 
 def open_root(uri: str) -> Root:
-    """The root that a folder's path or a URI names, checked to exist and to be a folder."""
+    """The root at a folder's path or a URI. Raises SourceError if it is missing or no folder."""
     root = _root(uri)
     try:
         root.list_dir("")
     except NotYetError:
-        todo = "Check the URI, and that the changefeed has written something."
-        raise SourceError(root.name, "an existing folder or bucket", "nothing of that name", todo) from None
+        advice = "Check the URI, and that the changefeed has written something."
+        raise SourceError(root.name, "an existing folder or bucket", "nothing of that name", advice) from None
     return root
 
 
@@ -178,7 +179,7 @@ class LocalRoot(Root):
 
 
 class RemoteRoot(Root):
-    """A bucket, or a folder of one, through pyarrow's file systems or, for schemes they lack, fsspec's."""
+    """A bucket, or a folder in it, through pyarrow's file systems or, for other schemes, fsspec's."""
 
     remote = True
 
@@ -231,7 +232,7 @@ class RemoteRoot(Root):
 
 
 def _leads_below(path: Path, base: Path) -> bool:
-    """Whether a path, its links followed, stays below a folder; links that follow each other lead nowhere."""
+    """Whether a path stays below a folder when its links are resolved; False for a cycle of links."""
     try:
         return path.resolve().is_relative_to(base)
     except (RuntimeError, OSError):
@@ -241,8 +242,8 @@ def _leads_below(path: Path, base: Path) -> bool:
 def _checked(path: str, root: str) -> str:
     parts = path.split("/")
     if path and ("" in parts or "." in parts or ".." in parts or "\0" in path):
-        todo = "Nothing outside the root is read: check where this path comes from."
-        raise OutsideError(root, "a path inside the root", ascii(path), todo)
+        advice = "Nothing outside the root is read: check where this path comes from."
+        raise OutsideError(root, "a path inside the root", ascii(path), advice)
     return path
 
 
@@ -254,15 +255,17 @@ def _bounded(data: bytes, limit: int | None, where: str) -> bytes:
 
 @contextmanager
 def _translated(where: str) -> Iterator[None]:
-    """Turns what file systems raise into this project's errors, without texts that may hold signed URLs."""
+    """Convert errors of file systems to this project's errors, without their texts, which may hold signed URLs."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
         raise NotYetError(where, "a file or folder", "none", "It is looked for again at the next run.") from None
     except PermissionError:
-        todo = "Give this process the right to read and list there."
-        raise SourceError(where, "permission to read", "none", todo) from None
+        advice = "Give this process the right to read and list there."
+        raise SourceError(where, "permission to read", "none", advice) from None
     except ImportError as error:
+        if error.name is None:  # raised by pyarrow for a component that its build lacks
+            raise SourceError(where, "a pyarrow with this store", "one without", PYARROW_ADVICE) from None
         found = f"no package {error.name}"
         raise SourceError(where, "a file system for this scheme", found, f'Run "pip install {error.name}".') from None
     except ValueError:
@@ -278,7 +281,7 @@ def _shown(parts: SplitResult) -> str:
 
 
 def _remote(uri: str, parts: SplitResult) -> tuple[Any, str]:
-    """The file system and the root's path in it. TiCDC's sink URIs carry credentials and endpoints in their query."""
+    """The file system and the root's path in it. TiCDC's sink URIs have credentials and endpoints in their query."""
     scheme = parts.scheme.lower()
     scheme = _SCHEME_NAMES.get(scheme, scheme)
     options = dict(parse_qsl(parts.query))
@@ -286,18 +289,23 @@ def _remote(uri: str, parts: SplitResult) -> tuple[Any, str]:
     s3 = _s3_options(options, parts) if scheme == "s3" else {}
     if s3:
         return pafs.S3FileSystem(**s3), path
-    if scheme == "abfs" and "account-name" in options:
-        return pafs.AzureFileSystem(**_azure_options(options)), path
+    if scheme in ("abfs", "abfss") and "account-name" in options:
+        container, at, _ = parts.netloc.rpartition("@")
+        inside = f"{container}{unquote(parts.path)}".strip("/") if at else path
+        return pafs.AzureFileSystem(**_azure_options(options)), inside
+    if scheme == "gs" and "endpoint" in options:
+        protocol, _, host = options["endpoint"].rpartition("://")
+        return pafs.GcsFileSystem(endpoint_override=host.rstrip("/"), scheme=protocol or "https"), path
     plain = f"{scheme}://{parts.netloc}{parts.path}"
     try:
         filesystem, base = pafs.FileSystem.from_uri(plain)
-    except ValueError:  # pyarrow's ArrowInvalid: a scheme it does not know
+    except ValueError:  # pyarrow's ArrowInvalid: an unknown scheme
         return _fsspec(plain, _shown(parts))
     return filesystem, base.strip("/")
 
 
 def _s3_options(options: dict[str, str], parts: SplitResult) -> dict[str, Any]:
-    """What the URI says under TiCDC's names or pyarrow's; empty where the environment is to decide."""
+    """The options in the URI, under TiCDC's names or pyarrow's; empty if the environment decides."""
     endpoint = options.get("endpoint") or options.get("endpoint_override") or ""
     scheme, _, host = endpoint.rpartition("://")
     chosen = {
@@ -321,6 +329,6 @@ def _fsspec(uri: str, shown: str) -> tuple[Any, str]:
     try:
         filesystem, base = importlib.import_module("fsspec.core").url_to_fs(uri)
     except ValueError:
-        todo = "Use a folder, file://, s3://, gs:// or abfs://, or install the fsspec package for this scheme."
-        raise SourceError(shown, "a scheme that pyarrow or fsspec knows", "another", todo) from None
+        advice = "Use a folder, file://, s3://, gs:// or abfs://, or install the fsspec package for this scheme."
+        raise SourceError(shown, "a scheme that pyarrow or fsspec knows", "another", advice) from None
     return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem)), str(base).strip("/")

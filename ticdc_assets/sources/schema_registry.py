@@ -1,9 +1,9 @@
-"""A Confluent schema registry over HTTP: schemas by id, asked for once.
+"""A Confluent schema registry over HTTP: schemas by id, each requested once.
 
-`RegistryClient` asks for one schema: GET /schemas/ids/<id> at the configured host and nowhere else, since a redirect is
-refused; within a deadline however slowly the answer comes, of a bounded size, tried again where the registry may only
-be busy. No answer of it is quoted in an error. `RegistrySchemas` is the lookup that decoders use: what the lake kept
-first, the client after that. Pickled, it is the schemas it has by then: workers ask nobody.
+`RegistryClient` requests one schema: GET /schemas/ids/<id> from the configured host only, as redirects are refused.
+Each request has a deadline and a size limit, and is retried if the registry may only be busy. Errors never quote its
+answer. `RegistrySchemas` is the lookup for decoders: first the schemas kept in the lake, then the client. A pickled
+lookup has only the schemas known by then, so workers make no requests.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from ticdc_assets.config.model import RegistryAuth
 
 DEADLINE_S: Final = 30.0
-"""One question with its answer, whatever the registry does."""
+"""Time limit of one request, without its retries."""
 
 TRIES: Final = 4
 PAUSE_S: Final = 0.5
-"""Before the second try; each further one waits twice as long."""
+"""The pause before the first retry; it doubles with each further one."""
 
 ANSWER_BYTES_MAX: Final = 16 << 20
-"""A schema of 4096 columns with long lists of labels stays far below."""
+"""A schema with 4096 columns and long label lists is far smaller."""
 
 UNKNOWN_IDS_MAX: Final = 1_000
-"""Ids that the registry does not know: more are no schemas, but messages of another protocol."""
+"""Ids unknown to the registry. More of them mean that the messages have another protocol."""
 
 _SCHEMA_NOT_FOUND: Final = 40403
 _BUSY: Final = frozenset({429, 500, 502, 503, 504})
@@ -50,16 +50,16 @@ _TODO: Final = "Check `schema_registry` in the config; if the address is right, 
 
 
 class UnknownSchemaError(LookupError):
-    """Raised where the registry answers that it has no schema of that id."""
+    """Raised if the registry has no schema with that id."""
 
 
 class _BusyError(Exception):
-    """Raised where another try may help; the argument says what was found."""
+    """Raised if a retry may help; the argument says what was found."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a question may take and how often it is asked."""
+class RetryPolicy:
+    """The deadline of a request and the number of its attempts."""
 
     deadline_s: float = DEADLINE_S
     tries: int = TRIES
@@ -67,18 +67,18 @@ class Patience:
 
 
 class RegistryClient:
-    """Asks one registry; holds no connection between questions."""
+    """Requests schemas from one registry; keeps no connection open between requests."""
 
-    def __init__(self, url: str, auth: RegistryAuth | None = None, patience: Patience | None = None) -> None:
+    def __init__(self, url: str, auth: RegistryAuth | None = None, patience: RetryPolicy | None = None) -> None:
         parts = urlsplit(url)
         self.url = url
         self._secure = parts.scheme == "https"
         self._host, self._port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._headers = {"Accept": _ACCEPT, "Connection": "close", **_authorization(auth)}
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
 
     def schema(self, schema_id: int) -> str:
-        """The schema of that id. UnknownSchemaError where there is none, SourceError where nothing can be known."""
+        """The schema with that id. UnknownSchemaError if there is none, SourceError if there is no usable answer."""
         where = f"{self.url}/schemas/ids/{schema_id}"
         found = ""
         for attempt in range(self._patience.tries):
@@ -91,7 +91,7 @@ class RegistryClient:
         raise SourceError(where, "an answer of the schema registry", f"{found}, {self._patience.tries} times", _TODO)
 
     def _ask(self, path: str, where: str) -> tuple[int, bytes]:
-        """Status and body."""
+        """Returns status and body."""
         connection = self._connection()
         try:
             connection.connect()
@@ -102,8 +102,8 @@ class RegistryClient:
         except TimeoutError:
             raise _BusyError("no answer in time") from None
         except ssl.SSLCertVerificationError:
-            todo = "Make the registry's authority known with SSL_CERT_FILE, or check the address."
-            raise SourceError(where, "a certificate that can be verified", "another", todo) from None
+            advice = "Make the registry's authority known with SSL_CERT_FILE, or check the address."
+            raise SourceError(where, "a certificate that can be verified", "another", advice) from None
         except (OSError, HTTPException) as error:
             raise _BusyError(f"a connection that failed ({type(error).__name__})") from None
         finally:
@@ -118,9 +118,9 @@ class RegistryClient:
 
 
 class RegistrySchemas:
-    """Schemas by id: those that were `kept`, and with a client those it can get; what it got is in `fetched`.
+    """Schemas by id: those `kept` in the lake, then those from the client; the latter are in `fetched`.
 
-    `kept` is called when the first schema is asked for, so that a look at nothing reads nothing.
+    `kept` is called on the first lookup, so that nothing is read if no schema is needed.
     """
 
     def __init__(self, kept: Callable[[], Mapping[int, str]], client: RegistryClient | None = None) -> None:
@@ -162,7 +162,7 @@ class RegistrySchemas:
 
 
 def _only(schemas: dict[int, str]) -> RegistrySchemas:
-    """A lookup that has these schemas and asks nobody."""
+    """A lookup with only these schemas and without a client."""
     return RegistrySchemas(lambda: schemas)
 
 
@@ -177,7 +177,7 @@ def _authorization(auth: RegistryAuth | None) -> dict[str, str]:
 
 @contextmanager
 def _cut_after(connected: socket.socket, seconds: float) -> Iterator[None]:
-    """Ends the connection at the deadline: time-outs of a socket are only for each of its reads."""
+    """Close the connection at the deadline: the timeout of a socket applies to each single read only."""
     over = threading.Event()
 
     def cut() -> None:
@@ -199,9 +199,9 @@ def _cut_after(connected: socket.socket, seconds: float) -> Iterator[None]:
 
 
 def _body(response: HTTPResponse, where: str) -> bytes:
-    if 300 <= response.status < 400:  # whose body says nothing either
-        todo = "Name the address that answers itself: credentials are sent nowhere else."
-        raise SourceError(where, "an answer of the host that is configured", f"a redirect ({response.status})", todo)
+    if 300 <= response.status < 400:  # the body of a redirect has no schema
+        advice = "Name the address that answers itself: credentials are sent nowhere else."
+        raise SourceError(where, "an answer of the host that is configured", f"a redirect ({response.status})", advice)
     body = response.read(ANSWER_BYTES_MAX + 1)
     if len(body) > ANSWER_BYTES_MAX:
         raise SourceError(where, f"an answer of at most {ANSWER_BYTES_MAX} bytes", "a larger one", _TODO)
@@ -211,24 +211,24 @@ def _body(response: HTTPResponse, where: str) -> bytes:
 
 
 def _schema(status: int, body: bytes, where: str) -> str:
-    told = _object(body)
+    answer = _object(body)
     if status == HTTPStatus.OK:
-        schema, kind = told.get("schema"), told.get("schemaType", "AVRO")
+        schema, kind = answer.get("schema"), answer.get("schemaType", "AVRO")
         if not isinstance(schema, str) or kind != "AVRO":
             found = "a schema of another kind" if isinstance(schema, str) else "another answer"
             raise SourceError(where, "an Avro schema from a schema registry", found, _TODO)
         return schema
-    if status == HTTPStatus.NOT_FOUND and told.get("error_code") == _SCHEMA_NOT_FOUND:
+    if status == HTTPStatus.NOT_FOUND and answer.get("error_code") == _SCHEMA_NOT_FOUND:
         raise UnknownSchemaError
     if status in _BUSY:
         raise _BusyError(f"HTTP {status}")
-    todo = "Check `schema_registry.auth` and what that user may read." if status in _DENIED else _TODO
-    raise SourceError(where, "a schema registry that answers", f"HTTP {status}", todo)
+    advice = "Check `schema_registry.auth` and what that user may read." if status in _DENIED else _TODO
+    raise SourceError(where, "a schema registry that answers", f"HTTP {status}", advice)
 
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        told = orjson.loads(body)
+        parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}

@@ -6,10 +6,12 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyarrow.fs as pafs
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchTableError, NotInstalledError
 from pyiceberg.table import Table
 
+from ticdc_assets.config.object_store import PYARROW_ADVICE, StoreType
 from ticdc_assets.errors import ConfigError, SourceError
 from ticdc_assets.faults import plain
 
@@ -21,6 +23,13 @@ Identifier = tuple[str, ...]
 BUSY_SECONDS_MAX: Final = 30
 
 _SQLITE: Final = "sqlite:///"
+_FILE_SYSTEMS: Final = {
+    StoreType.S3: "S3FileSystem",
+    StoreType.GCS: "GcsFileSystem",
+    StoreType.AZURE: "AzureFileSystem",
+}
+_PACKAGES: Final = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
+"""What to install for a module of another name."""
 _NAMESPACES = threading.Lock()
 
 
@@ -30,20 +39,23 @@ def open_catalog(config: CatalogConfig, folder: str | None = None) -> Catalog:
     Raises ConfigError where the database of an embedded one is gone and there are tables below `folder` of its
     warehouse.
     """
-    properties = {"type": config.type, "uri": _patient(config.uri), **{k: str(v) for k, v in config.properties.items()}}
+    properties = {"type": config.type, "uri": _patient(config.uri), **config.pyiceberg_properties}
+    _require_file_system(config)
     if config.type == "sql":
         _require_its_database(config, folder)
         _make_folders(config)
         properties["init_catalog_tables"] = "true"
-    properties["warehouse"] = config.warehouse_uri
-    told = {k: v for k, v in properties.items() if v is not None}
+    properties["warehouse"] = config.iceberg_warehouse
+    options = {k: v for k, v in properties.items() if v is not None}
     try:
-        return _opened(config, told)
+        return _opened(config, options)
+    except (ImportError, NotInstalledError) as error:
+        raise _not_installed(config, error) from None
     except Exception as error:  # noqa: BLE001  every library has kinds of its own
         fault = plain(error)
-        todo = f"{fault.todo} Or look at `catalog:` in the config: type, uri and warehouse."
+        advice = f"{fault.advice} Or look at `catalog:` in the config: type, uri and warehouse."
         where = f"catalog {config.name}"
-        raise SourceError(where, "a catalog that can be opened", fault.found, todo) from None
+        raise SourceError(where, "a catalog that can be opened", fault.found, advice) from None
 
 
 def _opened(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
@@ -55,20 +67,41 @@ def _opened(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
         return load_catalog(config.name, **properties)  # of two that make its tables at once one fails, and finds them
 
 
+def _require_file_system(config: CatalogConfig) -> None:
+    """Raise ConfigError where pyarrow was built without the warehouse's store."""
+    store = config.store_type
+    if store is None:
+        return
+    name = _FILE_SYSTEMS[store]
+    try:
+        getattr(pafs, name)
+    except (ImportError, AttributeError):
+        raise ConfigError("catalog.warehouse", f"a pyarrow with {name}", "one without", PYARROW_ADVICE) from None
+
+
+def _not_installed(config: CatalogConfig, error: Exception) -> ConfigError:
+    """The error of a catalog whose library is not there."""
+    cause = error if isinstance(error, ImportError) else error.__cause__
+    missing = cause.name if isinstance(cause, ImportError) else None
+    package = _PACKAGES.get(missing or "", missing) or f"'pyiceberg[{config.type}]'"
+    found = f"no module {missing}" if missing else "none"
+    return ConfigError(f"catalog {config.name}", "the library of this catalog", found, f"Run: pip install {package}")
+
+
 def _patient(uri: str | None) -> str | None:
     """A URI by which SQLite waits for another writer as long as Spark does."""
     return f"{uri}?timeout={BUSY_SECONDS_MAX}" if uri and uri.startswith(_SQLITE) and "?" not in uri else uri
 
 
 def _require_its_database(config: CatalogConfig, folder: str | None) -> None:
-    """Tables whose catalog is lost are not begun anew on top of what they were."""
+    """Refuse to create tables over the files of tables whose catalog is lost."""
     if not (folder and config.uri and config.uri.startswith(_SQLITE)) or not config.warehouse:
         return
     path = Path(config.uri.removeprefix(_SQLITE).partition("?")[0])
     tables = Path(config.warehouse) / folder
     if path.name and not path.exists() and any(tables.glob("**/metadata/*.metadata.json")):
-        todo = f"Restore it from a copy; or move {tables} away to begin anew, where the source has everything."
-        raise ConfigError(str(path), "the catalog's database, since its warehouse holds tables", "none", todo)
+        advice = f"Restore it from a copy; or move {tables} away to begin anew, where the source has everything."
+        raise ConfigError(str(path), "the catalog's database, since its warehouse holds tables", "none", advice)
 
 
 def _make_folders(config: CatalogConfig) -> None:

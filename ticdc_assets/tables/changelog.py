@@ -8,7 +8,8 @@ same rows twice when two runs race.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -31,22 +32,23 @@ from pyiceberg.types import NestedField, StructType
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.moments import Moment, reached
+from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.commits import NOT_KNOWN, other_table, refreshed, transaction
-from ticdc_assets.tables.iceberg_types import arrow_field, arrow_of, field_id, iceberg_type
+from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, other_table, refreshed, transaction
+from ticdc_assets.tables.iceberg.types import arrow_field, arrow_of, field_id, iceberg_type
 from ticdc_assets.tables.progress import (
     CHANGEFEED,
     COLUMNS,
     LATE_ROWS,
-    LINEAGE,
+    SOURCE_TABLE,
     Progress,
     columns_of,
     columns_property,
-    lineage_of,
     progress_of,
+    source_table_of,
     stale,
 )
+from ticdc_assets.tables.written_history import HISTORY, Fit, KnownHistory
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -75,15 +77,19 @@ def ensure(
     catalog: Catalog,
     identifier: Identifier,
     changefeed: str,
-    lineage_id: str,
+    source_table_id: str,
     columns: Sequence[LakeColumn],
-    location: str,
+    location: str | None,
     snapshot_id: int | None = None,
+    known: KnownHistory | None = None,
 ) -> Table:
-    """The changelog of a lineage with at least `columns`; made or widened if need be, unchanged where it fits.
+    """The changelog of a source table with at least `columns`, created or widened where necessary.
 
-    Raises ConfigError where the name is that of another table, and where the table is not the one that was recorded
-    with the snapshot `snapshot_id`: changes that came before would be missing in it.
+    It is unchanged where its rows do not fit the `known` history.
+
+    Raises:
+        ConfigError: the name belongs to another table, or the table lacks the recorded snapshot `snapshot_id`: earlier
+            changes would be missing.
     """
     for tries_left in reversed(range(COMMIT_TRIES_MAX)):
         table = load_or_none(catalog, identifier)
@@ -91,31 +97,32 @@ def ensure(
             raise other_table(".".join(identifier), "none")
         try:
             if table is None:
-                properties = {**PROPERTIES, LINEAGE: lineage_id, CHANGEFEED: changefeed}
+                noted = {HISTORY: known.now.to_json()} if known is not None else {}
+                properties = {**PROPERTIES, SOURCE_TABLE: source_table_id, CHANGEFEED: changefeed, **noted}
                 table = _create(catalog, identifier, properties, columns, location)
-            _check_owner(table, changefeed, lineage_id)
+            _check_owner(table, changefeed, source_table_id)
             if snapshot_id is not None and not _has_held(table, snapshot_id):
                 raise other_table(".".join(identifier), "one that does not hold what was recorded")
-            return _widen(table, columns)
+            return table if known is not None and known.fit(table) is Fit.OTHER_ROWS else _widen(table, columns, known)
         except (*NOT_KNOWN, TableAlreadyExistsError):
             if not tries_left:
                 raise
     raise AssertionError
 
 
-def _check_owner(table: Table, changefeed: str, lineage_id: str) -> None:
+def _check_owner(table: Table, changefeed: str, source_table_id: str) -> None:
     name = ".".join(table.name())
     owner = table.properties.get(CHANGEFEED, changefeed)
     if owner != changefeed:
-        todo = "Give each changefeed table names of its own with `target`."
-        raise ConfigError(name, f"a table of the changefeed {changefeed}", f"one of {owner}", todo)
-    if lineage_of(table) != lineage_id:
-        todo = "Rename that table, or give the changefeed's tables other names with `target`."
-        raise ConfigError(name, "no table, or the changelog of this source table", "another", todo)
+        advice = "Give each changefeed table names of its own with `target`."
+        raise ConfigError(name, f"a table of the changefeed {changefeed}", f"one of {owner}", advice)
+    if source_table_of(table) != source_table_id:
+        advice = "Rename that table, or give the changefeed's tables other names with `target`."
+        raise ConfigError(name, "no table, or the changelog of this source table", "another", advice)
 
 
 def _has_held(table: Table, snapshot_id: int) -> bool:
-    """Whether the rows of a recorded snapshot are in the table, as far as snapshots that are kept tell."""
+    """Whether the table has the rows of a recorded snapshot, as far as its remaining snapshots show."""
     if any(snapshot.snapshot_id == snapshot_id for snapshot in table.snapshots()):
         return any(s.snapshot_id == snapshot_id for s in ancestors_of(table.current_snapshot(), table.metadata))
     return progress_of(table) != Progress()
@@ -126,7 +133,7 @@ def _create(
     identifier: Identifier,
     properties: dict[str, str],
     columns: Sequence[LakeColumn],
-    location: str,
+    location: str | None,
 ) -> Table:
     ensure_namespace(catalog, identifier[:-1])
     ids = itertools.count(1)
@@ -154,30 +161,48 @@ def _ids_by_name(schema: Schema, name: str) -> list[int]:
     ]
 
 
-def _widen(table: Table, columns: Sequence[LakeColumn]) -> Table:
-    """Rename, promote and add columns until the table fits; one commit, nothing where it fits already."""
-    known = columns_of(table.properties)
+def _widen(table: Table, columns: Sequence[LakeColumn], history: KnownHistory | None) -> Table:
+    """Rename, promote and add columns until the table fits, and set the history property for later rows, in one commit;
+    none where it fits already. A table without rows gets all columns again where their uids have changed."""
+    noted = history.noted(table) if history is not None else {}
+    begins_anew = history is not None and history.has_renumbered_columns(table)
+    known = {} if begins_anew else columns_of(table.properties)
     before_ids = {uid: list(ids) for uid, ids in known.items()}
     names = {f.field_id: (f.name, f.field_type) for f in _all_fields(table.schema())}
     changed = [
         c for c in columns
         if c.uid not in known or names[known[c.uid][0]][0] != c.name or arrow_of(names[known[c.uid][0]][1]) != c.type
     ]  # fmt: skip
-    if not changed:
+    if not changed and not noted:
         return table
     with transaction(table) as tx:
         _rename_and_promote(tx, table, known, [c for c in changed if c.uid in known])
         added = [c for c in changed if c.uid not in known]
         if added:
             with tx.update_schema() as update:
+                for path in _source_columns(table) if begins_anew else ():
+                    update.delete_column(path)
                 for column in added:
                     ids = itertools.count(1)
                     update.add_column((column.name,), iceberg_type(column.type, ids))
                     update.add_column((layout.BEFORE, column.name), iceberg_type(column.type, ids))
             made = tx.table_metadata.schema()
             before_ids.update({c.uid: _ids_by_name(made, c.name) for c in added})
-        tx.set_properties({COLUMNS: columns_property(before_ids)})
+        tx.set_properties({COLUMNS: columns_property(before_ids)} | noted)
     return table.refresh()
+
+
+def _source_columns(table: Table) -> Iterator[tuple[str, ...]]:
+    schema = table.schema()
+    for top_id, before_id in columns_of(table.properties).values():
+        yield (schema.find_field(top_id).name,)
+        yield (layout.BEFORE, schema.find_field(before_id).name)
+
+
+def note_history(table: Table, properties: Mapping[str, str]) -> None:
+    """Set the history property where a run adds no rows. Of two runs, the first one sets it."""
+    with suppress(*NOT_KNOWN), transaction(table) as tx:
+        tx.set_properties(dict(properties))
 
 
 def _rename_and_promote(tx: Transaction, table: Table, known: dict[int, list[int]], columns: list[LakeColumn]) -> None:
@@ -220,20 +245,23 @@ def publish(
     properties: Mapping[str, str] | None = None,
     late_rows: int = 0,
 ) -> Table:
-    """Append the files and the progress, and set table properties, in one commit, on top of `parent` and nothing else.
-    The snapshot tells how many of its rows are late.
+    """Append files, progress and table properties in one commit on top of the progress `parent`.
 
-    Raises StaleRunError where another run has published since this one planned. The files then stay: ours may have
-    landed before that, and its answer was lost; else the maintenance of leftovers finds them.
+    Args:
+        late_rows: the number of late rows, which the snapshot's summary keeps.
+
+    Raises:
+        StaleRunError: another run has published since this one was planned. The files stay: this commit may have
+            succeeded before, with its response lost. Else maintenance removes them.
     """
     for _ in range(COMMIT_TRIES_MAX):
         table = refreshed(table)
         found = progress_of(table)
         if _is_same(found, progress):
-            return table  # our own commit had landed although it was reported lost
+            return table  # our own commit succeeded although its response was lost
         if found != parent:
             raise stale(table, parent, found)
-        reached(Moment.BEFORE_CHANGELOG_COMMIT)
+        hit(Failpoint.BEFORE_CHANGELOG_COMMIT)
         try:
             late = {LATE_ROWS: str(late_rows)} if late_rows else {}
             _append(table, files, progress.summary(changefeed, parent) | late, properties or {})
@@ -243,7 +271,7 @@ def publish(
             table = refreshed(table)
             if not _is_same(progress_of(table), progress):
                 raise
-        reached(Moment.AFTER_CHANGELOG_COMMIT)
+        hit(Failpoint.AFTER_CHANGELOG_COMMIT)
         return table
     raise stale(table, parent, progress_of(refreshed(table)))
 
@@ -258,10 +286,11 @@ def _append(table: Table, files: Sequence[WrittenFile], summary: dict[str, str],
             tx.set_properties(dict(properties))
         with tx.update_snapshot(snapshot_properties=summary).fast_append() as append:
             for file in files:
-                append.append_data_file(_data_file(table, file))
+                append.append_data_file(data_file_of(table, file))
 
 
-def _data_file(table: Table, file: WrittenFile) -> DataFile:
+def data_file_of(table: Table, file: WrittenFile) -> DataFile:
+    """The file as a manifest names it, with its partition and the statistics of its footer."""
     schema, spec = table.schema(), table.spec()
     statistics = data_file_statistics_from_parquet_metadata(
         parquet_metadata=file.footer,

@@ -1,8 +1,8 @@
 """The control tables of a changefeed: `watermarks`, `tables`, `schemas`, `registry`, `quarantine`.
 
-`watermarks` is the record: a row with `complete` names the TSO at which all mirrors and changelogs can be read
-together, and their snapshots; a row without it is only the source cursor after the changelogs were published.
-All are read and written through pyiceberg, so that a look at them needs no JVM.
+A row of `watermarks` with `complete` has the TSO at which all mirrors and changelogs can be read together, and their
+snapshots. A row without it has only the source cursor after the changelogs were published. All control tables are read
+and written through pyiceberg, so that reading them needs no JVM.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyiceberg.table import Table, Transaction
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.commits import NOT_KNOWN, refreshed, transaction
+from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """One source table in a record: what it is called, where it lives, how far it is."""
+    """One source table in a record: its name, its tables and its watermark. `history` is a digest of the history that
+    its changelog was written with."""
 
-    lineage: str
+    source_table: str
     schema: str
     table: str
     state: str
@@ -45,6 +46,7 @@ class TableRecord:
     changelog: list[str] | None
     changelog_snapshot_id: int | None
     rows: int | None
+    history: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class QuarantinedRecord:
     """One row of `quarantine`: a record that could not be decoded, raw, with its position and the reason.
 
     `version` is the version of its file's folder, `ordinal` the file's place among the table's files; messages have
-    neither. `resolution` tells what became of it since, by which run; None while somebody has to look at it.
+    neither. `resolution` says how it was resolved, `resolved_by` by which run; None while it is open.
     """
 
     recorded_at: datetime
@@ -83,20 +85,21 @@ class QuarantinedRecord:
 
     @property
     def position(self) -> tuple[str, int]:
-        """What names the record among all."""
+        """The record's identity: path and line."""
         return (self.path, self.line)
 
 
 FILES_MAX: Final = 64
-"""Each run adds a file or two to a control table; a look reads them all."""
+"""Each run adds one or two files to a control table, and each read opens all of them."""
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _NAMES: Final = pa.list_(pa.field("element", pa.string()))
 _TABLE_FIELDS: Final = [
-    pa.field("lineage", pa.string()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
+    pa.field("source_table", pa.string()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
     pa.field("state", pa.string()), pa.field("note", pa.string()), pa.field("key", _NAMES),
     pa.field("watermark", pa.int64()), pa.field("mirror", _NAMES), pa.field("mirror_snapshot_id", pa.int64()),
     pa.field("changelog", _NAMES), pa.field("changelog_snapshot_id", pa.int64()), pa.field("rows", pa.int64()),
+    pa.field("history", pa.string()),
 ]  # fmt: skip
 _WATERMARKS: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("tso", pa.int64()),
@@ -143,7 +146,7 @@ class Control:
         return self._last(And(EqualTo("complete", True), LessThanOrEqual("tso", tso)))
 
     def _last(self, where: BooleanExpression) -> WatermarkRecord | None:
-        """First which record, by its small columns, then that one alone: a record lists every table."""
+        """Select the record by its small columns first, then read it alone: a record lists every table."""
         table = self.watermarks()
         if table is None:
             return None
@@ -156,7 +159,7 @@ class Control:
         return _watermark(next(row for row in rows if row["recorded_at"] == head["recorded_at"]))
 
     def watermarks(self) -> Table | None:
-        """The table itself, None before the first run."""
+        """The table; None before the first run."""
         return load_or_none(self._catalog, (*self.namespace, "watermarks"))
 
     def record(self, record: WatermarkRecord) -> None:
@@ -167,7 +170,7 @@ class Control:
     # -- schemas --------------------------------------------------------------------------------------------------
 
     def ddl_events(self) -> list[DdlEvent]:
-        """Every statement and schema the stream has told so far, in the order they were kept."""
+        """All statements and schemas of the stream so far, in the order in which they were kept."""
         table = load_or_none(self._catalog, (*self.namespace, "schemas"))
         if table is None:
             return []
@@ -175,11 +178,11 @@ class Control:
         return [_DDL.validate_json(row) for row in rows]
 
     def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
-        """Keep events that are not kept yet."""
+        """Add the events that the table lacks."""
         self._append("schemas", _SCHEMAS, [_ddl_row(event) for event in events], ("where", "event"))
 
     def mend_ddl_events(self, events: Sequence[DdlEvent]) -> None:
-        """Keep events in place of those that were read at the same positions before."""
+        """Replace the events that were read at the same positions before."""
         if events:
             data = pa.Table.from_pylist([_ddl_row(event) for event in events], schema=_SCHEMAS)
             mended = In("where", {event.where for event in events})
@@ -189,7 +192,7 @@ class Control:
     # -- registry -------------------------------------------------------------------------------------------------
 
     def registered(self, url: str) -> dict[int, str]:
-        """The schemas by id that were ever got from a schema registry."""
+        """All schemas fetched from a schema registry so far, by id."""
         table = load_or_none(self._catalog, (*self.namespace, "registry"))
         rows = [] if table is None else table.scan(row_filter=EqualTo("url", url)).to_arrow().to_pylist()
         return {row["id"]: row["schema"] for row in rows}
@@ -206,7 +209,7 @@ class Control:
         self._append("quarantine", _QUARANTINE, [_shallow(r) for r in records], ("path", "line"))
 
     def quarantined(self) -> list[QuarantinedRecord]:
-        """The records that nobody has resolved yet."""
+        """The records that are not resolved."""
         return [record for record in self.ever_quarantined() if record.resolution is None]
 
     def ever_quarantined(self) -> list[QuarantinedRecord]:
@@ -214,7 +217,7 @@ class Control:
         return [] if table is None else _quarantined(table)
 
     def resolve(self, resolutions: Mapping[tuple[str, int], str], run_id: str) -> None:
-        """Say of records, by path and line, what became of them; those that are resolved already stay as they are."""
+        """Set the resolution of records by path and line; a record that is already resolved stays unchanged."""
         if not resolutions:
             return
         touched = In("path", {path for path, _ in resolutions})
@@ -228,8 +231,8 @@ class Control:
     # -- tables ---------------------------------------------------------------------------------------------------
 
     def keep_tables(self, records: Sequence[TableRecord]) -> None:
-        """Replace `tables`, the map from source names to lake identifiers, where it changed."""
-        fields_kept = ("lineage", "schema", "table", "state", "note", "key", "mirror", "changelog")
+        """Replace `tables`, the map from source names to table identifiers, where it changed."""
+        fields_kept = ("source_table", "schema", "table", "state", "note", "key", "mirror", "changelog")
         schema = pa.schema([f for f in _TABLE_FIELDS if f.name in fields_kept])
         rows = [{name: getattr(r, name) for name in fields_kept} for r in records]
         wanted = pa.Table.from_pylist(rows, schema=schema)
@@ -241,12 +244,12 @@ class Control:
     # -- all ------------------------------------------------------------------------------------------------------
 
     def _append(self, name: str, schema: pa.Schema, rows: list[dict[str, Any]], identity: tuple[str, ...]) -> None:
-        """Add the rows that are not there yet, whoever else adds some at this moment; a row is known by `identity`."""
+        """Add the rows whose `identity` the table lacks, also when other writers add rows at the same time."""
 
         def write(fresh: Table, tx: Transaction) -> None:
             near = In(identity[0], {row[identity[0]] for row in rows})
-            found = fresh.scan(row_filter=near, selected_fields=identity).to_arrow().to_pylist()
-            kept = {tuple(row[name] for name in identity) for row in found}
+            present = fresh.scan(row_filter=near, selected_fields=identity).to_arrow().to_pylist()
+            kept = {tuple(row[name] for name in identity) for row in present}
             new = [row for row in rows if tuple(row[name] for name in identity) not in kept]
             if new:
                 tx.append(pa.Table.from_pylist(new, schema=schema))
@@ -255,7 +258,7 @@ class Control:
             _committed(self._ensure(name, schema), write)
 
     def _compact(self, name: str) -> None:
-        """Rewrite a table of many small files as one; another writer that comes between has its way."""
+        """Rewrite the small files of a table as one; give up where another writer commits first."""
         table = self._catalog.load_table((*self.namespace, name))
         if sum(1 for _ in table.scan().plan_files()) > FILES_MAX:
             with suppress(*NOT_KNOWN), transaction(table) as tx:
@@ -270,16 +273,27 @@ class Control:
                 table = self._catalog.create_table(identifier, schema, properties=_PROPERTIES)
             except TableAlreadyExistsError:
                 table = self._catalog.load_table(identifier)
-        if {field.name for field in table.schema().fields} < set(schema.names):  # made by an older version
+        if not _paths(schema) <= set(table.schema().column_names):  # made by an older version
             with suppress(*NOT_KNOWN), table.update_schema() as update:
                 update.union_by_name(schema)
             table = table.refresh()
         return table
 
 
+def _paths(schema: pa.Schema | pa.StructType, above: str = "") -> set[str]:
+    """The columns and the fields of lists of structs, as Iceberg names them."""
+    found = set()
+    for column in schema:
+        path = f"{above}{column.name}"
+        found.add(path)
+        if pa.types.is_list(column.type) and pa.types.is_struct(column.type.value_type):
+            found |= _paths(column.type.value_type, f"{path}.element.")
+    return found
+
+
 def _committed(table: Table, write: Callable[[Table, Transaction], None], tries: int = 5) -> None:
-    """Write on top of what there is. `write` leaves out what is there already, so that a race that was lost, or an
-    answer that was, may be tried again."""
+    """Commit on top of the current snapshot. `write` skips rows that the table already has, so that it can be tried
+    again after a conflict or a lost response."""
     for attempt in range(tries):
         try:
             fresh = refreshed(table)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.tables.catalog import Identifier, load_or_none
-from ticdc_assets.tables.commits import COMMITS_AT_ONCE
+from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
 from ticdc_assets.tables.progress import columns_of
 
 if TYPE_CHECKING:

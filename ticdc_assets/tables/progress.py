@@ -1,8 +1,7 @@
-"""What a managed table says of itself: who owns it and how far it is.
+"""The owner and the progress of an Iceberg table, kept in the table itself.
 
-Truth lies in the table: its properties name the lineage it belongs to, and the summary of each snapshot of ours
-carries the watermark published with it. Maintenance makes snapshots too, so progress is looked up through the
-ancestry of the current snapshot.
+A table property names the source table. The summary of each snapshot that a run commits has its watermark. Maintenance
+commits snapshots too, so progress is read from the newest ancestor of the current snapshot that has it.
 """
 
 from __future__ import annotations
@@ -17,11 +16,13 @@ from pyiceberg.table.snapshots import ancestors_of
 
 from ticdc_assets.errors import StaleRunError
 
-LINEAGE: Final = "ticdc.lineage"
+SOURCE_TABLE: Final = "ticdc.source-table"
 COLUMNS: Final = "ticdc.columns"
 VERSION: Final = "ticdc.version"
 BORN: Final = "ticdc.born-version"
 REPLAYED: Final = "ticdc.replayed"
+EFFECTS: Final = "ticdc.effects"
+"""A digest of the effects of the statements up to a mirror's version."""
 
 CHANGEFEED: Final = "ticdc.changefeed"
 WATERMARK: Final = "ticdc.watermark"
@@ -32,14 +33,15 @@ FILES: Final = "ticdc.files"
 LATE_ROWS: Final = "ticdc.late-rows"
 
 Files = tuple[tuple[str, int], ...]
-"""Sequences of files by name, each with the number of the last file that is in the table."""
+"""File sequences by name, each with the number of its last file that is in the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a table is: complete up to `watermark`; `position`: its last `_ticdc_seq` where there is no commit_ts.
+    """The progress of a table: it is complete up to `watermark`.
 
-    `files` then also says which files are in the table that no recorded cursor has passed yet.
+    In a stream without commit_ts, `position` is its last `_ticdc_seq`, and `files` are the files in the table that no
+    recorded cursor has passed.
     """
 
     watermark: int = 0
@@ -49,7 +51,7 @@ class Progress:
 
     def summary(self, changefeed: str, parent: Progress) -> dict[str, str]:
         """The snapshot properties that publish this progress on top of `parent`."""
-        told = {
+        summary = {
             CHANGEFEED: changefeed,
             WATERMARK: str(self.watermark),
             PARENT_WATERMARK: str(parent.watermark),
@@ -57,8 +59,8 @@ class Progress:
             RUN_ID: self.run_id,
         }
         if self.files:
-            told[FILES] = json.dumps(dict(self.files), ensure_ascii=False, separators=(",", ":"))
-        return told
+            summary[FILES] = json.dumps(dict(self.files), ensure_ascii=False, separators=(",", ":"))
+        return summary
 
 
 def progress_of(table: Table) -> Progress:
@@ -71,14 +73,14 @@ def progress_of(table: Table) -> Progress:
 
 
 def version_of(mirror: Table) -> int:
-    """The version of its source table that the mirror's rows are of, as its newest snapshot of ours says.
+    """The version of the mirror's rows, from its newest snapshot with progress.
 
-    `ticdc.version` is a property of the table: it does not go back where somebody sets an earlier snapshot.
+    The table property `ticdc.version` is not used for this: it stays when a user sets an earlier snapshot.
     """
     for snapshot in ancestors_of(mirror.current_snapshot(), mirror.metadata):
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
         if WATERMARK in summary:
-            return int(summary.get(VERSION, mirror.properties[VERSION]))  # one of an older release does not say
+            return int(summary.get(VERSION, mirror.properties[VERSION]))  # snapshots of older releases lack it
     return int(mirror.properties[BORN])
 
 
@@ -88,7 +90,7 @@ def from_summary(summary: Mapping[str, str]) -> Progress:
 
 
 def late_rows_since(table: Table, snapshot_id: int | None) -> int:
-    """How many rows came late with the commits after a snapshot, which some run may not have lived to tell."""
+    """The number of late rows in the commits after a snapshot, including commits of runs that ended early."""
     rows = 0
     for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
         if snapshot.snapshot_id == snapshot_id:
@@ -98,7 +100,7 @@ def late_rows_since(table: Table, snapshot_id: int | None) -> int:
 
 
 def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:
-    """The error of a run that was overtaken."""
+    """The error of a run when another run has published since it was planned."""
     return StaleRunError(
         ".".join(table.name()),
         f"watermark {parent.watermark}, which this run was planned from",
@@ -107,8 +109,8 @@ def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:
     )
 
 
-def lineage_of(table: Table) -> str | None:
-    return table.properties.get(LINEAGE)
+def source_table_of(table: Table) -> str | None:
+    return table.properties.get(SOURCE_TABLE)
 
 
 def columns_of(properties: Mapping[str, str]) -> dict[int, list[int]]:

@@ -1,7 +1,7 @@
-"""What a changelog says of changes that came late or back from quarantine, until its mirror has them.
+"""The mark of late rows and replayed quarantine in a changelog, until its mirror has them.
 
-Such a change stands below the changelog's watermark, so the mirror's own progress cannot tell that it is missing. The
-commit that brings it leaves a mark in the changelog's properties; the mirror names the last mark that it followed.
+Such a change is below the changelog's watermark, so the mirror's progress does not show that it is missing. The commit
+that adds it sets a mark in the changelog's properties. The mirror has a property with the last mark that it merged.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from ticdc_assets.tables.progress import REPLAYED
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from ticdc_assets.schema.lineage import Lineage
+    from ticdc_assets.schema.history.source_table import SourceTable
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Changes that came late: the first one's position (commit_ts, else seq) and version, and the run that brought
-    them."""
+    """Late changes: the position (commit_ts, else seq) and version of the first one, and the run that added them."""
 
     run_id: str
     first: int
@@ -31,14 +30,14 @@ class Replayed:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     def joined(self, other: Replayed | None) -> Replayed:
-        """This mark with what another one says that no mirror has followed yet."""
+        """This mark, extended by another one that the mirror has not merged."""
         if other is None:
             return self
         return replace(self, first=min(self.first, other.first), version_ts=min(self.version_ts, other.version_ts))
 
 
 def unfollowed(changelog: Table, mirror: Table | None) -> Replayed | None:
-    """The changelog's mark, where its mirror has not followed it."""
+    """The changelog's mark; None where there is none or the mirror has merged it."""
     text = changelog.properties.get(REPLAYED)
     if text is None:
         return None
@@ -46,9 +45,9 @@ def unfollowed(changelog: Table, mirror: Table | None) -> Replayed | None:
     return None if mirror is not None and mirror.properties.get(REPLAYED) == mark.run_id else mark
 
 
-def marked(lineage: Lineage, changelog: Table, mirror: Table | None, mark: Replayed) -> dict[str, str]:
-    """The property that tells the mirror to look again, from the first change that it has not followed; none of a table
-    that never had a key."""
-    if not any(version.table.key for version in lineage.versions):
+def marked(source_table: SourceTable, changelog: Table, mirror: Table | None, mark: Replayed) -> dict[str, str]:
+    """The property that makes the mirror merge again from the first change it lacks; empty for a table that never had
+    a key."""
+    if not any(version.table.key for version in source_table.versions):
         return {}
     return {REPLAYED: mark.joined(unfollowed(changelog, mirror)).to_json()}

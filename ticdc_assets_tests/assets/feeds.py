@@ -26,16 +26,16 @@ from ticdc_assets.changes.layout import mirror_columns
 from ticdc_assets.commands import run as run_command
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_run import MirrorReport
-from ticdc_assets.pipeline.mirror_work import blocked_tables
-from ticdc_assets.schema.lineage import Lineage
+from ticdc_assets.pipeline.mirror.pending import blocked_tables
+from ticdc_assets.pipeline.mirror.run import MirrorReport
+from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control import TableRecord, now
-from ticdc_assets.tables.iceberg_types import iceberg_type
+from ticdc_assets.tables.iceberg.types import iceberg_type
 from ticdc_assets.tables.progress import COLUMNS, columns_property
 from ticdc_assets.tso import from_physical_ms
-from ticdc_assets_tests.sources.storage_bucket import ID, NAME, NONE, Bucket
+from ticdc_assets_tests.sources.storage.bucket import ID, NAME, NONE, Bucket
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 START = from_physical_ms(1_760_000_000_000)
@@ -151,14 +151,16 @@ def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_mirrors_without_java(
-    lake: Lake, run_id: str, jvm: object, say: object, only: Iterable[str] | None = None
+    lake: Lake, run_id: str, jvm: object, on_progress: object, only: Iterable[str] | None = None
 ) -> MirrorReport | None:
     record = lake.control.newest()
     if record is None:
         return None
-    lineages = lake.history().by_id()
+    source_tables = lake.history().by_id()
     tables = tuple(
-        _mirrored(lake, table, lineages[table.lineage]) if lineages[table.lineage].newest.key else table
+        _mirrored(lake, table, source_tables[table.source_table])
+        if source_tables[table.source_table].newest.key
+        else table
         for table in record.tables
     )
     fresh = replace(record, recorded_at=now(), complete=not blocked_tables(tables), tables=tables)
@@ -167,7 +169,7 @@ def run_mirrors_without_java(
     return MirrorReport(fresh)
 
 
-def _mirrored(lake: Lake, table: TableRecord, lineage: Lineage) -> TableRecord:
+def _mirrored(lake: Lake, table: TableRecord, source_table: SourceTable) -> TableRecord:
     if table.changelog is None:
         return table
     changes = lake.catalog.load_table(tuple(table.changelog)).scan().to_arrow().to_pylist()
@@ -177,14 +179,14 @@ def _mirrored(lake: Lake, table: TableRecord, lineage: Lineage) -> TableRecord:
         newest[tuple(str(row.get(name)) for name in table.key)] = row[layout.OP]
     rows = sum(op != "D" for op in newest.values())
     mirror = [part.replace("__changes", "") for part in table.changelog]
-    _make_mirror(lake, tuple(mirror), lineage)
+    _make_mirror(lake, tuple(mirror), source_table)
     return replace(table, mirror=mirror, mirror_snapshot_id=table.changelog_snapshot_id or 1, rows=rows)
 
 
-def _make_mirror(lake: Lake, identifier: Identifier, lineage: Lineage) -> None:
+def _make_mirror(lake: Lake, identifier: Identifier, source_table: SourceTable) -> None:
     """An empty table with the mirror's columns."""
     ids = itertools.count(1)
-    columns = mirror_columns(lineage.newest.stored_columns, lineage.newest.key)
+    columns = mirror_columns(source_table.newest.stored_columns, source_table.newest.key)
     fields = [NestedField(next(ids), c.name, iceberg_type(c.type, ids), required=c.required) for c in columns]
     properties = {COLUMNS: columns_property({c.uid: [number] for number, c in enumerate(columns, start=1)})}
     ensure_namespace(lake.catalog, identifier[:-1])

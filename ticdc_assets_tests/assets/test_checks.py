@@ -10,18 +10,19 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ticdc_assets.assets import fold_count, verdicts
+from ticdc_assets.assets import check_results as verdicts
+from ticdc_assets.assets import fold_count
 from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.fold_count import FoldCount, count_fold
 from ticdc_assets.assets.metadata import watermark_metadata
-from ticdc_assets.assets.reported import kept_aside
-from ticdc_assets.schema.lineage import History, Lineage, Tenure
+from ticdc_assets.assets.table_status import kept_aside
+from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
 from ticdc_assets.tso import to_datetime
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks, failures, ts
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.sources.storage_bucket import ID, NAME
+from ticdc_assets_tests.sources.storage.bucket import ID, NAME
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
@@ -59,7 +60,7 @@ def test_the_sample_that_ended_long_ago_is_not_held_against_the_clock():
 
 
 @pytest.mark.parametrize(
-    ("verdict", "todo"),
+    ("verdict", "advice"),
     [
         (verdicts.keeps_up(replace(RECORD, watermark=ts(0)), at(0, 5000)), "Look for failed or queued runs"),
         (verdicts.source_moves(at(5000, 0), is_sample=False), "cdc cli changefeed query"),
@@ -70,9 +71,9 @@ def test_the_sample_that_ended_long_ago_is_not_held_against_the_clock():
         (verdicts.unknown_table(), "Reload the code location"),
     ],
 )
-def test_every_failed_check_says_what_to_do_next(verdict: verdicts.Verdict, todo: str):
+def test_every_failed_check_says_what_to_do_next(verdict: verdicts.Verdict, advice: str):
     assert not verdict.passed
-    assert todo in verdict.sentence
+    assert advice in verdict.sentence
 
 
 def test_a_count_that_cannot_be_exact_is_told_as_not_counted():
@@ -102,9 +103,9 @@ def test_a_lag_is_told_to_the_second():
 
 def counted(feed: Feed, table: str = "shop.users", watermark: int | None = None) -> FoldCount:
     record = feed.records()[table]
-    lineage = feed.lake.history().by_id()[record.lineage]
+    source_table = feed.lake.history().by_id()[record.source_table]
     changelog = feed.lake.catalog.load_table(tuple(record.changelog or ()))
-    return count_fold(lineage, changelog, record.watermark if watermark is None else watermark, False)
+    return count_fold(source_table, changelog, record.watermark if watermark is None else watermark, False)
 
 
 def test_a_changelog_folds_to_the_keys_whose_newest_change_is_not_a_delete(tmp_path: Path):
@@ -155,13 +156,13 @@ def test_a_stream_without_commit_ts_folds_in_the_order_of_arrival(tmp_path: Path
     # The protocol tells no statements, so that the lake cannot know of TRUNCATE.
     emptied = {(e["schema"], e["table"]) for e in workload.events if e.get("type") == "truncate table"}
     wanted = {(t["schema"], t["table"]): len(t["rows"]) for t in workload.truth if t["final"]}
-    lineages = lake.history.by_id()
+    source_tables = lake.history.by_id()
     found = {}
     for name, record in lake.records().items():
         if name in emptied or name not in wanted:
             continue
         changelog = lake.lake.catalog.load_table(tuple(record.changelog or ()))
-        count = count_fold(lineages[record.lineage], changelog, record.watermark, True)
+        count = count_fold(source_tables[record.source_table], changelog, record.watermark, True)
         found[name] = count.rows
 
     assert len(found) >= 5
@@ -326,8 +327,8 @@ def test_a_record_that_was_kept_aside_stays_with_its_table_when_that_is_renamed(
 
 
 def test_a_message_that_was_kept_aside_may_be_of_every_table_that_bore_its_name_before():
-    def table(lineage_id: str, born: float) -> Lineage:
-        return Lineage(lineage_id, (Tenure("shop", "bad", ts(born)),), ())
+    def table(source_table_id: str, born: float) -> SourceTable:
+        return SourceTable(source_table_id, (NamePeriod("shop", "bad", ts(born)),), ())
 
     record = QuarantinedRecord(to_datetime(ts(100)), "run", "shop", "BAD", "t/0", 7, "x", b"")
     history = History((table("old", 1), table("older", 2), table("later", 100 + 3600)))

@@ -25,7 +25,7 @@ TAGS = {"ticdc_assets/changefeed": "shop"}
 
 
 def broken_run(feed: Feed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> str:
-    def no_java(self: ChangefeedRun, say: object) -> None:
+    def no_java(self: ChangefeedRun, on_progress: object) -> None:
         raise MachineError("Java", "version 17", "none", "Install it.")
 
     with monkeypatch.context() as broken:

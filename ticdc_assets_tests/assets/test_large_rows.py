@@ -12,7 +12,7 @@ from ticdc_assets_tests.assets.feeds import QUIET, all_that_was_told, checks, wi
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.upstreams import is_cut
-from ticdc_assets_tests.sources.tidb_server import PASSWORD, Snapshots, TidbServer
+from ticdc_assets_tests.sources.upstream.tidb_server import PASSWORD, Snapshots, TidbServer
 
 __all__ = ["without_java"]
 

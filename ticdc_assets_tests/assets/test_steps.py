@@ -14,8 +14,8 @@ from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.errors import MachineError, StaleRunError
-from ticdc_assets.pipeline import mirror_run
-from ticdc_assets.pipeline.mirror_run import MirrorReport
+from ticdc_assets.pipeline.mirror import run as mirror_run
+from ticdc_assets.pipeline.mirror.run import MirrorReport
 from ticdc_assets_tests.assets.feeds import (
     QUIET,
     Feed,
@@ -26,7 +26,7 @@ from ticdc_assets_tests.assets.feeds import (
 )
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import config_of
-from ticdc_assets_tests.sources.storage_bucket import ID, NAME
+from ticdc_assets_tests.sources.storage.bucket import ID, NAME
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
@@ -98,8 +98,10 @@ def test_a_materialisation_tells_rows_watermark_and_shape(tmp_path: Path):
         ("_ticdc_commit_ts", "long", ""),
     ]
     assert mirror["dagster/table_name"] == "lake.shop.users"
-    lineage = mirror["dagster/column_lineage"].deps_by_column["name"]
-    assert [(d.asset_key.to_user_string(), d.column_name) for d in lineage] == [("shop/changelog/shop/users", "name")]
+    source_table = mirror["dagster/column_lineage"].deps_by_column["name"]
+    assert [(d.asset_key.to_user_string(), d.column_name) for d in source_table] == [
+        ("shop/changelog/shop/users", "name")
+    ]
     assert mirror["recent"].startswith("![2 rows")
 
 
@@ -267,7 +269,7 @@ def test_dagster_knows_the_source_by_its_watermark_as_data_version(tmp_path: Pat
 
 
 def test_a_fault_is_told_in_its_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def no_java(self: ChangefeedRun, say: object) -> None:
+    def no_java(self: ChangefeedRun, on_progress: object) -> None:
         raise MachineError("Java", "version 17", "none", "Install it.")
 
     monkeypatch.setattr(ChangefeedRun, "publish_changelogs", no_java)
@@ -281,11 +283,11 @@ def test_a_run_that_was_overtaken_looks_again_and_goes_on(tmp_path: Path, monkey
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     publish, tries = ChangefeedRun.publish_changelogs, []
 
-    def overtaken_once(self: ChangefeedRun, say: object) -> object:
+    def overtaken_once(self: ChangefeedRun, on_progress: object) -> object:
         tries.append(self.outcome.pending.run_id)
         if len(tries) == 1:
             raise StaleRunError("x", "a", "b", "Run again.")
-        return publish(self, say)
+        return publish(self, on_progress)
 
     monkeypatch.setattr(ChangefeedRun, "publish_changelogs", overtaken_once)
     result = shop(tmp_path).run()

@@ -11,15 +11,23 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ticdc_assets_tests.bench import (
-    measure_bulk,
-    measure_growth,
-    measure_loads,
-    measure_rounds,
-    measure_tables,
+from ticdc_assets_tests.bench.ground import ReplayContext
+from ticdc_assets_tests.bench.measures import (
+    bulk as measure_bulk,
 )
-from ticdc_assets_tests.bench.copies import EVENTS_RECORDED
-from ticdc_assets_tests.bench.ground import Ground
+from ticdc_assets_tests.bench.measures import (
+    growth as measure_growth,
+)
+from ticdc_assets_tests.bench.measures import (
+    loads as measure_loads,
+)
+from ticdc_assets_tests.bench.measures import (
+    rounds as measure_rounds,
+)
+from ticdc_assets_tests.bench.measures import (
+    tables as measure_tables,
+)
+from ticdc_assets_tests.bench.streams.copies import EVENTS_RECORDED
 
 EVENTS_FULL = 1_000_000
 
@@ -40,7 +48,7 @@ def main() -> int:
     tables = asked.tables or ([1, 10, 100, 500] if is_full else [1, 10, 50])
     turns = asked.turns or (3 if is_full else 1)
     with tempfile.TemporaryDirectory(dir=asked.scratch) as scratch:
-        ground = Ground(asked.folder, Path(scratch), asked.events)
+        ground = ReplayContext(asked.folder, Path(scratch), asked.events)
         parts: dict[str, Callable[[], None]] = {
             "loads": lambda: measure_loads.measure(ground, turns),
             "bulk": lambda: measure_bulk.measure(ground),
@@ -51,7 +59,7 @@ def main() -> int:
         for name, part in parts.items():
             if not asked.only or name in asked.only:
                 part()
-        ground.say("\n" + "\n".join(ground.verdicts))
+        ground.on_progress("\n" + "\n".join(ground.verdicts))
         return 1 if ground.missed else 0
 
 

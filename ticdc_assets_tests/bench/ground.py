@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ticdc_assets_tests.bench import buckets, captures, copies
-from ticdc_assets_tests.bench.buckets import Bucket
-from ticdc_assets_tests.bench.changes import Log
-from ticdc_assets_tests.bench.recorded import FORMS, unpacked
+from ticdc_assets_tests.bench.streams import buckets, captures, copies
+from ticdc_assets_tests.bench.streams.buckets import Bucket
+from ticdc_assets_tests.bench.streams.changes import Log
+from ticdc_assets_tests.bench.streams.recorded import FORMS, unpacked
 from ticdc_assets_tests.bench.targets import Target
 
 
 @dataclass
-class Ground:
+class ReplayContext:
     """The recorded streams in `folder`, multiplied into `scratch` when first asked for."""
 
     folder: Path
@@ -64,9 +64,9 @@ class Ground:
         line = target.line(value)
         self.missed += not target.met(value)
         self.verdicts.append(line)
-        self.say(line)
+        self.on_progress(line)
 
-    def say(self, text: str) -> None:
+    def on_progress(self, text: str) -> None:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 

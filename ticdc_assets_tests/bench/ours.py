@@ -13,28 +13,28 @@ import yaml
 
 from ticdc_assets import spark
 from ticdc_assets.config import Config, load
-from ticdc_assets.moments import LISTENERS, Moment
+from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_run import run_mirrors
-from ticdc_assets.pipeline.runs import run_of
+from ticdc_assets.pipeline.mirror.run import run_mirrors
+from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.spark import SparkWorkers, Workers
-from ticdc_assets.tables.iceberg_jvm import JvmCatalog
-from ticdc_assets_tests.bench.recorded import SCHEMA, TABLE, Form
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+from ticdc_assets_tests.bench.streams.recorded import SCHEMA, TABLE, Form
 from ticdc_assets_tests.bench.used import Measured
 
 CORES: Final = 2
 
 _PHASES: Final = {
-    Moment.LOOKED: "look",
-    Moment.CHANGELOGS_MADE: "make changelogs",
-    Moment.DECODED: "decode and write",
-    Moment.AFTER_CHANGELOG_COMMIT: "commit changelogs",
-    Moment.AFTER_CURSOR: "record cursor",
-    Moment.MIRROR_MADE: "make mirror",
-    Moment.BEFORE_MIRROR_COMMIT: "merge mirror",
-    Moment.BRANCH_WRITTEN: "commit mirror",
-    Moment.AFTER_MIRROR_COMMIT: "publish mirror",
-    Moment.AFTER_RECORD: "record",
+    Failpoint.SCANNED: "scan",
+    Failpoint.CHANGELOGS_MADE: "make changelogs",
+    Failpoint.DECODED: "decode and write",
+    Failpoint.AFTER_CHANGELOG_COMMIT: "commit changelogs",
+    Failpoint.AFTER_CURSOR: "record cursor",
+    Failpoint.MIRROR_MADE: "make mirror",
+    Failpoint.BEFORE_MIRROR_COMMIT: "merge mirror",
+    Failpoint.BRANCH_WRITTEN: "commit mirror",
+    Failpoint.AFTER_MIRROR_COMMIT: "publish mirror",
+    Failpoint.AFTER_RECORD: "record",
 }
 """What has ended at each moment, of a run of one table; with many tables the moments of several come mixed."""
 
@@ -78,7 +78,7 @@ class Phases:
     tasks: list[dict[str, float]] = field(default_factory=list)
     _since: float = field(default_factory=time.perf_counter)
 
-    def reached(self, moment: Moment) -> None:
+    def hit(self, moment: Failpoint) -> None:
         """Whatever this moment ends has taken the time since the last one."""
         if moment in _PHASES:
             now = time.perf_counter()
@@ -121,18 +121,18 @@ def again(config: Config, workers: Workers | None = None, with_mirrors: bool = T
     if workers is None:
         workers = SparkWorkers(spark.session(config))
     phases = Phases()
-    LISTENERS.append(phases.reached)
+    LISTENERS.append(phases.hit)
     try:
         lake = Lake(config, config.changefeeds[0])
         begin = time.perf_counter()
         stream = run_of(lake)
-        report = stream.publish_changelogs(stream.look(), _Timed(workers, phases.tasks))
+        report = stream.publish_changelogs(stream.scan(), _Timed(workers, phases.tasks))
         changelog_s = time.perf_counter() - begin
         if with_mirrors:
             run_mirrors(lake, report.run_id, lambda: JvmCatalog(spark.session(config), config.catalog.name))
         return Run(lake, changelog_s, time.perf_counter() - begin, phases)
     finally:
-        LISTENERS.remove(phases.reached)
+        LISTENERS.remove(phases.hit)
 
 
 def lake_in(folder: Path) -> Lake:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.changes.newest import newest_of_each, rows_with
@@ -25,6 +25,7 @@ def numbers(values: list[int], data: st.DataObject) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(part, pa.int64()) for part in (values[:cut], values[cut:])])
 
 
+@settings(deadline=None)
 @given(KEYS, st.data())
 def test_the_last_of_each_key_in_the_order_is_its_newest(keys: list[tuple[int, str]], data: st.DataObject):
     moments = data.draw(st.lists(st.integers(0, 9), min_size=len(keys), max_size=len(keys)))
@@ -38,6 +39,7 @@ def test_the_last_of_each_key_in_the_order_is_its_newest(keys: list[tuple[int, s
     assert newest_of_each(columns(keys), order).tolist() == sorted(newest.values())
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-3, 3), max_size=30), st.booleans(), st.data())
 def test_the_last_of_each_number_is_its_newest(keys: list[int], is_sorted: bool, data: st.DataObject):
     moments = data.draw(st.lists(st.integers(0, 9), min_size=len(keys), max_size=len(keys)))
@@ -49,6 +51,28 @@ def test_the_last_of_each_number_is_its_newest(keys: list[int], is_sorted: bool,
     assert newest_of_each([numbers(keys, data)], order).tolist() == sorted(newest.values())
 
 
+@pytest.mark.parametrize(
+    ("order", "newest"),
+    [
+        ([(5, 0), (5, 1)], 1), ([(5, 1), (5, 0)], 0), ([(5, 7), (6, 0)], 1), ([(6, 0), (5, 7)], 0),
+        ([(5, 0), (5, 2), (5, 1)], 1), ([(5, 0), (6, 1), (6, 0)], 1), ([(5, 0)], 0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_the_second_column_of_an_order_decides_where_the_first_is_equal(
+    order: list[tuple[int, int]], newest: int, cut: int
+):
+    def chunked(values: list[int]) -> pa.ChunkedArray:
+        return pa.chunked_array([pa.array(part, pa.int64()) for part in (values[:cut], values[cut:])])
+
+    columns_of_order = [chunked([pair[n] for pair in order]) for n in (0, 1)]
+    key, text = chunked([7] * len(order)), pa.chunked_array([pa.array(["a"] * len(order))])
+
+    assert newest_of_each([key], columns_of_order).tolist() == [newest]
+    assert newest_of_each([key, text], columns_of_order).tolist() == [newest]
+
+
+@settings(deadline=None)
 @given(KEYS, KEYS)
 def test_rows_are_found_by_all_columns_of_their_key(keys: list[tuple[int, str]], wanted: list[tuple[int, str]]):
     found = rows_with(columns(keys), columns(wanted))

@@ -19,10 +19,10 @@ import pytest
 from ticdc_assets.cli import main
 from ticdc_assets.commands import demo as demo_module
 from ticdc_assets.commands.agreement import differing, digest, texts
-from ticdc_assets.commands.sample_check import Outcome, checked, line
+from ticdc_assets.commands.sample_check import SampleOutcome, checked, line
 from ticdc_assets.config import load
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.runs import run_of
+from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.inspection import Bounds, inspect_source
 from ticdc_assets.spark import LocalWorkers
@@ -104,8 +104,8 @@ def test_the_difference_counts_what_is_missing_and_what_is_too_much():
 # -- the check ---------------------------------------------------------------------------------------------------------
 
 
-def outcome(changes: str = "abc", rows: str = "ab", sha: str = "right") -> Outcome:
-    return Outcome(Counter(changes), Counter(rows), sha, "live", 7)
+def outcome(changes: str = "abc", rows: str = "ab", sha: str = "right") -> SampleOutcome:
+    return SampleOutcome(Counter(changes), Counter(rows), sha, "live", 7)
 
 
 WANTED = {"rows": 2, "sha256": "right"}
@@ -127,7 +127,7 @@ def test_a_table_that_is_the_same_everywhere_agrees():
         (None, "s.t, csv: expected a table, found none."),
     ],
 )
-def test_a_table_that_is_not_is_told_with_its_changefeed_and_a_count(odd: Outcome | None, sentence: str):
+def test_a_table_that_is_not_is_told_with_its_changefeed_and_a_count(odd: SampleOutcome | None, sentence: str):
     found = line("s.t", {"open": outcome(), "csv": odd}, WANTED)
 
     assert [fault.partition(" Run the demo")[0] for fault in found.faults] == [sentence]
@@ -143,7 +143,7 @@ def test_six_changefeeds_of_the_sample_have_equal_changelogs(tmp_path: Path):
     config = load(tmp_path / "demo" / "changefeeds.yaml", {})
     for changefeed in config.changefeeds:
         run = run_of(Lake(config, changefeed), None)
-        run.publish_changelogs(run.look(), LocalWorkers())
+        run.publish_changelogs(run.scan(), LocalWorkers())
 
     lines = checked(config, tmp_path / "demo", {changefeed.name for changefeed in config.changefeeds})
 
@@ -158,7 +158,7 @@ def test_changefeeds_that_are_asked_for_are_compared_with_each_other_alone(tmp_p
     config = load(tmp_path / "demo" / "changefeeds.yaml", {})
     for name in ("open", "avro"):
         run = run_of(Lake(config, config.changefeed(name)), None)
-        run.publish_changelogs(run.look(), LocalWorkers())
+        run.publish_changelogs(run.scan(), LocalWorkers())
 
     lines = checked(config, tmp_path / "demo", {"open", "avro"})
 

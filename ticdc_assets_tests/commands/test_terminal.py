@@ -22,7 +22,7 @@ def test_progress_is_shown_again_after_something_failed():
         raise ValueError("broken")
 
     terminal.err = Console(file=(shown := io.StringIO()))
-    terminal.say("going on")
+    terminal.on_progress("going on")
 
     assert shown.getvalue() == "going on\n"
 

@@ -11,12 +11,12 @@ import pytest
 
 from ticdc_assets.config import (
     DateSeparator,
+    IdentifierTemplates,
     LargeMessageOption,
     OnBadMessage,
     OnDrop,
     Protocol,
     StorageSource,
-    Target,
     ZeroDates,
     load,
 )
@@ -41,7 +41,8 @@ def test_a_minimal_config_has_all_defaults(tmp_path):
         OnBadMessage.QUARANTINE,
         OnDrop.KEEP,
     )
-    assert (shop.format_version, shop.target, shop.schema_registry, shop.claim_check) == (3, Target(), None, None)
+    assert (shop.format_version, shop.target) == (3, IdentifierTemplates())
+    assert (shop.schema_registry, shop.claim_check) == (None, None)
     assert shop.upstream is None
     assert shop.tables.matches("any", "table")
     assert shop.key_of("any", "table") is None
@@ -191,6 +192,7 @@ def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
         ({"spark": {"remote": "sc://h"}}, "spark.remote (line 5): expected the master of a Spark with a JVM"),
         ({"spark": {"master": "sc://h"}}, "found Spark Connect. Mirrors are merged through the driver's own JVM"),
         ({"spark": 3}, "a mapping"),
+        ({"catalog": {"portable_names": "yes"}}, "true or false"),
     ],
 )
 def test_catalog_and_spark_faults(tmp_path, section, found):
@@ -202,6 +204,22 @@ def test_hive_and_glue_get_names_without_upper_case(tmp_path):
 
     assert loaded(tmp_path, values).changefeed("shop").target.portable
     assert loaded(tmp_path, values).catalog.uri is None
+
+
+@pytest.mark.parametrize(
+    ("catalog", "portable"),
+    [
+        ({}, False),
+        ({"portable_names": True}, True),
+        ({"properties": {"rest.signing-name": "s3tables"}}, True),
+        ({"properties": {"rest.signing-name": "glue"}, "portable_names": False}, False),
+        ({"properties": {"rest.signing-name": "execute-api"}}, False),
+    ],
+)
+def test_a_rest_catalog_that_folds_case_gets_names_without_upper_case(tmp_path, catalog, portable):
+    values = {"catalog": {"type": "rest", "uri": "https://c", **catalog}, **with_feed()}
+
+    assert loaded(tmp_path, values).changefeed("shop").target.portable is portable
 
 
 @pytest.mark.parametrize("uri", ["postgresql://u:hunter2@db/iceberg", "sqlite:////absolute/c.db", "sqlite:///:memory:"])

@@ -142,7 +142,7 @@ FULL: dict[str, Any] = {
             "config": {
                 "case-sensitive": True,
                 "sink": {
-                    "dispatchers": [{"matcher": ["a.*"], "topic": "x_{table}", "partition": "ts"}],
+                    "dispatchers": [{"matcher": ["a.*"], "topic": "x_{table}", "partition": "index-value"}],
                     "csv": {"delimiter": ",", "quote": "'"},
                     "kafka-config": {
                         "sasl-user": "u",
@@ -203,7 +203,7 @@ def test_any_value_at_any_place_loads_or_is_a_config_error(tmp_path_factory, mut
     try:
         load(path, {})
     except ConfigError as error:
-        assert error.todo
+        assert error.advice
 
 
 def test_the_full_config_that_is_mutated_is_right(tmp_path):

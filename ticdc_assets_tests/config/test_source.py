@@ -10,6 +10,25 @@ from ticdc_assets.config import CaptureSource, KafkaSource, KafkaStart, Secret, 
 from ticdc_assets_tests.config.config_file import feed, loaded, refused, with_feed
 
 
+def test_offsets_may_be_given_up_of_whatever_source_has_messages(tmp_path):
+    uri = "kafka://h:1/t?protocol=open-protocol"
+    sources = ({}, {"source": {"capture": "m.jsonl"}}, {"source": {"kafka": {"topics": "t"}}})
+
+    for source in sources:
+        assert len(feed(tmp_path, sink_uri=uri, skip_offsets=["t[0]@1-2"], **source).skip_offsets) == 1
+    assert "Remove it" in str(refused(tmp_path, with_feed(skip_offsets=["t[0]@1-2"])))
+
+
+def test_what_one_run_lands_of_kafka_is_bounded_by_default(tmp_path):
+    kafka = {"brokers": "h:1", "topics": "t"}
+    bounds = {"max_messages": 10, "max_bytes": 20, "days_kept": 7}
+    bounded = feed(tmp_path, source={"kafka": {**kafka, **bounds}}).source
+    default = feed(tmp_path, source={"kafka": kafka}).source
+
+    assert (bounded.messages_max, bounded.bytes_max, bounded.days_kept) == (10, 20, 7)
+    assert (default.messages_max, default.bytes_max, default.days_kept) == (5_000_000, 8 << 30, None)
+
+
 @pytest.mark.parametrize(
     ("uri", "location", "options"),
     [
@@ -49,8 +68,8 @@ def test_a_kafka_sink_is_read_where_it_writes(tmp_path):
 
     assert isinstance(source, KafkaSource)
     assert source.brokers == ("a:9092", "b:9092")
-    assert source.topics == ("main", "other")
-    assert source.pattern == "tidb_[A-Za-z0-9._-]+_[A-Za-z0-9._-]+"
+    assert source.topics == ("main",)
+    assert source.pattern == "tidb_[A-Za-z0-9._-]+_[A-Za-z0-9._-]+|other"
     assert source.options["security.protocol"] == "SASL_SSL"
     assert source.options["sasl.mechanism"] == "SCRAM-SHA-256"
     assert (source.options["sasl.username"], source.options["sasl.password"]) == ("u", "p")
@@ -117,6 +136,9 @@ def test_storage_options_join_those_of_the_uri(tmp_path):
         ({"source": {"kafka": {"options": {"a": 1}}}}, "topics or pattern"),
         ({"source": {"kafka": {"options": {"bootstrap.servers": "h:1"}}}}, "use brokers"),
         ({"source": {"kafka": {"starting": "earlyest"}}}, "Write earliest"),
+        ({"source": {"kafka": {"max_messages": 0}}}, "Write max_messages: 5000000"),
+        ({"source": {"kafka": {"days_kept": 0}}}, "Write days_kept: 30"),
+        ({"source": {"kafka": {"max_bytes": "8 GiB"}}}, "a whole number from 1 on"),
         ({"source": {"kafka": {"starting": {"timestamp": -1}}}}, "Write earliest"),
         ({"source": {"kafka": {"starting": {"offsets": {"t": 5}}}}}, "Write earliest"),
         ({"source": {"kafka": {"starting": {"offsets": {"t": {"x": 5}}}}}}, "Write earliest"),

@@ -1,7 +1,7 @@
 """A plain model of a TiDB database: tables, transactions, statements, and what is true of them at every TSO.
 
-It knows nothing of the code under test. A table is followed by its `lineage` from CREATE to DROP, through all names;
-rows are dictionaries; the log is what happened, in order.
+It knows nothing of the code under test. A table is followed by its `source_table` from CREATE to DROP, through all
+names; rows are dictionaries; the log is what happened, in order.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Shape:
+class SchemaState:
     """A table as one statement left it; `version` is TiDB's UpdateTS, a little below the statement's commit_ts."""
 
-    lineage: int
+    source_table: int
     table_id: int
     schema: str
     name: str
@@ -73,7 +73,7 @@ class RowChange:
     """One change of one row as TiCDC sends it: updates of a key are a D and an I already."""
 
     commit_ts: int
-    shape: Shape
+    shape: SchemaState
     op: str
     row: Row
     old: Row | None = None
@@ -86,14 +86,14 @@ class Statement:
     commit_ts: int
     kind: str
     query: str
-    before: Shape | None
-    after: Shape | None
+    before: SchemaState | None
+    after: SchemaState | None
 
     @property
-    def lineage(self) -> int:
+    def source_table(self) -> int:
         shape = self.after or self.before
         assert shape is not None
-        return shape.lineage
+        return shape.source_table
 
 
 Happened = RowChange | Statement
@@ -107,7 +107,7 @@ class Database:
 
     log: list[Happened] = field(default_factory=list)
     now: int = START_TS
-    live: list[Shape] = field(default_factory=list)
+    live: list[SchemaState] = field(default_factory=list)
     _rows: dict[int, dict[int, Row]] = field(default_factory=dict)
     _numbers: int = 0
 
@@ -124,20 +124,22 @@ class Database:
             shape = self.live[number % len(self.live)]
             changes += self._act(ts, shape, kind, handle, value, touched)
         # Inside one table's transaction TiCDC sends deletes first, then updates, then inserts.
-        changes.sort(key=lambda change: (change.shape.lineage, "DUI".index(change.op)))
+        changes.sort(key=lambda change: (change.shape.source_table, "DUI".index(change.op)))
         self.log += changes
 
     def _act(
-        self, ts: int, shape: Shape, kind: str, handle: int, value: int, touched: set[tuple[int, int]]
+        self, ts: int, shape: SchemaState, kind: str, handle: int, value: int, touched: set[tuple[int, int]]
     ) -> list[RowChange]:
-        rows = self._rows[shape.lineage]
+        rows = self._rows[shape.source_table]
         if shape.key is None:
             return self._act_without_key(ts, shape, kind, value, rows, touched)
         old = rows.get(handle)
         target = value % 4 if kind == "move" else handle
-        if {(shape.lineage, handle), (shape.lineage, target)} & touched or (target != handle and target in rows):
+        if {(shape.source_table, handle), (shape.source_table, target)} & touched or (
+            target != handle and target in rows
+        ):
             return []
-        touched |= {(shape.lineage, handle), (shape.lineage, target)}
+        touched |= {(shape.source_table, handle), (shape.source_table, target)}
         if kind == "delete" or (kind == "move" and old is not None):
             if old is None:
                 return []
@@ -146,7 +148,7 @@ class Database:
             return gone if kind == "delete" else [*gone, *self._put(ts, shape, target, value, rows)]
         return self._put(ts, shape, handle, value, rows)
 
-    def _put(self, ts: int, shape: Shape, handle: int, value: int, rows: dict[int, Row]) -> list[RowChange]:
+    def _put(self, ts: int, shape: SchemaState, handle: int, value: int, rows: dict[int, Row]) -> list[RowChange]:
         old = rows.get(handle)
         new = self._filled(shape, handle, value)
         rows[handle] = new
@@ -157,24 +159,24 @@ class Database:
         return [RowChange(ts, shape, "U", new, old)]
 
     def _act_without_key(
-        self, ts: int, shape: Shape, kind: str, value: int, rows: dict[int, Row], touched: set[tuple[int, int]]
+        self, ts: int, shape: SchemaState, kind: str, value: int, rows: dict[int, Row], touched: set[tuple[int, int]]
     ) -> list[RowChange]:
-        free = [number for number in rows if (shape.lineage, number) not in touched]
+        free = [number for number in rows if (shape.source_table, number) not in touched]
         if kind in ("delete", "move") and free:
             number = free[value % len(free)]
-            touched.add((shape.lineage, number))
+            touched.add((shape.source_table, number))
             old = rows.pop(number)
             if kind == "delete":
                 return [RowChange(ts, shape, "D", old)]
             rows[number] = self._filled(shape, 0, value)
             return [RowChange(ts, shape, "U", rows[number], old)]
         self._numbers += 1
-        touched.add((shape.lineage, self._numbers))
+        touched.add((shape.source_table, self._numbers))
         rows[self._numbers] = self._filled(shape, 0, value % 2)  # few values, so that equal rows are common
         return [RowChange(ts, shape, "I", rows[self._numbers])]
 
     @staticmethod
-    def _filled(shape: Shape, handle: int, value: int) -> Row:
+    def _filled(shape: SchemaState, handle: int, value: int) -> Row:
         def cell(column: Column) -> Value:
             if column.name == shape.key:
                 return handle
@@ -193,13 +195,13 @@ class Database:
         self._numbers += 1
         columns = [Column("id", "INT", nullable=not key), Column("v", "VARCHAR(20)")]
         columns += [Column("u", "INT")] if unique and key else []
-        lineage = self._numbers
-        shape = Shape(
-            lineage, 100 + lineage, *name, tuple(columns), "id" if key else None,
+        source_table = self._numbers
+        shape = SchemaState(
+            source_table, 100 + source_table, *name, tuple(columns), "id" if key else None,
             "u" if unique and key else None, ts - 3,
         )  # fmt: skip
         self.live.append(shape)
-        self._rows[lineage] = {}
+        self._rows[source_table] = {}
         self.log.append(Statement(ts, "create table", shape.create, None, shape))
 
     def alter(self, number: int, kind: str, what: int, step: int) -> None:
@@ -221,8 +223,8 @@ class Database:
         if after is None:
             self.live.remove(shape)
         self.log.append(Statement(ts, kind, query, shape, after))
-        self._rows[shape.lineage] = {
-            handle: refilled(row, shape, after) for handle, row in self._rows[shape.lineage].items()
+        self._rows[shape.source_table] = {
+            handle: refilled(row, shape, after) for handle, row in self._rows[shape.source_table].items()
         } if after is not None and kind != "truncate table" else {}  # fmt: skip
 
     def _tick(self, step: int) -> int:
@@ -241,44 +243,46 @@ class Database:
 
     def rows(self, since: int, until: int) -> dict[Name, Counter[tuple[tuple[str, Value], ...] | None]]:
         """The rows of every table with a key that is there at `until`, told by what happened after `since` alone."""
-        shapes: dict[int, Shape] = {}
+        shapes: dict[int, SchemaState] = {}
         rows: dict[int, dict[Value, Row]] = {}
         for event in (event for event in self.log if event.commit_ts <= until):
             if isinstance(event, Statement):
                 _apply(event, shapes, rows)
             elif event.commit_ts > since and event.shape.key is not None:
-                rows[event.shape.lineage].pop(event.row[event.shape.key], None)
+                rows[event.shape.source_table].pop(event.row[event.shape.key], None)
                 if event.op != "D":
-                    rows[event.shape.lineage][event.row[event.shape.key]] = event.row
-        keyed = {lineage: shape for lineage, shape in shapes.items() if shape.key is not None}
+                    rows[event.shape.source_table][event.row[event.shape.key]] = event.row
+        keyed = {source_table: shape for source_table, shape in shapes.items() if shape.key is not None}
         return {
-            (shape.schema, shape.name): Counter(image(row) for row in rows[lineage].values())
-            for lineage, shape in keyed.items()
+            (shape.schema, shape.name): Counter(image(row) for row in rows[source_table].values())
+            for source_table, shape in keyed.items()
         }
 
-    def shapes_at(self, ts: int) -> Iterator[Shape]:
+    def shapes_at(self, ts: int) -> Iterator[SchemaState]:
         """The tables that are there at `ts`."""
-        shapes: dict[int, Shape] = {}
+        shapes: dict[int, SchemaState] = {}
         for event in self.log:
             if isinstance(event, Statement) and event.commit_ts <= ts:
                 _apply(event, shapes, {})
         yield from shapes.values()
 
 
-def _apply(statement: Statement, shapes: dict[int, Shape], rows: dict[int, dict[Value, Row]]) -> None:
-    lineage, after = statement.lineage, statement.after
+def _apply(statement: Statement, shapes: dict[int, SchemaState], rows: dict[int, dict[Value, Row]]) -> None:
+    source_table, after = statement.source_table, statement.after
     if after is None:
-        shapes.pop(lineage)
-        rows.pop(lineage, None)
+        shapes.pop(source_table)
+        rows.pop(source_table, None)
         return
-    shapes[lineage] = after
+    shapes[source_table] = after
     if statement.before is None or statement.kind == "truncate table":
-        rows[lineage] = {}
-    elif lineage in rows:
-        rows[lineage] = {handle: refilled(row, statement.before, after) for handle, row in rows[lineage].items()}
+        rows[source_table] = {}
+    elif source_table in rows:
+        rows[source_table] = {
+            handle: refilled(row, statement.before, after) for handle, row in rows[source_table].items()
+        }
 
 
-def refilled(row: Row, before: Shape, after: Shape) -> Row:
+def refilled(row: Row, before: SchemaState, after: SchemaState) -> Row:
     """A row that was there, as the statement left it; a renamed column keeps its place."""
     if len(before.columns) == len(after.columns):
         return {new: row[old] for old, new in zip(before.names, after.names, strict=True)}
@@ -297,10 +301,10 @@ _ADDED = [
     lambda name: Column(name, "VARCHAR(20)", default="x"),
     lambda name: Column(name, "BIGINT", nullable=False),
 ]
-_Made = tuple[Shape | None, str] | None
+_Made = tuple[SchemaState | None, str] | None
 
 
-def _add(shape: Shape, what: int, names: set[Name]) -> _Made:
+def _add(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     free = [name for name in ("a", "b", "c") if name not in shape.names]
     if not free:
         return None
@@ -311,11 +315,11 @@ def _add(shape: Shape, what: int, names: set[Name]) -> _Made:
     return replace(shape, columns=columns), query
 
 
-def _droppable(shape: Shape) -> list[Column]:
+def _droppable(shape: SchemaState) -> list[Column]:
     return [c for c in shape.columns if c.name not in (shape.key, shape.unique, "id")]
 
 
-def _drop_column(shape: Shape, what: int, names: set[Name]) -> _Made:
+def _drop_column(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     found = _droppable(shape)
     if len(found) < 2:
         return None
@@ -324,7 +328,7 @@ def _drop_column(shape: Shape, what: int, names: set[Name]) -> _Made:
     return replace(shape, columns=columns), f"ALTER TABLE `{shape.name}` DROP COLUMN `{column.name}`"
 
 
-def _modify(shape: Shape, what: int, names: set[Name]) -> _Made:
+def _modify(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     wider = {"INT": "BIGINT", "VARCHAR(20)": "VARCHAR(40)"}
     found = [c for c in _droppable(shape) if c.type in wider]
     if not found:
@@ -335,7 +339,7 @@ def _modify(shape: Shape, what: int, names: set[Name]) -> _Made:
     return replace(shape, columns=columns), f"ALTER TABLE `{shape.name}` MODIFY COLUMN {new.sql}"
 
 
-def _rename_column(shape: Shape, what: int, names: set[Name]) -> _Made:
+def _rename_column(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     found, free = _droppable(shape), [name for name in ("a", "b", "c") if name not in shape.names]
     if not found or not free:
         return None
@@ -344,7 +348,7 @@ def _rename_column(shape: Shape, what: int, names: set[Name]) -> _Made:
     return replace(shape, columns=columns), f"ALTER TABLE `{shape.name}` RENAME COLUMN `{old}` TO `{new}`"
 
 
-def _rename(shape: Shape, what: int, names: set[Name]) -> _Made:
+def _rename(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     new = NAMES[what % len(NAMES)]
     if new in names:
         return None
@@ -352,15 +356,15 @@ def _rename(shape: Shape, what: int, names: set[Name]) -> _Made:
     return replace(shape, schema=new[0], name=new[1]), query
 
 
-def _truncate(shape: Shape, what: int, names: set[Name]) -> _Made:
+def _truncate(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     return shape, f"TRUNCATE TABLE `{shape.schema}`.`{shape.name}`"
 
 
-def _add_index(shape: Shape, what: int, names: set[Name]) -> _Made:
+def _add_index(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     return shape, f"ALTER TABLE `{shape.name}` ADD INDEX `i{what}`(`id`)"
 
 
-def _drop(shape: Shape, what: int, names: set[Name]) -> _Made:
+def _drop(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     return None, f"DROP TABLE `{shape.schema}`.`{shape.name}`"
 
 

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from ticdc_assets.changes import layout
-from ticdc_assets.pipeline.segments import segments
-from ticdc_assets.schema.evolution import FillColumn, TruncateRows
-from ticdc_assets.schema.lineage import Lineage, Version
-from ticdc_assets.tables.mirror import Segment
+from ticdc_assets.pipeline.mirror.segments import segments
+from ticdc_assets.schema.evolution.evolve import FillColumn, TruncateRows
+from ticdc_assets.schema.history.source_table import SourceTable, Version
+from ticdc_assets.tables.mirror.writer import Segment
 from ticdc_assets.tables.progress import VERSION, Progress, columns_of
 
 Cells = dict[int, Any]
@@ -23,9 +23,10 @@ Cells = dict[int, Any]
 
 @dataclass
 class Mirror:
-    """The rows of one lineage by key, each by the uids of its columns; how far it is, as its table would say it."""
+    """The rows of one source table by key, each by the uids of its columns; how far it is, as its table would say
+    it."""
 
-    lineage: str
+    source_table: str
     version_ts: int
     watermark: int = 0
     rows: dict[Any, Cells] = field(default_factory=dict)
@@ -39,10 +40,12 @@ class Mirror:
             properties={VERSION: str(self.version_ts)}, current_snapshot=lambda: snapshot, metadata=None
         )
 
-    def catch_up(self, lineage: Lineage, changelog: Any, changes: list[dict[str, Any]], watermark: int) -> None:
+    def catch_up(
+        self, source_table: SourceTable, changelog: Any, changes: list[dict[str, Any]], watermark: int
+    ) -> None:
         """Apply what the pipeline plans for it up to `watermark`."""
-        for segment in list(segments(lineage, changelog, self.table, watermark, by_arrival=False)):
-            for version in lineage.versions:
+        for segment in list(segments(source_table, changelog, self.table, watermark, by_arrival=False)):
+            for version in source_table.versions:
                 if self.version_ts < version.from_ts <= segment.version.from_ts:
                     self._enter(version)
             if segment.files:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from ticdc_assets.config import Config, load
-from ticdc_assets.pipeline.runs import run_of
+from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.deliveries.database import (
     ALTERATIONS,
@@ -31,7 +31,7 @@ from ticdc_assets_tests.deliveries.database import (
 from ticdc_assets_tests.deliveries.kafka import Capture, TiCdc
 from ticdc_assets_tests.deliveries.memory_lake import MemoryLake
 from ticdc_assets_tests.deliveries.observed import Observer
-from ticdc_assets_tests.deliveries.sending import lineage_of
+from ticdc_assets_tests.deliveries.sending import source_table_of
 from ticdc_assets_tests.deliveries.wires import Wire
 
 SMALL = st.integers(0, 5)
@@ -96,7 +96,7 @@ class Deliveries(RuleBasedStateMachine):
     def publish(self) -> None:
         """One run up to the changelogs."""
         run = run_of(self.lake.open())
-        pending = run.look()
+        pending = run.scan()
         if not pending.is_empty:
             run.publish_changelogs(pending, LocalWorkers())
 
@@ -157,9 +157,9 @@ class Deliveries(RuleBasedStateMachine):
 
     def _ever_called(self, names: Collection[Name]) -> set[Name]:
         """These names, and all others that their tables ever had."""
-        called = [(lineage_of(event), name) for event in self.database.log for name in _names(event)]
-        lineages = {lineage for lineage, name in called if name in names}
-        return {name for lineage, name in called if lineage in lineages}
+        called = [(source_table_of(event), name) for event in self.database.log for name in _names(event)]
+        source_tables = {source_table for source_table, name in called if name in names}
+        return {name for source_table, name in called if source_table in source_tables}
 
     def carried(self, changes: Counter[Any]) -> Counter[Any]:
         """The changes as the stream tells them."""

@@ -22,8 +22,9 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from ticdc_assets.config import Config
-from ticdc_assets.pipeline import message_decode, message_look
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.stream.decode import worker as message_decode
+from ticdc_assets.pipeline.stream.scan import scan as message_look
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.tables.control import _DDL, Control, QuarantinedRecord, TableRecord, WatermarkRecord
 
@@ -121,7 +122,7 @@ class MemoryLake:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        warehouse = {"warehouse": config.catalog.warehouse_uri or ""}
+        warehouse = {"warehouse": config.catalog.iceberg_warehouse or ""}
         self.catalog = MemoryCatalog(config.catalog.name, **warehouse)
         self.control = MemoryControl(self.catalog)
 

@@ -21,7 +21,7 @@ class Queues:
         """What of each table is still to be sent, in order."""
         found: dict[int, list[Happened]] = {}
         for event in self._log():
-            found.setdefault(lineage_of(event), []).append(event)
+            found.setdefault(source_table_of(event), []).append(event)
         return {n: queue[self._sent.get(n, 0) :] for n, queue in found.items() if len(queue) > self._sent.get(n, 0)}
 
     def options(self, pending: dict[int, list[Happened]]) -> list[int]:
@@ -34,18 +34,18 @@ class Queues:
         """The TSO up to which everything has been sent."""
         return min([queue[0].commit_ts - 1 for queue in pending.values()], default=self.database.now)
 
-    def rows(self, lineage: int, queue: list[Happened], count: int) -> list[RowChange]:
+    def rows(self, source_table: int, queue: list[Happened], count: int) -> list[RowChange]:
         """The next rows of a table, up to its next statement; a transaction may be cut anywhere."""
         taken: list[RowChange] = []
         for event in queue[:count]:
             if isinstance(event, Statement):
                 break
             taken.append(event)
-        self._sent[lineage] = self._sent.get(lineage, 0) + len(taken)
+        self._sent[source_table] = self._sent.get(source_table, 0) + len(taken)
         return taken
 
     def statement(self, statement: Statement) -> None:
-        self._sent[statement.lineage] = self._sent.get(statement.lineage, 0) + 1
+        self._sent[statement.source_table] = self._sent.get(statement.source_table, 0) + 1
         self._statement_ts = statement.commit_ts
 
     def restart(self, checkpoint: int) -> None:
@@ -56,15 +56,15 @@ class Queues:
         """Another node takes a table over, and sends it again from `floor` or from its last statement."""
         if not self._sent:
             return
-        lineage = sorted(self._sent)[choice % len(self._sent)]
-        events = [event for event in self._log() if lineage_of(event) == lineage]
+        source_table = sorted(self._sent)[choice % len(self._sent)]
+        events = [event for event in self._log() if source_table_of(event) == source_table]
         told = (e.commit_ts for e in events if isinstance(e, Statement) and e.commit_ts <= self._statement_ts)
         begin = max(floor, *told, 0)
-        self._sent[lineage] = min(self._sent[lineage], sum(event.commit_ts <= begin for event in events))
+        self._sent[source_table] = min(self._sent[source_table], sum(event.commit_ts <= begin for event in events))
 
     def _log(self) -> list[Happened]:
         return [event for event in self.database.log if event.commit_ts > self.checkpoint]
 
 
-def lineage_of(event: Happened) -> int:
-    return event.lineage if isinstance(event, Statement) else event.shape.lineage
+def source_table_of(event: Happened) -> int:
+    return event.source_table if isinstance(event, Statement) else event.shape.source_table

@@ -19,8 +19,9 @@ from ticdc_assets_tests.mutants.mutations import Mutant, mutants_of
 from ticdc_assets_tests.mutants.trial import ROOT, copied, killer, line_tests, related
 
 PLANNING = (
-    "arrivals interval known message_arrivals message_guesses message_heads message_parts message_pending "
-    "message_record message_slots packing repeats segments storage_files storage_plan storage_record stream_topics"
+    "commit_range user_schemas changelog/dedup mirror/segments storage/arrivals storage/packing storage/plan "
+    "storage/reader storage/record stream/arrivals stream/scan/inferred_schemas stream/decode/parts stream/pending "
+    "stream/record stream/decode/row_versions stream/scan/batches stream/scan/topics"
 )
 FOLDERS = ("schema", "changes", "protocols")
 
@@ -28,7 +29,7 @@ FOLDERS = ("schema", "changes", "protocols")
 def modules() -> list[Path]:
     """The modules that are mutated."""
     package = ROOT / "ticdc_assets"
-    pure = [path for folder in FOLDERS for path in sorted((package / folder).glob("*.py"))]
+    pure = [path for folder in FOLDERS for path in sorted((package / folder).rglob("*.py"))]
     return pure + [package / "pipeline" / f"{name}.py" for name in PLANNING.split()]
 
 

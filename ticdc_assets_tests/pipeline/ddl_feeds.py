@@ -11,7 +11,7 @@ import yaml
 
 from ticdc_assets.config import load
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.runs import run_of
+from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -66,6 +66,6 @@ class FedLake(FeedLake):
     def tell(self, until: int | None = None) -> None:
         """Run the other changefeed."""
         run = run_of(Lake(self.config, self.config.changefeed("ddl")), until)
-        pending = run.look()
+        pending = run.scan()
         if not pending.is_empty:
             run.publish_changelogs(pending, LocalWorkers())

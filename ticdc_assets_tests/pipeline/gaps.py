@@ -15,10 +15,12 @@ from functools import cached_property
 from typing import Any
 
 from ticdc_assets.config import read_sink
-from ticdc_assets.protocols import canal_json_messages, open_protocol, simple
-from ticdc_assets.protocols.carried import Gap
+from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.limitations import Limitation
+from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 from ticdc_assets.sources.capture import placed_messages
 from ticdc_assets_tests.fixtures import Workload
@@ -29,9 +31,9 @@ from ticdc_assets_tests.truth import comparable, lake_value
 Image = tuple[tuple[str, Any], ...]
 
 _PLAIN = {
-    "open-protocol": open_protocol.Options(),
-    "simple": simple.Options(),
-    "canal-json": canal_json_messages.Options(),
+    "open-protocol": open_protocol.OpenProtocolOptions(),
+    "simple": simple.SimpleOptions(),
+    "canal-json": canal_json_messages.CanalJsonOptions(),
 }
 
 
@@ -49,7 +51,7 @@ class Log:
         return self._tables.as_of(change.schema, change.table, change.commit_ts)
 
     @cached_property
-    def _tenures(self) -> list[tuple[int, tuple[str, str], tuple[str, str]]]:
+    def _name_periods(self) -> list[tuple[int, tuple[str, str], tuple[str, str]]]:
         """(since, name, first name) of every table under each of its names, in order."""
         found: list[tuple[int, tuple[str, str], tuple[str, str]]] = []
         first: dict[tuple[str, str], tuple[str, str]] = {}
@@ -90,7 +92,7 @@ class Log:
 
     def first_name(self, change: Change) -> tuple[str, str]:
         name = (change.schema, change.table)
-        return [one for since, now, one in self._tenures if now == name and since < change.commit_ts][-1]
+        return [one for since, now, one in self._name_periods if now == name and since < change.commit_ts][-1]
 
 
 # -- what a gap makes of a change: the change as far as carried, as it was, its log ----------------------------------
@@ -189,7 +191,7 @@ READ: Mapping[str, Callable[[Change, Change, Log], Change]] = {
 """Gaps that leave the reader something uncertain: an operation that may be another, columns that may be more."""
 
 
-def as_carried(wanted: Iterable[Change], gaps: Iterable[Gap], log: Log) -> Counter[Change]:
+def as_carried(wanted: Iterable[Change], gaps: Iterable[Limitation], log: Log) -> Counter[Change]:
     """The changes of a log as a stream with these gaps tells them."""
     held = {gap.id for gap in gaps}
     found: Counter[Change] = Counter()
@@ -206,7 +208,7 @@ def as_carried(wanted: Iterable[Change], gaps: Iterable[Gap], log: Log) -> Count
     return found
 
 
-def as_read(found: Counter[Change], wanted: Counter[Change], gaps: Iterable[Gap], log: Log) -> Counter[Change]:
+def as_read(found: Counter[Change], wanted: Counter[Change], gaps: Iterable[Limitation], log: Log) -> Counter[Change]:
     """What was read, with all that a gap makes uncertain put as uncertain."""
     held = {gap.id for gap in gaps}
     read: Counter[Change] = Counter()

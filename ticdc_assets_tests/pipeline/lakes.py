@@ -16,15 +16,16 @@ import yaml
 from ticdc_assets import spark
 from ticdc_assets.changes import layout
 from ticdc_assets.config import Config, load
-from ticdc_assets.pipeline import mirror_run
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror_run import MirrorReport, run_mirrors
-from ticdc_assets.pipeline.runs import run_of
-from ticdc_assets.pipeline.storage_run import ChangelogReport
-from ticdc_assets.schema.lineage import History, Lineage, Tenure
+from ticdc_assets.pipeline.landing.land import land
+from ticdc_assets.pipeline.mirror import run as mirror_run
+from ticdc_assets.pipeline.mirror.run import MirrorReport, run_mirrors
+from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.run import run_of
+from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
 from ticdc_assets.spark import LocalWorkers, SparkWorkers, Workers
 from ticdc_assets.tables.control import TableRecord
-from ticdc_assets.tables.iceberg_jvm import JvmCatalog
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.progress import columns_of
 from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.protocols.happened import Change, changes
@@ -79,9 +80,11 @@ class FeedLake:
 
     def publish(self, workers: Workers | None = None, until: int | None = None) -> ChangelogReport | None:
         """One run up to the changelogs; None where nothing was pending."""
-        run = run_of(Lake(self.config, self.config.changefeed("feed")), until)
-        pending = run.look()
-        return None if pending.is_empty else run.publish_changelogs(pending, workers or LocalWorkers())
+        lake, workers = Lake(self.config, self.config.changefeed("feed")), workers or LocalWorkers()
+        land(lake, workers)
+        run = run_of(lake, until)
+        pending = run.scan()
+        return None if pending.is_empty else run.publish_changelogs(pending, workers)
 
     def run(self, until: int | None = None) -> MirrorReport | None:
         """One whole run on Spark; None where nothing was pending."""
@@ -122,15 +125,15 @@ class FeedLake:
         """Every row of every changelog, as the change it says."""
         found: Counter[Change] = Counter()
         newest = self.lake.control.newest()
-        lineages = self.history.by_id()
+        source_tables = self.history.by_id()
         for record in newest.tables if newest else ():
-            if record.changelog is None:
-                continue
+            if record.changelog is None or record.source_table not in source_tables:
+                continue  # none, or one that a statement that came late has replaced
             table = self.lake.catalog.load_table(tuple(record.changelog))
             places = columns_of(table.properties)
             names = {uid: table.schema().find_field(ids[0]).name for uid, ids in places.items()}
             for row in table.scan().to_arrow().to_pylist():
-                found[_change(lineages[record.lineage], row, names)] += 1
+                found[_change(source_tables[record.source_table], row, names)] += 1
         return found
 
     def mirror_rows(self, record: TableRecord, names: list[str], snapshot_id: int | None = None) -> Counter:
@@ -165,7 +168,7 @@ class FeedLake:
         record, newest = self.lake.control.at(ts), self.lake.control.newest()
         if record is None or newest is None or record.tso != ts:
             return [f"nothing is recorded at {ts}"]
-        present = {r.lineage: r for r in newest.tables}
+        present = {r.source_table: r for r in newest.tables}
         tables = {(r.schema, r.table): r for r in record.tables if r.state != "dropped"}
         wrong = []
         for entry in (entry for entry in self.workload.truth if entry["ts"] == ts and entry["key"]):
@@ -173,7 +176,7 @@ class FeedLake:
                 continue  # `differences` has said whether it may be missing
             told = tables[entry["schema"], entry["table"]]
             names = list(truth_types(entry))
-            found = self.mirror_rows(present[told.lineage], names, told.mirror_snapshot_id)
+            found = self.mirror_rows(present[told.source_table], names, told.mirror_snapshot_id)
             if found != truth_rows(entry, self.workload.time_zone):
                 wrong.append(f"{entry['schema']}.{entry['table']}")
         return wrong
@@ -203,24 +206,25 @@ class FeedLake:
             yield f"{name}: missing {list((wanted - found).items())[:1]}, too much {list((found - wanted).items())[:1]}"
 
 
-def _change(lineage: Lineage, row: dict[str, Any], names: dict[int, str]) -> Change:
+def _change(source_table: SourceTable, row: dict[str, Any], names: dict[int, str]) -> Change:
     commit_ts = row[layout.COMMIT_TS]
-    version = next(v for v in lineage.versions if v.from_ts == row[layout.TABLE_VERSION])
+    written = (v for v in source_table.versions if v.from_ts == row[layout.TABLE_VERSION])
+    version = next(written, None) or source_table.version_at(commit_ts)
     columns = [(c.name, names[c.uid]) for c in version.table.stored_columns]
     if commit_ts is None:
-        schema, table = lineage.tenures[0].schema, lineage.tenures[0].table
+        schema, table = source_table.name_periods[0].schema, source_table.name_periods[0].table
     else:
-        # Where a stream tells no statements, tenures are by place; a wrong name shows in the comparison.
-        tenure = next((t for t in lineage.tenures if _holds(t, commit_ts)), lineage.tenures[0])
-        schema, table = tenure.schema, tenure.table
+        # Where a stream tells no statements, name periods are by place; a wrong name shows in the comparison.
+        name_period = next((t for t in source_table.name_periods if _holds(t, commit_ts)), source_table.name_periods[0])
+        schema, table = name_period.schema, name_period.table
     now = tuple(sorted((source, comparable(row[lake])) for source, lake in columns))
     before = row[layout.BEFORE]
     old = None if before is None else tuple(sorted((source, comparable(before[lake])) for source, lake in columns))
     return Change(schema, table, row[layout.OP], commit_ts, now, old, version.table.partitioning is not None)
 
 
-def _holds(tenure: Tenure, commit_ts: int) -> bool:
-    return tenure.after_ts < commit_ts and (not tenure.until_ts or commit_ts <= tenure.until_ts)
+def _holds(name_period: NamePeriod, commit_ts: int) -> bool:
+    return name_period.after_ts < commit_ts and (not name_period.until_ts or commit_ts <= name_period.until_ts)
 
 
 def expected_changes(workload: Workload, old_values: bool) -> Counter[Change]:

@@ -15,13 +15,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ticdc_assets.pipeline.storage_run import ChangelogReport, StorageRun
-from ticdc_assets.sources.storage_paths import Layout
+from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.run import ChangelogRun, run_of
+from ticdc_assets.sources.storage.paths import Layout
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.protocols.happened import Change
-from ticdc_assets_tests.sources.storage_bucket import ID, NAME, Bucket
+from ticdc_assets_tests.sources.storage.bucket import ID, NAME, Bucket
 
 Name = tuple[str, str]
 Row = tuple[Any, ...]
@@ -49,9 +50,9 @@ class Feed:
     def run(self) -> ChangelogReport | None:
         return self.lake.publish()
 
-    def look(self) -> tuple[StorageRun, Any]:
-        run = StorageRun(self.lake.lake)
-        return run, run.look()
+    def scan(self) -> tuple[ChangelogRun, Any]:
+        run = run_of(self.lake.lake)
+        return run, run.scan()
 
     def record(self, name: Name) -> TableRecord:
         newest = self.lake.lake.control.newest()
@@ -158,11 +159,17 @@ class JsonSink(Sink):
 
 
 def hand_made(
-    bucket: Path, folder: Path, protocol: str, truth: Counter[Change], sink: dict[str, Any], **settings: Any
+    bucket: Path,
+    folder: Path,
+    protocol: str,
+    truth: Counter[Change],
+    sink: dict[str, Any],
+    extension: bool = True,
+    **settings: Any,
 ) -> Feed:
-    """A feed over a bucket that a test wrote itself."""
+    """A feed over a bucket that a test wrote itself; `extension` is that of TiDB."""
     variant = {
-        "sink_uri": f"file:///bucket?protocol={protocol}&enable-tidb-extension=true",
+        "sink_uri": f"file:///bucket?protocol={protocol}&enable-tidb-extension={str(extension).lower()}",
         "config": {"sink": {"date-separator": "none", **sink}},
     }
     workload: Any = SimpleNamespace(variant=variant, events=[], time_zone="UTC", root=bucket)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from ticdc_assets.pipeline.given import gaps_of
-from ticdc_assets.protocols.carried import Gap
+from ticdc_assets.pipeline.stream.conditions import gaps_of
+from ticdc_assets.protocols.limitations import Limitation
 from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
 from ticdc_assets_tests.pipeline.gaps import CARRIED, Log, as_carried, as_read
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.pipeline.test_changelogs import difference
 from ticdc_assets_tests.pipeline.upstreams import is_cut, upstream_of
 from ticdc_assets_tests.protocols.happened import Change
 
@@ -34,7 +34,7 @@ def pairs() -> list[tuple[Workload, Workload]]:
 
 
 @cache
-def told(workload: Workload, folder: Path) -> tuple[Counter[Change], tuple[Gap, ...]]:
+def told(workload: Workload, folder: Path) -> tuple[Counter[Change], tuple[Limitation, ...]]:
     with upstream_of(workload) as settings:
         lake = FeedLake(workload, folder / workload.root.parent.name, **settings)
         lake.publish()

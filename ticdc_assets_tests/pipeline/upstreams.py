@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ticdc_assets_tests.fixtures import Workload
-from ticdc_assets_tests.sources.tidb_server import Snapshots, TidbServer
+from ticdc_assets_tests.sources.upstream.tidb_server import Snapshots, TidbServer
 
 
 def is_cut(workload: Workload) -> bool:

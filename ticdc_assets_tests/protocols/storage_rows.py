@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ticdc_assets.protocols import canal_json, text_columns
+from ticdc_assets.protocols.canal_json import decoder as canal_json
+from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete, RawRows
 from ticdc_assets.protocols.events import Op, RowEvent
-from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete, RawRows
-from ticdc_assets.protocols.text_values import TextForms, value
+from ticdc_assets.protocols.values import text_columns
+from ticdc_assets.protocols.values.text import TextForms, value
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.protocols import happened

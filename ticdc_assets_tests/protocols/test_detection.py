@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ticdc_assets.protocols.csv_detection import CsvVotes
+from ticdc_assets.protocols.csv.detection import CsvVotes
 from ticdc_assets.protocols.detection import Votes, avro_modes, form_of
-from ticdc_assets.protocols.frame import Compression
+from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets_tests.fixtures import Workload, read_jsonl, workloads
 
 CAPTURES = [w for w in workloads() if (w.root / "messages.jsonl").is_file()]
@@ -150,8 +150,8 @@ def test_values_tell_hex_from_base64():
     hexed.binary(["ffaa11", "00"])
     based.binary(["/+8=", None, ""])
 
-    assert (hexed.options().binary_encoding_method, hexed.binary_is_told) == ("hex", True)
-    assert (based.options().binary_encoding_method, based.binary_is_told) == ("base64", True)
+    assert (hexed.options().binary_encoding_method, hexed.knows_binary_encoding) == ("hex", True)
+    assert (based.options().binary_encoding_method, based.knows_binary_encoding) == ("base64", True)
 
 
 def test_values_that_fit_both_encodings_are_said_to_tell_nothing():
@@ -159,7 +159,7 @@ def test_values_that_fit_both_encodings_are_said_to_tell_nothing():
 
     votes.binary(["abcd", "1234"])
 
-    assert not votes.binary_is_told
+    assert not votes.knows_binary_encoding
 
 
 @given(st.binary(max_size=300))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,16 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from ticdc_assets_tests.services.jars import fetched
+from ticdc_assets_tests.services.processes import DIES_WITH_THE_TESTS, free_ports
 
 VERSION = "4.1.2"
 START_TIMEOUT_S = 120
 SCRAM_USER, SCRAM_PASSWORD = "ticdc", "ticdc-test"
 PLAIN_USER, PLAIN_PASSWORD = "reader", "reader-test"
-_DIES_WITH_THE_TESTS = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 _CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 _PROPERTIES = """
 process.roles=broker,controller
@@ -65,7 +63,7 @@ class KafkaServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ports = dict(zip(("plain", "controller", "tls", "sasl"), _free_ports(4), strict=True))
+        self._ports = dict(zip(("plain", "controller", "tls", "sasl"), free_ports(4), strict=True))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -94,7 +92,7 @@ class KafkaServer:
             self._configure()
             self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", self._config, *_scram_users())
         self._process = subprocess.Popen(
-            [*_DIES_WITH_THE_TESTS, *self._java("-Xmx512m", "kafka.Kafka", self._config)],
+            [*DIES_WITH_THE_TESTS, *self._java("-Xmx512m", "kafka.Kafka", self._config)],
             stdout=(self._folder / "kafka.log").open("ab"),
             stderr=subprocess.STDOUT,
         )
@@ -149,7 +147,13 @@ class KafkaServer:
 
     def make_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        _wait_for(self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
+        try:
+            _wait_for(self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
+        except KafkaException as error:
+            # The client sends a slow request again, and the broker has created the topic by then.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+        self._wait_for_partitions(name, partitions)
 
     def remove_topic(self, name: str) -> None:
         _wait_for(self._admin.delete_topics([name]))
@@ -159,6 +163,17 @@ class KafkaServer:
 
     def grow_topic(self, name: str, partitions: int) -> None:
         _wait_for(self._admin.create_partitions([NewPartitions(name, partitions)]))
+        self._wait_for_partitions(name, partitions)
+
+    def _wait_for_partitions(self, topic: str, count: int) -> None:
+        """Wait until the broker tells clients all partitions: the request ends before, and a producer fails then."""
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            described = self._admin.list_topics(topic, timeout=10).topics[topic]
+            if len(described.partitions) == count and all(p.leader >= 0 for p in described.partitions.values()):
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"{topic}: expected {count} partitions with a leader")
 
     def remove_messages_before(self, topic: str, partition: int, offset: int) -> None:
         """What retention does: the partition begins at the offset from now on."""
@@ -175,6 +190,17 @@ class KafkaServer:
             count += 1
         assert producer.flush(60) == 0
         return count
+
+    def send_in_transactions(self, *groups: Iterable[Mapping[str, Any]]) -> None:
+        """Send each group of messages in a transaction of its own, whose end takes an offset too."""
+        producer = Producer({"bootstrap.servers": self.brokers, "transactional.id": "tests"})
+        producer.init_transactions(30)
+        for group in groups:
+            producer.begin_transaction()
+            for message in group:
+                fields = {name: message[name] for name in ("topic", "partition", "key", "value")}
+                producer.produce(**fields, timestamp=message["ts_ms"], on_delivery=_raise_if_lost)
+            producer.commit_transaction(30)
 
     def end_of(self, topic: str, partition: int) -> int:
         """The offset after the partition's last message."""
@@ -213,14 +239,6 @@ def _scram_users() -> list[str]:
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
         for word in ("-S", f"{mechanism}=[name={SCRAM_USER},password={SCRAM_PASSWORD}]")
     ]
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for found in sockets:
-            found.bind(("127.0.0.1", 0))
-        return [found.getsockname()[1] for found in sockets]
 
 
 def _make_certificates(folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets_tests.sources.storage_bucket import Bucket
+from ticdc_assets_tests.sources.storage.bucket import Bucket
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ticdc_assets.sources.schema_registry import Patience, RegistryClient
+from ticdc_assets.sources.schema_registry import RegistryClient, RetryPolicy
 
-QUICK = Patience(deadline_s=20, tries=2, pause_s=0.01)
-IMPATIENT = Patience(deadline_s=0.4, tries=2, pause_s=0.01)
+QUICK = RetryPolicy(deadline_s=20, tries=2, pause_s=0.01)
+IMPATIENT = RetryPolicy(deadline_s=0.4, tries=2, pause_s=0.01)
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

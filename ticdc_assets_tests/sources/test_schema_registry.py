@@ -92,7 +92,7 @@ def test_denied_says_where_to_look_and_quotes_nothing(status: int):
     error = error_of(answer(status, {"message": SECRET}), auth=RegistryAuth("ann", Secret(SECRET)))
 
     assert error.found == f"HTTP {status}"
-    assert "schema_registry.auth" in error.todo
+    assert "schema_registry.auth" in error.advice
 
 
 def test_a_404_of_something_else_is_no_registry():

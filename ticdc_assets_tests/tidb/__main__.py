@@ -1,13 +1,14 @@
 """Records what a TiDB server does: `python -m ticdc_assets_tests.tidb KIND COUNT SEED`, TICDC_ASSETS_TIDB names it.
 
-KIND is random, conversions (of all pairs of types: COUNT is the first), defaults or partitions.
+KIND is random, conversions (of all pairs of types: COUNT is the first), defaults, partitions, or workloads (of each
+time zone COUNT databases).
 """
 
 from __future__ import annotations
 
 import sys
 
-from ticdc_assets_tests.tidb import conversions, defaults, partitions, recording
+from ticdc_assets_tests.tidb import conversions, defaults, partitions, recording, workload_recording
 from ticdc_assets_tests.tidb.recorded import FOLDER
 from ticdc_assets_tests.tidb.server import Tidb
 
@@ -19,6 +20,7 @@ if __name__ == "__main__":
         "conversions": conversions.histories,
         "defaults": defaults.histories,
         "partitions": partitions.histories,
+        "workloads": workload_recording.histories,
     }[kind]
     print(recording.write(FOLDER / f"{kind}.jsonl.xz", made(tidb, count, seed)), "histories")
     tidb.close()

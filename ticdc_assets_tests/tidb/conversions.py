@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 
 from ticdc_assets.schema.mysql_types import parse_type
-from ticdc_assets.tables.conversions import conversion
+from ticdc_assets.tables.conversion.convert import conversion
 from ticdc_assets_tests.tidb.recording import History, Recorder
 from ticdc_assets_tests.tidb.server import LOOSE, Tidb
 from ticdc_assets_tests.tidb.statements import any_literal

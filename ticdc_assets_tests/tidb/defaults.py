@@ -46,7 +46,7 @@ def _definitions(random: Random) -> Iterator[str]:
 
 def _takes(tidb: Tidb, option: str, definition: str) -> bool:
     """Whether the server takes the column and can tell its default."""
-    tidb.made += 1
-    table = f"probe{tidb.made}"
+    tidb.probes += 1
+    table = f"probe{tidb.probes}"
     created = tidb.takes(f"CREATE TABLE `{table}` (`rn` INT,`c` {definition}){option}")
     return created and tidb.takes(f"INSERT IGNORE INTO `{table}` (rn) VALUES (1)") and tidb.tells(table)

@@ -46,7 +46,7 @@ def histories(tidb: Tidb, count: int, seed: int) -> Iterator[History]:
 
 def _history(tidb: Tidb, random: Random) -> History | None:
     recorder = Recorder(tidb, "t")
-    types, cut, literals = _cut(random)
+    types, cut, literals = any_cut(random)
     columns = ",".join(f"`{name}` {of}" for name, of in types.items())
     method = random.choice(("RANGE", "RANGE", "LIST"))
     partitions = _ranges(tidb, random, literals, cut) if method == "RANGE" else _lists(random, literals)
@@ -77,7 +77,7 @@ def _history(tidb: Tidb, random: Random) -> History | None:
     return recorder.history
 
 
-def _cut(random: Random) -> tuple[dict[str, str], str, dict[str, list[str]]]:
+def any_cut(random: Random) -> tuple[dict[str, str], str, dict[str, list[str]]]:
     """Columns with their types, what partitions are made by, and literals for bounds of each."""
     if random.random() < 0.5:
         expression, of = random.choice(FUNCTIONS)

@@ -9,6 +9,7 @@ from ticdc_assets_tests.tidb.recording import History, read
 
 FOLDER = Path(__file__).parents[1] / "corpus" / "tidb"
 KINDS = ("random", "conversions", "defaults", "partitions")
+"""Of one table each; `workloads` are of whole databases."""
 
 
 @cache

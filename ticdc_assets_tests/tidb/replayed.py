@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import column_name, quote
-from ticdc_assets.schema import ddl
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.ddl_statements import AlterTable, CreateTable, TruncateTable
-from ticdc_assets.schema.evolution import (
+from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.statements import AlterTable, CreateTable, TruncateTable
+from ticdc_assets.schema.evolution.evolve import (
     ConvertColumn,
     DeletePartitions,
     FillColumn,
-    Shape,
+    SchemaState,
     TruncateRows,
     alter_all,
     create,
@@ -28,10 +28,10 @@ from ticdc_assets.schema.evolution import (
 )
 from ticdc_assets.schema.model import Kind, MySqlType, TableSchema
 from ticdc_assets.schema.mysql_types import BINARY_KINDS, INTEGER_BITS, parse_type
-from ticdc_assets.tables.conversions import conversion
-from ticdc_assets.tables.mirror_sql import spark_type
-from ticdc_assets.tables.partition_sql import rows_condition
-from ticdc_assets.tables.typed_literals import typed
+from ticdc_assets.tables.conversion.convert import conversion
+from ticdc_assets.tables.mirror.partition_conditions import rows_condition
+from ticdc_assets.tables.mirror.sql import spark_type
+from ticdc_assets.tables.mirror.typed_literals import typed
 from ticdc_assets_tests.tidb.recording import History
 
 UNTOLD = "not told"
@@ -261,7 +261,7 @@ def steps_of(history: History) -> Iterator[Step]:
             return
 
 
-def _apply(made: Step, shape: Shape | None, zone: str, name: str) -> Shape:
+def _apply(made: Step, shape: SchemaState | None, zone: str, name: str) -> SchemaState:
     [statement] = ddl.parse(made.sql, SCHEMA, restored=True)
     if isinstance(statement, CreateTable):
         shape = create(statement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -15,19 +16,15 @@ LOOSE = "NO_BACKSLASH_ESCAPES"
 Row = tuple[str | None, ...]
 
 
-class Tidb:
-    """A connection with a database of its own, which is empty at first and dropped in the end."""
+class Session:
+    """A connection that reads one database."""
 
-    def __init__(self, database: str, zone: str = "+00:00", mode: str = LOOSE) -> None:
+    def __init__(self, database: str, zone: str, mode: str) -> None:
         host, _, port = SERVER.partition(":")
         of = {"host": host, "port": int(port or 4000), "user": "root", "charset": "utf8mb4"}
         # Values come as the text that the server sends: no converter of the driver stands between.
         self._connection = pymysql.connect(**of, autocommit=True, conv={}, use_unicode=False)  # type: ignore[arg-type]
         self.database = database
-        self.made = 0
-        self.run(f"DROP DATABASE IF EXISTS `{database}`")
-        self.run(f"CREATE DATABASE `{database}`")
-        self.run(f"USE `{database}`")
         self.run(f"SET SESSION sql_mode = '{mode}', time_zone = '{zone}'")
 
     def run(self, statement: str) -> list[Row]:
@@ -45,7 +42,6 @@ class Tidb:
         return True
 
     def close(self) -> None:
-        self.run(f"DROP DATABASE `{self.database}`")
         self._connection.close()
 
     # -- what a table is ----------------------------------------------------------------------------------------------
@@ -78,6 +74,65 @@ class Tidb:
         except (UnicodeDecodeError, pymysql.MySQLError):
             return False
         return True
+
+
+class Tidb(Session):
+    """A session with a database of its own, which is empty at first and dropped in the end.
+
+    `probes` counts the tables that were made to see what the server takes.
+    """
+
+    def __init__(self, database: str, zone: str = "+00:00", mode: str = LOOSE) -> None:
+        super().__init__(database, zone, mode)
+        self.probes = 0
+        self.run(f"DROP DATABASE IF EXISTS `{database}`")
+        self.run(f"CREATE DATABASE `{database}`")
+        self.run(f"USE `{database}`")
+
+    def close(self) -> None:
+        self.run(f"DROP DATABASE `{self.database}`")
+        super().close()
+
+    def last_commit_ts(self) -> int:
+        """The commit_ts of this session's last transaction; 0 where it wrote nothing."""
+        told = json.loads(self.run("SELECT @@tidb_last_txn_info")[0][0] or "{}")
+        return int(told.get("commit_ts", 0))
+
+    def last_job(self) -> int:
+        """The number of the last DDL job that has ended, of any session."""
+        [(number,)] = self.run("SELECT MAX(job_id) FROM mysql.tidb_ddl_history")
+        return int(number or 0)
+
+    def finished(self, job: int) -> tuple[int, int]:
+        """The last job of this database after `job`, and the TSO at which it finished, which is TiCDC's commit_ts."""
+        found = self.run(
+            f"SELECT job_id, job_meta FROM mysql.tidb_ddl_history WHERE job_id > {job} ORDER BY job_id DESC"
+        )
+        for number, meta in found:
+            told = json.loads(meta or "{}")
+            if told["schema_name"] == self.database:
+                return int(number or 0), int(told["binlog"]["FinishedTS"])
+        return job, 0
+
+
+class Snapshots(Session):
+    """A session that reads a database as it was, in UTC."""
+
+    def __init__(self, database: str) -> None:
+        super().__init__(database, "+00:00", LOOSE)
+        # The embedded store does not collect garbage, and yet asks for this before a read of the past.
+        self.run("INSERT IGNORE INTO mysql.tidb VALUES ('tikv_gc_safe_point', '20200101-00:00:00.000 +0000', '')")
+
+    def tables_at(self, ts: int) -> dict[str, dict[str, Any]]:
+        """The tables at a TSO, by name: their columns, unique indexes and rows."""
+        self.run(f"SET SESSION tidb_snapshot = '{ts}'")
+        self.run(f"USE `{self.database}`")
+        found = {}
+        for (name,) in self.run("SHOW TABLES"):
+            columns = self.columns(str(name))
+            rows = self.rows(str(name), columns)
+            found[str(name)] = {"columns": columns, "unique": self.indexes(str(name)), "rows": rows}
+        return found
 
 
 def _text(cell: str | bytes | None) -> str | None:

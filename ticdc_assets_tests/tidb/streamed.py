@@ -47,7 +47,7 @@ class Streamed:
             kind = "CREATE" if step["sql"].startswith("CREATE") else "ALTER"
             self._say(kind, table, {"isDdl": True, "sql": step["sql"], "mysqlType": None, "data": None}, told)
             return
-        for kind, row, old in _changes(before, after):
+        for kind, row, old in row_changes(before, after):
             types = {name: of.kind.value.lower() for name, of in after.types.items()}
             said = {"pkNames": after.key, "data": [row], "old": [old] if old else None}
             said |= {"mysqlType": types, "sqlType": dict.fromkeys(types, 12)}
@@ -67,7 +67,7 @@ def _table_of(history: History) -> str:
 Image = dict[str, str | None]
 
 
-def _changes(before: Told, after: Told) -> Iterator[tuple[str, Image, Image | None]]:
+def row_changes(before: Told, after: Told) -> Iterator[tuple[str, Image, Image | None]]:
     """What was done to rows between two steps without a statement; a key that changes is a DELETE and an INSERT."""
     was, now = _images(before), _images(after)
     unique = {name.lower() for _, columns in after.unique for name in columns}

@@ -1,4 +1,7 @@
-"""A TiDB server that TICDC_ASSETS_TIDB names: new random tables, of TICDC_ASSETS_TIDB_SEED, judged as recorded ones."""
+"""A TiDB server that TICDC_ASSETS_TIDB names: new random tables and workloads, judged as recorded ones.
+
+TICDC_ASSETS_TIDB_SEED says which, TICDC_ASSETS_TIDB_TABLES how many.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from ticdc_assets_tests.pipeline.small_streams import SmallStream
 from ticdc_assets_tests.tidb import defaults, partitions, recording
 from ticdc_assets_tests.tidb.evaluated import evaluate
 from ticdc_assets_tests.tidb.recording import History
 from ticdc_assets_tests.tidb.replayed import differences, steps_of
 from ticdc_assets_tests.tidb.server import SERVER, Tidb
+from ticdc_assets_tests.tidb.workload_judge import mirror_differences, schema_differences
+from ticdc_assets_tests.tidb.workload_recording import ZONES, workloads
+from ticdc_assets_tests.tidb.workload_stream import WorkloadStream
 
 SEED = int(os.environ.get("TICDC_ASSETS_TIDB_SEED", "7"))
 TABLES = int(os.environ.get("TICDC_ASSETS_TIDB_TABLES", "40"))
@@ -27,6 +34,24 @@ def lived(tidb: Tidb) -> Iterator[History]:
     yield from recording.histories(tidb, TABLES, SEED)
     yield from partitions.histories(tidb, TABLES // 2, SEED)
     yield from defaults.histories(tidb, max(1, TABLES // 10), SEED)
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> WorkloadStream:
+    zone = ZONES[SEED % len(ZONES)]
+    return WorkloadStream(SmallStream(tmp_path), workloads(zone, max(1, TABLES // 10), SEED))
+
+
+def test_a_lake_has_what_the_server_had_at_the_tso_of_each_run(stream: WorkloadStream):
+    lake = stream.stream.lake(time_zone=stream.zone.key)
+    for _ in range(2):
+        stream.go_on(stream.length // 2 + 1)
+
+        lake.run()
+
+        assert list(schema_differences(lake.history, stream.ts, stream.tables)) == []
+        assert list(mirror_differences(lake, stream)) == []
+    assert stream.is_over
 
 
 def test_a_server_and_this_project_make_the_same_of_statements(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""How a storage sink lays out its files, told from the names below some of its version folders."""
+"""The file layout of a storage sink, detected from the names in some of its version folders."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ticdc_assets.sources.filesystem import Entry, Root
-from ticdc_assets.sources.storage_folders import Folder, find_folders, listing
-from ticdc_assets.sources.storage_paths import META, Layout, below, data_name, index_dispatcher, numeral
+from ticdc_assets.sources.storage.folders import Folder, find_folders, listing
+from ticdc_assets.sources.storage.paths import META, Layout, below, data_name, index_dispatcher, numeral
 
 FOLDERS_MAX: Final = 200
-"""Version folders that are looked into; all of a bucket's are laid out in one way."""
+"""Version folders that are listed; all of a bucket have the same layout."""
 
 _SEPARATORS: Final = ("day", "month", "year")
 
 
 @dataclass(slots=True)
 class LayoutSeen:
-    """Counts of what names show."""
+    """Counts of what the names show."""
 
     extensions: Counter[str] = field(default_factory=Counter)
     separators: Counter[str] = field(default_factory=Counter)
@@ -34,7 +34,7 @@ class LayoutSeen:
         return bool(self.extensions)
 
     def layout(self) -> Layout:
-        """The layout that most names have; TiCDC's defaults where there is no data file yet."""
+        """The layout of most names; TiCDC's defaults if there is no data file yet."""
         extension = self.extensions.most_common(1)
         separator = self.separators.most_common(1)
         return Layout(
@@ -47,7 +47,7 @@ class LayoutSeen:
 
 
 def see_layout(root: Root) -> LayoutSeen:
-    """Look into some version folders of every kind of table."""
+    """List some version folders of every kind of table."""
     seen = LayoutSeen()
     folders = find_folders(root, Layout(), {}).folders
     seen.by_table_id = bool(folders) and all(numeral(f.path) for f in folders if "/" not in f.path) and _ids(folders)
@@ -59,12 +59,12 @@ def see_layout(root: Root) -> LayoutSeen:
 
 
 def _ids(folders: tuple[Folder, ...]) -> bool:
-    """Folders named by table id lie at the top with their versions in them."""
+    """Whether folders are named by table id: at the top level, directly above their versions."""
     return any("/" not in f.path and (f.versions or f.schemas) for f in folders)
 
 
 def _spread(folders: tuple[Folder, ...]) -> Iterator[str]:
-    """Version folders, the newest of every table first."""
+    """Version folders, starting with the newest of every table."""
     queues = [sorted(folder.versions, reverse=True) for folder in folders]
     left = FOLDERS_MAX
     for turn in range(max((len(queue) for queue in queues), default=0)):
@@ -98,7 +98,7 @@ def _dated(root: Root, path: str, entries: list[Entry], seen: LayoutSeen) -> Non
 
 
 def _date(name: str) -> str | None:
-    """The separator that names a folder so; four digits may be a partition's id as well."""
+    """The date separator with this form of folder name; four digits may also be a partition id."""
     if name[:2] != "20":
         return None
     return next((s for s in _SEPARATORS if Layout(date_separator=s).is_date(name)), None)

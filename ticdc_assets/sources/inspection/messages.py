@@ -1,121 +1,147 @@
-"""A capture of Kafka messages: its protocol by a sample's votes, then every message once through that protocol's
-reference decoder.
+"""Inspects Kafka messages of a capture or of topics: a sample votes on the protocol, then its reference decoder reads
+each message.
 
-Files are read as streams. One that is cut or damaged is told with its place, and counts up to there; the others go on.
+Files and partitions are read as streams. A truncated or damaged one is reported with the position and counts up to
+there; the others are still read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from pathlib import Path
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError, SchemaError, SourceError
-from ticdc_assets.protocols import (
-    canal_json_messages,
-    confluent_avro,
-    debezium,
-    detection,
-    open_protocol,
-    simple,
-)
-from ticdc_assets.protocols.detection import Form, Votes
+from ticdc_assets.protocols import detection
+from ticdc_assets.protocols.avro import decoder as confluent_avro
+from ticdc_assets.protocols.detection import MessageForm, Votes
 from ticdc_assets.protocols.events import DdlEvent, Event, WatermarkEvent
-from ticdc_assets.protocols.frame import Compression
+from ticdc_assets.protocols.formats.frames import Compression
+from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.sources.capture import Message, messages
-from ticdc_assets.sources.inspection.beside import ClaimFolder, registry_beside
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import NAMES_MAX, Bounds, Inspection, PartitionSeen
 from ticdc_assets.sources.inspection.settings import message_settings
+from ticdc_assets.sources.inspection.sidecars import ClaimFolder, registry_beside
 from ticdc_assets.sources.inspection.traits import Traits
 
 SAMPLE_MESSAGES: Final = 2_000
-"""How many messages vote on the protocol; they come from all files."""
+"""Number of messages that vote on the protocol; they come from all files or partitions."""
 
 SAY_EVERY: Final = 20_000
 
-_TODO_PROTOCOL: Final = (
-    "Protocols that are read: open-protocol, simple, canal-json, avro, debezium. Check the changefeed's protocol."
-)
+_TODO_GAP: Final = {
+    "capture": "Capture the missing offsets; if the topic is compacted or expired, they are lost.",
+    "kafka": "Compaction or transactions leave such gaps, and TiCDC uses neither: tables are held until `skip_offsets` "
+    "names the offsets.",
+}
+_TODO_EMPTY: Final = "Inspect again when TiCDC has written to the topic."
+_TODO_PROTOCOL: Final = f"Protocols that are read: {', '.join(REGISTRY)}. Check the changefeed's protocol."
 
 
-def inspect_messages(place: Path, files: Sequence[Path], bounds: Bounds, say: Callable[[str], None]) -> Inspection:
-    """What the files of a capture hold. SourceError where not one message is of a known protocol."""
-    found = Inspection(str(place), "capture", files=len(files))
-    form = _form(found, files)
+def inspect_messages(origin: MessageOrigin, bounds: Bounds, on_progress: Callable[[str], None]) -> Inspection:
+    """The content of the files or partitions. SourceError if no message has a known protocol."""
+    files = 0 if origin.ranges else len(origin.parts)
+    found = Inspection(origin.place, origin.kind, files=files)
+    form = _form(found, origin, bounds)
     if form is None:
         for problem in found.problems.values():
-            raise SourceError(problem.where, problem.expected, problem.found, problem.todo)
+            raise SourceError(problem.where, problem.expected, problem.found, problem.advice)
         seen = f"none of the first {found.messages:,} messages is" if found.messages else "not one message"
-        raise SourceError(str(place), "messages of a protocol that TiCDC writes", seen, _TODO_PROTOCOL)
+        advice = _TODO_EMPTY if origin.ranges and not found.messages else _TODO_PROTOCOL
+        raise SourceError(origin.place, "messages of a protocol that TiCDC writes", seen, advice)
     found.messages, found.problems = 0, {}
     found.protocol = form.protocol
-    beside = place if place.is_dir() else place.parent
-    _Look(found, form, beside).through(files, bounds, say)
+    _Look(found, form, origin).through(bounds, on_progress)
     return found
 
 
-def _form(found: Inspection, files: Sequence[Path]) -> Form | None:
+def _form(found: Inspection, origin: MessageOrigin, bounds: Bounds) -> MessageForm | None:
     votes = Votes()
-    share = max(1, SAMPLE_MESSAGES // len(files))
-    for message in (m for file in files for m in islice(_read(found, file), share)):
-        votes.add(message.key, message.value)
+    share = max(1, SAMPLE_MESSAGES // max(1, len(origin.parts)))
+    bytes_max = _bytes_of_part(origin, bounds)
+    for part in range(len(origin.parts)):
+        with closing(_read(found, origin, part)) as stream:
+            for message in _first(stream, share, bytes_max):
+                votes.add(message.key, message.value)
     found.messages = votes.messages
     for protocol, count in votes.others().items():
         found.note(f"{count:,} of the first {votes.messages:,} messages look like {protocol}.")
     return votes.winner()
 
 
-def _read(found: Inspection, file: Path) -> Iterator[Message]:
-    """The messages of a file up to its end or its first fault, which is kept."""
+def _read(found: Inspection, origin: MessageOrigin, part: int) -> Generator[Message]:
+    """The messages of a part up to its end or its first fault, which is reported."""
     try:
-        yield from messages(file)
+        yield from origin.parts[part]()
     except SourceError as error:
         found.fault(error)
 
 
-class _Look:
-    """The second pass, over everything up to the bound."""
+def _first(stream: Iterator[Message], count: int | None, bytes_max: int | None) -> Iterator[Message]:
+    """The first messages of a stream, at least one, up to `count` or to the one that reaches `bytes_max`."""
+    size_bytes = 0
+    for number, message in enumerate(stream, start=1):
+        yield message
+        size_bytes += len(message.key or b"") + len(message.value or b"")
+        if number == count or (bytes_max is not None and size_bytes >= bytes_max):
+            return
 
-    def __init__(self, found: Inspection, form: Form, beside: Path) -> None:
+
+def _bytes_of_part(origin: MessageOrigin, bounds: Bounds) -> int | None:
+    """The bound for keys and values of a partition; files of a capture are bounded by messages alone."""
+    if not origin.ranges or bounds.bytes_ is None:
+        return None
+    return bounds.bytes_ // len(origin.parts)
+
+
+class _Look:
+    """The second pass, over all messages up to the bound."""
+
+    def __init__(self, found: Inspection, form: MessageForm, origin: MessageOrigin) -> None:
         self._found = found
         self._form = form
         self._decode = REGISTRY[form.protocol].decode
-        self._beside = beside
-        self._claims = ClaimFolder(beside / "claim-check")
+        self._origin = origin
+        self._claims = None if origin.folder is None else ClaimFolder(origin.folder / "claim-check")
         self._traits = Traits()
         self._statements: set[int] = set()
-        self._registry = registry_beside(found, beside) if form.protocol == "avro" else {}
+        self._schemas = self._registered() if form.protocol == "avro" else {}
         self._options = self._options_of()
 
-    def through(self, files: Sequence[Path], bounds: Bounds, say: Callable[[str], None]) -> None:
-        """Read the files, each up to its share of the bound."""
-        share = None if bounds.messages is None else max(1, bounds.messages // len(files))
-        for file in files:
-            stream = _read(self._found, file)
-            for message in islice(stream, share):
-                self._message(message)
-                if self._found.messages % SAY_EVERY == 0:
-                    say(f"{self._found.messages:,} messages")
-            self._found.files_read += 1
-            if share is not None and next(stream, None) is not None:
-                self._found.whole = False
+    def through(self, bounds: Bounds, on_progress: Callable[[str], None]) -> None:
+        """Read the parts, each up to its share of the bounds."""
+        self._know_partitions()
+        origin, bytes_max = self._origin, _bytes_of_part(self._origin, bounds)
+        share = None if bounds.messages is None else max(1, bounds.messages // max(1, len(origin.parts)))
+        for part in range(len(origin.parts)):
+            with closing(_read(self._found, origin, part)) as stream:
+                for message in _first(stream, share, bytes_max):
+                    self._message(message)
+                    if self._found.messages % SAY_EVERY == 0:
+                        on_progress(f"{self._found.messages:,} messages")
+                if not (share is None and bytes_max is None) and next(stream, None) is not None:
+                    self._found.whole = False
+        self._found.files_read = self._found.files
         self._finish()
+
+    def _know_partitions(self) -> None:
+        """Enter the partitions of topics before they are read: one without messages has no watermark yet."""
+        for wanted in self._origin.ranges[:NAMES_MAX]:
+            seen = PartitionSeen(*wanted.partition, first_offset=wanted.begin, last_offset=wanted.begin - 1)
+            self._found.partitions[seen.topic, seen.partition] = seen
+
+    def _registered(self) -> dict[int, str] | None:
+        """The schemas of the Avro protocol's registry; None where there are none."""
+        folder = self._origin.folder
+        return self._origin.schemas if folder is None else registry_beside(self._found, folder) or None
 
     def _options_of(self) -> Any:
         compression = self._form.compression or Compression.NONE
-        match self._form.protocol:
-            case "open-protocol":
-                return open_protocol.Options(compression)
-            case "simple":
-                return simple.Options(compression)
-            case "canal-json":
-                return canal_json_messages.Options(compression)
-            case "debezium":
-                return debezium.Options(compression)
-            case _:
-                return confluent_avro.Options(self._registry.__getitem__)
+        schemas: dict[int, str] = {} if self._schemas is None else self._schemas
+        settings = StreamSettings(compression=compression, schemas=schemas.__getitem__)
+        return REGISTRY[self._form.protocol].options(settings)
 
     # -- one message --------------------------------------------------------------------------------------------------
 
@@ -131,24 +157,24 @@ class _Look:
             self._event(event, message, partition)
 
     def _events(self, message: Message) -> Iterator[Event]:
-        if self._form.protocol == "avro" and not self._registry:
+        if self._schemas is None:
             self._framed_only(message)
             return
         yield from self._decode(message.key, message.value, message.where, self._options)
 
     def _unreadable(self, message: Message, error: DecodeError | SchemaError) -> None:
-        told = detection.form_of(message.key, message.value)
-        if told is None:
+        form = detection.form_of(message.key, message.value)
+        if form is None:
             expected, found = f"a message of {self._form.protocol}", "one that no decoder reads"
             self._found.problem(message.where, expected, found, "Look who else writes to the topic.")
-        elif told.protocol != self._form.protocol:
-            expected, found = f"a message of {self._form.protocol}", f"one of {told.protocol}"
+        elif form.protocol != self._form.protocol:
+            expected, found = f"a message of {self._form.protocol}", f"one of {form.protocol}"
             self._found.problem(message.where, expected, found, "Give each changefeed topics of its own.")
         else:
-            self._found.problem(message.where, error.expected, error.found, error.todo)
+            self._found.problem(message.where, error.expected, error.found, error.advice)
 
     def _framed_only(self, message: Message) -> None:
-        """Without the registry's schemas: topics in place of tables, and whether there is a value."""
+        """Without the registry's schemas: count by topic instead of table, and only whether there is a value."""
         confluent_avro.schema_ids(message.key, message.value, message.where)
         counts = self._found.table("", message.topic).counts
         if message.value:
@@ -181,14 +207,14 @@ class _Look:
         else:
             self._found.table(event.schema, event.table).row(event)
             self._traits.row(event, message.where)
-            if event.claim is not None:
+            if event.claim is not None and self._claims is not None:
                 self._claims.check(self._found, event.claim, message.where)
 
     def _schema(self, event: DdlEvent) -> None:
         identity = hash((event.commit_ts, event.schema, event.table, event.query, event.version))
         self._traits.schema(event)
         if identity in self._statements or len(self._statements) >= 10 * NAMES_MAX:
-            return  # the same on another partition, or sent again
+            return  # repeated, or the same statement on another partition
         self._statements.add(identity)
         if event.query:
             self._found.statements += 1
@@ -205,9 +231,10 @@ class _Look:
     def _finish(self) -> None:
         if not self._found.whole:
             self._found.note(f"Only the first {self._found.messages:,} messages were read; --all reads everything.")
-        self._traits.tell(self._found, self._form.protocol)
+        self._traits.add_to(self._found, self._form.protocol)
         _watermark(self._found)
-        message_settings(self._found, self._form, self._traits, self._claims, self._registry, self._beside)
+        raw = self._claims is not None and bool(self._claims.raw)
+        message_settings(self._found, self._form, self._traits, self._origin, self._schemas, raw)
 
 
 def _offset(found: Inspection, seen: PartitionSeen, message: Message) -> None:
@@ -215,8 +242,7 @@ def _offset(found: Inspection, seen: PartitionSeen, message: Message) -> None:
     if missing > 0:
         seen.missing += missing
         expected, gap = "offsets without gaps", "a gap before it"
-        todo = "Capture the missing offsets; if the topic is compacted or expired, they are lost."
-        found.problem(message.where, expected, gap, todo)
+        found.problem(message.where, expected, gap, _TODO_GAP[found.kind])
     elif missing < 0:
         seen.repeats += 1
     seen.last_offset = max(seen.last_offset, message.offset)
@@ -236,7 +262,8 @@ def _watermark(found: Inspection) -> None:
         found.note(f"Watermarks went back {back} times: TiCDC was restarted, and sent changes again.")
     begun = sorted(f"{s.topic}[{s.partition}] at {s.first_offset}" for s in found.partitions.values() if s.first_offset)
     if begun:
-        found.note(f"The capture does not begin at offset 0: {', '.join(begun[:3])}{' ...' if len(begun) > 3 else ''}.")
+        subject = "Reading" if found.kind == "kafka" else "The capture"
+        found.note(f"{subject} does not begin at offset 0: {', '.join(begun[:3])}{' ...' if len(begun) > 3 else ''}.")
     repeats = sum(seen.repeats for seen in found.partitions.values())
     if repeats:
         found.note(f"{repeats:,} messages have offsets that came before: they are in the capture twice.")

@@ -1,6 +1,6 @@
-"""What an inspection found: counts, names, times and faults; never a row's values.
+"""The result of an inspection: counts, names, times and faults; never row values.
 
-Everything that is kept by name is bounded, so that a stream of any length and kind is looked through in flat memory.
+All lists have a bound, so that a stream of any length is inspected in constant memory.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.protocols.events import Op, RowEvent
 
 NAMES_MAX: Final = 10_000
-"""Tables or partitions that are told apart; rows of further ones are counted together."""
+"""Tables or partitions that are counted separately; the rows of all others are counted together."""
 
 PROBLEMS_MAX: Final = 100
 """Different problems that are listed."""
 
 OTHERS: Final = "(other tables)"
+"""How much is read; None reads everything. `messages` is for all files together, `bytes_` for data files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class Counts:
-    """Rows by what happened to them; `upserts` where the stream does not tell an INSERT from an UPDATE."""
+    """Rows by operation; `upserts` if the stream does not distinguish INSERT and UPDATE."""
 
     inserts: int = 0
     updates: int = 0
@@ -55,7 +56,7 @@ class Counts:
 
 @dataclass(slots=True)
 class TableSeen:
-    """One source table, under the name that its events bore."""
+    """One source table, under the name in its events."""
 
     schema: str
     table: str
@@ -71,7 +72,7 @@ class TableSeen:
         self.at(event.commit_ts if event.commit_ts is not None else (event.commit_ms or 0) << 18)
 
     def at(self, ts: int | None) -> None:
-        """Widen the span of time."""
+        """Extend the range of commit_ts."""
         if ts:
             self.first_ts = ts if self.first_ts is None else min(self.first_ts, ts)
             self.last_ts = ts if self.last_ts is None else max(self.last_ts, ts)
@@ -79,7 +80,7 @@ class TableSeen:
 
 @dataclass(slots=True)
 class PartitionSeen:
-    """One partition of a topic: which offsets, and up to which TSO it says it is complete."""
+    """One partition of a topic: its offsets and its watermark."""
 
     topic: str
     partition: int
@@ -94,24 +95,27 @@ class PartitionSeen:
 
 @dataclass(slots=True)
 class ProblemSeen:
-    """A fault, the first place where it is, and how often it is found."""
+    """A fault, its first position, and how often it occurs."""
 
     where: str
     expected: str
     found: str
-    todo: str
+    advice: str
     count: int = 1
 
     @property
     def sentence(self) -> str:
         often = f" ({self.count:,} times; this is the first)" if self.count > 1 else ""
-        return f"{self.where}: expected {self.expected}, found {self.found}{often}. {self.todo}"
+        return f"{self.where}: expected {self.expected}, found {self.found}{often}. {self.advice}"
 
 
 @dataclass(slots=True)
 class Inspection:
-    """Everything that is known. `options` are TiCDC's names of what the bytes show of the changefeed's configuration,
-    `sink_uri` and `config` what of it a config needs, `settings` this project's own keys."""
+    """The whole result.
+
+    `options` are the detected options of the changefeed under TiCDC's names. `sink_uri` and `config` are those of them
+    that a config needs, `settings` this project's own keys.
+    """
 
     place: str
     kind: str
@@ -140,25 +144,25 @@ class Inspection:
         return Counts(*(sum(getattr(c, n) for c in seen) for n in ("inserts", "updates", "deletes", "upserts")))
 
     def table(self, schema: str, table: str) -> TableSeen:
-        """The table of that name, from now on at least."""
+        """The entry of that table, created on first use."""
         name = (schema, table)
         if name not in self.tables and len(self.tables) >= NAMES_MAX:
             name = ("", OTHERS)
         return self.tables.setdefault(name, TableSeen(*name))
 
-    def problem(self, where: str, expected: str, found: str, todo: str, count: int = 1) -> None:
-        """Keep a fault; the same fault elsewhere is only counted."""
+    def problem(self, where: str, expected: str, found: str, advice: str, count: int = 1) -> None:
+        """Add a fault; a repeated fault is only counted."""
         known = self.problems.get((expected, found))
         if known is not None:
             known.count += count
         elif len(self.problems) < PROBLEMS_MAX:
-            self.problems[expected, found] = ProblemSeen(where, expected, found, todo, count)
+            self.problems[expected, found] = ProblemSeen(where, expected, found, advice, count)
 
     def fault(self, error: TicdcAssetsError) -> None:
-        """Keep an error as a problem."""
-        self.problem(error.where, error.expected, error.found, error.todo)
+        """Add an error as a problem."""
+        self.problem(error.where, error.expected, error.found, error.advice)
 
     def note(self, sentence: str) -> None:
-        """Keep something that is worth knowing and no fault."""
+        """Add a fact that is useful and no fault."""
         if len(self.notes) < PROBLEMS_MAX and sentence not in self.notes:
             self.notes.append(sentence)

@@ -1,4 +1,4 @@
-"""The lines of a config that an inspected stream needs, under TiCDC's own names."""
+"""The config that an inspected stream needs, under TiCDC's own names."""
 
 from __future__ import annotations
 
@@ -9,46 +9,73 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from ticdc_assets.config.reading import as_name
-from ticdc_assets.protocols.detection import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK, Form, avro_modes
-from ticdc_assets.protocols.frame import Compression
+from ticdc_assets.protocols.detection import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK, MessageForm, avro_modes
+from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets.sources.inspection.traits import Traits, options_seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ticdc_assets.sources.inspection.beside import ClaimFolder
+    from ticdc_assets.sources.inspection.origin import MessageOrigin
     from ticdc_assets.sources.inspection.report import Inspection
+
+UNTOLD: Final = "not shown yet"
+"""The value of an option that the source does not show yet."""
 
 ZONE_UNTOLD: Final = "The zone of TIMESTAMPs is not in the stream: set `time_zone` if TiCDC's is not UTC."
 
 
 def message_settings(
-    found: Inspection, form: Form, traits: Traits, claims: ClaimFolder, registry: Mapping[int, str], beside: Path
+    found: Inspection,
+    form: MessageForm,
+    traits: Traits,
+    origin: MessageOrigin,
+    schemas: Mapping[int, str] | None,
+    claims_are_raw: bool,
 ) -> None:
-    """Fill in the options, the sink URI and the config of a capture."""
+    """Fill in the options, the sink URI and the config of messages."""
     seen = {**_form_options(form, found), **options_seen(traits, form.protocol)}
     if form.protocol == "avro":
-        seen |= _avro_options(traits, registry)
+        seen |= _avro_options(traits, schemas or {})
     if seen.get(CONTENT_COMPATIBLE):
-        seen.pop("only-output-updated-columns", None)  # it is what content-compatible does
-    if claims.raw:
+        seen.pop("only-output-updated-columns", None)  # implied by content-compatible
+    if claims_are_raw:
         seen["claim-check-raw-value"] = True
     found.options = seen
     topic = next(iter(found.partitions), ("topic", 0))[0]
     query = [f"protocol={form.protocol}"]
     query += [f"{name}={_text(seen[name])}" for name in _IN_QUERY if name in seen]
-    found.sink_uri = f"kafka://broker:9092/{topic}?{'&'.join(query)}"
+    found.sink_uri = f"{origin.sink_uri or f'kafka://broker:9092/{topic}'}?{'&'.join(query)}"
     found.config = _config(seen)
-    found.settings = {"source": {"capture": str(_absolute(found.place))}}
     note_weaknesses(found)
-    if form.protocol == "avro":
-        found.settings["schema_registry"] = {"file": str(_absolute(str(beside / "registry.json")))}
-    if traits.claims:
-        found.settings["claim_check"] = str(_absolute(str(claims.path)))
+    if origin.folder is None:
+        _kafka_settings(found, form, traits, origin, schemas)
+    else:
+        _capture_settings(found, form, traits, origin.folder)
     if form.protocol == "simple":
         found.settings |= dict(zip(("time_zone",), (zone for zone, _ in traits.zones.most_common(1)), strict=False))
     elif form.protocol != "debezium":
         found.note(ZONE_UNTOLD)
+
+
+def _capture_settings(found: Inspection, form: MessageForm, traits: Traits, folder: Path) -> None:
+    found.settings = {"source": {"capture": str(_absolute(found.place))}}
+    if form.protocol == "avro":
+        found.settings["schema_registry"] = {"file": str(_absolute(str(folder / "registry.json")))}
+    if traits.claims:
+        found.settings["claim_check"] = str(_absolute(str(folder / "claim-check")))
+
+
+def _kafka_settings(
+    found: Inspection, form: MessageForm, traits: Traits, origin: MessageOrigin, schemas: Mapping[int, str] | None
+) -> None:
+    """What the topics do not hold is named with the key to write."""
+    if origin.has_login:
+        found.note("The lines below are without the login: write it as TiCDC has it, or as `source.kafka.security`.")
+    if form.protocol == "avro" and schemas is None:
+        found.note("Rows of Avro are not read without their schemas: write `schema_registry`, and inspect the config.")
+    if traits.claims:
+        found.note("The files of large rows are not looked at: write where they are as `claim_check`.")
 
 
 _IN_QUERY: Final = (
@@ -63,7 +90,7 @@ _IN_QUERY: Final = (
 )
 
 
-def _form_options(form: Form, found: Inspection) -> dict[str, Any]:
+def _form_options(form: MessageForm, found: Inspection) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     if EXTENSION in form.marks or (form.protocol == "debezium" and found.watermarks):
         seen[EXTENSION] = True
@@ -88,7 +115,7 @@ def _avro_options(traits: Traits, registry: Mapping[int, str]) -> dict[str, Any]
 
 
 def _config(seen: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told in the changefeed's config file, not in its URI."""
+    """The options in the changefeed's config file; the others are in its URI."""
     sink: dict[str, Any] = {}
     large = {
         name: seen[name]
@@ -106,12 +133,12 @@ def _config(seen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def note_weaknesses(found: Inspection) -> None:
-    """What the stream cannot tell as it is configured, and which option would change that."""
+    """Note what the stream lacks with its configuration, and which option would change that."""
     extension = found.options.get(EXTENSION)
     if found.protocol == "canal-json" and not extension and found.counts.rows:
-        found.note(f"Rows have no commit_ts: order and progress are by arrival. {EXTENSION}=true would tell it.")
+        found.note(f"Rows have no commit_ts: order and progress are by arrival. {EXTENSION}=true would add it.")
     if found.protocol == "csv" and found.options.get("csv.include-commit-ts") is False:
-        found.note("Rows have no commit_ts: order and progress are by arrival. include-commit-ts would tell it.")
+        found.note("Rows have no commit_ts: order and progress are by arrival. include-commit-ts would add it.")
     if found.protocol == "debezium" and not extension:
         found.note(f"There are no watermarks: {EXTENSION}=true would send them.")
     if found.protocol == "avro" and not found.statements:
@@ -121,7 +148,7 @@ def note_weaknesses(found: Inspection) -> None:
 
 
 def changefeed_name(place: str) -> str:
-    """A name for the changefeed, from its place."""
+    """A name for the changefeed, derived from its place."""
     parts = [p for p in re.split(r"[\\/]+", place.rstrip("/")) if p and p not in ("messages.jsonl", "data")]
     return as_name(parts[-1].partition(".")[0] if parts else "")
 

@@ -1,7 +1,7 @@
-"""A storage sink's bucket: its layout, its schema files, what its index files promise, and its rows by sample.
+"""Inspects a storage sink's bucket: its layout, its schema files, its index files, and a sample of its rows.
 
-The scan is the one that a run makes, from an empty cursor: so what would hold a table there is told here. Rows are
-counted file by file, the first of every table first, until the bound is reached; one file is held at a time.
+The scan is that of a run with an empty cursor, so it reports everything that would hold a table. Rows are counted file
+by file, starting with the first file of every table, up to the bound. One file is in memory at a time.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ticdc_assets.errors import NotYetError, SourceError, TicdcAssetsError
-from ticdc_assets.protocols import canal_json, csv
-from ticdc_assets.protocols.csv import CsvOptions, CsvRecord
-from ticdc_assets.protocols.csv_detection import CsvVotes
+from ticdc_assets.protocols.canal_json import decoder as canal_json
+from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
+from ticdc_assets.protocols.csv import decoder as csv
+from ticdc_assets.protocols.csv.decoder import CsvOptions, CsvRecord
+from ticdc_assets.protocols.csv.detection import CsvVotes
 from ticdc_assets.protocols.events import Op, RowEvent
-from ticdc_assets.protocols.raw_rows import BadRecord, Incomplete
-from ticdc_assets.protocols.storage_schema import SchemaFile
+from ticdc_assets.protocols.storage.schema_file import SchemaFile
 from ticdc_assets.schema.arrow_types import is_binary
 from ticdc_assets.sources.filesystem import Root
 from ticdc_assets.sources.inspection.layout import LayoutSeen, see_layout
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
-from ticdc_assets.sources.inspection.settings import ZONE_UNTOLD, note_weaknesses
-from ticdc_assets.sources.storage import read_checkpoint, scan
-from ticdc_assets.sources.storage_cursor import Cursor
-from ticdc_assets.sources.storage_folders import find_folders
-from ticdc_assets.sources.storage_paths import METADATA, DataFile, Layout
+from ticdc_assets.sources.inspection.settings import UNTOLD, ZONE_UNTOLD, note_weaknesses
+from ticdc_assets.sources.storage.cursor import Cursor
+from ticdc_assets.sources.storage.folders import find_folders
+from ticdc_assets.sources.storage.paths import METADATA, Layout, SourceFile
+from ticdc_assets.sources.storage.scan import read_checkpoint, scan
 
 FILE_BYTES_MAX: Final = 128 << 20
-"""One data file in memory: twice TiCDC's default file-size."""
+"""The largest data file in memory: twice TiCDC's default file-size."""
 
 SNIFFED_FILES: Final = 200
 """Files that vote on the CSV options."""
@@ -39,17 +40,17 @@ _TODO_CUT: Final = "TiCDC is still writing it, or it was copied too early: copy 
 
 
 def is_storage(root: Root) -> bool:
-    """Whether a storage sink wrote here: `metadata`, or a folder with schema files or rows."""
+    """Whether a storage sink wrote here: there is `metadata`, or a folder with schema files or rows."""
     if root.sizes([METADATA])[METADATA] is not None:
         return True
     return bool(find_folders(root, Layout(), {}).folders)
 
 
-def inspect_storage(root: Root, bounds: Bounds, say: Callable[[str], None]) -> Inspection:
-    """What a bucket holds."""
+def inspect_storage(root: Root, bounds: Bounds, on_progress: Callable[[str], None]) -> Inspection:
+    """Inspect a bucket."""
     found = Inspection(root.name, "storage")
     _checkpoint(root, found)
-    say("looking at folders")
+    on_progress("looking at folders")
     seen = see_layout(root)
     layout = seen.layout()
     found.protocol = "csv" if layout.extension == "csv" else "canal-json"
@@ -63,9 +64,9 @@ def inspect_storage(root: Root, bounds: Bounds, say: Callable[[str], None]) -> I
     found.files = len(files)
     rows = _Rows(root, found, bounds, by_version)
     if layout.extension == "csv":
-        rows.csv(files, say)
+        rows.csv(files, on_progress)
     else:
-        rows.canal_json(files, say)
+        rows.canal_json(files, on_progress)
     _settings(found, seen, layout, rows)
     return found
 
@@ -77,8 +78,8 @@ def _checkpoint(root: Root, found: Inspection) -> None:
         found.fault(error)
         return
     if found.watermark is None:
-        todo = "TiCDC writes it at the top of the bucket with its first checkpoint; without it nothing is read."
-        found.problem(root.where(METADATA), "the checkpoint's file", "none", todo)
+        advice = "TiCDC writes it at the top of the bucket with its first checkpoint; without it nothing is read."
+        found.problem(root.where(METADATA), "the checkpoint's file", "none", advice)
     else:
         found.watermarks = 1
 
@@ -96,15 +97,15 @@ def _schema_files(found: Inspection, files: tuple[SchemaFile, ...]) -> dict[tupl
 
 
 def _held(found: Inspection, sentence: str, where: str) -> None:
-    """A problem of the scan, whose sentence has the four parts already."""
-    told = sentence.removeprefix(f"{where}: expected ")
-    expected, _, rest = told.partition(", found ")
-    what, _, todo = rest.partition(". ")
-    found.problem(where, expected, what, todo)
+    """Add a problem of the scan, whose sentence has the four parts already."""
+    after_where = sentence.removeprefix(f"{where}: expected ")
+    expected, _, rest = after_where.partition(", found ")
+    what, _, advice = rest.partition(". ")
+    found.problem(where, expected, what, advice)
 
 
 class _Rows:
-    """Counts the rows of files, as far as the bound reaches."""
+    """Counts the rows of files, up to the bound."""
 
     def __init__(
         self, root: Root, found: Inspection, bounds: Bounds, schemas: Mapping[tuple[str, str, int], SchemaFile]
@@ -117,8 +118,8 @@ class _Rows:
         self.options: CsvOptions | None = None
         self.extension = False
 
-    def csv(self, files: list[DataFile], say: Callable[[str], None]) -> None:
-        """Tell the options first, then count."""
+    def csv(self, files: list[SourceFile], on_progress: Callable[[str], None]) -> None:
+        """Detect the CSV options, then count rows."""
         for file in files[:SNIFFED_FILES]:
             data = self._bytes(file, SNIFFED_BYTES)
             if data:
@@ -126,16 +127,16 @@ class _Rows:
         self.options = self._votes.options()
         if self.options is None:
             if files:
-                where, todo = self._root.where(files[0].path), "Check the changefeed's csv options and protocol."
-                self._found.problem(where, "CSV records as TiCDC writes them", "others", todo)
+                where, advice = self._root.where(files[0].path), "Check the changefeed's csv options and protocol."
+                self._found.problem(where, "CSV records as TiCDC writes them", "others", advice)
             return
-        for file, data in self._within(files, say):
+        for file, data in self._within(files, on_progress):
             self._csv_file(file, data, self.options)
         self.options = self._votes.options()
-        if not self._votes.binary_is_told:
+        if not self._votes.knows_binary_encoding:
             self._found.note("Bytes are written as base64 or as hex (binary-encoding-method): the values fit both.")
 
-    def _csv_file(self, file: DataFile, data: bytes, options: CsvOptions) -> None:
+    def _csv_file(self, file: SourceFile, data: bytes, options: CsvOptions) -> None:
         fields = csv.first_fields(data, options)
         columns = self._columns(file)
         width = len(fields or ()) - options.leading_fields(options.output_handle_key)
@@ -149,8 +150,8 @@ class _Rows:
             else:
                 self._odd(file, record)
 
-    def _csv_record(self, file: DataFile, record: CsvRecord, old: CsvRecord | None) -> CsvRecord | None:
-        """Count a record; the deletion half of an update counts with its insertion."""
+    def _csv_record(self, file: SourceFile, record: CsvRecord, old: CsvRecord | None) -> CsvRecord | None:
+        """Count a record; the delete part of an update counts with its insert."""
         table = self._found.table(file.schema, file.table)
         if old is not None and csv.are_halves(old, record):
             table.counts.deletes -= 1
@@ -160,25 +161,27 @@ class _Rows:
         table.at(record.commit_ts)
         return record if record.op == "D" and record.is_update else None
 
-    def canal_json(self, files: list[DataFile], say: Callable[[str], None]) -> None:
+    def canal_json(self, files: list[SourceFile], on_progress: Callable[[str], None]) -> None:
         """Count the rows of Canal-JSON files."""
-        for file, data in self._within(files, say):
-            for told in canal_json.read_file(data, self._root.where(file.path)):
-                if isinstance(told, BadRecord | Incomplete):
-                    self._odd(file, told)
+        for file, data in self._within(files, on_progress):
+            for read in canal_json.read_file(data, self._root.where(file.path)):
+                if isinstance(read, BadRecord | Incomplete):
+                    self._odd(file, read)
                 else:
-                    row: RowEvent = told[1]
+                    row: RowEvent = read[1]
                     self.extension |= row.commit_ts is not None
                     self._found.table(file.schema, file.table).row(row)
 
-    def _odd(self, file: DataFile, record: BadRecord | Incomplete) -> None:
+    def _odd(self, file: SourceFile, record: BadRecord | Incomplete) -> None:
         if isinstance(record, BadRecord):
             self._found.fault(record.error)
         else:
             where = f"{self._root.where(file.path)}, record {record.line}"
             self._found.problem(where, "a whole record", "the end of the file inside it", _TODO_CUT)
 
-    def _within(self, files: list[DataFile], say: Callable[[str], None]) -> Iterator[tuple[DataFile, bytes]]:
+    def _within(
+        self, files: list[SourceFile], on_progress: Callable[[str], None]
+    ) -> Iterator[tuple[SourceFile, bytes]]:
         for number, file in enumerate(files):
             if self._left is not None and self._left < file.size and self._found.files_read:
                 self._found.whole = False
@@ -190,10 +193,10 @@ class _Rows:
             if self._left is not None:
                 self._left -= len(data)
             self._found.files_read += 1
-            say(f"{self._found.files_read:,} of {len(files):,} files")
+            on_progress(f"{self._found.files_read:,} of {len(files):,} files")
             yield file, data
 
-    def _bytes(self, file: DataFile, limit: int, whole: bool = False) -> bytes | None:
+    def _bytes(self, file: SourceFile, limit: int, whole: bool = False) -> bytes | None:
         try:
             if whole or file.size <= limit:
                 return self._root.read_bytes(file.path, FILE_BYTES_MAX)
@@ -206,7 +209,7 @@ class _Rows:
             self._found.fault(error)
             return None
 
-    def _columns(self, file: DataFile) -> tuple[Any, ...]:
+    def _columns(self, file: SourceFile) -> tuple[Any, ...]:
         schema = self._schemas.get((file.schema, file.table, file.version))
         return schema.columns if schema else ()
 
@@ -215,7 +218,7 @@ def _settings(found: Inspection, seen: LayoutSeen, layout: Layout, rows: _Rows) 
     extension = found.protocol == "canal-json" and rows.extension
     if extension:
         found.options["enable-tidb-extension"] = True
-    found.options["date-separator"] = layout.date_separator if seen.is_known else "not told yet"
+    found.options["date-separator"] = layout.date_separator if seen.is_known else UNTOLD
     found.options["file-index-digit"] = layout.index_digits
     if seen.partitions:
         found.options["enable-partition-separator"] = True

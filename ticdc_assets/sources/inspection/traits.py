@@ -6,19 +6,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ticdc_assets.protocols.checksum import ChecksummedRow
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
+from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.sources.inspection.report import NAMES_MAX, Inspection
 
 KEYS_MAX: Final = 100_000
-"""Row keys that are remembered, as hashes, to see whether one is inserted twice."""
+"""Row keys that are kept, as hashes, to detect repeated inserts."""
 
 _Version = tuple[str, str, int]
 
 
 @dataclass(slots=True)
 class Traits:
-    """Gathers facts row by row, in bounded memory."""
+    """Collects facts row by row, in bounded memory."""
 
     rows: int = 0
     old_values: int = 0
@@ -29,14 +29,14 @@ class Traits:
     cut: int = 0
     first_cut: str = ""
     zones: Counter[str] = field(default_factory=Counter)
-    told: set[_Version] = field(default_factory=set)
+    declared: set[_Version] = field(default_factory=set)
     asked: dict[_Version, tuple[str, int]] = field(default_factory=dict)
     named: set[tuple[str, str]] = field(default_factory=set)
     _alive: dict[int, int | None] = field(default_factory=dict)
     inserted_twice: int = 0
 
     def row(self, event: RowEvent, where: str) -> None:
-        """Take in one row change."""
+        """Add one row change."""
         self.rows += 1
         self.old_values += event.before is not None
         self.partial_old_values += event.before_is_partial
@@ -50,17 +50,17 @@ class Traits:
             self._version((event.schema, event.table, event.schema_version), where)
         self._zone(event)
         if not self.old_values:
-            self._lives(event)
+            self._repeated_insert(event)
 
     def schema(self, event: DdlEvent) -> None:
-        """Take in a statement or a schema."""
-        if event.version is not None and len(self.told) < KEYS_MAX:
-            self.told.add((event.schema, event.table, event.version))
-        if event.before is not None and event.before_version is not None and len(self.told) < KEYS_MAX:
-            self.told.add((event.before.schema, event.before.name, event.before_version))
+        """Add a statement or a schema."""
+        if event.version is not None and len(self.declared) < KEYS_MAX:
+            self.declared.add((event.schema, event.table, event.version))
+        if event.before is not None and event.before_version is not None and len(self.declared) < KEYS_MAX:
+            self.declared.add((event.before.schema, event.before.name, event.before_version))
         if event.table and len(self.named) < NAMES_MAX:
             self.named.add((event.schema.lower(), event.table.lower()))
-        self._alive.clear()  # a truncated or made-anew table may have its old keys again
+        self._alive.clear()  # after TRUNCATE or a new CREATE TABLE the old keys may be inserted again
 
     def _version(self, version: _Version, where: str) -> None:
         first, count = self.asked.get(version, (where, 0))
@@ -73,8 +73,8 @@ class Traits:
                 self.zones[zone] += 1
                 return
 
-    def _lives(self, event: RowEvent) -> None:
-        """A key that is inserted while it is there: then inserts and updates look alike."""
+    def _repeated_insert(self, event: RowEvent) -> None:
+        """Detect the insert of an existing key: then inserts and updates look alike."""
         if not event.key:
             return
         identity = hash((event.schema, event.table, *(repr(event.wire.get(name)) for name in event.key)))
@@ -88,16 +88,16 @@ class Traits:
 
     # -- in words -----------------------------------------------------------------------------------------------------
 
-    def tell(self, found: Inspection, protocol: str) -> None:
-        """Put what needs somebody, and what is good to know, into the report."""
+    def add_to(self, found: Inspection, protocol: str) -> None:
+        """Add problems, which need action, and notes to the report."""
         if self.cut:
             expected, cut = "whole rows", f"{self.cut:,} rows of which only the handle key was sent"
-            todo = "Name TiDB as `upstream` to complete them from; or use claim-check, and send those tables again."
-            found.problem(self.first_cut, expected, cut, todo)
+            advice = "Name TiDB as `upstream` to complete them from; or use claim-check, and send those tables again."
+            found.problem(self.first_cut, expected, cut, advice)
         if protocol == "simple":
             self._missing_versions(found)
         elif protocol != "avro":
-            self._untold_tables(found, protocol)
+            self._undeclared_tables(found, protocol)
         if protocol == "open-protocol" and self.no_old_values:
             for table in found.tables.values():
                 table.counts.upserts += table.counts.inserts
@@ -110,23 +110,23 @@ class Traits:
 
     def _missing_versions(self, found: Inspection) -> None:
         for (schema, table, version), (where, count) in self.asked.items():
-            if (schema, table, version) not in self.told:
+            if (schema, table, version) not in self.declared:
                 expected = f"the schema of {schema}.{table}, version {version}"
                 missing = f"none for {count:,} rows of it"
-                todo = "It comes with a BOOTSTRAP or DDL message: capture on, or give the table in `schema_files`."
-                found.problem(where, expected, missing, todo)
+                advice = "It comes with a BOOTSTRAP or DDL message: capture on, or give the table in `schema_files`."
+                found.problem(where, expected, missing, advice)
 
-    def _untold_tables(self, found: Inspection, protocol: str) -> None:
+    def _undeclared_tables(self, found: Inspection, protocol: str) -> None:
         names = [(t.schema, t.table) for t in found.tables.values() if t.counts.rows]
-        untold = sorted(f"{s}.{t}" for s, t in names if (s.lower(), t.lower()) not in self.named)
-        if untold:
-            listed = ", ".join(untold[:5]) + (" ..." if len(untold) > 5 else "")
+        undeclared = sorted(f"{s}.{t}" for s, t in names if (s.lower(), t.lower()) not in self.named)
+        if undeclared:
+            listed = ", ".join(undeclared[:5]) + (" ..." if len(undeclared) > 5 else "")
             guess = "" if protocol == "debezium" else "; without, their types are guessed from rows"
             found.note(f"No statement makes {listed}: give their CREATE TABLE in `schema_files`{guess}.")
 
 
 def options_seen(traits: Traits, protocol: str) -> dict[str, Any]:
-    """The options under TiCDC's names that rows show."""
+    """The options that rows show, under TiCDC's names."""
     seen: dict[str, Any] = {}
     if traits.partial_old_values:
         seen["only-output-updated-columns"] = True

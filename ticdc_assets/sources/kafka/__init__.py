@@ -1,4 +1,4 @@
-"""Topics of a Kafka cluster, read by offsets: no consumer group is joined and no offset is committed to Kafka."""
+"""Topics of a Kafka cluster, read by offsets: it joins no consumer group and commits no offset to Kafka."""
 
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition, pending_ranges

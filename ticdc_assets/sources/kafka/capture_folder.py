@@ -1,8 +1,8 @@
-"""A folder that topics are captured into: `messages.jsonl`, which is a capture source, and `capture.json`, its state.
+"""A folder of captured topics: `messages.jsonl`, which is a capture source, and `capture.json`, the capture's state.
 
-The state names the length of the file and the next offset of each partition, and is replaced in one step after the
-messages are on disk. What a killed capture has appended beyond that length is cut off by the next one, so that each
-message is there once.
+The state has the length of the file and the next offset of each partition. It is replaced atomically after the messages
+are on disk. If a capture is killed, the next one truncates the file to the recorded length, so that no message is
+repeated.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Any, Final, TextIO
 import orjson
 
 from ticdc_assets.errors import SourceError
-from ticdc_assets.sources.capture import Message, digest_of
+from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
+from ticdc_assets.sources.kafka.same_topic import mark_of
 
 MESSAGES: Final = "messages.jsonl"
 STATE: Final = "capture.json"
@@ -31,7 +32,7 @@ _TS_DIGITS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a partition is captured: the next offset, and the mark of the last message, empty where none came."""
+    """The progress of a partition: the next offset, and the mark of the last message; empty without one."""
 
     next_offset: int
     last_mark: str = ""
@@ -39,7 +40,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class CaptureState:
-    """What a folder holds: the length of its file in bytes, and how far each partition is."""
+    """The state of a folder: the length of its file in bytes, and the progress of each partition."""
 
     size_bytes: int = 0
     partitions: Mapping[Partition, Progress] | None = None
@@ -50,53 +51,53 @@ class CaptureState:
 
 
 class CaptureFolder:
-    """A folder of captured messages. One process at a time may add to it."""
+    """A folder of captured messages. Only one process at a time may append to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder where there is none, and keep other captures out. SourceError where one is at work."""
+        """Create the folder if needed, and lock it. SourceError if another capture holds the lock."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = (self.path / f".{STATE}.lock").open("w")
         except OSError as error:
-            todo = "Name a folder that can be written with --to."
-            raise SourceError(str(self.path), "a folder to write to", error.strerror or "none", todo) from None
+            advice = "Name a folder that can be written with --to."
+            raise SourceError(str(self.path), "a folder to write to", error.strerror or "none", advice) from None
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                todo = "Wait until the other capture has ended."
-                raise SourceError(str(self.path), "no other capture into this folder", "one at work", todo) from None
+                advice = "Wait until the other capture has ended."
+                raise SourceError(str(self.path), "no other capture into this folder", "one at work", advice) from None
             yield
 
     def state(self) -> CaptureState:
-        """What earlier captures have recorded. SourceError where the folder holds a capture of another origin."""
+        """The state recorded by earlier captures. SourceError if the folder holds a capture of another origin."""
         file = self.path / STATE
         if not file.exists():
             if (self.path / MESSAGES).exists():
-                found, todo = f"{MESSAGES} without {STATE}", "Name a new folder with --to."
-                raise SourceError(str(self.path), "a folder that `ticdc-assets capture` made", found, todo)
+                found, advice = f"{MESSAGES} without {STATE}", "Name a new folder with --to."
+                raise SourceError(str(self.path), "a folder that `ticdc-assets capture` made", found, advice)
             return CaptureState()
         try:
-            told = orjson.loads(file.read_bytes())
+            stored = orjson.loads(file.read_bytes())
             partitions = {
                 Partition(p["topic"], p["partition"]): Progress(p["next_offset"], p["last_mark"])
-                for p in told["partitions"]
+                for p in stored["partitions"]
             }
-            return CaptureState(told["size_bytes"], partitions)
+            return CaptureState(stored["size_bytes"], partitions)
         except (OSError, ValueError, KeyError, TypeError):
-            todo = "Capture into a new folder."
-            raise SourceError(str(file), "the state of a capture", "another content", todo) from None
+            advice = "Capture into a new folder."
+            raise SourceError(str(file), "the state of a capture", "another content", advice) from None
 
     def append(self, state: CaptureState, parts: Mapping[Partition, tuple[Path, Progress]]) -> CaptureState:
-        """Add the messages of the parts, in order of their timestamps, and record how far each partition is."""
+        """Append the messages of the parts, by timestamp, and record the progress of each partition."""
         with (self.path / MESSAGES).open("ab") as file:
             if file.tell() < state.size_bytes:
-                todo = "Somebody has shortened it: capture into a new folder."
-                raise SourceError(file.name, f"{state.size_bytes} bytes", f"{file.tell()} bytes", todo)
+                advice = "Somebody has shortened it: capture into a new folder."
+                raise SourceError(file.name, f"{state.size_bytes} bytes", f"{file.tell()} bytes", advice)
             file.truncate(state.size_bytes)
             file.seek(state.size_bytes)
             file.writelines(line.encode() for line in _merged(path for path, _ in parts.values()))
@@ -113,17 +114,17 @@ class CaptureFolder:
             {"topic": p.topic, "partition": p.number, "next_offset": done.next_offset, "last_mark": done.last_mark}
             for p, done in sorted((state.partitions or {}).items())
         ]
-        told = {"size_bytes": state.size_bytes, "partitions": listed}
+        content = {"size_bytes": state.size_bytes, "partitions": listed}
         replacement = self.path / f"{STATE}.new"
         with replacement.open("wb") as file:
-            file.write(orjson.dumps(told, option=orjson.OPT_INDENT_2))
+            file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2))
             file.flush()
             os.fsync(file.fileno())
         replacement.replace(self.path / STATE)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder for parts on the same disk; it goes with what is in it."""
+        """A temporary folder on the same disk for parts; it is removed with its content."""
         with TemporaryDirectory(prefix=".parts-", dir=self.path) as folder:
             yield Path(folder)
 
@@ -137,10 +138,13 @@ class CaptureFolder:
 
 
 def write_part(path: Path, wanted: OffsetRange, messages: Iterable[Message]) -> tuple[int, str]:
-    """Write the messages of a range to a file of its own: how many, and the mark of the last one.
+    """Write the messages of a range to a file of its own.
 
-    Each line begins with the largest timestamp so far, so that parts can be merged: a partition keeps its order even
-    where a later message has an earlier timestamp.
+    Each line starts with the largest timestamp so far, so that parts can be merged: the order within a partition is
+    kept even if a later message has an earlier timestamp.
+
+    Returns:
+        The number of messages, and the mark of the last one.
     """
     count, mark, newest_ms = 0, "", 0
     with path.open("w", encoding="utf-8") as file:
@@ -151,13 +155,8 @@ def write_part(path: Path, wanted: OffsetRange, messages: Iterable[Message]) -> 
     return count, mark
 
 
-def mark_of(message: Message) -> str:
-    """What tells a message from another one at the same offset of a topic that was made anew: timestamp and digest."""
-    return f"{message.ts_ms}-{digest_of(message)}"
-
-
 def _line(message: Message) -> str:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "topic": message.topic,
         "partition": message.partition,
         "offset": message.offset,
@@ -165,11 +164,11 @@ def _line(message: Message) -> str:
         "value": None if message.value is None else b64encode(message.value).decode(),
         "ts_ms": message.ts_ms,
     }
-    return orjson.dumps(told).decode()
+    return orjson.dumps(fields).decode()
 
 
 def _merged(paths: Iterable[Path]) -> Iterator[str]:
-    """The lines of all parts by timestamp, without what they begin with."""
+    """The lines of all parts by timestamp, without the timestamp prefix."""
     files: list[TextIO] = []
     try:
         files.extend(path.open(encoding="utf-8") for path in paths)

@@ -1,4 +1,4 @@
-"""One connection to a Kafka cluster: which partitions there are, which offsets they hold, and their messages."""
+"""A connection to a Kafka cluster: its partitions, their offsets, and their messages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import SourceError
@@ -19,10 +20,10 @@ from ticdc_assets.sources.kafka.faults import Causes, fault_of
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Offsets, Partition
 
 REQUEST_TIMEOUT_S: Final = 20.0
-"""How long one request for metadata or offsets may take."""
+"""Time limit of one request for metadata or offsets."""
 FIRST_REQUEST_TIMEOUT_S: Final = 2.0
 SILENCE_TIMEOUT_S: Final = 60.0
-"""How long a partition may give no message, though there are some, before reading fails."""
+"""Reading fails if a partition gives no message for this long although it holds some."""
 _BATCH_MESSAGES: Final = 1000
 _POLL_S: Final = 0.5
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -33,7 +34,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "fetch.message.max.bytes": 16 << 20,
 }
 _FIXED: Final[dict[str, Any]] = {
-    "group.id": "ticdc-assets",  # librdkafka asks for one; `assign` joins no group
+    "group.id": "ticdc-assets",  # librdkafka requires one; `assign` joins no group
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -42,8 +43,15 @@ _FIXED: Final[dict[str, Any]] = {
 }
 
 
+class Record(NamedTuple):
+    """A message with its headers; None if it has none."""
+
+    message: Message
+    headers: list[tuple[str, bytes | None]] | None
+
+
 class KafkaClient:
-    """A connection; a context manager that closes it. Every fault is a SourceError that names brokers and cause."""
+    """A connection, closed by the context manager. Every fault is a SourceError that names brokers and cause."""
 
     def __init__(self, source: KafkaSource) -> None:
         self._source = source
@@ -56,6 +64,7 @@ class KafkaClient:
             "bootstrap.servers": ",".join(source.brokers),
             "error_cb": self._causes.add,
         }
+        self._settings = settings
         try:
             self._consumer = Consumer(settings, logger=_silent_logger())
         except KafkaException as error:
@@ -77,7 +86,7 @@ class KafkaClient:
     # -- what there is ------------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[Partition]:
-        """The partitions of all topics that the config names, in order. SourceError where a topic is not there."""
+        """The partitions of all configured topics, sorted. SourceError if a topic does not exist."""
         found = self._metadata()
         for topic in self._source.topics:
             if topic not in found:
@@ -85,13 +94,16 @@ class KafkaClient:
         pattern = re.compile(self._source.pattern) if self._source.pattern else None
         names = set(self._source.topics) | {name for name in found if pattern and pattern.fullmatch(name)}
         if not names:
-            todo = "Check source.kafka.pattern, or wait until TiCDC has made the first topic."
-            raise SourceError(self._where, "a topic that the pattern matches", "none", todo)
+            advice = "Check source.kafka.pattern, or wait until TiCDC has made the first topic."
+            raise SourceError(self._where, "a topic that the pattern matches", "none", advice)
         return [Partition(name, number) for name in sorted(names) for number in sorted(found[name].partitions)]
 
     def _metadata(self) -> dict[str, Any]:
-        """The cluster's topics. The first request logs in, so it is made in short tries: a refused login fails at once,
-        where one request would wait for its whole time."""
+        """The cluster's topics.
+
+        The first request logs in, so it is made in short attempts: a refused login fails at once, while one long
+        request would wait for the whole time limit.
+        """
         until = time.monotonic() + REQUEST_TIMEOUT_S
         while True:
             try:
@@ -102,14 +114,30 @@ class KafkaClient:
                     raise fault_of(error, self._where, "the cluster's topics", self._causes) from None
 
     def _raise_missing(self, topic: str) -> None:
-        todo = "Check source.kafka.topics or sink_uri, and that this user may describe the topic."
-        raise SourceError(self._where, f"the topic {topic}", "no such topic", todo)
+        advice = "Check source.kafka.topics or sink_uri, and that this user may describe the topic."
+        raise SourceError(self._where, f"the topic {topic}", "no such topic", advice)
+
+    def topic_ids(self) -> dict[str, str]:
+        """The ids of topics, which Kafka assigns on creation; without topics whose id is unknown."""
+        topics = sorted({partition.topic for partition in self.partitions()})
+        admin = AdminClient(self._settings, logger=_silent_logger())
+        found = {}
+        for topic, future in admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S).items():
+            try:
+                found[topic] = str(future.result().topic_id)
+            except KafkaException:
+                continue  # an older broker, or no permission: the last message identifies the topic too
+        return {topic: topic_id for topic, topic_id in found.items() if topic_id.strip("A")}
 
     def offsets(self, partition: Partition) -> Offsets:
         """The first offset that the partition holds, and the one after its last."""
         with self._faults(f"the offsets of {partition}"):
             low, high = self._consumer.get_watermark_offsets(_at(partition), timeout=REQUEST_TIMEOUT_S)
         return Offsets(low, high)
+
+    def ends(self) -> dict[Partition, int]:
+        """The end offset of every partition of the topics."""
+        return {partition: self.offsets(partition).end for partition in self.partitions()}
 
     def first_offset_since(self, partition: Partition, timestamp_ms: int) -> int:
         """The offset of the first message with that timestamp or a later one, else the partition's end."""
@@ -122,10 +150,15 @@ class KafkaClient:
     # -- messages -----------------------------------------------------------------------------------------------------
 
     def messages(self, wanted: OffsetRange) -> Iterator[Message]:
-        """The messages of the range, in order of their offsets.
+        """The messages of the range, in order of offsets; see `records`."""
+        for record in self.records(wanted):
+            yield record.message
 
-        It ends where the position of the reader has reached the end of the range: compaction and transactions leave
-        offsets without a message, so that the last offset may never come.
+    def records(self, wanted: OffsetRange) -> Iterator[Record]:
+        """The messages of the range with their headers, in order of offsets.
+
+        Reading stops when the reader's position reaches the end of the range. The last offset may have no message,
+        since compaction and transactions leave gaps.
         """
         what = f"messages {wanted.begin} to {wanted.end - 1} of {wanted.partition}"
         if wanted.begin >= wanted.end:
@@ -137,7 +170,7 @@ class KafkaClient:
         finally:
             self._consumer.unassign()
 
-    def _assigned(self, wanted: OffsetRange, what: str) -> Iterator[Message]:
+    def _assigned(self, wanted: OffsetRange, what: str) -> Iterator[Record]:
         heard = time.monotonic()
         while True:
             with self._faults(what):
@@ -147,7 +180,7 @@ class KafkaClient:
                 if error is None:
                     if found.offset() >= wanted.end:
                         return
-                    yield _message(found)
+                    yield _record(found)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     if found.offset() >= wanted.end:
                         return
@@ -185,20 +218,21 @@ def _at(partition: Partition, offset: int | None = None) -> TopicPartition:
     return TopicPartition(partition.topic, partition.number, offset)
 
 
-def _message(found: Any) -> Message:
+def _record(found: Any) -> Record:
     _, ts_ms = found.timestamp()
-    return Message(found.topic(), found.partition(), found.offset(), found.key(), found.value(), ts_ms)
+    message = Message(found.topic(), found.partition(), found.offset(), found.key(), found.value(), ts_ms)
+    return Record(message, found.headers())
 
 
 def _setting_in(error: KafkaException) -> str:
-    """librdkafka's words for a setting it refuses, without the setting's value."""
+    """librdkafka's name of a setting that it refuses, without the value."""
     text = str(error.args[0].str()) if error.args else ""
     name = re.search(r'"([\w.]+)"', text)
     return f"one that it refuses: {name[1]}" if name else "one that it refuses"
 
 
 def _silent_logger() -> logging.Logger:
-    # librdkafka prints to stderr otherwise; what matters comes to the error callback too.
+    # librdkafka prints to stderr otherwise; the error callback gets important messages too.
     logger = logging.getLogger("ticdc_assets.kafka.silent")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False

@@ -1,7 +1,7 @@
-"""Sentences for what librdkafka reports.
+"""Error sentences for faults that librdkafka reports.
 
-A call such as `list_topics` says only that it failed. The cause (a wrong password, an unknown authority) comes to the
-error callback, so the newest causes are kept and put into the sentence.
+A call such as `list_topics` raises an error without its cause (a wrong password, an unknown authority). The error
+callback gets the cause, so the newest causes are kept and added to the sentence.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _TODO_BY_CODE: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Let this user DESCRIBE the cluster.",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "Check source.kafka.topics; the topic may have been removed.",
     KafkaError._UNKNOWN_TOPIC: "Check source.kafka.topics; the topic may have been removed.",
-    KafkaError._UNKNOWN_PARTITION: "The topic may have been made anew with fewer partitions.",
+    KafkaError._UNKNOWN_PARTITION: "The topic may have been created again with fewer partitions.",
     KafkaError._RESOLVE: "Check the names of the brokers in source.kafka.brokers.",
 }
 _LOGIN_CODES: Final = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
 _TODO_OFFSETS: Final = (
-    "The retention of the topic has removed what was not read yet, or the topic was made anew. Start where messages "
+    "The retention of the topic has removed unread messages, or the topic was created again. Start where messages "
     "are left with source.kafka.starting and a new target folder, or start a new changefeed."
 )
 _TODO: Final = "Check source.kafka.brokers and that the brokers can be reached, then try again. Nothing is lost."
@@ -39,7 +39,7 @@ _ADDRESS: Final = re.compile(r"^[^ ]*(?:\d+|bootstrap): ")
 
 
 class Causes:
-    """The newest errors that librdkafka told its callback."""
+    """The newest errors that the error callback got from librdkafka."""
 
     def __init__(self) -> None:
         self._found: deque[KafkaError] = deque(maxlen=_KEPT)
@@ -49,7 +49,7 @@ class Causes:
         self._found.append(error)
 
     def gather(self, consumer: Any) -> None:
-        """Give the callback its turn: it runs only inside of `poll`."""
+        """Run the callback, which librdkafka calls only within `poll`."""
         for _ in range(_POLLS):
             message = consumer.poll(_POLL_S)
             if message is not None and message.error() is not None:
@@ -64,25 +64,25 @@ class Causes:
 
     @property
     def is_final(self) -> bool:
-        """Whether trying again is no use: the login is refused."""
+        """Whether retries are useless, as the login is refused."""
         return self.cause is not None and self.cause.code() in _LOGIN_CODES
 
     @property
     def newest(self) -> str:
-        """The newest cause in words; empty where there is none."""
+        """The newest cause as text; empty without one."""
         return _words(self.cause) if self.cause is not None else ""
 
 
 def fault_of(error: KafkaException, where: str, what: str, causes: Causes) -> SourceError:
-    """The sentence for an error while `what` was asked for."""
-    told: KafkaError = error.args[0]
-    if told.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+    """The error sentence for an error while `what` was requested."""
+    found: KafkaError = error.args[0]
+    if found.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return SourceError(where, what, "an offset that the partition does not hold", _TODO_OFFSETS)
-    cause = told if told.code() in _TODO_BY_CODE else (causes.cause or told)
+    cause = found if found.code() in _TODO_BY_CODE else (causes.cause or found)
     return SourceError(where, what, _words(cause), _TODO_BY_CODE.get(cause.code(), _TODO))
 
 
 def _words(error: KafkaError) -> str:
-    """The error's name and librdkafka's text, which holds addresses and no credentials."""
+    """The error's name and librdkafka's text, which contains addresses but no credentials."""
     text = _ADDRESS.sub("", error.str()).rstrip(".")
     return f"{error.name().lstrip('_')}: {text}" if text else error.name().lstrip("_")

@@ -1,13 +1,19 @@
-"""Which offsets to read next: from where earlier reading ended to where the partition ends now."""
+"""Which offsets to read next: from the end of earlier reading to the current end of the partition."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from ticdc_assets.config import KafkaStart
+from ticdc_assets.config import KafkaStart, OffsetRule
 from ticdc_assets.errors import SourceError
+
+CREATED_AGAIN: Final = (
+    "The topic was created again. Read the new one with a changefeed of another name (`ticdc-assets capture`: into a "
+    "new folder)."
+)
+"""What to do if a topic was created again under the name of one that was read before."""
 
 
 class Partition(NamedTuple):
@@ -21,7 +27,7 @@ class Partition(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """What a partition holds: offsets from `low` up to, but without, `end`."""
+    """The offsets of a partition: from `low`, inclusive, to `end`, exclusive."""
 
     low: int
     end: int
@@ -29,15 +35,18 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets from `begin` up to, but without, `end` of one partition."""
+    """Offsets of one partition: from `begin`, inclusive, to `end`, exclusive."""
 
     partition: Partition
     begin: int
     end: int
 
+    def __len__(self) -> int:
+        return self.end - self.begin
+
 
 class OffsetsOfCluster(Protocol):
-    """What planning asks a cluster."""
+    """The requests to a cluster that planning needs."""
 
     def partitions(self) -> list[Partition]: ...
 
@@ -47,16 +56,24 @@ class OffsetsOfCluster(Protocol):
 
 
 def pending_ranges(
-    cluster: OffsetsOfCluster, start: KafkaStart, next_offsets: Mapping[Partition, int]
+    cluster: OffsetsOfCluster,
+    start: KafkaStart,
+    next_offsets: Mapping[Partition, int],
+    skip_offsets: Sequence[OffsetRule] = (),
 ) -> list[OffsetRange]:
-    """What is to be read of each partition; an empty range where nothing is new.
+    """The unread range of each partition; empty if nothing is new.
 
-    `next_offsets` has where earlier reading ended. Raises SourceError where a partition does not hold that offset any
-    more, where it ends before it, or where a partition that was read is gone.
+    Args:
+        next_offsets: the offset after the last one read, by partition.
+        skip_offsets: offsets that may be missing.
+
+    Raises:
+        SourceError: a partition no longer holds the next offset or ends before it, or a partition that was read is
+            gone.
     """
     partitions = cluster.partitions()
     _require_all(partitions, next_offsets)
-    return [_range(cluster, start, partition, next_offsets) for partition in partitions]
+    return [_range(cluster, start, partition, next_offsets, skip_offsets) for partition in partitions]
 
 
 def _require_all(partitions: list[Partition], next_offsets: Mapping[Partition, int]) -> None:
@@ -64,30 +81,44 @@ def _require_all(partitions: list[Partition], next_offsets: Mapping[Partition, i
     if gone:
         topics = {partition.topic for partition in partitions}
         found = "a topic with fewer partitions" if gone[0].topic in topics else "no such topic"
-        todo = "The topic was removed or made anew. Read the new one with a new changefeed."
-        raise SourceError(str(gone[0]), "a partition that was read before", found, todo)
+        raise SourceError(str(gone[0]), "a partition that was read before", found, CREATED_AGAIN)
 
 
 def _range(
-    cluster: OffsetsOfCluster, start: KafkaStart, partition: Partition, next_offsets: Mapping[Partition, int]
+    cluster: OffsetsOfCluster,
+    start: KafkaStart,
+    partition: Partition,
+    next_offsets: Mapping[Partition, int],
+    skip_offsets: Sequence[OffsetRule],
 ) -> OffsetRange:
     held = cluster.offsets(partition)
     begin = next_offsets.get(partition)
     if begin is None:
         return OffsetRange(partition, _first(cluster, start, partition, held, bool(next_offsets)), held.end)
+    if begin < held.low and _may_be_lost(partition, begin, held.low, skip_offsets):
+        return OffsetRange(partition, held.low, held.end)
     if begin < held.low:
         found = f"offsets from {held.low} on: retention has removed {held.low - begin} offsets that were not read"
-        todo = "Start a new changefeed, or load the tables anew from a snapshot; then read more often than retention."
-        raise SourceError(str(partition), f"offset {begin}", found, todo)
+        advice = (
+            "Start a changefeed of another name, and read it more often than retention removes; or, where they may be "
+            f'lost, write skip_offsets: ["{partition}@{begin}-{held.low - 1}"].'
+        )
+        raise SourceError(str(partition), f"offset {begin}", found, advice)
     if begin > held.end:
         found = f"an end at offset {held.end}"
-        todo = "The topic was made anew. Read the new one with a new changefeed."
-        raise SourceError(str(partition), f"offset {begin}, where reading ended before", found, todo)
+        raise SourceError(str(partition), f"offset {begin}, where reading ended before", found, CREATED_AGAIN)
     return OffsetRange(partition, begin, held.end)
 
 
+def _may_be_lost(partition: Partition, begin: int, end: int, rules: Sequence[OffsetRule]) -> bool:
+    """Whether the rules allow all offsets from `begin`, inclusive, to `end`, exclusive, to be missing."""
+    for first, last in sorted(rule.range for rule in rules if rule.is_of(partition)):
+        begin = max(begin, last) if first <= begin else begin
+    return begin >= end
+
+
 def _first(cluster: OffsetsOfCluster, start: KafkaStart, partition: Partition, held: Offsets, is_added: bool) -> int:
-    """Where a partition that was never read begins. One that is added later is read from its first message."""
+    """The start of a partition that was never read. A partition that was added later is read from its first message."""
     if is_added:
         return held.low
     if start.timestamp_ms is not None:
@@ -95,14 +126,14 @@ def _first(cluster: OffsetsOfCluster, start: KafkaStart, partition: Partition, h
     if partition.topic in start.offsets:
         wanted = start.offsets[partition.topic].get(partition.number, held.low)
         if not held.low <= wanted <= held.end:
-            todo = "Name an offset that the partition holds in source.kafka.starting."
-            raise SourceError(str(partition), f"offset {wanted}", f"offsets {held.low} to {held.end}", todo)
+            advice = "Name an offset that the partition holds in source.kafka.starting."
+            raise SourceError(str(partition), f"offset {wanted}", f"offsets {held.low} to {held.end}", advice)
         return wanted
     return held.end if start.position == "latest" else held.low
 
 
 def bounded(ranges: list[OffsetRange], messages_max: int | None) -> Iterator[OffsetRange]:
-    """The ranges, cut so that they hold no more offsets than `messages_max` together, each partition its share."""
+    """The ranges, cut to at most `messages_max` offsets together and divided fairly among partitions."""
     if messages_max is None:
         yield from ranges
         return

@@ -1,0 +1,236 @@
+"""Publishes the workers' files: removes repeats, keeps late rows, commits each changelog once, deletes leftovers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.changelog.dedup import RepeatReport, RepeatTask, overlaps, resolve
+from ticdc_assets.pipeline.changelog.late_rows import LateTask, dealt, late_parts
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is_held
+from ticdc_assets.pipeline.isolation import answers_of
+from ticdc_assets.pipeline.tasks import ChangelogPart, TaskReport
+from ticdc_assets.schema.history.written_history import WrittenHistory
+from ticdc_assets.tables import changelog
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.changelog import WrittenFile
+from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
+from ticdc_assets.tables.progress import Files, Progress, columns_of, late_rows_since, progress_of
+from ticdc_assets.tables.replayed import Replayed, marked
+from ticdc_assets.tables.written_history import HISTORY
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import History
+    from ticdc_assets.spark import Workers
+    from ticdc_assets.tables.control import WatermarkRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What one changelog gained. `late` rows are at or below the watermark that it had before."""
+
+    table: Table
+    rows_by_op: dict[str, int]
+    repeats: int
+    late: int = 0
+
+
+def publish_all(
+    lake: Lake,
+    run_id: str,
+    history: History,
+    commit_ranges: Mapping[str, CommitRange],
+    tables: Mapping[str, Table],
+    reports: Sequence[TaskReport],
+    held: Mapping[str, Hold],
+    workers: Workers,
+    consumed: Mapping[str, Files] | None = None,
+    *,
+    deliveries_are_known: bool,
+    again: Set[str] = frozenset(),
+) -> tuple[dict[str, Published], dict[str, Hold]]:
+    """Commit the parts of every source table that is not held. The files of held tables are deleted: a later run reads
+    their records again.
+
+    Args:
+        consumed: by source table, the files that it has after this commit, where progress is by file.
+        deliveries_are_known: whether the source separates the deliveries of equal rows (see `LateTask`).
+        again: the source tables that were read from their beginning; they then have all rows of the history.
+
+    Returns:
+        What each changelog gained, and the holds. An error of one table holds only that table.
+    """
+    parts = _by_source_table(part for report in reports for part in report.parts)
+    remove_parts(tables, [part for source_table_id in held for part in parts.pop(source_table_id, [])])
+    once, broken = _without_repeats(lake, commit_ranges, tables, parts, workers, deliveries_are_known)
+    remove_parts(tables, [part for source_table_id in broken for part in once.pop(source_table_id).parts])
+    places = lake.places(history) if any(part.late for report in once.values() for part in report.parts) else {}
+
+    def committed(source_table_id: str) -> Published:
+        report, table, late = once[source_table_id], tables[source_table_id], _late(once[source_table_id].parts)
+        if report.parts:
+            files = (consumed or {}).get(source_table_id, ())
+            mirror = load_or_none(lake.catalog, places[source_table_id].mirror) if late else None
+            mark = (
+                marked(commit_ranges[source_table_id].source_table, table, mirror, _replayed(run_id, late))
+                if late
+                else {}
+            )
+            noted = _noted(commit_ranges[source_table_id]) if source_table_id in again else {}
+            table = _commit(lake, run_id, commit_ranges[source_table_id], table, report.parts, files, mark | noted)
+        return Published(table, _counts(report.parts), report.repeats, sum(part.rows for part in late))
+
+    def commit(source_table_id: str) -> tuple[str, Published | Hold]:
+        try:
+            return source_table_id, committed(source_table_id)
+        except TicdcAssetsError:
+            raise
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            # Its files stay: the commit may have succeeded. Maintenance removes files that no table has.
+            return source_table_id, _held(tables[source_table_id], error)
+
+    with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
+        done = dict(pool.map(commit, once))
+    published = {i: found for i, found in done.items() if isinstance(found, Published)}
+    broken |= {i: found for i, found in done.items() if isinstance(found, Hold)}
+    for source_table_id in again - published.keys() - broken.keys() - held.keys():
+        if source_table_id in tables and not is_held(commit_ranges[source_table_id]):
+            changelog.note_history(tables[source_table_id], _noted(commit_ranges[source_table_id]))
+    return published, broken
+
+
+def _noted(commit_range: CommitRange) -> dict[str, str]:
+    return {HISTORY: WrittenHistory.of(commit_range.source_table).to_json()}
+
+
+def _held(table: Table, error: Exception) -> Hold:
+    return Hold(TableState.STOPPED, f"{'.'.join(table.name())}: {of_one_table(error)}")
+
+
+def late_rows(
+    published: Mapping[str, Published], tables: Mapping[str, Table], record: WatermarkRecord | None
+) -> dict[str, int]:
+    """By source table, the number of late rows: of this run, and of runs that ended before they could record them."""
+    recorded = {table.source_table: table.changelog_snapshot_id for table in record.tables} if record else {}
+    counts = {i: late_rows_since(table, recorded.get(i)) for i, table in tables.items() if i not in published}
+    for source_table_id, one in published.items():
+        counts[source_table_id] = max(one.late, late_rows_since(one.table, recorded.get(source_table_id)))
+    return {source_table_id: rows for source_table_id, rows in counts.items() if rows}
+
+
+def _late(parts: Iterable[ChangelogPart]) -> list[ChangelogPart]:
+    return [part for part in parts if part.late]
+
+
+def _replayed(run_id: str, late: Sequence[ChangelogPart]) -> Replayed:
+    return Replayed(run_id, min(part.min_ts or 0 for part in late), min(part.version_ts for part in late))
+
+
+def caught_up(commit_ranges: Mapping[str, CommitRange], tables: Mapping[str, Table]) -> dict[str, CommitRange]:
+    """The commit ranges, each from its changelog's own watermark: a run that ended before it recorded has published
+    more."""
+    return {i: _from(commit_range, tables.get(i)) for i, commit_range in commit_ranges.items()}
+
+
+def _from(commit_range: CommitRange, table: Table | None) -> CommitRange:
+    watermark = progress_of(table).watermark if table is not None else 0
+    return replace(commit_range, low=max(commit_range.low, watermark), high=max(commit_range.high, watermark))
+
+
+def _by_source_table(parts: Iterable[ChangelogPart]) -> dict[str, list[ChangelogPart]]:
+    found: dict[str, list[ChangelogPart]] = {}
+    for part in parts:
+        found.setdefault(part.source_table_id, []).append(part)
+    return found
+
+
+def _without_repeats(
+    lake: Lake,
+    commit_ranges: Mapping[str, CommitRange],
+    tables: Mapping[str, Table],
+    parts: Mapping[str, list[ChangelogPart]],
+    workers: Workers,
+    deliveries_are_known: bool,
+) -> tuple[dict[str, RepeatReport], dict[str, Hold]]:
+    """Each change once: no repeats among the parts, and of the parts that may be late only the rows that the changelog
+    lacks. Also the holds of the tables that cannot be compared."""
+    broken: dict[str, Hold] = {}
+    done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
+    io_properties = dict(lake.io_properties)
+
+    def take(source_table_id: str, parts: Iterable[ChangelogPart], report: RepeatReport | TicdcAssetsError) -> None:
+        before = done[source_table_id]
+        if isinstance(report, TicdcAssetsError):
+            broken[source_table_id] = _held(tables[source_table_id], report)
+            return
+        done[source_table_id] = RepeatReport((*parts, *report.parts), before.repeats + report.repeats, ())
+        for uri in report.replaced:
+            tables[source_table_id].io.delete(uri)
+
+    touched = [i for i, found in parts.items() if overlaps(found)]
+    tasks = [RepeatTask(tuple(parts[i]), key_names(commit_ranges[i], tables[i]), io_properties) for i in touched]
+    for source_table_id, report in zip(touched, answers_of(workers, resolve, tasks), strict=True):
+        take(source_table_id, (), report)
+    asked = [
+        LateTask(some, keys, tables[i].metadata, deliveries_are_known, io_properties)
+        for i, report in done.items()
+        if i not in broken and (late := _late(report.parts))
+        for keys in [key_names(commit_ranges[i], tables[i])]
+        for some in dealt(late, keys)
+    ]
+    for task, report in zip(asked, answers_of(workers, late_parts, asked), strict=True):
+        source_table_id = task.parts[0].source_table_id
+        judged = {part.uri for part in task.parts}
+        take(source_table_id, [part for part in done[source_table_id].parts if part.uri not in judged], report)
+    return done, broken
+
+
+def key_names(commit_range: CommitRange, table: Table) -> dict[int, tuple[str, ...]]:
+    """The key columns of each version, under their names in the changelog."""
+    places = columns_of(table.properties)
+    names = {uid: table.schema().find_field(ids[0]).name for uid, ids in places.items()}
+    return {
+        version.from_ts: tuple(
+            names[c.uid] for c in version.table.stored_columns if c.name in version.table.key and c.uid in names
+        )
+        for version in commit_range.source_table.versions
+    }
+
+
+def _commit(
+    lake: Lake,
+    run_id: str,
+    commit_range: CommitRange,
+    table: Table,
+    parts: Sequence[ChangelogPart],
+    consumed: Files,
+    properties: Mapping[str, str],
+) -> Table:
+    parent = progress_of(table)
+    position = max((part.max_seq for part in parts), default=parent.position) if lake.by_arrival else parent.position
+    progress = Progress(max(commit_range.high, parent.watermark), max(position, parent.position), run_id, consumed)
+    files = [WrittenFile(part.uri, part.size_bytes, part.footer) for part in parts]
+    late_rows = sum(part.rows for part in _late(parts))
+    return changelog.publish(table, lake.changefeed.name, files, parent, progress, properties, late_rows)
+
+
+def _counts(parts: Sequence[ChangelogPart]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for part in parts:
+        for op, rows in part.rows_by_op.items():
+            counts[op] = counts.get(op, 0) + rows
+    return counts
+
+
+def remove_parts(tables: Mapping[str, Table], parts: Iterable[ChangelogPart]) -> None:
+    """Delete files that are in no changelog."""
+    for part in parts:
+        if part.source_table_id in tables:
+            tables[part.source_table_id].io.delete(part.uri)

@@ -1,0 +1,112 @@
+"""The changelogs that a run writes to. They are created or widened before the workers decode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ticdc_assets.changes.layout import changelog_columns
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.changelog.publish import caught_up
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.late_statements import known_history, set_replaced_aside, written_otherwise_in
+from ticdc_assets.pipeline.late_tables import is_passed, with_holds
+from ticdc_assets.pipeline.tasks import Target
+from ticdc_assets.schema.history.source_table import History
+from ticdc_assets.tables import changelog
+from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.tables.catalog import Identifier
+    from ticdc_assets.tables.control import WatermarkRecord
+
+
+def settled_changelogs(
+    lake: Lake, history: History, commit_ranges: Mapping[str, CommitRange], record: WatermarkRecord | None
+) -> tuple[dict[str, CommitRange], dict[str, Table]]:
+    """The changelogs under their names in the history, and the commit ranges, each from its changelog's own watermark.
+
+    A table is held where another table has its changelog's name. No changelog is created for a table whose earlier
+    records were passed unread. Raises the errors of `ensure_changelogs`.
+    """
+    set_replaced_aside(lake, history, record)
+    taken = lake.settle_changelogs(history, record)
+    free = {
+        i: commit_range for i, commit_range in commit_ranges.items() if i not in taken and not is_passed(commit_range)
+    }
+    tables, faults = ensure_changelogs(lake, history, free, record)
+    held = {i: _without_a_name(commit_ranges[i], taken[i]) for i in commit_ranges.keys() & taken.keys()}
+    held |= {i: _held(commit_ranges[i], fault) for i, fault in faults.items()}
+    otherwise = written_otherwise_in(lake, commit_ranges, tables)
+    held |= with_holds({i: commit_ranges[i] for i in otherwise}, otherwise)
+    return caught_up({i: held.get(i, commit_range) for i, commit_range in commit_ranges.items()}, tables), tables
+
+
+def _without_a_name(commit_range: CommitRange, name: Identifier) -> CommitRange:
+    hold = Hold(
+        TableState.STOPPED,
+        f"{'.'.join(name)}: expected no table, or the changelog of {'.'.join(commit_range.source_table.name)}, "
+        "found another. "
+        "Rename that table, or give the changefeed's tables other names with `target`.",
+    )
+    return replace(commit_range, high=commit_range.low, hold=hold)
+
+
+def _held(commit_range: CommitRange, fault: TicdcAssetsError) -> CommitRange:
+    reason = f"{'.'.join(commit_range.source_table.name)}, its changelog: {fault}"
+    return replace(commit_range, high=commit_range.low, hold=Hold(TableState.STOPPED, reason))
+
+
+def ensure_changelogs(
+    lake: Lake, history: History, commit_ranges: Mapping[str, CommitRange], record: WatermarkRecord | None
+) -> tuple[dict[str, Table], dict[str, TicdcAssetsError]]:
+    """By source table, the changelog with all columns of its history, and the errors of tables without one. No
+    changelog is created before the stream has a TSO.
+
+    Raises:
+        ConfigError: a table of `record` is gone, or another table has its name.
+    """
+    places = lake.places(history)
+    recorded = lake.recorded(record)
+
+    def ensured(source_table_id: str) -> Table:
+        place, known = places[source_table_id], recorded.get(source_table_id)
+        return changelog.ensure(
+            lake.catalog,
+            place.changelog,
+            lake.changefeed.name,
+            source_table_id,
+            changelog_columns(commit_ranges[source_table_id].source_table),
+            place.changelog_location,
+            known.changelog_snapshot_id if known else None,
+            known_history(lake, commit_ranges[source_table_id]),
+        )
+
+    def ensure(source_table_id: str) -> tuple[str, Table | TicdcAssetsError]:
+        try:
+            return source_table_id, ensured(source_table_id)
+        except TicdcAssetsError:
+            raise
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            return source_table_id, of_one_table(error)
+
+    with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
+        found = dict(pool.map(ensure, [i for i, n in commit_ranges.items() if n.high > 0 or n.low > 0]))
+    faults = {i: answer for i, answer in found.items() if isinstance(answer, TicdcAssetsError)}
+    return {i: answer for i, answer in found.items() if not isinstance(answer, TicdcAssetsError)}, faults
+
+
+def target_of(commit_range: CommitRange, table: Table, low: int) -> Target:
+    """What a worker needs to write the changes of a source table above `low`."""
+    schemas = {
+        version.from_ts: changelog.write_schema(table, [c.uid for c in version.table.stored_columns])
+        for version in commit_range.source_table.versions
+    }
+    data_uri = f"{table.location().rstrip('/')}/data"
+    return Target(commit_range.source_table.id, low, commit_range.high, data_uri, schemas, table.metadata_location)

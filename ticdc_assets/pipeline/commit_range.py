@@ -1,0 +1,96 @@
+"""Which tables a run may bring forward, from where and how far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ticdc_assets.schema.history.source_table import SourceName, SourceTable, fold_name
+
+
+class TableState(StrEnum):
+    """The state of a table as users see it: `live`, `dropped` at the source, `waiting` for input that may still arrive,
+    or `stopped` until an operator acts."""
+
+    LIVE = "live"
+    DROPPED = "dropped"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a run does not advance a table."""
+
+    state: TableState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    """What one run adds to a source table: commit_ts in `(low, high]`. `hold` is set where the run adds nothing, or
+    stops below its TSO."""
+
+    source_table: SourceTable
+    low: int
+    high: int
+    hold: Hold | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows may be added."""
+        return self.high > self.low and (self.hold is None or self.source_table.stop is not None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether rows above `high` are given up: the table stopped there, and is dropped at the source."""
+        return self.hold is not None and self.hold.state is TableState.DROPPED
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the table needs no more rows."""
+        return self.is_over and self.high <= self.low
+
+    @property
+    def state(self) -> TableState:
+        if self.hold is not None:
+            return self.hold.state
+        return TableState.DROPPED if self.source_table.dropped_ts is not None else TableState.LIVE
+
+
+def commit_ranges(
+    source_tables: Iterable[SourceTable], lows: Mapping[str, int], high: int, holds: Mapping[SourceName, Hold]
+) -> dict[str, CommitRange]:
+    """The commit range of every source table. A held name holds every source table that may have rows under it."""
+    return {
+        source_table.id: _commit_range(source_table, lows.get(source_table.id, 0), high, holds)
+        for source_table in source_tables
+    }
+
+
+def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping[SourceName, Hold]) -> CommitRange:
+    for name_period in source_table.name_periods:
+        hold = holds.get(fold_name(name_period.schema, name_period.table))
+        if hold is not None and (name_period.until_ts is None or name_period.until_ts > low):
+            return CommitRange(source_table, low, low, hold)
+    if source_table.stop is not None and source_table.stop.ts < high:
+        gone = source_table.dropped_ts is not None and source_table.dropped_ts <= high
+        hold = Hold(TableState.DROPPED if gone else TableState.STOPPED, source_table.stop.reason)
+        return CommitRange(source_table, low, max(low, source_table.stop.ts), hold)
+    return CommitRange(source_table, low, max(low, high))
+
+
+def is_held(commit_range: CommitRange) -> bool:
+    """Whether nothing of the table may be published. A table that stops at a TSO is published up to it."""
+    stop = commit_range.source_table.stop
+    return commit_range.hold is not None and (stop is None or commit_range.hold.reason != stop.reason)
+
+
+def may_have_rows(commit_range: CommitRange, name: SourceName) -> bool:
+    """Whether records under this name may be rows that the source table lacks."""
+    return not commit_range.is_spent and any(
+        fold_name(name_period.schema, name_period.table) == name
+        and (name_period.until_ts is None or name_period.until_ts > commit_range.low)
+        for name_period in commit_range.source_table.name_periods
+    )

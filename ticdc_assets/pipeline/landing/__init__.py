@@ -1,0 +1,1 @@
+"""Kafka topics as rows of the table `messages`."""

@@ -1,0 +1,185 @@
+"""The message log of landed Kafka topics: the table `messages`, commit by commit.
+
+Inside a commit, messages are in the order of their timestamps, as in a capture. A partition keeps the order of its
+offsets, even where a later message has an earlier timestamp. So that a worker can begin anywhere, the order is computed
+from the timestamp column alone, and only the requested rows of each partition are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO, load_file_io
+
+from ticdc_assets.errors import SourceError
+from ticdc_assets.names import control_namespace
+from ticdc_assets.sources.capture import START, Message, MessagePosition
+from ticdc_assets.sources.message_log import PassedMessages
+from ticdc_assets.tables import messages as messages_table
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.sources.message_log import TopicPartition, UnreadOffsets
+    from ticdc_assets.tables.messages import Landing, Segment, SegmentFile
+
+BATCH_ROWS: Final = 4096
+_COLUMNS: Final = ["offset", "timestamp", "key", "value"]
+
+
+@dataclass(frozen=True, slots=True)
+class LandedLog:
+    """The messages of a `messages` table at one snapshot.
+
+    `first_ordinal` counts the messages that retention has removed at the beginning: the others keep their ordinals.
+    `partitions` are all partitions of the topics, with messages or without.
+    """
+
+    landings: tuple[Landing, ...]
+    first_ordinal: int
+    partitions: frozenset[TopicPartition]
+    location: str
+    io_properties: dict[str, str] = field(repr=False)
+
+    @property
+    def is_appended_to(self) -> bool:
+        return True
+
+    def read(self, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
+        """The messages from a position. Raises SourceError where a file cannot be read."""
+        io = load_file_io(dict(self.io_properties), location=self.location)
+        for number in range(start.file, len(self.landings)):
+            first = start.record if number == start.file else 0
+            for row, message in enumerate(_messages(io, self.landings[number], first), start=first):
+                yield MessagePosition(number, 0, row), message
+
+    def passed(self, unread: UnreadOffsets) -> PassedMessages:
+        """The commits at the beginning that hold no message to read."""
+        ordinal = self.first_ordinal
+        ranges: list[tuple[TopicPartition, tuple[int, int]]] = []
+        for number, landing in enumerate(self.landings):
+            found = [((s.topic, s.partition), (s.first, s.end)) for s in landing.segments]
+            if any(unread.overlaps(partition, *offsets) for partition, offsets in found):
+                return PassedMessages(ordinal, MessagePosition(number), ranges, self.partitions)
+            ordinal += landing.rows
+            ranges += found
+        return PassedMessages(ordinal, MessagePosition(len(self.landings)), ranges, self.partitions)
+
+
+def landed_log(lake: Lake) -> LandedLog:
+    """The log of a changefeed's landed messages; an empty one before the first landing."""
+    changefeed = lake.changefeed
+    # The namespace of the changefeed itself: a rebuild reads into control tables of its own.
+    table = messages_table.load(lake.catalog, control_namespace(changefeed.target, changefeed.name))
+    if table is None:
+        return LandedLog((), 0, frozenset(), "", lake.io_properties)
+    landings, offsets = messages_table.landings(table), messages_table.landed_offsets(table)
+    removed = offsets.messages - sum(landing.rows for landing in landings)
+    written_to = {topic for (topic, _), landed in offsets.partitions.items() if landed.last_mark}
+    count = changefeed.sink.partition_num
+    partitions = frozenset(
+        (topic, number)
+        for topic, number in offsets.partitions
+        if topic in written_to and (count is None or number < count)
+    )
+    return LandedLog(landings, removed, partitions, table.location(), lake.io_properties)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _messages(io: FileIO, landing: Landing, first: int) -> Iterator[Message]:
+    """The messages of a commit in order, from the row `first`."""
+    segments = landing.segments
+    owners = _owners(io, segments)
+    skipped = np.bincount(owners[:first], minlength=len(segments))
+    readers = [_SegmentRows(io, segment, int(rows)) for segment, rows in zip(segments, skipped, strict=True)]
+    for at in range(first, len(owners), BATCH_ROWS):
+        yield from _batch(segments, readers, owners[at : at + BATCH_ROWS])
+
+
+def _owners(io: FileIO, segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
+    """The segment of each message of a commit, in message order."""
+    rows = [segment.rows for segment in segments]
+    owners = np.repeat(np.arange(len(segments)), rows)
+    if len(segments) == 1:
+        return owners
+    times = [np.maximum.accumulate(_times(io, segment)) for segment in segments]
+    return np.asarray(owners[np.argsort(np.concatenate(times), kind="stable")])
+
+
+def _times(io: FileIO, segment: Segment) -> npt.NDArray[np.int64]:
+    groups = _row_groups(io, segment.files, 0, ["timestamp"])
+    return np.concatenate([_milliseconds(group) for group in groups])
+
+
+def _milliseconds(rows: pa.Table) -> npt.NDArray[np.int64]:
+    times = rows.column("timestamp").cast(pa.int64()).fill_null(0)
+    return np.asarray(times.to_numpy(), np.int64) // 1000
+
+
+def _batch(
+    segments: Sequence[Segment], readers: Sequence[_SegmentRows], owners: npt.NDArray[np.int64]
+) -> Iterator[Message]:
+    """The next messages, one for each entry of `owners`."""
+    counts = np.bincount(owners, minlength=len(segments))
+    present = np.flatnonzero(counts)
+    rows = pa.concat_tables([readers[int(number)].take(int(counts[number])) for number in present])
+    place = np.empty(len(owners), np.int64)
+    place[np.argsort(owners, kind="stable")] = np.arange(len(owners))
+    rows = rows.take(pa.array(place)) if len(present) > 1 else rows
+    columns = (rows.column(name).to_pylist() for name in ("offset", "key", "value"))
+    for owner, offset, key, value, ts_ms in zip(owners, *columns, _milliseconds(rows).tolist(), strict=True):
+        segment = segments[owner]
+        yield Message(segment.topic, segment.partition, offset, key, value, ts_ms)
+
+
+class _SegmentRows:
+    """The rows of a segment, read in order from the row `first`."""
+
+    def __init__(self, io: FileIO, segment: Segment, first: int) -> None:
+        self._groups = _row_groups(io, segment.files, first, _COLUMNS)
+        self._held = _EMPTY
+
+    def take(self, count: int) -> pa.Table:
+        """The next rows."""
+        found = [self._held]
+        while sum(map(len, found)) < count:
+            found.append(next(self._groups))
+        rows = pa.concat_tables(found)
+        self._held = rows.slice(count)
+        return rows.slice(0, count)
+
+
+def _row_groups(io: FileIO, files: Sequence[SegmentFile], first: int, columns: list[str]) -> Iterator[pa.Table]:
+    """These columns of the files, one row group at a time, without the first rows."""
+    for file in files:
+        if first >= file.rows:
+            first -= file.rows
+            continue
+        try:
+            with io.new_input(file.uri).open() as stream:
+                parquet = pq.ParquetFile(stream)
+                for number in range(parquet.num_row_groups):
+                    rows = parquet.metadata.row_group(number).num_rows
+                    if first < rows:
+                        yield parquet.read_row_group(number, columns=columns).slice(first)
+                    first = max(0, first - rows)
+        except OSError as error:
+            name, found = PurePosixPath(file.uri).name, error.strerror or type(error).__name__
+            advice = "Restore it: it holds messages that Kafka may not have any more."
+            raise SourceError(f"messages, file {name}", "a file that can be read", found, advice) from None
+
+
+_EMPTY: Final = pa.table({
+    "offset": pa.array([], pa.int64()),
+    "timestamp": pa.array([], pa.timestamp("us", tz="UTC")),
+    "key": pa.array([], pa.binary()),
+    "value": pa.array([], pa.binary()),
+})  # fmt: skip

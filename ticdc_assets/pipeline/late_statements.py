@@ -1,0 +1,191 @@
+"""Statements that arrive late: at or below the TSO up to which a table was written without them.
+
+They change the history. Where a changelog's rows stay the same, nothing happens. A changelog that only lacks rows, of a
+name that its source table turns out to have had, is read again from its beginning. A changelog that has rows of other
+columns or of another source table is held until `rebuild` reads it from the source. The tables of a source table that
+the history no longer has are renamed: their rows belong to other source tables, which are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.config import StorageSource
+from ticdc_assets.errors import rebuild_command
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
+from ticdc_assets.schema.history.written_history import WrittenHistory
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.locations import set_aside
+from ticdc_assets.tables.written_history import Fit, KnownHistory, written_history_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+
+WRITTEN_OTHERWISE: Final = "written without a statement: "
+"""The first words of a table's note where its changelog has rows that it would not have with all statements."""
+
+REPLACED: Final = "replaced: "
+"""The first words of a table's note where the history no longer has its source table."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateStatements:
+    """`again`: the source tables to read from their beginning. `held`: why others are held. The names are those whose
+    rows may be in another source table's changelog."""
+
+    again: frozenset[str] = frozenset()
+    held: Mapping[str, Hold] = field(default_factory=dict)
+    names: frozenset[SourceName] = frozenset()
+
+    def took_rows_of(self, source_table: SourceTable) -> bool:
+        """Whether rows under a name of this source table may be in another table's changelog."""
+        return any(fold_name(period.schema, period.table) in self.names for period in source_table.name_periods)
+
+
+def late_statements(
+    lake: Lake, history: History, record: WatermarkRecord | None, commit_ranges: Mapping[str, CommitRange]
+) -> LateStatements:
+    """The effect of late statements on the recorded tables."""
+    if record is None or not has_comparable_times(lake):
+        return LateStatements()
+    again, held = set(), {}
+    known, places = history.by_id(), lake.places(history)
+    names = {name for table in record.tables if is_replaced(table, known) for name in _names_of(lake, table)}
+    for table in record.tables:
+        commit_range = commit_ranges.get(table.source_table)
+        if commit_range is None or table.changelog is None:
+            continue
+        now = WrittenHistory.of(commit_range.source_table)
+        if table.history == now.digest:
+            continue
+        place = places[table.source_table]
+        changelog = lake.changelog_of(history, commit_range.source_table, place, table)
+        if changelog is None:
+            continue
+        names |= {(schema, name) for schema, name, *_ in _lost(changelog, now)}
+        match KnownHistory(now, table.watermark, lake.by_arrival).fit(changelog):
+            case Fit.OTHER_ROWS:
+                held[table.source_table] = written_otherwise(commit_range.source_table, lake.by_arrival)
+            case Fit.LACKS_ROWS:
+                again.add(table.source_table)
+    return LateStatements(frozenset(again), held, frozenset(names))
+
+
+def known_history(lake: Lake, commit_range: CommitRange) -> KnownHistory | None:
+    """The history that a table's changelog is compared with; None where the TSO of a statement is no commit_ts."""
+    if not has_comparable_times(lake):
+        return None
+    return KnownHistory(WrittenHistory.of(commit_range.source_table), commit_range.low, lake.by_arrival)
+
+
+def written_otherwise_in(
+    lake: Lake, commit_ranges: Mapping[str, CommitRange], changelogs: Mapping[str, Table]
+) -> dict[str, Hold]:
+    """Holds for the tables whose changelogs have rows of other columns or of another source table."""
+    return {
+        i: written_otherwise(commit_ranges[i].source_table, lake.by_arrival)
+        for i, changelog in changelogs.items()
+        if (known := known_history(lake, commit_ranges[i])) is not None and known.fit(changelog) is Fit.OTHER_ROWS
+    }
+
+
+def has_comparable_times(lake: Lake) -> bool:
+    """Whether a statement's TSO can be compared with a table's watermark. Messages ordered by arrival have no
+    commit_ts."""
+    return isinstance(lake.changefeed.source, StorageSource) or not lake.by_arrival
+
+
+def _lost(changelog: Table, now: WrittenHistory) -> tuple[tuple[str, str, int, int | None], ...]:
+    was = written_history_of(changelog)
+    return () if was is None else was.names_lost(now)
+
+
+def _names_of(lake: Lake, table: TableRecord) -> set[SourceName]:
+    """The names under which records became rows of a table."""
+    changelog = None if table.changelog is None else load_or_none(lake.catalog, tuple(table.changelog))
+    was = written_history_of(changelog) if changelog is not None else None
+    known = {(schema, name) for schema, name, *_ in was.names} if was is not None else set()
+    return known | {fold_name(table.schema, table.table)}
+
+
+# -- tables that are held ---------------------------------------------------------------------------------------------
+
+
+def written_otherwise(source_table: SourceTable, by_arrival: bool) -> Hold:
+    """The hold of a table whose changelog has rows of other columns or of another source table."""
+    name = ".".join(source_table.name)
+    advice = (
+        "Read the source in a changefeed of another name, with another `target`."
+        if by_arrival
+        else f"{rebuild_command(name, 'source')} reads it again."
+    )
+    return Hold(
+        TableState.STOPPED,
+        f"{WRITTEN_OTHERWISE}{name}: expected all statements before the rows that come after them, found one that came "
+        f"later, so that its changelog has rows of other columns or of another table. {advice}",
+    )
+
+
+def lacks_messages(source_table: SourceTable, partition: tuple[str, int], begin: int, now: int | None) -> Hold:
+    """The hold of a table whose rows are in another table's changelog, and no longer in the capture."""
+    name, found = ".".join(source_table.name), "none" if now is None else f"those from {now} on"
+    return Hold(
+        TableState.STOPPED,
+        f"{WRITTEN_OTHERWISE}{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
+        f"since a statement that came late says that some are its rows, found {found}. Put them back, "
+        "or read it in a changefeed of its own.",
+    )
+
+
+def is_written_otherwise(note: str) -> bool:
+    """Whether a table's note says that its changelog is invalid."""
+    return note.startswith(WRITTEN_OTHERWISE)
+
+
+def is_unrecorded(record: WatermarkRecord | None, history: History, commit_ranges: Mapping[str, CommitRange]) -> bool:
+    """Whether the newest record does not yet state the effect of late statements."""
+    known = history.by_id()
+    for table in record.tables if record is not None else ():
+        commit_range = commit_ranges.get(table.source_table)
+        hold = commit_range.hold if commit_range is not None else None
+        if hold is not None and is_written_otherwise(hold.reason) and not is_written_otherwise(table.note):
+            return True
+        if is_replaced(table, known) and not table.note.startswith(REPLACED):
+            return True
+    return False
+
+
+# -- tables that are gone from the history -----------------------------------------------------------------------------
+
+
+def is_replaced(table: TableRecord, known: Container[str]) -> bool:
+    """Whether a recorded table belongs to a source table that is not among the `known` ones of the history."""
+    return (table.changelog is not None or table.mirror is not None) and table.source_table not in known
+
+
+def set_replaced_aside(lake: Lake, history: History, record: WatermarkRecord | None) -> tuple[TableRecord, ...]:
+    """Rename the tables of source tables that the history no longer has, so that their names are free. Returns their
+    records."""
+    known = history.by_id()
+    replaced = (table for table in record.tables if is_replaced(table, known)) if record is not None else ()
+    return tuple(_set_aside(lake, table) for table in replaced)
+
+
+def _set_aside(lake: Lake, table: TableRecord) -> TableRecord:
+    def moved(name: list[str] | None) -> list[str] | None:
+        if name is None:
+            return None
+        return list(set_aside(lake.catalog, table.source_table, tuple(name)))
+
+    note = (
+        f"{REPLACED}a statement came late: the rows of {table.schema}.{table.table} are those of other source tables. "
+        "Nothing is added here any more: drop these tables when nobody reads them."
+    )
+    state = str(TableState.DROPPED)
+    return replace(table, state=state, note=note, mirror=moved(table.mirror), changelog=moved(table.changelog))

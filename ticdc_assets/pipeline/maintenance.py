@@ -1,0 +1,167 @@
+"""Maintenance of one changefeed's tables: records thinned, snapshots expired, files compacted, leftovers removed.
+
+The order keeps every record readable: a record is removed before its snapshots, a snapshot before its files.
+Maintenance may be interrupted and run again, and runs of the changefeed may be active at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.landing.retention import remove_decoded
+from ticdc_assets.plurals import counted
+from ticdc_assets.tables.catalog import Identifier, load_or_none
+from ticdc_assets.tables.maintenance.compaction import compact, is_scattered
+from ticdc_assets.tables.maintenance.orphan_files import Leftover, neighbours, sweep
+from ticdc_assets.tables.maintenance.retention import thin
+from ticdc_assets.tables.maintenance.snapshot_expiry import Expiry, expire, expiry_of
+from ticdc_assets.tables.progress import source_table_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+
+OLDER_THAN_HOURS: Final = 24
+"""Minimum age of anything that is removed: younger files may be about to be published, younger snapshots may be in use.
+A run that takes longer may lose its files and must be repeated."""
+
+OLDER_THAN_HOURS_MIN: Final = 1
+"""The smallest age that may be configured: a run writes files for some time before it commits them."""
+
+DAYS_KEPT: Final = 30
+"""Days for which the last record of each day is kept."""
+
+CONTROL_TABLES: Final = ("watermarks", "tables", "schemas", "registry", "quarantine", "messages")
+AGE_MAX: Final = 36_500
+"""In hours or days; a larger value is taken as a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What may be removed, as configured. Ages count back from `now`."""
+
+    now: datetime
+    older_than_hours: float = OLDER_THAN_HOURS
+    days_kept: int = DAYS_KEPT
+    compact: bool = False
+    dry_run: bool = False
+
+    @property
+    def older_than(self) -> datetime:
+        """Whatever is older than this may be removed."""
+        return self.now - timedelta(hours=self.older_than_hours)
+
+
+@dataclass(slots=True)
+class MaintenanceReport:
+    """What was removed, or would be in a dry run. `left_alone` says by location why nothing was removed there."""
+
+    changefeed: str
+    dry_run: bool
+    records: int = 0
+    messages: int = 0
+    expired: dict[str, Expiry] = field(default_factory=dict)
+    compacted: dict[str, int] = field(default_factory=dict)
+    leftovers: list[Leftover] = field(default_factory=list)
+    left_alone: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def snapshots(self) -> int:
+        """The number of expired snapshots."""
+        return sum(len(found.snapshot_ids) for found in self.expired.values())
+
+    @property
+    def branches(self) -> int:
+        """The number of removed branches of killed runs."""
+        return sum(len(found.branches) for found in self.expired.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the leftovers in bytes."""
+        return sum(leftover.size_bytes for leftover in self.leftovers)
+
+
+def maintain(
+    lake: Lake, policy: Policy, jvm: Callable[[], JvmCatalog], on_progress: Callable[[str], None] = lambda _: None
+) -> MaintenanceReport:
+    """Maintain all tables of the changefeed. `jvm` is called only where a mirror has snapshots to expire or files to
+    compact; a dry run never calls it."""
+    report = MaintenanceReport(lake.changefeed.name, policy.dry_run)
+    tables = tables_of(lake)
+    if policy.compact and not policy.dry_run:
+        on_progress("compacting")
+        _compact(report, tables, jvm)
+    report.messages = remove_decoded(lake, policy.now, dry_run=policy.dry_run)
+    on_progress(f"expiring snapshots of {counted(len(tables), 'table')}")
+    thinned = thin(lake.control, policy.older_than, policy.days_kept, policy.now, write=not policy.dry_run)
+    report.records = thinned.removed
+    _expire(lake, report, tables, thinned.kept_ids, policy, jvm)
+    on_progress("looking for leftovers")
+    _sweep(lake, report, tables, policy)
+    return report
+
+
+def tables_of(lake: Lake) -> list[Table]:
+    """The changefeed's changelogs, mirrors and control tables, including those of dropped source tables."""
+    wanted: dict[Identifier, str | None] = {(*lake.control.namespace, name): None for name in CONTROL_TABLES}
+    history, record = lake.history(), lake.control.newest()
+    for source_table_id, place in lake.places(history).items():
+        wanted.update({place.mirror: source_table_id, place.changelog: source_table_id})
+    for source_table_id, recorded in lake.recorded(record).items():
+        for held in (recorded.mirror, recorded.changelog):
+            if held:
+                wanted[tuple(held)] = source_table_id
+    loaded = (
+        (load_or_none(lake.catalog, identifier), source_table_id) for identifier, source_table_id in wanted.items()
+    )
+    return [
+        table for table, source_table_id in loaded if table is not None and source_table_of(table) == source_table_id
+    ]
+
+
+def _compact(report: MaintenanceReport, tables: list[Table], jvm: Callable[[], JvmCatalog]) -> None:
+    for table in tables:
+        if source_table_of(table) is not None and is_scattered(table):
+            count = compact(jvm(), table)
+            if count:
+                report.compacted[".".join(table.name())] = count
+
+
+def _expire(
+    lake: Lake,
+    report: MaintenanceReport,
+    tables: list[Table],
+    kept_ids: Collection[int],
+    policy: Policy,
+    jvm: Callable[[], JvmCatalog],
+) -> None:
+    for table in tables:
+        if policy.dry_run:
+            found = expiry_of(table.metadata, kept_ids, policy.older_than)
+        else:
+            found = expire(lake.catalog, jvm, table, kept_ids, policy.older_than)
+        if found:
+            report.expired[".".join(table.name())] = found
+
+
+def _sweep(lake: Lake, report: MaintenanceReport, tables: list[Table], policy: Policy) -> None:
+    others = neighbours(lake.catalog)
+    loaded = (load_or_none(lake.catalog, table.name()) for table in tables)
+    ours = [table for table in loaded if table is not None]
+    without = {}
+    if policy.dry_run:
+        gone = {name: found.snapshot_ids for name, found in report.expired.items()}
+        without = {str(t.metadata.table_uuid): gone.get(".".join(t.name()), ()) for t in ours}
+    done: set[str] = set()
+    for table in ours:
+        swept = sweep(lake.catalog, table, others, policy.older_than, without, remove=not policy.dry_run)
+        fresh = [leftover for leftover in swept.leftovers if leftover.uri not in done]
+        done.update(leftover.uri for leftover in fresh)
+        report.leftovers.extend(fresh)
+        if swept.left_alone:
+            report.left_alone[swept.location] = swept.left_alone

@@ -1,0 +1,1 @@
+"""Bringing mirrors up to their changelogs."""

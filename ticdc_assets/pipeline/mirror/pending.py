@@ -1,0 +1,164 @@
+"""Which mirrors are behind their changelogs, and which tables hold back the recorded TSO. Needs no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ticdc_assets.errors import rebuild_command
+from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.pipeline.late_statements import is_written_otherwise
+from ticdc_assets.pipeline.mirror.retirement import is_retired
+from ticdc_assets.pipeline.mirror.segments import came_late, reached_versions, segments
+from ticdc_assets.schema.history.written_history import effects_digest
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.mirror.size import has_newer_rows
+from ticdc_assets.tables.progress import (
+    EFFECTS,
+    VERSION,
+    Progress,
+    columns_of,
+    progress_of,
+    source_table_of,
+    version_of,
+)
+from ticdc_assets.tables.replayed import Replayed, unfollowed
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import History, SourceTable
+    from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.locations import TableLocations
+    from ticdc_assets.tables.mirror.writer import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorWork:
+    """One source table's pending segments up to `watermark`, from the mirror's progress as `planned`.
+
+    `replayed` where a replay added changes below that progress. `to_be_made_anew` where changes arrived of a schema
+    version that the mirror has passed; the segments then only bring it to its next version. A mirror with `damage` is
+    not changed.
+    """
+
+    source_table: SourceTable
+    place: TableLocations
+    changelog: Table
+    segments: tuple[Segment, ...]
+    watermark: int
+    replayed: Replayed | None = None
+    is_new: bool = False
+    to_be_made_anew: bool = False
+    planned: Progress = field(default_factory=Progress)
+    damage: str = ""
+
+
+def pending_work(
+    lake: Lake,
+    history: History,
+    record: WatermarkRecord,
+    only: Iterable[str] | None = None,
+    errors: dict[str, str] | None = None,
+    awaited: Collection[str] = (),
+) -> list[MirrorWork]:
+    """The source tables whose mirror is behind its changelog or its table's newest schema.
+
+    An error of one table goes to `errors`, by source table; without `errors` it is raised. Dropped tables whose mirrors
+    are not kept are included only where an exchange of rows awaits them.
+    """
+    wanted = None if only is None else set(only)
+    recorded = lake.recorded(record)
+    places = lake.places(history)
+    works = []
+    for source_table in history.source_tables:
+        if source_table.id not in recorded or (wanted is not None and source_table.id not in wanted):
+            continue
+        if is_retired(lake, recorded[source_table.id]) and source_table.id not in awaited:
+            continue
+        try:
+            work = _work(lake, source_table, places[source_table.id], recorded[source_table.id])
+        except Exception as error:
+            if errors is None:
+                raise
+            errors[source_table.id] = str(of_one_table(error))
+            continue
+        if work is not None:
+            works.append(work)
+    return works
+
+
+def _work(lake: Lake, source_table: SourceTable, place: TableLocations, recorded: TableRecord) -> MirrorWork | None:
+    watermark = recorded.watermark
+    if is_written_otherwise(recorded.note):
+        return None  # its mirror waits for the changelog
+    if watermark == 0 or not list(reached_versions(source_table, watermark)):
+        return None
+    changelog = load_or_none(lake.catalog, place.changelog)
+    if changelog is None or source_table_of(changelog) != source_table.id:
+        return None  # another table has its name: its own is held where it is
+    mirror = mirror_of(lake, source_table.id, place)
+    damage = damage_of(source_table, mirror) if mirror is not None else ""
+    if damage:
+        work = MirrorWork(source_table, place, changelog, (), watermark, damage=damage)
+        return None if recorded.note.endswith(damage) else work
+    late = mirror is not None and lake.by_arrival and came_late(source_table, changelog, mirror, watermark)
+    left = tuple(segments(source_table, changelog, mirror, watermark, lake.by_arrival))
+    if late:
+        left = tuple(replace(segment, files=()) for segment in left)
+    replayed = unfollowed(changelog, mirror)
+    planned = progress_of(mirror) if mirror is not None else Progress()
+    if not left and mirror is not None and replayed is None and not late:
+        return None
+    return MirrorWork(source_table, place, changelog, left, watermark, replayed, mirror is None, late, planned)
+
+
+def mirror_of(lake: Lake, source_table_id: str, place: TableLocations) -> Table | None:
+    """The source table's mirror, if it has one. A table of another source table does not count; the writer refuses
+    it."""
+    found = load_or_none(lake.catalog, place.mirror)
+    return found if found is not None and source_table_of(found) == source_table_id else None
+
+
+def damage_of(source_table: SourceTable, mirror: Table) -> str:
+    """Damage to the mirror by another writer that stops a run, as a sentence; "" where there is none."""
+    name, advice = ".".join(mirror.name()), f"{rebuild_command('.'.join(source_table.name))} makes it anew."
+    version, rows_version = int(mirror.properties[VERSION]), version_of(mirror)
+    if version != rows_version:
+        return (
+            f"{name}: expected rows as of the statement at {version}, found those of {rows_version}: "
+            f"an earlier snapshot was set. {advice}"
+        )
+    if _is_of_other_statements(source_table, mirror):
+        return (
+            f"{name}: expected what all statements up to {version} did to its rows, found one that came after newer "
+            f"rows were merged. {advice}"
+        )
+    places = columns_of(mirror.properties)
+    there = {field.field_id for field in mirror.schema().fields}
+    if all(ids[0] in there for ids in places.values()):
+        return ""
+    lost = sorted(
+        c.name
+        for v in source_table.versions
+        for c in v.table.columns
+        if c.uid in places and places[c.uid][0] not in there
+    )
+    return f"{name}: expected its columns, found none for {', '.join(dict.fromkeys(lost))}: it was dropped. {advice}"
+
+
+def _is_of_other_statements(source_table: SourceTable, mirror: Table) -> bool:
+    """Whether a statement is known now that is older than the mirror's version or rows and was not applied to it."""
+    version, watermark = int(mirror.properties[VERSION]), progress_of(mirror).watermark
+    if mirror.properties.get(EFFECTS, found := effects_digest(source_table, version)) != found:
+        return True
+    passed = (v for v in source_table.versions if version < v.from_ts < watermark and not v.table.inferred)
+    return any(has_newer_rows(mirror, v.from_ts) for v in passed)
+
+
+def blocked_tables(records: Sequence[TableRecord]) -> list[TableRecord]:
+    """The tables that hold back the recorded TSO."""
+    return [r for r in records if r.state in (str(TableState.WAITING), str(TableState.STOPPED))]

@@ -1,0 +1,283 @@
+"""Brings mirrors up to their changelogs, then records the TSO at which all tables can be read together.
+
+It starts from the newest record and the tables themselves, not from the run that published the changelogs. So it can
+run alone, twice, or after a crash.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.failpoints import Failpoint, hit
+from ticdc_assets.faults import of_one_table
+from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.changelog.exchanges import Exchanges
+from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.late_statements import is_written_otherwise
+from ticdc_assets.pipeline.mirror.pending import MirrorWork, blocked_tables, damage_of, mirror_of, pending_work
+from ticdc_assets.pipeline.mirror.retirement import retire
+from ticdc_assets.pipeline.mirror.rounds import MirrorJob, catch_up
+from ticdc_assets.pipeline.mirror.segments import lost_key, segments
+from ticdc_assets.pipeline.replay.mirror import made_anew, merged_again, name_beside
+from ticdc_assets.plurals import counted
+from ticdc_assets.schema.history.source_table import History, SourceTable
+from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.catalog import Identifier
+from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+from ticdc_assets.tables.locations import TableLocations
+from ticdc_assets.tables.mirror.branch import require_progress
+from ticdc_assets.tables.mirror.size import live_rows
+from ticdc_assets.tables.mirror.writer import MirrorOptions, MirrorWriter
+from ticdc_assets.tables.progress import progress_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.spark import Workers
+    from ticdc_assets.tables.mirror.writer import Segment
+
+MIRROR_FAULT: Final = "its mirror: "
+"""The first words of a table's note where its mirror has a fault and its changelog has none."""
+
+
+@dataclass(slots=True)
+class MirrorReport:
+    """The result for the mirrors: the record, the mirrors that advanced, and the errors by source table."""
+
+    record: WatermarkRecord
+    merged: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def run_mirrors(
+    lake: Lake,
+    run_id: str,
+    jvm: Callable[[], JvmCatalog],
+    on_progress: Callable[[str], None] = lambda _: None,
+    only: Iterable[str] | None = None,
+) -> MirrorReport | None:
+    """Bring all mirrors, or those of the source tables `only`, up to the newest record. `jvm` is called only where a
+    mirror needs work. An error of one mirror stops no other. With `on_drop: drop`, mirrors of dropped tables are
+    removed.
+
+    Returns:
+        None where there is no record yet.
+    """
+    record = lake.control.newest()
+    if record is None:
+        return None
+    history = lake.history()
+    lake.settle_mirrors(history, record)
+    jvm = cache(jvm)
+    exchanges = Exchanges(lake, jvm, history, record)
+    asked = None if only is None else exchanges.with_partners(set(only))
+    late = exchanges.late()
+    report = MirrorReport(record, errors=dict(late))
+    works = pending_work(lake, history, record, asked, report.errors, exchanges.awaited())
+    report.errors.update({work.source_table.id: work.damage for work in works if work.damage})
+    works = [work for work in works if not work.damage and work.source_table.id not in late]
+    if works:
+        on_progress(f"merging {counted(len(works), 'mirror')}")
+        _bring_up(lake, run_id, jvm(), works, report)
+    while advanced := exchanges.advance(set(report.errors), asked):
+        on_progress(f"exchanged rows in {counted(len(advanced), 'changelog')}")
+        works = pending_work(lake, history, record, advanced - report.errors.keys(), report.errors, exchanges.awaited())
+        _bring_up(lake, run_id, jvm(), works, report)
+    report.errors = {**exchanges.errors, **report.errors}
+    for mirror in retire(lake, history, record, exchanges.awaited()):
+        on_progress(f"removed the mirror {'.'.join(mirror)}: its source table was dropped")
+    report.record = record_mirrors(lake, run_id, history, record, report, only is None)
+    return report
+
+
+def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWork], report: MirrorReport) -> None:
+    workers = SparkWorkers(jvm.spark)
+    courses = [_course(lake, run_id, jvm, work) for work in works]
+    catch_up(lake, courses, workers)
+    for work, course in zip(works, courses, strict=True):
+        if (work.replayed is not None or work.to_be_made_anew) and not course.error:
+            _guarded_follow(lake, run_id, jvm, workers, work, course)
+        if course.error:
+            report.errors[work.source_table.id] = course.error
+        elif work.source_table.id not in report.merged:
+            report.merged.append(work.source_table.id)
+
+
+def _guarded_follow(
+    lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, course: MirrorJob
+) -> None:
+    try:
+        _follow(lake, run_id, jvm, workers, work, course)
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        course.error = str(of_one_table(error))
+
+
+def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, course: MirrorJob) -> None:
+    """Merge replayed and late changes of the changelog into the mirror, after its segments are merged. A new mirror
+    already has them."""
+    assert course.table is not None, "a course without an error has opened its mirror"
+    # The changelog is that of the plan: a newer merge of another run must not be overwritten.
+    mirror = course.table = require_progress(course.table, progress_of(course.table))
+    if not work.is_new:
+        again = _merged_again(lake, work, mirror)
+        if again is not None:
+            course.left.append(again)
+            catch_up(lake, [course], workers)
+        else:
+            beside = writer_of(lake, run_id, jvm, work.source_table, name_beside(lake, work.source_table, run_id))
+            watermark = max(work.watermark, progress_of(mirror).watermark)
+            planned = segments(work.source_table, work.changelog, None, watermark, lake.by_arrival)
+            made_anew(lake, jvm, course, beside, planned, workers)
+    if work.replayed is not None and not course.error:
+        course.writer.note_replay(course.table, work.replayed.run_id)
+
+
+def _merged_again(lake: Lake, work: MirrorWork, mirror: Table) -> Segment | None:
+    if work.replayed is None or work.to_be_made_anew:
+        return None
+    return merged_again(lake, work.source_table, work.changelog, mirror, work.replayed, work.watermark)
+
+
+def _course(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> MirrorJob:
+    writer = writer_of(lake, run_id, jvm, work.source_table, work.place.mirror)
+    return MirrorJob(
+        writer, work.source_table, work.place.mirror_location, work.changelog, work.planned, deque(work.segments)
+    )
+
+
+def writer_of(
+    lake: Lake, run_id: str, jvm: JvmCatalog, source_table: SourceTable, identifier: Identifier
+) -> MirrorWriter:
+    """The writer of the source table's mirror under this name."""
+    options = options_of(lake, source_table)
+    changefeed = lake.changefeed
+    return MirrorWriter(lake.catalog, jvm, identifier, changefeed.name, run_id, options, changefeed.time_zone)
+
+
+def options_of(lake: Lake, source_table: SourceTable) -> MirrorOptions:
+    """The configured options of the source table's mirror."""
+    fields = lake.changefeed.partition_of(*source_table.name)
+    first_key = column_name(source_table.newest.key[0]) if source_table.newest.key else ""
+    spec = tuple((f.transform, f.argument, column_name(f.column) if f.column else first_key) for f in fields)
+    return MirrorOptions(lake.changefeed.format_version, spec)
+
+
+# -- the record --------------------------------------------------------------------------------------------------------
+
+
+def record_mirrors(
+    lake: Lake, run_id: str, history: History, record: WatermarkRecord, report: MirrorReport, asked_for_all: bool
+) -> WatermarkRecord:
+    """Record the present state of every table. `complete` where no table is held and no mirror is behind."""
+    places = lake.places(history)
+    source_tables = history.by_id()
+    exchanges = Exchanges(lake, None, history, record)
+    errors = {**exchanges.undone(), **exchanges.late(), **report.errors}
+    tables = tuple(
+        exchanges.with_snapshot(_guarded_record(lake, source_tables, places, table, errors, record.tso))
+        for table in record.tables
+    )
+    complete = not blocked_tables(tables) and (asked_for_all or not _is_behind(lake, history, record))
+    newest = lake.control.newest()
+    if newest is not None and newest != record:
+        return newest  # another run continues from there: the mirrors here are not at this record's TSO
+    fresh = replace(record, recorded_at=now(), run_id=run_id, complete=complete, tables=tables)
+    if (fresh.tables, fresh.complete) != (record.tables, record.complete):
+        hit(Failpoint.BEFORE_RECORD)
+        lake.control.record(fresh)
+        hit(Failpoint.AFTER_RECORD)
+    lake.control.keep_tables(tables)
+    return fresh
+
+
+def _is_behind(lake: Lake, history: History, record: WatermarkRecord) -> bool:
+    errors: dict[str, str] = {}
+    works = pending_work(lake, history, record, errors=errors)
+    recorded = lake.recorded(record)
+    given_up = {
+        t.source_table
+        for t in recorded.values()
+        if t.state == str(TableState.DROPPED) and t.note.startswith(MIRROR_FAULT)
+    }
+    return bool({work.source_table.id for work in works} - given_up or errors.keys() - given_up)
+
+
+def _guarded_record(
+    lake: Lake,
+    source_tables: Mapping[str, SourceTable],
+    places: Mapping[str, TableLocations],
+    table: TableRecord,
+    errors: Mapping[str, str],
+    tso: int,
+) -> TableRecord:
+    """The record of a table; the former one where its mirror cannot be read."""
+    try:
+        return _table_record(lake, source_tables, places, table, errors, tso)
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        fault = errors.get(table.source_table) or str(of_one_table(error))
+        state, note = _with_fault(table, source_tables, fault, tso)
+        return replace(table, state=state, note=note)
+
+
+def _table_record(
+    lake: Lake,
+    source_tables: Mapping[str, SourceTable],
+    places: Mapping[str, TableLocations],
+    table: TableRecord,
+    errors: Mapping[str, str],
+    tso: int,
+) -> TableRecord:
+    if table.source_table not in source_tables:
+        return table
+    mirror = mirror_of(lake, table.source_table, places[table.source_table])
+    snapshot = mirror.current_snapshot() if mirror is not None else None
+    damage = damage_of(source_tables[table.source_table], mirror) if mirror is not None else ""
+    error = (
+        errors.get(table.source_table) or damage or _key_came_back(source_tables[table.source_table], table.watermark)
+    )
+    if lost_key(source_tables[table.source_table], table.watermark) is not None:
+        mirror, snapshot = None, None  # it shows rows older than the table's changelog
+    state, note = _with_fault(table, source_tables, error, tso) if error else _without_fault(table, source_tables)
+    if is_written_otherwise(table.note):
+        state, note = table.state, table.note
+    return replace(
+        table,
+        mirror=list(places[table.source_table].mirror) if mirror is not None else None,
+        mirror_snapshot_id=snapshot.snapshot_id if snapshot else None,
+        rows=live_rows(mirror) if mirror is not None else None,
+        state=state,
+        note=note,
+    )
+
+
+def _with_fault(table: TableRecord, source_tables: Mapping[str, SourceTable], fault: str, tso: int) -> tuple[str, str]:
+    """State and note of a table whose mirror has a fault. A dropped table holds nothing back: at the recorded TSO it
+    does not exist."""
+    dropped_ts = source_tables[table.source_table].dropped_ts
+    is_gone = dropped_ts is not None and dropped_ts <= tso
+    return str(TableState.DROPPED if is_gone else TableState.STOPPED), MIRROR_FAULT + fault
+
+
+def _without_fault(table: TableRecord, source_tables: Mapping[str, SourceTable]) -> tuple[str, str]:
+    """State and note of a table whose mirror has no fault, whatever an earlier run recorded."""
+    if not table.note.startswith(MIRROR_FAULT):
+        return table.state, table.note
+    dropped = source_tables[table.source_table].dropped_ts is not None
+    return str(TableState.DROPPED if dropped else TableState.LIVE), ""
+
+
+def _key_came_back(source_table: SourceTable, watermark: int) -> str | None:
+    lost = lost_key(source_table, watermark)
+    if lost is None or not source_table.version_at(watermark + 1).table.key:
+        return None
+    return (
+        f"{source_table.name[0]}.{source_table.name[1]}: expected a key without a break, "
+        f"found none from {lost} on for a while. "
+        "Its changelog is complete; no mirror can be made of the rows of that time."
+    )

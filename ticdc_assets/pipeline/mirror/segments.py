@@ -1,0 +1,172 @@
+"""The segments of a changelog that a mirror has not merged yet.
+
+The changes between two statements of a table are one segment. A long segment is cut, so that the memory of a merge does
+not grow with the amount of pending changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import dropwhile, pairwise, takewhile
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyiceberg.types import LongType
+
+from ticdc_assets.changes import layout
+from ticdc_assets.schema.history.source_table import SourceTable, Version
+from ticdc_assets.tables.exchange.marks import is_awaited
+from ticdc_assets.tables.mirror.writer import ChangelogFile, Segment
+from ticdc_assets.tables.progress import BORN, VERSION, Progress, progress_of
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
+
+SEGMENT_ROWS: Final = 1_000_000
+"""A segment with more changes is cut where one of its files ends."""
+
+
+def segments(
+    source_table: SourceTable, changelog: Table, mirror: Table | None, watermark: int, by_arrival: bool
+) -> Iterator[Segment]:
+    """The segments between statements that the mirror has not merged, up to `watermark`, or up to an exchange of rows
+    that its changelog does not have yet."""
+    have = progress_of(mirror) if mirror is not None else Progress()
+    applied = int(mirror.properties[VERSION]) if mirror is not None else source_table.versions[0].from_ts
+    published = progress_of(changelog)
+    is_behind = published.position > have.position if by_arrival else published.watermark > have.watermark
+    last = (
+        reached_position(source_table, changelog, have.position, watermark)
+        if by_arrival and is_behind
+        else have.position
+    )
+    for version, following in reached_versions(source_table, watermark):
+        if version.from_ts < applied:
+            continue
+        if version.from_ts > applied and is_awaited(version, changelog):
+            return
+        end = min(watermark, following.from_ts) if following else watermark
+        low, high = (have.position, last) if by_arrival else (max(have.watermark, version.from_ts), end)
+        files = changelog_files(changelog, version, low, high, by_arrival) if is_behind else ()
+        if files or version.from_ts > applied:
+            # A run may end after this segment: changes of a version that comes later must then be left.
+            position = before_newer(changelog, version.from_ts, low, high) if by_arrival else None
+            yield from _cut(Segment(version, low, high, end, files, position))
+
+
+def reached_position(source_table: SourceTable, changelog: Table, low: int, watermark: int) -> int:
+    """The position up to which a mirror at the position `low` may merge changes by arrival, at `watermark`: before the
+    first change of a version that is not reached, which no segment would include later."""
+    newest = [version for version, _ in reached_versions(source_table, watermark)][-1]
+    return before_newer(changelog, newest.from_ts, low, progress_of(changelog).position)
+
+
+def before_newer(changelog: Table, version_ts: int, low: int, high: int) -> int:
+    """The position before the first change in `(low, high]` of a version after `version_ts`, or `high`."""
+    newer = GreaterThan(layout.TABLE_VERSION, version_ts)
+    firsts = [file.first for file in _files(changelog, layout.SEQ, low, high, newer)]
+    return min([max(low, first - 1) for first in firsts], default=high)
+
+
+def came_late(source_table: SourceTable, changelog: Table, mirror: Table, watermark: int) -> bool:
+    """Whether changes arrived, by arrival, of a version that the mirror has passed: no segment includes them any
+    more."""
+    low, applied, born = progress_of(mirror).position, int(mirror.properties[VERSION]), int(mirror.properties[BORN])
+    if applied == born or progress_of(changelog).position <= low:
+        return False
+    high = reached_position(source_table, changelog, low, watermark)
+    older = And(GreaterThanOrEqual(layout.TABLE_VERSION, born), LessThan(layout.TABLE_VERSION, applied))
+    where = And(_between(layout.SEQ, low, high), older)
+    return len(changelog.scan(row_filter=where, selected_fields=(layout.SEQ,), limit=1).to_arrow()) > 0
+
+
+def changelog_files(
+    changelog: Table, version: Version, low: int, high: int, by_arrival: bool
+) -> tuple[ChangelogFile, ...]:
+    """The files that may hold changes in `(low, high]`, ordered by where they begin."""
+    if by_arrival:
+        return _files(changelog, layout.SEQ, low, high, EqualTo(layout.TABLE_VERSION, version.from_ts))
+    return _files(changelog, layout.COMMIT_TS, low, high, AlwaysTrue())
+
+
+def _files(changelog: Table, bound: str, low: int, high: int, versions: BooleanExpression) -> tuple[ChangelogFile, ...]:
+    if high <= low:
+        return ()
+    field_id = changelog.schema().find_field(bound).field_id
+    where = And(_between(bound, low, high), versions)
+    files = [task.file for task in changelog.scan(row_filter=where).plan_files()]
+    found = [
+        ChangelogFile(
+            file.file_path,
+            file.record_count,
+            _bound(file.lower_bounds, field_id, low + 1),
+            _bound(file.upper_bounds, field_id, high),
+        )
+        for file in files
+    ]
+    return tuple(sorted(found, key=lambda file: (file.first, file.uri)))
+
+
+def _between(bound: str, low: int, high: int) -> BooleanExpression:
+    return And(GreaterThan(bound, low), LessThanOrEqual(bound, high))
+
+
+def _bound(bounds: dict[int, bytes] | None, field_id: int, unknown: int) -> int:
+    stored = (bounds or {}).get(field_id)
+    return unknown if stored is None else int(from_bytes(LongType(), stored))
+
+
+def _cut(segment: Segment) -> Iterator[Segment]:
+    """The segment in parts of about SEGMENT_ROWS. By arrival it stays whole, because a merge can only resume at its
+    end."""
+    ends = [] if segment.by_arrival else _ends(segment.files)
+    for low, end in pairwise([segment.low, *ends, segment.high]):
+        files = tuple(file for file in segment.files if file.last > low and file.first <= end)
+        watermark = segment.watermark if end == segment.high else end
+        yield replace(segment, low=low, high=end, watermark=watermark, files=files)
+
+
+def _ends(files: Sequence[ChangelogFile]) -> list[int]:
+    """Where a part has enough changes, and some are left for the next part."""
+    rows, last = 0, 0
+    ends: list[int] = []
+    for file in files:
+        if ends and file.last <= ends[-1]:
+            continue  # the part before has all of it
+        rows, last = rows + file.rows, max(last, file.last)
+        if rows >= SEGMENT_ROWS and any(other.last > last for other in files):
+            ends.append(last)
+            rows = 0
+    return ends
+
+
+def reached_versions(source_table: SourceTable, watermark: int) -> Iterable[tuple[Version, Version | None]]:
+    """The versions up to `watermark` that a mirror can have, each with the next one: those with a key.
+
+    A table that lost its key keeps the mirror that it had until then (`lost_key`).
+    """
+    hit = [version for version in source_table.versions if version.from_ts <= watermark]
+    pairs = zip(hit, [*hit[1:], None], strict=False)
+    keyed = dropwhile(lambda pair: not pair[0].table.key, pairs)
+    return takewhile(lambda pair: bool(pair[0].table.key), keyed)
+
+
+def lost_key(source_table: SourceTable, watermark: int) -> int | None:
+    """The TSO at which a table lost its key; None where it has one, or never had one."""
+    had = False
+    for version in source_table.versions:
+        if version.from_ts <= watermark and had and not version.table.key:
+            return version.from_ts
+        had = had or bool(version.table.key)
+    return None

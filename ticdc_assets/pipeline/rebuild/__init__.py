@@ -1,0 +1,1 @@
+"""Changelogs and mirrors that are built again."""

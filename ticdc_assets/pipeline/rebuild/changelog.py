@@ -1,0 +1,208 @@
+"""Rebuilds a changelog from the source, where the source still has all changes of the changelog.
+
+A run reads the source from its beginning for one table, into a clone of the changelog (`tables.iceberg.clone`) and with
+its own control tables, which are removed afterwards. Before the changelog takes over the clone's files, the two are
+compared: the clone must have at least as many changes of every commit_ts. The clone carries the mark of a replay, so
+that the mirror follows even if the rebuild ends here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+from ticdc_assets.changes import layout
+from ticdc_assets.errors import ConfigError, SourceError
+from ticdc_assets.names import quote, quote_path
+from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.run import run_of
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.schema.history.written_history import WrittenHistory
+from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord, now
+from ticdc_assets.tables.progress import REPLAYED
+from ticdc_assets.tables.replayed import Replayed
+from ticdc_assets.tables.written_history import written_history_of
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.source import ChangeSource, Pending
+    from ticdc_assets.schema.history.source_table import History, SourceTable
+    from ticdc_assets.tables.catalog import Identifier
+    from ticdc_assets.tables.iceberg.clone import Clone
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+    from ticdc_assets.tables.locations import TableLocations
+
+
+@dataclass(frozen=True)
+class _Beside(Lake):
+    """The lake of a run that reads one table: its changelog is the clone, and its control tables are separate."""
+
+    source_table_id: str = ""
+    clone: Identifier = ()
+    names: frozenset[SourceName] = frozenset()
+
+    @cached_property
+    def control(self) -> Control:
+        namespace = super().control.namespace
+        return Control(self.catalog, (*namespace[:-1], f"{namespace[-1]}_{self.clone[-1]}"))
+
+    def follows(self, schema: str, table: str) -> bool:
+        return not table or fold_name(schema, table) in self.names
+
+    def asks_for(self, source_table: SourceTable) -> bool:
+        return source_table.id == self.source_table_id
+
+    def places(self, history: History) -> dict[str, TableLocations]:
+        found = super().places(history)
+        own = {i: replace(found[i], changelog=self.clone) for i in found.keys() & {self.source_table_id}}
+        return {**found, **own}
+
+    def settle_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
+        return {}  # this run moves no table
+
+
+def changelog_from_source(
+    lake: Lake,
+    jvm: JvmCatalog,
+    source_table: SourceTable,
+    record: WatermarkRecord,
+    clone: Clone,
+    run_id: str,
+    on_progress: Callable[[str], None],
+) -> None:
+    """Fill the empty clone of a table's changelog from the source, move its files to the changelog, and record that.
+
+    Raises:
+        SourceError: the source lacks changes of the changelog; nothing is changed then.
+    """
+    names = frozenset(fold_name(name_period.schema, name_period.table) for name_period in source_table.name_periods)
+    beside = _Beside(lake.config, lake.changefeed, source_table.id, clone.identifier, names)
+    try:
+        beside.control.keep_ddl_events(lake.control.ddl_events())
+        run = run_of(beside, record.tso)
+        pending = run.scan()
+        _check_beginning(run.source, source_table, record, pending)
+        run.publish_changelogs(pending, SparkWorkers(jvm.spark), on_progress)
+        made = beside.control.newest()
+        found = Lake.recorded(made).get(source_table.id)
+        old = Lake.recorded(record)[source_table.id]
+        if made is None or found is None or found.state not in (str(TableState.LIVE), str(TableState.DROPPED)):
+            note = found.note if found is not None else "none of its rows"
+            raise _lacking(source_table, "to be read to its end", f"this: {note}")
+        if found.watermark < old.watermark:
+            raise _lacking(source_table, f"to reach {old.watermark}, as the changelog does", str(found.watermark))
+        _check_all_is_there(lake, jvm, source_table, tuple(old.changelog or ()), clone.identifier)
+        lake.control.quarantine(beside.control.ever_quarantined())
+        mark = Replayed(run_id, 0, source_table.versions[0].from_ts)
+        clone.take_over({REPLAYED: mark.to_json()})
+        _record(lake, run.source, source_table, record, made, found, run_id)
+    finally:
+        _forget(beside)
+
+
+def check_can_be_read_again(lake: Lake) -> None:
+    """Raise ConfigError where tables cannot be rebuilt from this source."""
+    if lake.by_arrival:
+        found = "a stream that is read in the order of arrival"
+        advice = "Rebuild its mirrors from their changelogs; or read the source in a changefeed of another name."
+        raise ConfigError(f"changefeed {lake.changefeed.name}, --from source", "rows with a commit_ts", found, advice)
+
+
+def _lacking(source_table: SourceTable, expected: str, found: str) -> SourceError:
+    advice = "Nothing was changed. Put back what the source lacks, or rebuild from the changelog."
+    return SourceError(f"{'.'.join(source_table.name)} from the source", expected, found, advice)
+
+
+def _check_beginning(
+    source: ChangeSource[Any], source_table: SourceTable, record: WatermarkRecord, pending: Pending
+) -> None:
+    commit_range = pending.commit_ranges.get(source_table.id)
+    if commit_range is None:
+        raise _lacking(source_table, "the table", "none of its files or messages")
+    if commit_range.hold is not None and commit_range.source_table.dropped_ts is None:
+        raise _lacking(source_table, "to be read to its end", f"this: {commit_range.hold.reason}")
+    missing = source.missing_since(record.cursor, pending)
+    if missing is not None:
+        raise _lacking(source_table, missing.expected, missing.found)
+
+
+def _check_all_is_there(
+    lake: Lake, jvm: JvmCatalog, source_table: SourceTable, changelog: Identifier, clone: Identifier
+) -> None:
+    """Raise where the clone has fewer changes of a commit_ts than the changelog. Rows of another table do not count.
+    Where the key was different, an update may be one change or two."""
+    was = written_history_of(lake.catalog.load_table(changelog)) or WrittenHistory.of(source_table)
+    now = WrittenHistory.of(source_table)
+    others = "".join(
+        f" AND NOT (o.ts > {after_ts}{'' if until_ts is None else f' AND o.ts <= {until_ts}'})"
+        for *_, after_ts, until_ts in was.names_lost(now)
+    )
+    split_ts = was.other_columns_after(now)
+    wanted = "o.n" if split_ts is None else f"CASE WHEN o.ts > {split_ts} THEN 1 ELSE o.n END"
+    ts = quote(layout.COMMIT_TS)
+    counted = "SELECT {0} AS ts, count(*) AS n FROM {1} GROUP BY {0}"
+    here, there = (counted.format(ts, quote_path((jvm.name, *name))) for name in (changelog, clone))
+    query = (
+        f"SELECT count(*) AS n, min(o.ts) AS first FROM ({here}) o LEFT JOIN ({there}) f ON o.ts = f.ts "  # noqa: S608
+        f"WHERE coalesce(f.n, 0) < {wanted}{others}"
+    )
+    [lost] = jvm.thread_session().sql(query).collect()
+    if lost["n"]:
+        found = f"fewer at {lost['n']} of them, first at {lost['first']}"
+        raise _lacking(source_table, "all changes of every commit_ts that the changelog has", found)
+
+
+# -- the record --------------------------------------------------------------------------------------------------------
+
+
+def _record(
+    lake: Lake,
+    source: ChangeSource[Any],
+    source_table: SourceTable,
+    record: WatermarkRecord,
+    made: WatermarkRecord,
+    found: TableRecord,
+    run_id: str,
+) -> None:
+    """Record the table's new watermark and the files that were read. A record that another run wrote meanwhile stays:
+    the next run reads the watermark from the changelog itself."""
+    newest = lake.control.newest()
+    if newest != record:
+        return
+    places = lake.places(lake.history())
+    fields = {
+        "state": found.state,
+        "note": found.note,
+        "watermark": found.watermark,
+        "changelog": list(places[source_table.id].changelog),
+        "changelog_snapshot_id": found.changelog_snapshot_id,
+    }
+    tables = tuple(replace(t, **fields) if t.source_table == source_table.id else t for t in record.tables)  # type: ignore[arg-type]
+    cursor = source.cursor_with(record.cursor, made.cursor, source_table, lake.history())
+    lake.control.record(replace(record, recorded_at=now(), run_id=run_id, complete=False, cursor=cursor, tables=tables))
+
+
+def _forget(beside: _Beside) -> None:
+    """Remove the control tables of this rebuild and of killed rebuilds of the table, with their files."""
+    own = beside.control.namespace
+    of_the_table = own[-1].rpartition("_")[0]
+    for namespace in beside.catalog.list_namespaces(own[:-1]):
+        if namespace[-1].startswith(f"{of_the_table}_"):
+            with suppress(NoSuchNamespaceError):
+                _remove(beside, namespace)
+
+
+def _remove(beside: _Beside, namespace: Identifier) -> None:
+    for identifier in beside.catalog.list_tables(namespace):
+        with suppress(NoSuchTableError):
+            try:
+                beside.catalog.purge_table(identifier)
+            except NotImplementedError:  # pyiceberg cannot with Hive
+                beside.catalog.drop_table(identifier)
+    beside.catalog.drop_namespace(namespace)

@@ -1,0 +1,335 @@
+"""`rebuild`: rebuilds mirrors from their changelogs, each replaced in one commit.
+
+A rebuild writes a mirror under a second name (`tables.iceberg.clone`), up to the changelog's watermark or to a given
+TSO. Meanwhile readers use the present mirror and runs continue. Later changes are merged by the next run. A rebuild
+that ends early, or that loses against a run, leaves the mirror unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
+from ticdc_assets.faults import interrupted_by, plain
+from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.late_statements import is_written_otherwise
+from ticdc_assets.pipeline.mirror.pending import mirror_of
+from ticdc_assets.pipeline.mirror.rounds import MirrorJob, catch_up
+from ticdc_assets.pipeline.mirror.run import MIRROR_FAULT, MirrorReport, options_of, record_mirrors, writer_of
+from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
+from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
+from ticdc_assets.schema.evolution.evolve import TruncateRows
+from ticdc_assets.schema.history.source_table import Version, fold_name
+from ticdc_assets.schema.history.written_history import effects_digest
+from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.iceberg.clone import clone_of
+from ticdc_assets.tables.mirror.versions import columns_at
+from ticdc_assets.tables.mirror.writer import COMMIT_TS_COLUMN, first_keyed
+from ticdc_assets.tables.progress import BORN, EFFECTS, REPLAYED, VERSION, Progress, progress_of, source_table_of
+from ticdc_assets.tables.replayed import unfollowed
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import History, SourceTable
+    from ticdc_assets.tables.catalog import Identifier
+    from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+    from ticdc_assets.tables.locations import TableLocations
+
+TRIES: Final = 3
+"""How often a rebuild starts again after a run has committed first."""
+
+
+@dataclass(slots=True)
+class RebuildReport:
+    """By source table, the TSO (by arrival the position) of its rebuilt mirror, or why the mirror is unchanged."""
+
+    run_id: str
+    record: WatermarkRecord
+    rebuilt: dict[str, Progress] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildRequest:
+    """Which tables to rebuild, named as `schema.table` (all where none is named), from where, and up to which TSO."""
+
+    tables: tuple[str, ...] = ()
+    from_source: bool = False
+    at: int | None = None
+
+
+def rebuild_tables(
+    lake: Lake,
+    jvm: Callable[[], JvmCatalog],
+    request: RebuildRequest,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> RebuildReport:
+    """Rebuild the requested tables. A fault of one table stops no other.
+
+    Raises:
+        ConfigError: a name or the TSO is invalid.
+        NotYetError: nothing was published yet.
+    """
+    if request.from_source:
+        check_can_be_read_again(lake)
+    record, history = recorded_ground(lake)
+    chosen, at = chosen_tables(lake, history, record, request.tables, keyless=request.from_source), request.at
+    _check_tso(lake, at, chosen if request.tables else ())
+    lake.settle_mirrors(history, record)
+    report = RebuildReport(uuid.uuid4().hex, record)
+    for source_table in chosen:
+        on_progress(f"making {'.'.join(source_table.name)} anew")
+        work = partial(_rebuilt, lake, jvm, source_table.id, at)
+        try:
+            if request.from_source:
+                again = partial(_changelog_read_again, lake, jvm, source_table.id, on_progress)
+                report.rebuilt[source_table.id] = _with_tries(again, report.run_id)
+            if not request.from_source or any(version.table.key for version in source_table.versions):
+                report.rebuilt[source_table.id] = _with_tries(work, report.run_id)
+        except NotMadeError as error:
+            report.rebuilt.pop(source_table.id, None)
+            report.errors[source_table.id] = str(error)
+        except Exception as error:
+            if interrupted_by(error):
+                raise
+            report.rebuilt.pop(source_table.id, None)
+            report.errors[source_table.id] = str(plain(error))
+    record, history = recorded_ground(lake)
+    mirrors = MirrorReport(record, list(report.rebuilt), _faults_left(record, report.rebuilt))
+    report.record = record_mirrors(lake, report.run_id, history, record, mirrors, asked_for_all=False)
+    return report
+
+
+def _faults_left(record: WatermarkRecord, rebuilt: Collection[str]) -> dict[str, str]:
+    """The recorded faults of mirrors that were not rebuilt."""
+    notes = {
+        t.source_table: t.note
+        for t in record.tables
+        if t.note.startswith(MIRROR_FAULT) and t.source_table not in rebuilt
+    }
+    return {source_table_id: note.removeprefix(MIRROR_FAULT) for source_table_id, note in notes.items()}
+
+
+def recorded_ground(lake: Lake) -> tuple[WatermarkRecord, History]:
+    """The newest record, and the history."""
+    record = lake.control.newest()
+    if record is None:
+        advice = "Run `ticdc-assets run` first."
+        raise NotYetError(f"changefeed {lake.changefeed.name}", "a changefeed that was published", "none", advice)
+    return record, lake.history()
+
+
+def chosen_tables(
+    lake: Lake, history: History, record: WatermarkRecord, only: Collection[str], *, keyless: bool = False
+) -> list[SourceTable]:
+    """The recorded tables with these present names; where no name is given, all that can have a mirror, and with
+    `keyless` also those that cannot."""
+    recorded = {i: table for i, table in lake.recorded(record).items() if table.changelog is not None}
+    known = [source_table for source_table in history.source_tables if source_table.id in recorded]
+    if not only:
+        living = [n for n in known if n.dropped_ts is None]
+        return [n for n in living if keyless or list(reached_versions(n, recorded[n.id].watermark))]
+    found: list[SourceTable] = []
+    for name in only:
+        named = [source_table for source_table in known if _folded(".".join(source_table.name)) == _folded(name)]
+        if not named:
+            advice = "Name it as schema.table, as it is called at the source now: `ticdc-assets tables` lists them."
+            raise ConfigError(f"--table {name}", "a table of this changefeed with a changelog", "none", advice)
+        # Of tables that were dropped and created again under one name, the last is selected.
+        found.append(next((n for n in named if n.dropped_ts is None), named[-1]))
+        found += [n for n in named if n not in found and is_written_otherwise(recorded[n.id].note)]
+    return found
+
+
+def _folded(name: str) -> str:
+    return fold_name("", name)[1]
+
+
+def _check_tso(lake: Lake, at: int | None, named: Collection[SourceTable]) -> None:
+    if at is None:
+        return
+    if lake.by_arrival:
+        found = "a stream that is read in the order of arrival"
+        advice = "Rebuild it without --at."
+        raise ConfigError(f"changefeed {lake.changefeed.name}", "a stream that can be cut at a TSO", found, advice)
+    if not named:
+        advice = "Name the tables with --table."
+        raise ConfigError("--at", "tables to bring to that TSO", "none named", advice)
+
+
+def _with_tries(work: Callable[[str], Progress], run_id: str) -> Progress:
+    for left in reversed(range(TRIES)):
+        try:
+            return work(f"{run_id}{left}")
+        except StaleRunError:
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _changelog_read_again(
+    lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, on_progress: Callable[[str], None], run_id: str
+) -> Progress:
+    """Rebuild the changelog from the source."""
+    record, history = recorded_ground(lake)
+    source_table, taken = history.by_id()[source_table_id], lake.settle_changelogs(history, record)
+    changelog = load_or_none(lake.catalog, lake.places(history)[source_table_id].changelog)
+    if changelog is None or source_table_of(changelog) != source_table_id or source_table_id in taken:
+        advice = "Run `ticdc-assets run` first, which says why it is not there."
+        raise ConfigError(
+            ".".join(lake.places(history)[source_table_id].changelog), "the table's changelog", "none", advice
+        )
+    clone = clone_of(jvm(), changelog, clone_name(lake, source_table, f"c{run_id}"), lake.changefeed.name)
+    try:
+        clone.empty()
+        changelog_from_source(lake, jvm(), source_table, record, clone, run_id, on_progress)
+        return progress_of(changelog.refresh())
+    finally:
+        forget_clones(lake, source_table)
+
+
+def _rebuilt(lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, at: int | None, run_id: str) -> Progress:
+    """One try, from the newest record: a run may have advanced since the last try."""
+    record, history = recorded_ground(lake)
+    work = _Work(
+        lake,
+        jvm,
+        history.by_id()[source_table_id],
+        lake.places(history)[source_table_id],
+        lake.recorded(record)[source_table_id],
+        at,
+    )
+    return work.rebuild(run_id)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One mirror to rebuild, up to `at`, else up to its changelog's watermark."""
+
+    lake: Lake
+    jvm: Callable[[], JvmCatalog]
+    source_table: SourceTable
+    place: TableLocations
+    recorded: TableRecord
+    at: int | None
+
+    def rebuild(self, run_id: str) -> Progress:
+        if is_written_otherwise(self.recorded.note):
+            raise NotMadeError(self.recorded.note)
+        changelog = self._changelog()
+        watermark = self._watermark(changelog)
+        first = self._first(watermark)
+        mirror = mirror_of(self.lake, self.source_table.id, self.place)
+        if mirror is None:
+            return self._made(run_id, changelog, watermark)
+        return self._made_beside(run_id, mirror, changelog, first, watermark)
+
+    @property
+    def _name(self) -> str:
+        return ".".join(self.source_table.name)
+
+    def _changelog(self) -> Table:
+        found = load_or_none(self.lake.catalog, tuple(self.recorded.changelog or ()))
+        if found is None or source_table_of(found) != self.source_table.id:
+            found = load_or_none(self.lake.catalog, self.place.changelog)
+        if found is None or source_table_of(found) != self.source_table.id:
+            advice = "Run `ticdc-assets run` first, which says why it is not there."
+            raise ConfigError(".".join(self.place.changelog), f"the changelog of {self._name}", "none", advice)
+        return found
+
+    def _watermark(self, changelog: Table) -> int:
+        hit = self.recorded.watermark
+        if self.at is not None and self.at > hit:
+            advice = "Take a TSO up to that one, or none."
+            raise ConfigError("--at", f"a TSO up to which {self._name} is complete: {hit}", str(self.at), advice)
+        return hit if self.at is None else self.at
+
+    def _first(self, watermark: int) -> Version:
+        """The version to begin with: that of the last TRUNCATE, since no older row remains, else the first with a
+        key."""
+        hit = [version for version, _ in reached_versions(self.source_table, watermark)]
+        if not hit:
+            advice = "Take a later TSO." if self.at is not None else "Name its key with `keys`, if it has one."
+            raise ConfigError(self._name, f"a table with a key at {watermark}", "none", advice)
+        emptied = [v for v in hit if any(isinstance(effect, TruncateRows) for effect in v.effects)]
+        return emptied[-1] if emptied else first_keyed(self.source_table)
+
+    # -- where there is none --------------------------------------------------------------------------------------
+
+    def _made(self, run_id: str, changelog: Table, watermark: int) -> Progress:
+        course = self._course(
+            run_id, self.place.mirror, changelog, Progress(), first_keyed(self.source_table), watermark
+        )
+        return progress_of(self._finished(course))
+
+    # -- under a second name ---------------------------------------------------------------------------------------
+
+    def _made_beside(self, run_id: str, mirror: Table, changelog: Table, first: Version, watermark: int) -> Progress:
+        clone = clone_of(
+            self.jvm(), mirror, clone_name(self.lake, self.source_table, run_id), self.lake.changefeed.name
+        )
+        try:
+            born = first_keyed(self.source_table)
+            begin = Progress() if first is born else Progress(first.from_ts)
+            effects = effects_digest(self.source_table, first.from_ts)
+            properties = {VERSION: str(first.from_ts), BORN: str(born.from_ts), EFFECTS: effects}
+            key = [column_name(name) for name in first.table.key]
+            partitioning = options_of(self.lake, self.source_table).partitioning
+            clone.empty_with((*columns_at(first), COMMIT_TS_COLUMN), key, properties, partitioning, begin)
+            course = self._course(run_id, clone.identifier, changelog, begin, first, watermark)
+            progress = progress_of(self._finished(course))
+            mark = unfollowed(changelog, None)
+            clone.take_over({REPLAYED: mark.run_id} if mark is not None else None)
+            return progress
+        finally:
+            forget_clones(self.lake, self.source_table)
+
+    def _course(
+        self, run_id: str, name: Identifier, changelog: Table, begin: Progress, first: Version, watermark: int
+    ) -> MirrorJob:
+        planned = segments(self.source_table, changelog, None, watermark, self.lake.by_arrival)
+        left = deque(segment for segment in planned if segment.version.from_ts >= first.from_ts)
+        writer = writer_of(self.lake, run_id, self.jvm(), self.source_table, name)
+        return MirrorJob(writer, self.source_table, self.place.mirror_location, changelog, begin, left)
+
+    def _finished(self, course: MirrorJob) -> Table:
+        catch_up(self.lake, [course], SparkWorkers(self.jvm().spark))
+        if course.error:
+            raise NotMadeError(course.error)
+        assert course.table is not None
+        return course.table
+
+
+class NotMadeError(Exception):
+    """Raised with the error that stopped the new mirror."""
+
+
+def clone_name(lake: Lake, source_table: SourceTable, run_id: str) -> Identifier:
+    """The name of a table's clone while it is rebuilt."""
+    return (*lake.control.namespace, f"{_prefix(source_table)}{run_id}")
+
+
+def _prefix(source_table: SourceTable) -> str:
+    return f"anew_{hashlib.sha256(source_table.id.encode()).hexdigest()[:12]}_"
+
+
+def forget_clones(lake: Lake, source_table: SourceTable) -> None:
+    """Remove the source table's clones from the catalog, including those of killed rebuilds. Their files stay: some
+    belong to the rebuilt table."""
+    for identifier in lake.catalog.list_tables(lake.control.namespace):
+        if identifier[-1].startswith(_prefix(source_table)):
+            with suppress(NoSuchTableError):
+                lake.catalog.drop_table(identifier)

@@ -1,0 +1,68 @@
+"""What a run records of every table, whatever its source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.tables.control import TableRecord
+from ticdc_assets.tables.written_history import written_history_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.commit_range import CommitRange, Hold
+    from ticdc_assets.tables.control import WatermarkRecord
+    from ticdc_assets.tables.locations import TableLocations
+
+BETWEEN_NOTES: Final = "; "
+
+
+def says_the_same(record: WatermarkRecord, other: WatermarkRecord) -> bool:
+    """Whether two records are equal in all that they say of the source and its tables."""
+    return (record.tso, record.cursor, record.tables) == (other.tso, other.cursor, other.tables)
+
+
+def table_record(
+    commit_range: CommitRange,
+    hold: Hold | None,
+    old: TableRecord | None,
+    place: TableLocations,
+    table: Table | None,
+    note: str,
+) -> TableRecord:
+    """The record of one table after the run. The mirror's part stays unchanged until the mirror advances."""
+    source_table = commit_range.source_table
+    done = replace(commit_range, high=commit_range.low, hold=hold) if hold else commit_range
+    snapshot = table.current_snapshot() if table is not None else None
+    notes = [done.hold.reason] if done.hold else list(source_table.marks)
+    return TableRecord(
+        source_table=source_table.id,
+        schema=source_table.name[0],
+        table=source_table.name[1],
+        state=str(done.state),
+        note=BETWEEN_NOTES.join(filter(None, [*notes, note])),
+        key=list(source_table.newest.key),
+        watermark=done.high,
+        mirror=old.mirror if old else None,
+        mirror_snapshot_id=old.mirror_snapshot_id if old else None,
+        changelog=list(place.changelog) if table is not None else old.changelog if old else None,
+        changelog_snapshot_id=snapshot.snapshot_id if snapshot else old.changelog_snapshot_id if old else None,
+        rows=old.rows if old else None,
+        history=_history_digest(table) if table is not None else old.history if old else None,
+    )
+
+
+def _history_digest(changelog: Table) -> str | None:
+    written = written_history_of(changelog)
+    return written.digest if written is not None else None
+
+
+def unknown_table(schema: str, table: str, state: str, note: str) -> TableRecord:
+    """The record of a table without a known schema. It holds back the recorded TSO like any other table."""
+    return TableRecord(unknown_id(schema, table), schema, table, state, note, [], 0, None, None, None, None, None)
+
+
+def unknown_id(schema: str, table: str) -> str:
+    """The source table id of a table without a known schema."""
+    return f"{schema}.{table}@unknown"

@@ -1,0 +1,1 @@
+"""Quarantined records that are decoded again."""

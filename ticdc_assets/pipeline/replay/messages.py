@@ -1,0 +1,228 @@
+"""Decodes quarantined messages again, each alone, in the way a part of the stream is decoded.
+
+A message keeps its position: its key, and its ordinal where order is by arrival, are those of the capture.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, above, homeless, rows_of
+from ticdc_assets.pipeline.stream.context import StreamContext
+from ticdc_assets.pipeline.stream.ddl_source import ddl_log
+from ticdc_assets.pipeline.stream.decode.make_task import task_of
+from ticdc_assets.pipeline.stream.decode.task import Mark, MessageTask, VersionClock
+from ticdc_assets.pipeline.stream.decode.worker import decode_messages
+from ticdc_assets.pipeline.stream.official_canal import Places
+from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.pending import StreamPending
+from ticdc_assets.pipeline.stream.scan.scan import look_through
+from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.pipeline.tasks import FileState, TaskReport
+from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.sources.capture import Message, MessagePosition
+from ticdc_assets.sources.message_log import CaptureLog, PassedMessages, numbered_messages
+
+if TYPE_CHECKING:
+    from ticdc_assets.tables.control import QuarantinedRecord
+
+Position = tuple[str, int]
+Found = tuple[int, Message]
+
+
+class MessageReplay:
+    """Decodes messages into a temporary folder."""
+
+    def __init__(self, ground: ReplayContext, folder: Path) -> None:
+        self._lake = ground.lake
+        self._context = StreamContext(ground.lake)
+        self._ground = ground
+        self._folder = folder
+
+    def decode(self, offered: Sequence[Offered]) -> list[Decoded]:
+        """The result for every message."""
+        wanted = {one.record.position: one for one in offered}
+        found = self._found(wanted)
+        pending = self._pending(found)
+        decoded = [self._decode(pending, one.record, found.get(one.record.position)) for one in offered]
+        return decoded + list(self._freed(pending, decoded))
+
+    # -- the messages and what is around them -------------------------------------------------------------------------
+
+    def _found(self, wanted: Mapping[Position, Offered]) -> dict[Position, Found]:
+        """The messages with their ordinals in the capture, with the corrected bytes where given. A message that is no
+        longer in the capture is taken from quarantine, where its ordinal does not matter."""
+        found = {}
+        for ordinal, message in numbered_messages(self._context.log):
+            one = wanted.get(_position(message))
+            if one is not None:
+                found[one.record.position] = (ordinal, _mended(message, one))
+        for position, one in wanted.items():
+            if position not in found and not self._lake.by_arrival:
+                topic, _, partition = one.record.path.rpartition("/")
+                found[position] = (0, Message(topic, int(partition), one.record.line, None, one.data, 0))
+        return found
+
+    def _pending(self, found: Mapping[Position, Found]) -> StreamPending:
+        """The scan of the whole stream, with the corrected messages in their positions."""
+        ground, scan = self._ground, StreamScan()
+        if self._context.protocol == "avro":
+            log = ddl_log(self._lake.config, self._lake.changefeed)
+            passed, form = PassedMessages(self._context.log.first_ordinal), self._context.form(None, log)
+            scan = look_through(self._with_mended(found), form, StreamCursor(), passed=passed)
+        return StreamPending(
+            run_id=ground.run_id,
+            high=ground.record.tso,
+            record=ground.record,
+            cursor=StreamCursor(),
+            scan=scan,
+            history=ground.history,
+            commit_ranges=ground.commit_ranges,
+            names=self._context.names(scan, ground.history),
+            follows=self._lake.follows,
+            places=Places.of(self._lake.control.ddl_events()),
+        )
+
+    def _with_mended(self, found: Mapping[Position, Found]) -> Iterator[tuple[MessagePosition, Message]]:
+        for place, message in self._context.log.read():
+            mended = found.get(_position(message))
+            yield place, mended[1] if mended else message
+
+    # -- one message --------------------------------------------------------------------------------------------------
+
+    def _decode(self, pending: StreamPending, record: QuarantinedRecord, found: Found | None) -> Decoded:
+        if self._lake.by_arrival and not self._context.is_appended_to:
+            return Decoded((record,), problem=_unplaced(record))
+        if found is None:
+            return Decoded((record,), problem=_gone(record))
+        ordinal, message = found
+        try:
+            decode, options = REGISTRY[self._context.protocol].decode, self._context.options
+            events = list(decode(message.key, message.value, message.where, options))
+            rows = [event for event in events if isinstance(event, RowEvent)]
+            problem = self._strange(message, events) or self._undated(message, rows)
+            if problem or not rows:
+                return Decoded((record,), problem=problem)
+            report = decode_messages(self._message_task(pending, ordinal, message))
+        except TicdcAssetsError as error:
+            return Decoded((record,), problem=str(error))
+        changes = rows_of(report.parts)
+        problem = _problem(report, record) or self._ground.unsettled(record, changes)
+        if not problem and not changes and any(self._is_asked_for(pending, message, row) for row in rows):
+            problem = homeless(record)
+        return Decoded((record,), problem=problem) if problem else Decoded((record,), changes)
+
+    def _message_task(self, pending: StreamPending, ordinal: int, message: Message) -> MessageTask:
+        capture = self._folder / f"{ordinal}.jsonl"
+        line = {
+            "topic": message.topic, "partition": message.partition, "offset": message.offset,
+            "key": _encoded(message.key), "value": _encoded(message.value), "ts_ms": message.ts_ms,
+        }  # fmt: skip
+        capture.write_text(json.dumps(line) + "\n")
+        targets = self._ground.targets(self._folder / str(ordinal))
+        task = task_of(self._context, pending, ordinal, Mark(ordinal, MessagePosition()), ordinal + 1, targets)
+        return replace(
+            task,
+            stretch=replace(task.stretch, log=CaptureLog(capture)),
+            decoding=replace(task.decoding, quarantine=True),
+            io_properties={},
+        )
+
+    def _is_asked_for(self, pending: StreamPending, message: Message, row: RowEvent) -> bool:
+        true = pending.names.get((message.topic, row.schema, row.table)) or (row.schema, row.table)
+        return self._lake.follows(*true)
+
+    def _freed(self, pending: StreamPending, decoded: Sequence[Decoded]) -> Iterator[Decoded]:
+        """Changes that only looked like repeats because the rows between them were missing."""
+        touched = {rows.source_table_id for one in decoded if not one.problem for rows in one.rows}
+        if pending.scan.avro is None or not touched:
+            return
+        form = self._context.form(None, ddl_log(self._lake.config, self._lake.changefeed))
+        passed = PassedMessages(self._context.log.first_ordinal)
+        before = look_through(self._context.log.read(), form, StreamCursor(), passed=passed).avro
+        freed = (before.repeated() if before else frozenset()) - pending.scan.avro.repeated()
+        consumed = StreamCursor.from_json(self._ground.record.cursor).offsets
+        for ordinal, message in numbered_messages(self._context.log) if freed else ():
+            if ordinal in freed and message.offset < consumed.get((message.topic, message.partition), 0):
+                rows = rows_of(decode_messages(self._message_task(pending, ordinal, message)).parts)
+                yield Decoded((), tuple(r for r in rows if r.source_table_id in touched))
+
+    # -- what cannot come late ----------------------------------------------------------------------------------------
+
+    def _strange(self, message: Message, events: Sequence[object]) -> str:
+        """Why a statement or schema is not accepted now: later rows were read without it."""
+        kept = {_statement(event) for event in self._lake.control.ddl_events()}
+        late = [e for e in events if isinstance(e, DdlEvent) and _statement(e) not in kept and (e.query or e.commit_ts)]
+        if not late:
+            return ""
+        return (
+            f"{message.where}: expected rows, or a statement that another message told too, found a statement that "
+            f"was missed at {late[0].commit_ts}. Its table was read without it since: start the changefeed anew in "
+            "another lake; or discard the message if the statement does not matter."
+        )
+
+    def _undated(self, message: Message, rows: Sequence[RowEvent]) -> str:
+        """Why a row is rejected whose schema is in no other message, where only messages carry schemas."""
+        if self._context.clock is not VersionClock.PLACE:
+            return ""
+        known = {event.version for event in self._lake.control.ddl_events()}
+        if all(row.schema_version is None or row.schema_version in known for row in rows):
+            return ""
+        return (
+            f"{message.where}: expected a schema that other rows of its table have, found one that only this message "
+            "has. It cannot be placed among the table's versions: start the changefeed anew in another lake."
+        )
+
+
+def _problem(report: TaskReport, record: QuarantinedRecord) -> str:
+    for name in report.files:
+        if name.bad:
+            return name.bad[0].reason
+        if name.state is not FileState.READ:
+            return name.problem
+        if name.above:
+            return above(record)
+    return ""
+
+
+def _position(message: Message) -> Position:
+    return (f"{message.topic}/{message.partition}", message.offset)
+
+
+def _mended(message: Message, one: Offered) -> Message:
+    """The message with the given bytes. A message without a value is kept by its key."""
+    if not one.is_mended:
+        return message
+    key, value = (message.key, one.data) if message.value is not None else (one.data, None)
+    return Message(message.topic, message.partition, message.offset, key, value, message.ts_ms)
+
+
+def _encoded(data: bytes | None) -> str | None:
+    return None if data is None else b64encode(data).decode("ascii")
+
+
+def _statement(event: DdlEvent) -> tuple[int, str, str, str]:
+    return (event.commit_ts, *fold_name(event.schema, event.table), event.query)
+
+
+def _unplaced(record: QuarantinedRecord) -> str:
+    return (
+        f"{record.path}, offset {record.line}: expected a capture in one file, found a file for each partition. These "
+        "grow side by side, and without commit_ts nothing tells where the message stood among those of the others: "
+        "capture the topics to one file and start the changefeed anew in another lake; or discard the message."
+    )
+
+
+def _gone(record: QuarantinedRecord) -> str:
+    return (
+        f"{record.path}, offset {record.line}: expected its message in the capture, found none. "
+        "Its place among the others is not known without; restore the capture."
+    )

@@ -1,0 +1,97 @@
+"""Updates a mirror after changes were added to its changelog below its watermark.
+
+Where no later statement changed rows, the changes from the first added one on are merged again: the newest change of
+every key wins, so the mirror equals one that never lacked them. Else the mirror is rebuilt under a second name from the
+whole changelog, and takes its rows in one commit; earlier snapshots stay. By arrival, changes of a version that the
+mirror has passed also lead to a rebuild.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from ticdc_assets.names import quote_path
+from ticdc_assets.pipeline.mirror.rounds import MirrorJob, catch_up
+from ticdc_assets.pipeline.mirror.segments import changelog_files, reached_position
+from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.history.source_table import SourceTable, Version
+from ticdc_assets.tables.mirror.effects import fill_literal
+from ticdc_assets.tables.mirror.writer import MirrorWriter, Segment
+from ticdc_assets.tables.progress import VERSION, Progress, progress_of
+from ticdc_assets.tables.replayed import Replayed
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.spark import Workers
+    from ticdc_assets.tables.catalog import Identifier
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+
+
+def merged_again(
+    lake: Lake, source_table: SourceTable, changelog: Table, mirror: Table, mark: Replayed, watermark: int
+) -> Segment | None:
+    """The segment to merge again into a mirror at `watermark`; None where a statement since then changed rows."""
+    applied = next(v for v in source_table.versions if v.from_ts == int(mirror.properties[VERSION]))
+    since = [v for v in source_table.versions if mark.version_ts < v.from_ts <= applied.from_ts]
+    have = progress_of(mirror)
+    if lake.by_arrival:
+        # Only rows of one version are merged at a time: no later segment includes rows of an older version.
+        if since:
+            return None
+        position = max(have.position, reached_position(source_table, changelog, have.position, watermark))
+        files = changelog_files(changelog, applied, mark.first - 1, position, by_arrival=True)
+        return Segment(applied, mark.first - 1, position, max(watermark, have.watermark), files, position)
+    if any(_touches_rows(version, lake.changefeed.time_zone) for version in since):
+        return None
+    high = max(watermark, have.watermark)
+    files = changelog_files(changelog, applied, mark.first - 1, high, by_arrival=False)
+    return Segment(applied, mark.first - 1, high, high, files)
+
+
+def _touches_rows(version: Version, zone: str) -> bool:
+    """Whether the statement of a version changed rows in any way but adding columns without a value."""
+    return not all(isinstance(e, FillColumn) and fill_literal(e, version, zone) is None for e in version.effects)
+
+
+def made_anew(
+    lake: Lake, jvm: JvmCatalog, course: MirrorJob, beside: MirrorWriter, planned: Iterable[Segment], workers: Workers
+) -> None:
+    """Rebuild the course's mirror with the writer `beside`, under a second name, and let the mirror take its rows."""
+    mirror, location = course.table, f"{course.location}_{beside.identifier[-1]}"
+    assert mirror is not None
+    anew = MirrorJob(beside, course.source_table, location, course.changelog, Progress(), deque(planned))
+    try:
+        catch_up(lake, [anew], workers)
+        course.error = anew.error
+        if anew.table is not None and not anew.error:
+            have, found = progress_of(mirror), progress_of(anew.table)
+            progress = Progress(max(have.watermark, found.watermark), max(have.position, found.position), beside.run_id)
+            course.table = course.writer.take_rows_of(mirror, beside.identifier, progress)
+    finally:
+        _remove(lake, jvm, course.source_table)
+
+
+def name_beside(lake: Lake, source_table: SourceTable, run_id: str) -> Identifier:
+    """The name of a mirror while it is rebuilt."""
+    return (*lake.control.namespace, f"{_prefix_beside(source_table)}{run_id.replace('-', '')}")
+
+
+def _prefix_beside(source_table: SourceTable) -> str:
+    return f"rebuilt_{hashlib.sha256(source_table.id.encode()).hexdigest()[:12]}_"
+
+
+def _remove(lake: Lake, jvm: JvmCatalog, source_table: SourceTable) -> None:
+    """Remove the rebuilt copies of the mirror, including those of killed runs. A run that still reads one fails and is
+    repeated."""
+    for identifier in lake.catalog.list_tables(lake.control.namespace):
+        if identifier[-1].startswith(_prefix_beside(source_table)):
+            with suppress(NoSuchTableError):
+                jvm.thread_session().sql(f"DROP TABLE IF EXISTS {quote_path((jvm.name, *identifier))} PURGE")

@@ -1,0 +1,141 @@
+"""Replays quarantined records: decodes them again, or corrected bytes, and publishes the changes.
+
+A replay loses nothing wherever it ends: a record is resolved only after its changes are in the changelogs, and a
+repeated replay adds nothing twice. The mirrors follow in `mirror.run`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ticdc_assets.errors import NotYetError
+from ticdc_assets.pipeline.replay.changelog import put_back
+from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, Rows, ground_of
+from ticdc_assets.pipeline.sources import replay_of
+from ticdc_assets.tables.control import QuarantinedRecord, now
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.lake import Lake
+
+Position = tuple[str, int]
+
+
+class Fate(StrEnum):
+    """The outcome of a record; the first two resolve it."""
+
+    REPLAYED = "replayed"
+    DISCARDED = "discarded"
+    STILL_BAD = "still bad"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOutcome:
+    """One record and its outcome, with the reason where it is still bad."""
+
+    record: QuarantinedRecord
+    fate: Fate
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """The result of a replay; `added` counts, by source table, the changes that changelogs gained."""
+
+    run_id: str
+    outcomes: list[ReplayOutcome] = field(default_factory=list)
+    added: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_clean(self) -> bool:
+        return all(outcome.fate is not Fate.STILL_BAD for outcome in self.outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """What to replay: `only` these records (all where None), with the `mended` bytes of some. The `discarded` records
+    are resolved without a change."""
+
+    only: frozenset[Position] | None = None
+    mended: Mapping[Position, bytes] = field(default_factory=dict)
+    discarded: frozenset[Position] = frozenset()
+
+
+def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
+    """Replay the records. Raises NotYetError where a named record is not quarantined, StaleRunError where another run
+    committed first."""
+    report = ReplayReport(uuid.uuid4().hex)
+    kept = {record.position: record for record in lake.control.quarantined()}
+    _check_named(lake, kept, {*(request.only or ()), *request.mended, *request.discarded})
+    lake.control.resolve(dict.fromkeys(request.discarded, str(Fate.DISCARDED)), report.run_id)
+    report.outcomes += [ReplayOutcome(kept[position], Fate.DISCARDED) for position in sorted(request.discarded)]
+    wanted = kept.keys() - request.discarded if request.only is None else request.only - request.discarded
+    offered = [_offered(kept[position], request) for position in sorted(wanted)]
+    ground = ground_of(lake, report.run_id) if offered else None
+    if ground is not None:
+        _take_in(lake, ground, offered, report)
+    elif offered:
+        reason = "expected a changefeed that was published, found none. Run `ticdc-assets run` first."
+        report.outcomes += [ReplayOutcome(one.record, Fate.STILL_BAD, reason) for one in offered]
+    return report
+
+
+def _check_named(lake: Lake, kept: Mapping[Position, QuarantinedRecord], named: Collection[Position]) -> None:
+    for path, line in sorted(named):
+        if (path, line) not in kept:
+            raise NotYetError(
+                f"changefeed {lake.changefeed.name}, {path}:{line}",
+                "a record of the quarantine that nobody has resolved yet",
+                "none",
+                "`ticdc-assets replay --quarantine` lists them as PATH:LINE.",
+            )
+
+
+def _offered(record: QuarantinedRecord, request: ReplayRequest) -> Offered:
+    mended = request.mended.get(record.position)
+    return Offered(record, record.raw) if mended is None else Offered(record, mended, is_mended=True)
+
+
+def _take_in(lake: Lake, ground: ReplayContext, offered: Sequence[Offered], report: ReplayReport) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        decoded = replay_of(lake)(ground, Path(folder)).decode(offered)
+    by_source_table = _by_source_table(decoded)
+    for source_table_id, rows in sorted(by_source_table.items()):
+        report.added[source_table_id] = put_back(ground, source_table_id, rows)
+    _record(lake, ground, by_source_table)
+    sound = [record for one in decoded if not one.problem for record in one.records]
+    lake.control.resolve({record.position: str(Fate.REPLAYED) for record in sound}, report.run_id)
+    report.outcomes += [
+        ReplayOutcome(record, Fate.STILL_BAD if one.problem else Fate.REPLAYED, one.problem)
+        for one in decoded
+        for record in one.records
+    ]
+
+
+def _by_source_table(decoded: Sequence[Decoded]) -> dict[str, list[Rows]]:
+    found: dict[str, list[Rows]] = {}
+    for rows in (rows for one in decoded if not one.problem for rows in one.rows):
+        found.setdefault(rows.source_table_id, []).append(rows)
+    return found
+
+
+def _record(lake: Lake, ground: ReplayContext, touched: Collection[str]) -> None:
+    """Record the changelogs' new snapshots. `complete` is set again when the mirrors have followed."""
+    newest = lake.control.newest()
+    if newest is None:
+        return
+    snapshots = {i: table.current_snapshot() for i, table in ground.tables.items() if i in touched}
+    tables = tuple(
+        replace(table, changelog_snapshot_id=snapshot.snapshot_id)
+        if (snapshot := snapshots.get(table.source_table)) is not None
+        else table
+        for table in newest.tables
+    )
+    if tables != newest.tables:
+        record = replace(newest, recorded_at=now(), run_id=ground.run_id, complete=False, tables=tables)
+        lake.control.record(record)

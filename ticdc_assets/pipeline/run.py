@@ -1,0 +1,179 @@
+"""One run of a changefeed: scan its source, decode what is pending, publish the changelogs, record.
+
+`scan` is cheap and needs no JVM: it says whether anything is pending. `publish_changelogs` decodes and publishes, and
+writes a record with the source's cursor. The mirrors follow in `mirror.run`, from the record alone. A run may end
+anywhere: each table's progress is in its own snapshots, and the next run continues from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ticdc_assets.failpoints import Failpoint, hit
+from ticdc_assets.pipeline.changelog.publish import Published, late_rows, publish_all, remove_parts
+from ticdc_assets.pipeline.changelog.tables import settled_changelogs
+from ticdc_assets.pipeline.late_statements import set_replaced_aside
+from ticdc_assets.pipeline.record import says_the_same, table_record
+from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.source import Batch, ChangeSource, Pending
+from ticdc_assets.pipeline.sources import source_of
+from ticdc_assets.plurals import counted
+from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.commit_range import Hold
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.pipeline.tasks import TaskReport
+    from ticdc_assets.spark import Workers
+
+READS_MAX: Final = 11
+"""How often one run reads the same records because their rows add columns. Tables whose rows add more are held."""
+
+OnProgress = Callable[[str], None]
+
+
+def run_of(lake: Lake, until: int | None = None) -> ChangelogRun:
+    """A run of the changefeed, up to the TSO `until` where given. Raises the ConfigError of `source_of`."""
+    return ChangelogRun(lake, source_of(lake, until))
+
+
+class ChangelogRun:
+    """Advances the changelogs of one changefeed to what its source has."""
+
+    def __init__(self, lake: Lake, source: ChangeSource[Any]) -> None:
+        self._lake = lake
+        self.source = source
+
+    def scan(self) -> Pending:
+        """What is pending. Needs no JVM and writes nothing."""
+        pending: Pending = self.source.scan()
+        return pending
+
+    def publish_changelogs(
+        self, pending: Pending, workers: Workers, on_progress: OnProgress = lambda _: None
+    ) -> ChangelogReport:
+        """Decode what is pending, append it to every changelog, and write a record with the cursor."""
+        hit(Failpoint.SCANNED)
+        for _ in range(READS_MAX - 1):
+            pending, tables, batch, reports = self._decoded(pending, workers, on_progress)
+            if not self._keep_new_schemas(batch, reports, tables):
+                break
+            pending = replace(self.scan(), run_id=pending.run_id)
+        else:
+            pending, tables, batch, reports = self._decoded(pending, workers, on_progress)
+        return self._published(pending, tables, batch, reports, workers, on_progress)
+
+    # -- decode -------------------------------------------------------------------------------------------------------
+
+    def _decoded(
+        self, pending: Pending, workers: Workers, on_progress: OnProgress
+    ) -> tuple[Pending, dict[str, Table], Batch, list[TaskReport]]:
+        """The workers' answers; nothing of them is published yet."""
+        control = self._lake.control
+        pending = self.source.prepare(pending)
+        control.mend_ddl_events(pending.changed_events)
+        control.keep_ddl_events(pending.new_events)
+        hit(Failpoint.SCHEMAS_KEPT)
+        commit_ranges, tables = settled_changelogs(self._lake, pending.history, pending.commit_ranges, pending.record)
+        hit(Failpoint.CHANGELOGS_MADE)
+        pending = replace(pending, commit_ranges=commit_ranges)
+        batch = self.source.batch(pending, tables)
+        on_progress(f"decoding {batch.amount} in {counted(len(batch.tasks), 'task')}")
+        reports = workers.map(batch.decode, batch.tasks)
+        hit(Failpoint.DECODED)
+        return pending, tables, batch, reports
+
+    def _keep_new_schemas(self, batch: Batch, reports: Sequence[TaskReport], tables: dict[str, Table]) -> bool:
+        """Keep the columns that rows add to the known ones. False where there are none."""
+        new = batch.new_schemas(reports)
+        if not new:
+            return False
+        self._lake.control.keep_ddl_events(new)
+        remove_parts(tables, (part for report in reports for part in report.parts))
+        return True
+
+    # -- publish ------------------------------------------------------------------------------------------------------
+
+    def _published(
+        self,
+        pending: Pending,
+        tables: dict[str, Table],
+        batch: Batch,
+        reports: Sequence[TaskReport],
+        workers: Workers,
+        on_progress: OnProgress,
+    ) -> ChangelogReport:
+        held = batch.holds(reports)
+        # Before any commit: a record is then in a changelog or in quarantine, wherever a run ends.
+        bad = batch.bad_records(reports, held)
+        self._lake.control.quarantine(bad)
+        hit(Failpoint.QUARANTINED)
+        on_progress("publishing changelogs")
+        published, broken = publish_all(
+            self._lake, pending.run_id, pending.history, pending.commit_ranges, tables, reports, held, workers,
+            batch.consumed(tables), deliveries_are_known=batch.deliveries_are_known, again=pending.again,
+        )  # fmt: skip
+        held |= broken
+        record = self._record(pending, tables, batch, reports, held, published)
+        files = [file for report in reports for file in report.files]
+        return ChangelogReport(
+            run_id=pending.run_id,
+            high=pending.high,
+            rows_by_op={i: changelog.rows_by_op for i, changelog in published.items() if changelog.rows_by_op},
+            late_rows=late_rows(published, tables, pending.record),
+            repeats=sum(file.repeats for file in files) + sum(p.repeats for p in published.values()),
+            zero_dates=sum(file.zero_dates for file in files),
+            ambiguous_times=sum(file.ambiguous_times for file in files),
+            quarantined=len(bad),
+            records_read=batch.records,
+            record=record,
+        )
+
+    # -- record -------------------------------------------------------------------------------------------------------
+
+    def _record(
+        self,
+        pending: Pending,
+        tables: dict[str, Table],
+        batch: Batch,
+        reports: Sequence[TaskReport],
+        held: dict[str, Hold],
+        published: dict[str, Published],
+    ) -> WatermarkRecord:
+        records = self._table_records(pending, tables, batch, held, published)
+        record = WatermarkRecord(
+            recorded_at=now(),
+            run_id=pending.run_id,
+            tso=pending.high,
+            complete=False,
+            cursor=batch.cursor(reports, held),
+            tables=tuple(batch.with_unknown_tables(records, reports)),
+        )
+        newest = self._lake.control.newest()
+        if newest is not None and (newest != pending.record or says_the_same(record, newest)):
+            return newest  # nothing is new, or another run has recorded meanwhile and may be further
+        hit(Failpoint.BEFORE_CURSOR)
+        self._lake.control.record(record)
+        hit(Failpoint.AFTER_CURSOR)
+        return record
+
+    def _table_records(
+        self,
+        pending: Pending,
+        tables: dict[str, Table],
+        batch: Batch,
+        held: dict[str, Hold],
+        published: dict[str, Published],
+    ) -> list[TableRecord]:
+        recorded, locations = self._lake.recorded(pending.record), self._lake.places(pending.history)
+        records = []
+        for source_table_id, commit_range in pending.commit_ranges.items():
+            old, hold = recorded.get(source_table_id), held.get(source_table_id)
+            table = published[source_table_id].table if source_table_id in published else tables.get(source_table_id)
+            note = batch.note(commit_range.source_table, old)
+            records.append(table_record(commit_range, hold, old, locations[source_table_id], table, note))
+        return [*records, *set_replaced_aside(self._lake, pending.history, pending.record)]

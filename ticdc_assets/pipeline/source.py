@@ -1,0 +1,144 @@
+"""The interface of a source of changes. All other steps are in `pipeline.run` and are the same for every source.
+
+A source is where a changefeed's changes are read: a bucket, or Kafka messages. The steps of one run:
+
+1. `ChangeSource.scan` finds what is pending, on the driver.
+2. `ChangeSource.batch` cuts that into tasks, once each table's changelog is ready.
+3. Workers call `Batch.decode` with one task each. It reads the task's records and writes them as Parquet files.
+4. `Batch` interprets the answers: new schemas, held tables, bad records, the next cursor.
+
+`pipeline.sources` lists the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.commit_range import CommitRange, Hold
+    from ticdc_assets.pipeline.tasks import TaskReport
+    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.history.source_table import History, SourceTable
+    from ticdc_assets.sources.storage.cursor import Problem
+    from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord
+    from ticdc_assets.tables.progress import Files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """The result of a scan. Each source adds what its own tasks need.
+
+    `high` is the TSO to which the run advances every table that is not held. `record` is the newest record of the lake,
+    None before the first run. `new_events` are statements and schemas that the lake does not keep yet; `changed_events`
+    are kept ones whose content differs now. `commit_ranges` gives, by source table, what the run may add. The tables in
+    `again` are read from their beginning, because a statement came late.
+    """
+
+    run_id: str
+    high: int
+    record: WatermarkRecord | None
+    history: History
+    commit_ranges: dict[str, CommitRange]
+    new_events: tuple[DdlEvent, ...] = ()
+    changed_events: tuple[DdlEvent, ...] = ()
+    again: frozenset[str] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a run would change nothing."""
+        raise NotImplementedError
+
+    @property
+    def checkpoint(self) -> int:
+        """The TSO up to which the source is complete, 0 where it has none."""
+        raise NotImplementedError
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Why the scan holds tables."""
+        return ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings about the source that hold no table, a sentence each."""
+        return ()
+
+
+P = TypeVar("P", bound=Pending)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a source no longer has."""
+
+    expected: str
+    found: str
+
+
+class Batch(Protocol):
+    """The input of one run: tasks for the workers, and the interpretation of their answers.
+
+    `amount` is the amount of input as text ("3 files"), `records` the number of files or messages.
+    `deliveries_are_known` where the source separates the deliveries of equal rows (see `pipeline.changelog.late_rows`).
+    """
+
+    amount: str
+    records: int
+    deliveries_are_known: bool
+    tasks: Sequence[Any]
+
+    @property
+    def decode(self) -> Callable[[Any], TaskReport]:
+        """The function that a worker calls with one task. It is a module-level function, so that it pickles."""
+
+    def new_schemas(self, reports: Sequence[TaskReport]) -> Sequence[DdlEvent]:
+        """Schemas in the rows that the lake does not keep. If there are any, the run reads everything again."""
+
+    def holds(self, reports: Sequence[TaskReport]) -> dict[str, Hold]:
+        """By source table, why a file or message holds it back."""
+
+    def bad_records(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> list[QuarantinedRecord]:
+        """The records that cannot be decoded, of tables that advance. Those of held tables are read again later."""
+
+    def consumed(self, tables: Mapping[str, Table]) -> dict[str, Files]:
+        """By source table, the files that its changelog has after this run, where progress is by file."""
+
+    def cursor(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> str:
+        """Where the next scan begins."""
+
+    def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
+        """The note of a table in the record; "" for none."""
+
+    def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:
+        """The records, plus those of tables that wait for a schema or for the statements of another changefeed."""
+
+
+class ChangeSource(Protocol, Generic[P]):
+    """Where a changefeed's changes are read."""
+
+    def scan(self) -> P:
+        """Find what is pending. Needs no JVM and writes nothing.
+
+        Raises:
+            SourceError: the source cannot be read, or is not the one that the lake was filled from.
+        """
+
+    def prepare(self, pending: P) -> P:
+        """Keep in the lake what later runs need before any table is written. Called before `new_events` are kept, on
+        each read."""
+
+    def batch(self, pending: P, tables: dict[str, Table]) -> Batch:
+        """Cut what is pending into tasks. `tables` has the changelogs by source table."""
+
+    def checkpoint(self) -> int | None:
+        """The TSO up to which the source is complete; None where only a scan finds it."""
+
+    def missing_since(self, cursor: str, pending: P) -> Missing | None:
+        """What the source had when `cursor` began and no longer has. None where it has everything."""
+
+    def cursor_with(self, kept: str, made: str, source_table: SourceTable, history: History) -> str:
+        """The lake's cursor `kept`, after another run has read one table alone up to the cursor `made`."""

@@ -1,0 +1,133 @@
+"""The files of a bucket that one run reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ticdc_assets.pipeline.changelog.tables import target_of
+from ticdc_assets.pipeline.commit_range import Hold
+from ticdc_assets.pipeline.storage.packing import pack
+from ticdc_assets.pipeline.storage.record import advanced, held_by_files, unknown_tables, warnings_of
+from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, FileState, TaskReport
+from ticdc_assets.plurals import counted
+from ticdc_assets.protocols.canal_json import decoder as canal_json
+from ticdc_assets.protocols.values.text import TextForms
+from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, now
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.pipeline.storage.pending import StoragePending
+    from ticdc_assets.pipeline.storage.plan import Plan
+    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceTable
+    from ticdc_assets.tables.progress import Files
+
+
+class StorageBatch:
+    """The files that `plan` reads, and the interpretation of the workers' answers."""
+
+    deliveries_are_known = True
+
+    def __init__(self, lake: Lake, pending: StoragePending, plan: Plan, tables: dict[str, Table]) -> None:
+        self._lake = lake
+        self._changefeed = lake.changefeed
+        self._pending = pending
+        self._plan = plan
+        self.tasks = self._tasks(tables)
+        self.records = len(plan.read)
+        self.amount = counted(len(plan.read), "file")
+
+    @property
+    def decode(self) -> Callable[[Any], TaskReport]:
+        """Reads the files of one task."""
+        from ticdc_assets.pipeline.storage.decode import decode  # a scan does not need this slow import
+
+        return decode
+
+    def _tasks(self, tables: dict[str, Table]) -> list[DecodeTask]:
+        pending, plan = self._pending, self._plan
+        targets = {i: target_of(pending.commit_ranges[i], tables[i], pending.commit_ranges[i].low) for i in plan.open}
+        whole = {name: any(_is_keyless(period) for period in periods) for name, periods in plan.timelines.items()}
+        tasks = []
+        for number, dealt in enumerate(pack(plan.task_files(), self._lake.cores, whole)):
+            timelines = {file.name: plan.timelines[file.name] for file in dealt}
+            source_tables = {period.source_table_id for periods in timelines.values() for period in periods}
+            tasks.append(
+                DecodeTask(
+                    run_id=pending.run_id,
+                    number=number,
+                    root_uri=self._lake.storage_uri,
+                    format=FileFormat(self._changefeed.sink.protocol),
+                    csv=self._lake.csv_options,
+                    forms=self._forms(),
+                    by_arrival=self._lake.by_arrival,
+                    files=dealt,
+                    timelines=timelines,
+                    targets={i: target for i, target in targets.items() if i in source_tables},
+                    io_properties=self._lake.io_properties,
+                    held={i: low for i, low in plan.held.items() if i in source_tables},
+                    quarantine=self._changefeed.on_bad_message == "quarantine",
+                    zero_dates_allowed=self._changefeed.zero_dates == "null",
+                    selectors=self._changefeed.sink.column_selectors,
+                )
+            )
+        return tasks
+
+    def _forms(self) -> TextForms:
+        zone = self._changefeed.time_zone
+        return self._lake.csv_options.forms(zone) if self._changefeed.sink.protocol == "csv" else canal_json.forms(zone)
+
+    # -- the workers' answers -----------------------------------------------------------------------------------------
+
+    def new_schemas(self, reports: Sequence[TaskReport]) -> Sequence[DdlEvent]:
+        """None: schema files give all columns."""
+        return ()
+
+    def holds(self, reports: Sequence[TaskReport]) -> dict[str, Hold]:
+        """By source table, why a file holds it."""
+        return held_by_files(self._plan, _files(reports))
+
+    def bad_records(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> list[QuarantinedRecord]:
+        """The bad records of the tables that advance. Files of held tables are read again later."""
+        pending, plan = self._pending, self._plan
+        offered = {file.path: file for file in plan.read}
+        listed = {file.path: file for file in plan.task_files()}
+        return [
+            QuarantinedRecord(
+                now(), pending.run_id, bad.schema, bad.table, bad.path, bad.line, bad.reason, bad.raw,
+                listed[bad.path].folder_version, listed[bad.path].ordinal,
+            )
+            for report in reports
+            for file in report.files
+            if file.state is FileState.READ and plan.held_by(offered[file.path]).isdisjoint(held)
+            for bad in file.bad
+        ]  # fmt: skip
+
+    def consumed(self, tables: Mapping[str, Table]) -> dict[str, Files]:
+        """By source table, its files after this run, where progress is by file."""
+        return self._plan.consumed()
+
+    # -- the record ---------------------------------------------------------------------------------------------------
+
+    def cursor(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> str:
+        """The cursor past every file that no later run needs."""
+        return advanced(self._pending.cursor, self._pending.scan, self._plan, _files(reports), held).to_json()
+
+    def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
+        """The warnings about the table's schema files."""
+        return warnings_of(self._pending.scan, source_table, old)
+
+    def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:
+        """The records, plus those of tables without any schema file."""
+        return [*records, *unknown_tables(self._plan, self._pending.problems).values()]
+
+
+def _files(reports: Sequence[TaskReport]) -> list[FileReport]:
+    return [file for report in reports for file in report.files]
+
+
+def _is_keyless(period: SchemaPeriod) -> bool:
+    return period.version is not None and not period.version.table.key

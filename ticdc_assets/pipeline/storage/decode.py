@@ -1,0 +1,352 @@
+"""The worker's part of reading files: opens each file, decodes it in bulk, and writes typed changes as Parquet.
+
+A file that the bulk decoder cannot decode exactly goes to the reference decoder, which also finds the bad records. An
+error of one file never leaves here as an exception: it becomes the file's report, and the driver holds only its table.
+A file waits where it may become whole later, and stops its table where its rows cannot be interpreted. Single records
+that cannot be decoded are quarantined, unless the changefeed is configured to stop at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io import FileIO, load_file_io
+
+from ticdc_assets.changes.typed import TypedChanges
+from ticdc_assets.errors import DecodeError, NotYetError, SourceError, TicdcAssetsError
+from ticdc_assets.failpoints import Failpoint, hit
+from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.changelog.bad_rows import (
+    ALL_BAD_MIN,
+    BAD_RECORDS_MAX,
+    BadRow,
+    RowRules,
+    sound_changes,
+    too_many,
+)
+from ticdc_assets.pipeline.changelog.parts import PartWriter
+from ticdc_assets.pipeline.storage.reader import FileReader
+from ticdc_assets.pipeline.tasks import (
+    DecodeTask,
+    FileFormat,
+    FileReport,
+    FileState,
+    QuarantineEntry,
+    TaskFile,
+    TaskReport,
+)
+from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, RawRows
+from ticdc_assets.schema.history.source_table import SchemaPeriod, Version
+
+
+def decode(task: DecodeTask) -> TaskReport:
+    """Decode the files of a task in order, table by table, so that few files are open at once."""
+    io = load_file_io(dict(task.io_properties), location=next(iter(task.targets.values())).data_uri)
+    files = FileReader(task)
+    reports: list[FileReport] = []
+    writers: dict[_Stream, PartWriter] = {}
+    for of_table in _by_name(task.files):
+        table = _TableDecoder(task, files, io, writers)
+        held = False
+        for file in of_table:
+            report = table.file(file) if not held else _passed_over(file)
+            held = report.state is not FileState.READ
+            hit(Failpoint.FILE_READ)
+            reports.append(report)
+        if (fault := table.finish()) is not None:
+            reports.append(FileReport(of_table[-1].path, of_table[-1].name, FileState.STOPPED, problem=str(fault)))
+        hit(Failpoint.PARTS_WRITTEN)
+    return TaskReport(task.number, tuple(part for w in writers.values() for part in w.parts), tuple(reports))
+
+
+def _by_name(files: tuple[TaskFile, ...]) -> Iterator[list[TaskFile]]:
+    group: list[TaskFile] = []
+    for file in files:
+        if group and group[-1].name != file.name:
+            yield group
+            group = []
+        group.append(file)
+    if group:
+        yield group
+
+
+def _passed_over(file: TaskFile) -> FileReport:
+    return FileReport(file.path, file.name, FileState.WAITING, problem="an earlier file of its table comes first")
+
+
+@dataclass(slots=True)
+class _Count:
+    """Counts over one file. `bad` records could not be decoded; `misfits` do not fit their columns."""
+
+    rows: int = 0
+    above: int = 0
+    left: int = 0
+    repeats: int = 0
+    zero_dates: int = 0
+    ambiguous_times: int = 0
+    bad: list[QuarantineEntry] = field(default_factory=list)
+    misfits: dict[int, BadRow] = field(default_factory=dict)
+
+
+_Stream = tuple[str, bool]
+"""A source table, and whether the changes are at or below its `low`."""
+
+
+class _TableDecoder:
+    """Decodes the files of one source name, for all source tables and versions of its rows."""
+
+    def __init__(self, task: DecodeTask, files: FileReader, io: FileIO, writers: dict[_Stream, PartWriter]) -> None:
+        self._task = task
+        self._files = files
+        self._io = io
+        self._writers = writers  # by source table: a renamed table has files under several names
+        self._used: dict[_Stream, PartWriter] = {}
+
+    def finish(self) -> TicdcAssetsError | None:
+        """Close all open files. An error of one table is returned, and holds it."""
+        try:
+            for writer in self._used.values():
+                writer.close()
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            return of_one_table(error)
+        return None
+
+    def file(self, file: TaskFile) -> FileReport:
+        """Decode one file; every fault goes into its report."""
+        count = _Count()
+        try:
+            batches = self._raw_rows(file, count)[::-1]
+            while batches:  # frees each batch once it is written
+                self._rows(file, batches.pop(), count)
+            self._judge_bad(file, count)
+            bad = (*count.bad, *self._misfits(file, count))
+        except (NotYetError, SourceError) as error:
+            return FileReport(file.path, file.name, FileState.WAITING, problem=str(error))
+        except TicdcAssetsError as error:
+            return FileReport(file.path, file.name, FileState.STOPPED, problem=str(error))
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            problem = f"{file.path}: {of_one_table(error)}"
+            return FileReport(file.path, file.name, FileState.STOPPED, problem=problem)
+        return FileReport(
+            file.path, file.name, FileState.READ, count.rows, count.above, count.repeats, count.zero_dates, bad,
+            left=count.left, ambiguous_times=count.ambiguous_times,
+        )  # fmt: skip
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _raw_rows(self, file: TaskFile, count: _Count) -> list[RawRows]:
+        """All batches of a file: in bulk, else record by record. The bulk decoder may fail halfway, so nothing is
+        written before the whole file is decoded."""
+        if self._files.is_read_in_bulk(file):
+            # A stray quote looks like a missing end; only the reference decoder tells them apart.
+            with suppress(BulkUnsupported, NotYetError):
+                rows = self._files.raw_rows(file, False, count.bad)
+                return self._in_order(file, rows)
+        return self._in_order(file, self._files.raw_rows(file, True, count.bad))
+
+    def _in_order(self, file: TaskFile, batches: Iterator[RawRows]) -> list[RawRows]:
+        if self._task.by_arrival:
+            return [replace(raw, commit_ts=pa.nulls(len(raw), pa.int64())) for raw in batches]
+        every = list(batches)
+        if any(raw.commit_ts.null_count for raw in every):
+            raise BulkUnsupported(file.path, "rows with commit_ts", "rows without", "Read it with the reference form.")
+        return every
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _rows(self, file: TaskFile, raw: RawRows, count: _Count) -> None:
+        count.rows += len(raw)
+        for period, rows in self._by_period(file, raw, count):
+            assert period.version is not None
+            for kept, is_late in self._to_write(file, period, rows, count):
+                if not len(kept):
+                    continue
+                changes = self._typed(file, period.version, self._aligned(file, period.version, kept), count)
+                if not is_late:  # those of repeats were counted before
+                    count.zero_dates += changes.zero_dates
+                    count.ambiguous_times += changes.ambiguous_times
+                count.repeats += self._write(file, period, changes, is_late)
+
+    def _by_period(self, file: TaskFile, raw: RawRows, count: _Count) -> Iterator[tuple[SchemaPeriod, RawRows]]:
+        periods = self._task.timelines[file.name]
+        starts = np.array([period.after_ts for period in periods], np.int64)
+        if self._task.by_arrival:
+            numbers = np.full(len(raw), np.searchsorted(starts, file.folder_version, side="right") - 1)
+        else:
+            numbers = np.searchsorted(starts, raw.commit_ts.to_numpy(zero_copy_only=False), side="left") - 1
+        for number in np.unique(numbers):
+            mask = numbers == number
+            rows = raw if mask.all() else raw.filter(pa.array(mask))
+            period = periods[number] if number >= 0 else None
+            if period is None or period.source_table_id is None:
+                self._leave_or_raise(file, rows, count)
+            else:
+                yield period, rows
+
+    def _leave_or_raise(self, file: TaskFile, rows: RawRows, count: _Count) -> None:
+        """Rows from a time without a schema: above the run's TSO a schema may still come, below it none will."""
+        horizon = max(target.high for target in self._task.targets.values())
+        if self._task.by_arrival or not pc.all(pc.greater(rows.commit_ts, horizon)).as_py():
+            raise _no_schema(file)
+        count.above += len(rows)
+
+    def _to_write(
+        self, file: TaskFile, period: SchemaPeriod, rows: RawRows, count: _Count
+    ) -> Iterator[tuple[RawRows, bool]]:
+        """The rows that this run publishes, with those that may be late separate. Rows that are left for later are
+        counted, so that the file is read again."""
+        assert period.source_table_id is not None
+        target = self._task.targets.get(period.source_table_id)
+        if target is not None and self._task.by_arrival:
+            yield rows, False
+        elif target is not None:
+            below, rest = _parted(rows, pc.less_equal(rows.commit_ts, target.low))
+            above, within = _parted(rest, pc.greater(rest.commit_ts, target.high))
+            count.above += len(above)
+            if file.is_seen:
+                count.repeats += len(below)
+            else:
+                yield below, True
+            yield within, False
+        else:
+            self._leave(file, period.source_table_id, rows, count)
+
+    def _leave(self, file: TaskFile, source_table_id: str, rows: RawRows, count: _Count) -> None:
+        """Count the rows of a held table; ignore rows of tables that are not selected."""
+        low = self._task.held.get(source_table_id)
+        if low is None:
+            return
+        if self._task.by_arrival:
+            count.above += len(rows)
+            return
+        below, above = _parted(rows, pc.less_equal(rows.commit_ts, low))
+        count.above += len(above)
+        if file.is_seen:
+            count.repeats += len(below)
+        else:
+            count.left += len(below)
+
+    def _aligned(self, file: TaskFile, version: Version, rows: RawRows) -> RawRows:
+        """The rows with the column names of the version. CSV fields are positional: TiCDC writes rows of another
+        version into a folder only where both have the same columns, possibly in another order."""
+        names = {column.name.lower(): column.name for column in version.table.stored_columns}
+        if self._task.format is FileFormat.CSV:
+            there = {name.lower() for name in rows.columns}
+            if not there <= names.keys() or not all(self._is_left_out(file, names[n]) for n in names.keys() - there):
+                raise _other_columns(file, "the columns of another version than its folder's")
+            return replace(rows, columns=tuple(name for lowered, name in names.items() if lowered in there))
+        for name, *texts in zip(rows.columns, rows.wire, *([rows.before] if rows.before else []), strict=True):
+            if name.lower() not in names and any(text.null_count < len(text) for text in texts):
+                raise _other_columns(file, f"a column {name!r} that its version has not")
+        self._refuse_lacking(file, version, rows)
+        return replace(rows, columns=tuple(names.get(name.lower(), name) for name in rows.columns))
+
+    def _is_left_out(self, file: TaskFile, column: str) -> bool:
+        return self._task.selectors.leaves_out(file.schema, file.table, column)
+
+    def _refuse_lacking(self, file: TaskFile, version: Version, rows: RawRows) -> None:
+        """Raise DecodeError where whole rows lack a column that the changefeed does not leave out. A deleted row may
+        have only its key."""
+        table = version.table
+        if rows.sent is None or table.virtual_unknown:
+            return
+        sent = {name.lower(): array for name, array in zip(rows.columns, rows.sent, strict=True)}
+        keys = {name.lower() for name in table.unique_columns}
+        arrays = [sent[c.name.lower()] for c in table.stored_columns if c.name.lower() in sent.keys() - keys]
+        is_whole = pc.not_equal(rows.op, "D")
+        for array in arrays:
+            is_whole = pc.or_(is_whole, array)
+        for column in table.stored_columns:
+            there = sent.get(column.name.lower())
+            lacks = is_whole if there is None else pc.and_not(is_whole, there)
+            if pc.any(lacks).as_py() and not self._is_left_out(file, column.name):
+                raise _lacking(file, column.name)
+
+    def _typed(self, file: TaskFile, version: Version, rows: RawRows, count: _Count) -> TypedChanges:
+        rules = RowRules(file.path, version.table, self._task.forms, self._task.zero_dates_allowed)
+        changes, misfits = sound_changes(rows, rules)
+        if misfits and (file.listed_columns or not self._task.quarantine):
+            raise misfits[0].fault
+        for row in misfits:
+            count.misfits.setdefault(row.line, row)
+        if len(count.misfits) + len(count.bad) > BAD_RECORDS_MAX:
+            raise too_many(file.path, len(count.misfits) + len(count.bad))
+        return changes
+
+    def _write(self, file: TaskFile, period: SchemaPeriod, changes: TypedChanges, is_late: bool) -> int:
+        assert period.version is not None
+        assert period.source_table_id is not None
+        stream = (period.source_table_id, is_late)
+        writer = self._writers.get(stream)
+        if writer is None:
+            prefix = f"{self._task.run_id}-{self._task.number:05d}{'-late' if is_late else ''}"
+            target = self._task.targets[period.source_table_id]
+            writer = PartWriter(self._io, target, prefix, self._task.number, late=is_late)
+            self._writers[stream] = writer
+        self._used[stream] = writer
+        return writer.write(changes, period.version.table.key, period.version.from_ts, file.ordinal)
+
+    # -- bad records --------------------------------------------------------------------------------------------------
+
+    def _judge_bad(self, file: TaskFile, count: _Count) -> None:
+        """Quarantine bad records only where they are few enough to be accidents."""
+        found = len(count.bad) + len(count.misfits)
+        none_good = found >= ALL_BAD_MIN and found == count.rows + len(count.bad)
+        if found > BAD_RECORDS_MAX or none_good:
+            raise too_many(file.path, found)
+
+    def _misfits(self, file: TaskFile, count: _Count) -> Iterator[QuarantineEntry]:
+        if not count.misfits:
+            return
+        lines = {line: self._record_lines(row) for line, row in count.misfits.items()}
+        raw = self._files.record_bytes(file, {n for numbers in lines.values() for n in numbers})
+        for line, numbers in lines.items():
+            reason = str(count.misfits[line].fault)
+            yield QuarantineEntry(file.path, line, b"".join(raw[n] for n in numbers), reason, file.schema, file.table)
+
+    def _record_lines(self, row: BadRow) -> tuple[int, ...]:
+        """The lines of a record: an update with old values is two records of a CSV file."""
+        is_pair = row.has_before and self._task.format is FileFormat.CSV
+        return (row.line - 1, row.line) if is_pair else (row.line,)
+
+
+def _parted(rows: RawRows, mask: pa.Array) -> tuple[RawRows, RawRows]:
+    """The rows where the mask is true, and the others."""
+    if not pc.any(mask).as_py():
+        return rows.slice(0, 0), rows
+    if pc.all(mask).as_py():
+        return rows, rows.slice(0, 0)
+    return rows.filter(mask), rows.filter(pc.invert(mask))
+
+
+def _no_schema(file: TaskFile) -> DecodeError:
+    return DecodeError(
+        file.path,
+        f"rows of a time when {file.schema}.{file.table} existed",
+        "rows from before its first or after its last schema",
+        "Give the table's CREATE TABLE in `schema_files`, or look whether schema files were removed from the bucket.",
+    )
+
+
+def _lacking(file: TaskFile, column: str) -> DecodeError:
+    return DecodeError(
+        file.path,
+        f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
+        f"rows without {column!r}",
+        "If the changefeed leaves it out, give its `column-selectors` in the configuration here; else look whether a "
+        "statement was lost.",
+    )
+
+
+def _other_columns(file: TaskFile, found: str) -> DecodeError:
+    return DecodeError(
+        file.path,
+        f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
+        found,
+        "Look whether schema files were removed from the bucket, or files moved between folders.",
+    )

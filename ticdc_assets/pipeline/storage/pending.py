@@ -1,0 +1,71 @@
+"""The result of a scan of a bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.late_statements import is_unrecorded
+from ticdc_assets.pipeline.source import Pending
+
+if TYPE_CHECKING:
+    from ticdc_assets.schema.history.source_table import SourceName
+    from ticdc_assets.sources.storage.cursor import Cursor, Problem, Scan
+    from ticdc_assets.sources.storage.paths import SourceFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoragePending(Pending):
+    """The result of a scan of a bucket.
+
+    `columns` gives the columns in each schema file, by table and version. `by_arrival` where progress is by file, not
+    by TSO. `late` are the tables that are selected since this run: their files are read from the beginning.
+    `is_rewound` where the cursor is before versions that were finished.
+    """
+
+    cursor: Cursor
+    scan: Scan
+    columns: dict[tuple[SourceName, int], tuple[str, ...]] = field(default_factory=dict)
+    by_arrival: bool = False
+    late: frozenset[str] = frozenset()
+    is_rewound: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a run would change nothing. Seen files with rows above the TSO wait for a later TSO; unseen files may
+        hold late rows."""
+        known = self.record.tso if self.record else 0
+        if self.new_events or self.changed_events or self.high > known:
+            return False
+        if self.again or is_unrecorded(self.record, self.history, self.commit_ranges):
+            return False
+        if self.by_arrival and self.scan.data:
+            return False
+        if any(self._may_be_read(file) for file in self.scan.unseen):
+            return False
+        recorded = Lake.recorded(self.record)
+        return all(i in recorded and recorded[i].watermark >= n.high for i, n in self.commit_ranges.items())
+
+    def _may_be_read(self, file: SourceFile) -> bool:
+        """Whether the file's table is selected and advances. Late rows of a stopped table wait."""
+        borne = (
+            self.commit_ranges.get(source_table.id)
+            for source_table in self.history.ever_called(file.schema, file.table)
+        )
+        return any(commit_range is not None and commit_range.hold is None for commit_range in borne)
+
+    @property
+    def checkpoint(self) -> int:
+        """The TSO of `metadata`, or `until` where that is smaller; 0 without `metadata`."""
+        return self.scan.checkpoint_ts or 0
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Why tables are held."""
+        return self.scan.problems
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings about files that hold no table."""
+        return self.scan.notes

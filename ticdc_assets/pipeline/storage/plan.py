@@ -1,0 +1,194 @@
+"""Decides for each scanned file: read it, leave it for a later run, or pass it unread.
+
+A file is passed unread only where none of its rows can be missing: its table is not selected, or an earlier run has
+read it and the table has its rows. A file that no run has read may hold late rows, whatever its table's watermark. It
+is left where its table is held. The history gives the tables whose rows a file may hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from ticdc_assets.pipeline.commit_range import CommitRange, is_held, may_have_rows
+from ticdc_assets.pipeline.storage import arrivals
+from ticdc_assets.pipeline.tasks import TaskFile
+from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ticdc_assets.sources.storage.cursor import Cursor
+    from ticdc_assets.sources.storage.paths import SourceFile
+    from ticdc_assets.tables.progress import Files, Progress
+
+
+_Key = TypeVar("_Key")
+
+
+class Fate(StrEnum):
+    """What a run does with a file; UNKNOWN where its table has no schema."""
+
+    READ = "read"
+    LEFT = "left"
+    DONE = "done"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The fate of every scanned file. `progress` is that of each changelog; a new source table has none.
+
+    `schema_columns` gives the columns in the schema file of a name's version. `seen` are the paths of the files of
+    which an earlier run has read a part.
+    """
+
+    files: Sequence[SourceFile]
+    history: History
+    commit_ranges: Mapping[str, CommitRange]
+    progress: Mapping[str, Progress]
+    cursor: Cursor
+    by_arrival: bool
+    follows: Callable[[str, str], bool]
+    schema_columns: Mapping[tuple[SourceName, int], tuple[str, ...]] = field(default_factory=dict)
+    seen: Collection[str] = frozenset()
+
+    @cached_property
+    def timelines(self) -> dict[SourceName, tuple[SchemaPeriod, ...]]:
+        return self.history.timelines()
+
+    @cached_property
+    def open(self) -> set[str]:
+        """The source tables whose rows may be published."""
+        asked = (
+            i
+            for i, commit_range in self.commit_ranges.items()
+            if not is_held(commit_range) and not commit_range.is_spent
+        )
+        return {i for i in asked if i in self.progress}
+
+    @cached_property
+    def held(self) -> dict[str, int]:
+        """The source tables whose rows are left for a later run, with the TSO above which they are."""
+        left = {i: n.low for i, n in self.commit_ranges.items() if not n.is_spent}
+        return {i: low for i, low in left.items() if i not in self.open}
+
+    @cached_property
+    def fates(self) -> dict[str, Fate]:
+        """By path."""
+        return {file.path: self._fate(file) for file in self.files}
+
+    def source_tables_of(self, file: SourceFile) -> set[str]:
+        """The source tables whose rows the file may hold."""
+        if self.by_arrival:
+            found = arrivals.source_table_of(self.timelines, file)
+            return {found} if found else set()
+        return self._bearers.get(fold_name(file.schema, file.table), set())
+
+    def awaiting(self, file: SourceFile) -> set[str]:
+        """The selected tables that may not have all rows of the file yet."""
+        asked = self.source_tables_of(file) & self.commit_ranges.keys()
+        if self.by_arrival:
+            return {i for i in asked if not self._has(i, file)}
+        name = fold_name(file.schema, file.table)
+        return {i for i in asked if may_have_rows(self.commit_ranges[i], name)}
+
+    def concerned(self, file: SourceFile) -> set[str]:
+        """The selected tables that lack rows of the file, or may lack them: of a file that no run has read, all tables
+        that ever had its name."""
+        if self.by_arrival or file.path in self.seen:
+            return self.awaiting(file)
+        asked = self.source_tables_of(file) & self.commit_ranges.keys()
+        return {i for i in asked if not self.commit_ranges[i].is_spent}
+
+    def held_by(self, file: SourceFile) -> set[str]:
+        """The tables that cannot advance while the file cannot be read: those expected to have rows in it."""
+        return self.awaiting(file) or self.concerned(file)
+
+    def _has(self, source_table_id: str, file: SourceFile) -> bool:
+        """Whether the table, by arrival, has the file or does not need it."""
+        commit_range = self.commit_ranges[source_table_id]
+        if commit_range.is_spent or (commit_range.is_over and self._is_beyond_stop(source_table_id, file)):
+            return True
+        return source_table_id in self.progress and arrivals.has(self.progress[source_table_id], file)
+
+    @cached_property
+    def _bearers(self) -> dict[SourceName, set[str]]:
+        """By name, the source tables that ever had it."""
+        found: dict[SourceName, set[str]] = {}
+        for source_table in self.history.source_tables:
+            for name_period in source_table.name_periods:
+                found.setdefault(fold_name(name_period.schema, name_period.table), set()).add(source_table.id)
+        return found
+
+    def _fate(self, file: SourceFile) -> Fate:
+        source_tables = self.source_tables_of(file)
+        if not source_tables:
+            return Fate.UNKNOWN if self.follows(file.schema, file.table) else Fate.DONE
+        concerned = self.concerned(file)
+        if not concerned:
+            return Fate.DONE
+        readable = {i for i in concerned & self.open if not (self.by_arrival and self._is_beyond_stop(i, file))}
+        return Fate.READ if readable else Fate.LEFT
+
+    def _is_beyond_stop(self, source_table_id: str, file: SourceFile) -> bool:
+        """Whether the file's folder begins after the statement that stops the table."""
+        stop = self.commit_ranges[source_table_id].source_table.stop
+        return stop is not None and file.version >= stop.ts
+
+    # -- what is read -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def read(self) -> list[SourceFile]:
+        """The files to read, in order of consumption by name."""
+        wanted = [file for file in self.files if self.fates[file.path] is Fate.READ]
+        return sorted(wanted, key=lambda file: (fold_name(file.schema, file.table), file.order))
+
+    def task_files(self) -> list[TaskFile]:
+        """The files to read with their ordinals: counted per run where rows have commit_ts, else over the table's
+        life."""
+        ordinals = self._ordinals()
+        return [
+            TaskFile(
+                f.path, f.size, name, f.schema, f.table, f.version, ordinals[f.path],
+                self._listed_columns(name, f), f.path in self.seen,
+            )
+            for f in self.read
+            for name in [fold_name(f.schema, f.table)]
+        ]  # fmt: skip
+
+    def _listed_columns(self, name: SourceName, file: SourceFile) -> tuple[str, ...]:
+        beyond = any(self._is_beyond_stop(i, file) for i in self.concerned(file))
+        return self.schema_columns.get((name, file.version), ()) if beyond else ()
+
+    def consumed(self) -> dict[str, Files]:
+        """By source table, the files for its next snapshot; empty where rows have commit_ts."""
+        if not self.by_arrival:
+            return {}
+        return {
+            source_table_id: arrivals.files_with(self.progress[source_table_id], files, self.cursor)
+            for source_table_id, files in self._by_source_table().items()
+        }
+
+    def _ordinals(self) -> dict[str, int]:
+        ordinals: dict[str, int] = {}
+        if self.by_arrival:
+            for source_table_id, files in self._by_source_table().items():
+                ordinals |= arrivals.numbered(files, arrivals.next_ordinal(self.progress[source_table_id]))
+            return ordinals
+        for files in _grouped(self.read, lambda file: fold_name(file.schema, file.table)).values():
+            ordinals |= arrivals.numbered(files, 0)
+        return ordinals
+
+    def _by_source_table(self) -> dict[str, list[SourceFile]]:
+        return _grouped(self.read, lambda file: next(iter(self.source_tables_of(file))))
+
+
+def _grouped(files: Iterable[SourceFile], key: Callable[[SourceFile], _Key]) -> dict[_Key, list[SourceFile]]:
+    groups: dict[_Key, list[SourceFile]] = {}
+    for file in files:
+        groups.setdefault(key(file), []).append(file)
+    return groups

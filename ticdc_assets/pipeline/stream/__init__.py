@@ -1,0 +1,1 @@
+"""Messages as a source of changes."""

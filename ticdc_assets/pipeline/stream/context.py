@@ -1,0 +1,72 @@
+"""How the messages of one changefeed are read: its protocol with its options, and how its rows are dated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ticdc_assets.pipeline.landing.message_logs import message_log
+from ticdc_assets.pipeline.stream.decode.task import MessageName, VersionClock
+from ticdc_assets.pipeline.stream.options import options_of
+from ticdc_assets.pipeline.stream.scan.avro import true_names
+from ticdc_assets.pipeline.stream.scan.state import StreamForm, StreamScan
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.pipeline.stream.ddl_source import DdlLog
+    from ticdc_assets.protocols.avro.table_names import Name
+    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.history.source_table import History
+    from ticdc_assets.tables.control import WatermarkRecord
+
+
+class StreamContext:
+    """What the scan, the tasks and the replay of one changefeed share."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.changefeed = lake.changefeed
+        self.log = message_log(lake)
+        self.protocol = str(lake.changefeed.sink.protocol)
+        self.options: Any = options_of(lake.changefeed, lake.control)
+
+    def refresh(self) -> None:
+        """Read the present state of the messages."""
+        self.log = message_log(self.lake)
+
+    @property
+    def is_appended_to(self) -> bool:
+        """Whether new messages come after all others, so that the order of arrival spans all partitions."""
+        return self.log.is_appended_to
+
+    @property
+    def clock(self) -> VersionClock:
+        """What determines the schema version of a row."""
+        sink = self.changefeed.sink
+        tells_statements = self.protocol != "avro" or self.changefeed.ddl_from is not None or sink.has_watermark
+        if not tells_statements:
+            return VersionClock.PLACE
+        return VersionClock.COMMIT_TS if sink.has_commit_ts else VersionClock.COMMIT_MS
+
+    def form(
+        self, record: WatermarkRecord | None, log: DdlLog | None, kept_events: Sequence[DdlEvent] = ()
+    ) -> StreamForm:
+        """How a scan reads the messages after `record`."""
+        return StreamForm(
+            self.protocol,
+            self.options,
+            self.clock,
+            topics=self.changefeed.sink.topics,
+            has_commit_ts=self.changefeed.sink.has_commit_ts,
+            until=log.tso if log is not None else None,
+            newest=record.tso if record is not None and self.clock is VersionClock.COMMIT_TS else 0,
+            deletes_are_keys=self.changefeed.sink.delete_only_output_handle_key_columns,
+            placed={event.place: event.commit_ts for event in kept_events if event.place is not None},
+        )
+
+    def names(self, scan: StreamScan, history: History) -> dict[MessageName, Name | None]:
+        """The true names of the tables of an Avro stream."""
+        if scan.avro is None:
+            return {}
+        known = {(t.schema, t.table) for source_table in history.source_tables for t in source_table.name_periods}
+        return true_names(scan.avro.names, sorted(known) if self.clock is not VersionClock.PLACE else ())

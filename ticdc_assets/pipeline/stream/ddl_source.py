@@ -1,0 +1,59 @@
+"""The statements of another changefeed, for a changefeed whose stream has none (`ddl_from`).
+
+They are read from the other changefeed's control table `schemas`. Up to its recorded TSO this log is complete; rows
+above wait until the other changefeed has run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ticdc_assets.config import Changefeed, Config
+from ticdc_assets.names import control_namespace
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.evolution.evolve import TruncateRows
+from ticdc_assets.schema.history.source_table import SourceTable
+from ticdc_assets.tables.catalog import open_catalog
+from ticdc_assets.tables.control import Control
+
+
+@dataclass(frozen=True, slots=True)
+class DdlLog:
+    """The statements of the changefeed `name` with a commit_ts up to `tso`."""
+
+    name: str
+    tso: int
+    events: tuple[DdlEvent, ...]
+
+    @property
+    def wait(self) -> str:
+        """Why a row above `tso` is not read yet."""
+        seen = f"up to {self.tso}" if self.tso else "none yet"
+        return (
+            f"expected the statements of changefeed {self.name} up to its rows' commit_ts, found {seen}. "
+            f"They wait: run {self.name} first, then this one again."
+        )
+
+    def settles(self, source_table: SourceTable) -> int:
+        """The TSO of the last statement that leaves no earlier row, 0 where there is none.
+
+        The mirror may pass it at once: later arrivals from before it do not change the mirror.
+        """
+        emptied = [v.from_ts for v in source_table.versions if any(isinstance(e, TruncateRows) for e in v.effects)]
+        return max([ts for ts in (*emptied, source_table.dropped_ts or 0) if ts <= self.tso], default=0)
+
+
+def ddl_log(config: Config, changefeed: Changefeed) -> DdlLog | None:
+    """The log that a changefeed takes its DDL from; None where its own stream has DDL.
+
+    Schemas that the other changefeed inferred from rows are left out: this changefeed's own rows carry more.
+    """
+    if changefeed.ddl_from is None:
+        return None
+    other = config.changefeed(changefeed.ddl_from)
+    control = Control(open_catalog(config.catalog), control_namespace(other.target, other.name))
+    record = control.newest()
+    tso = record.tso if record else 0
+    kept = [e for e in control.ddl_events() if e.commit_ts <= tso]
+    events = tuple(e for e in kept if e.query or e.after is None or not e.after.inferred)
+    return DdlLog(other.name, tso, events)

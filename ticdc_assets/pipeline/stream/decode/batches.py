@@ -1,0 +1,412 @@
+"""Decodes the rows of whole batches of messages to typed changes, with the bulk decoder of their protocol.
+
+For whole arrays it makes the decisions that `stream.decode.worker` makes for one row: its name, its schema period in
+the table's history, and whether this run needs it. If any row of a message cannot be decided here, the whole message
+goes to the reference decoder, so that no row is decoded twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.changes.keys import may_have_faults
+from ticdc_assets.changes.typed import TypedChanges
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.pipeline.stream.decode.row_schemas import is_of_keys, missing_column, sample_is_unlike
+from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
+from ticdc_assets.pipeline.stream.decode.task import Arrival, MessageTask, VersionClock
+from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+from ticdc_assets.pipeline.tasks import Target
+from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages, TableRows, take
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.values.ambiguous_times import count
+from ticdc_assets.protocols.values.text import DATE_KINDS
+from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
+from ticdc_assets.schema.model import Column
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.tso import LOGICAL_BITS
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+BATCH_MESSAGES: Final = 4096
+"""How many messages are decoded together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages with their ordinals in the capture."""
+
+    ordinals: Ints
+    messages: tuple[Message, ...]
+
+    @property
+    def partitions(self) -> tuple[list[Partition], Ints]:
+        """The distinct partitions, and for each message the index of its partition."""
+        numbers: dict[Partition, int] = {}
+        codes = [numbers.setdefault((m.topic, m.partition), len(numbers)) for m in self.messages]
+        return list(numbers), np.array(codes, np.int64)
+
+    @property
+    def offsets(self) -> Ints:
+        return np.array([message.offset for message in self.messages], np.int64)
+
+    @property
+    def keys_and_values(self) -> Messages:
+        keys = pa.array([message.key for message in self.messages], pa.binary())
+        return Messages(keys, pa.array([message.value for message in self.messages], pa.binary()))
+
+    def was_read(self, task: MessageTask) -> Bools:
+        """Which messages an earlier run has read."""
+        if not task.stretch.read:
+            return np.zeros(len(self.messages), np.bool_)
+        return np.array([task.stretch.was_read(message) for message in self.messages], np.bool_)
+
+    def taken(self, arrival: Arrival) -> Bools:
+        """Which messages a table takes."""
+        return np.array([arrival.takes(message) for message in self.messages], np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Typed changes of one name, schema period and delivery. `position` is a row's ordinal among its message's events.
+    A `late` piece has rows at or below its table's watermark."""
+
+    name: SourceName
+    period: SchemaPeriod
+    epoch: int
+    position: Ints
+    changes: TypedChanges
+    late: bool = False
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one source name in a batch."""
+
+    rows: int = 0
+    above: int = 0
+    repeats: int = 0
+
+
+@dataclass(slots=True)
+class Settled:
+    """The result of a batch: typed changes, counts by name, and the indices of messages for the reference decoder."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    tallies: dict[SourceName, Tally] = field(default_factory=dict)
+    left: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows of one table under one name, before they are typed. `number` is the schema period of each row, -1 where it
+    is not decided."""
+
+    name: SourceName
+    periods: Sequence[SchemaPeriod]
+    table: TableRows
+    number: Ints
+
+
+def decode_in_bulk(task: MessageTask, bulk: Bulk, batch: Batch) -> Settled:
+    """What the bulk decoder can decode of a batch."""
+    decoded = bulk.rows(batch.keys_and_values, task.decoding.options)
+    found = [found for table in decoded.tables for found in _by_name(task, batch, table)]
+    fallback = decoded.left.copy()
+    for rows in found:
+        fallback[_messages_of(rows.table)[rows.number < 0]] = True
+    settled, read = Settled(), batch.was_read(task)
+    typed = [one for rows in found for one in _typed(task, bulk, batch, rows, fallback, read)]
+    for rows in found:
+        _count(task, settled.tallies, batch, rows, fallback, read)
+    settled.pieces = [piece for piece in (_without(piece, batch, fallback) for piece in typed) if len(piece.changes)]
+    settled.left = [int(index) for index in np.flatnonzero(fallback)]
+    return settled
+
+
+def _messages_of(table: TableRows) -> Ints:
+    return np.asarray(table.rows.line.to_numpy(zero_copy_only=False), np.int64)
+
+
+# -- names and schema periods ------------------------------------------------------------------------------------------
+
+
+def _by_name(task: MessageTask, batch: Batch, table: TableRows) -> Iterator[_Found]:
+    """The rows of a table by name; where only the topic determines the table, by topic."""
+    if not any(key[1:] == (table.schema, table.table) for key in task.schemas.names):
+        yield _found(task, batch, table, fold_name(table.schema, table.table))
+        return
+    topics = np.array([message.topic for message in batch.messages], object)[_messages_of(table)]
+    for topic in dict.fromkeys(topics):
+        rows = take(table, pa.array(np.flatnonzero(topics == topic)))
+        true = task.schemas.names.get((topic, table.schema, table.table)) or (table.schema, table.table)
+        yield _found(task, batch, rows, fold_name(*true))
+
+
+def _found(task: MessageTask, batch: Batch, table: TableRows, name: SourceName) -> _Found:
+    periods = task.schemas.timelines.get(name, ())
+    numbers = _numbers(task, batch, table, name, periods) if periods else np.full(len(table), -1)
+    nowhere = np.array([period.source_table_id is None for period in periods] or [True])
+    return _Found(name, periods, table, np.where(nowhere[numbers], -1, numbers))
+
+
+def _numbers(
+    task: MessageTask, batch: Batch, table: TableRows, name: SourceName, periods: Sequence[SchemaPeriod]
+) -> Ints:
+    """The schema period of each row: the last one whose `after_ts` is below the row's time."""
+    after = np.array([period.after_ts for period in periods], np.int64)
+    if task.schemas.clock is VersionClock.PLACE:
+        known = task.schemas.versions.get((name, table.schema_version or 0))
+        own = batch.ordinals[_messages_of(table)] if known is None else np.full(len(table), known)
+        return np.maximum(np.searchsorted(after, own + 1, side="left").astype(np.int64) - 1, 0)
+    if (
+        task.decoding.protocol == "simple"
+        and (name, table.schema_version) not in task.schemas.versions
+        and name not in task.schemas.given
+    ):
+        return np.full(len(table), -1)
+    if not table.rows.commit_ts.null_count:
+        ts = np.asarray(table.rows.commit_ts.to_numpy(), np.int64)
+        return np.searchsorted(after, ts, side="left").astype(np.int64) - 1
+    if table.rows.commit_ts.null_count < len(table):
+        return np.full(len(table), -1)
+    if task.schemas.clock is VersionClock.COMMIT_MS:
+        return _by_millisecond(table, after)
+    return _by_delete(task, batch.ordinals[_messages_of(table)], periods)
+
+
+def _by_delete(task: MessageTask, ordinals: Ints, periods: Sequence[SchemaPeriod]) -> Ints:
+    """The newest schema period with a table, else the first later one."""
+    borne = np.array([number for number, period in enumerate(periods) if period.source_table_id is not None], np.int64)
+    if not len(borne):
+        return np.full(len(ordinals), -1)
+    placed = np.array([task.order.placed.get(int(ordinal), 0) for ordinal in ordinals], np.int64)
+    after = np.array([periods[number].after_ts for number in borne], np.int64)
+    return borne[np.maximum(np.searchsorted(after, placed, side="left") - 1, 0)]
+
+
+def _by_millisecond(table: TableRows, after: Ints) -> Ints:
+    """As the reference decoder, except for rows in the millisecond of a statement: those need the reference decoder."""
+    if table.rows.commit_ms.null_count:
+        return np.full(len(table), -1)
+    ms = np.asarray(table.rows.commit_ms.to_numpy(), np.int64)
+    numbers = np.searchsorted(after, ms << LOGICAL_BITS, side="left").astype(np.int64) - 1
+    return np.where(np.isin(ms, after >> LOGICAL_BITS), -1, numbers)
+
+
+# -- what this run wants ----------------------------------------------------------------------------------------------
+
+
+class _Wanted(NamedTuple):
+    """The rows to write, those above this run, those that were written before, and those that may be late."""
+
+    now: Bools
+    above: Bools
+    again: Bools
+    late: Bools
+
+
+def _wanted(task: MessageTask, target: Target, commit_ts: pa.Array, batch: Batch, lines: Ints, read: Bools) -> _Wanted:
+    ordinals = batch.ordinals[lines]
+    none = np.zeros(len(lines), np.bool_)
+    again = np.isin(ordinals, np.fromiter(task.order.repeated, np.int64)) if task.order.repeated else none
+    if task.order.by_arrival:
+        taken = (ordinals > target.low) & (ordinals <= target.high)
+        if target.source_table_id in task.order.arrivals:
+            taken &= batch.taken(task.order.arrivals[target.source_table_id])[lines]
+        return _Wanted(~again & taken, none, again, none)
+    ts = commit_ts.to_numpy()
+    above = ~again & (ts > target.high)
+    below = ~again & ~above & (ts <= target.low)
+    known = none if target.source_table_id in task.order.fresh else read[lines]
+    return _Wanted(~above & ~again & ~below, above, again | below & known, below & ~known)
+
+
+def _count(
+    task: MessageTask,
+    tallies: dict[SourceName, Tally],
+    batch: Batch,
+    found: _Found,
+    fallback: Bools,
+    read: Bools,
+) -> None:
+    lines = _messages_of(found.table)
+    sound = ~fallback[lines]
+    tally = tallies.setdefault(found.name, Tally())
+    tally.rows += int(sound.sum())
+    for number in np.unique(found.number[sound]):
+        target = task.targets.get(found.periods[number].source_table_id or "")
+        if target is not None:
+            rows = np.flatnonzero(sound & (found.number == number))
+            commit_ts = found.table.rows.commit_ts.take(pa.array(rows))
+            wanted = _wanted(task, target, commit_ts, batch, lines[rows], read)
+            tally.above += int(wanted.above.sum())
+            tally.repeats += int(wanted.again.sum())
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, fallback: Bools, read: Bools) -> Iterator[Piece]:
+    """The changes that this run writes. Messages whose values cannot be typed are marked in `fallback`."""
+    lines = _messages_of(found.table)
+    for number in np.unique(found.number[found.number >= 0]):
+        period = found.periods[number]
+        target = task.targets.get(period.source_table_id or "")
+        if target is None:
+            continue
+        rows = np.flatnonzero((found.number == number) & ~fallback[lines])
+        commit_ts = found.table.rows.commit_ts.take(pa.array(rows))
+        wanted = _wanted(task, target, commit_ts, batch, lines[rows], read)
+        for mask, late in ((wanted.late, True), (wanted.now, False)):
+            table = _part(found.table, rows[mask])
+            if not len(table):
+                continue
+            try:
+                _refuse_other_columns(task, batch, found.name, period, table)
+                changes = _changes(task, bulk, period, table, batch.ordinals)
+            except DecodeError:
+                fallback[_messages_of(table)] = True
+                continue
+            pieces = _by_epoch(task, batch, found.name, period, table, changes)
+            yield from (replace(piece, late=late) for piece in pieces)
+
+
+def _part(table: TableRows, rows: Ints) -> TableRows:
+    """The rows with these ordinals, in ascending order."""
+    return table if len(rows) == len(table) else take(table, pa.array(rows))
+
+
+def _refuse_other_columns(
+    task: MessageTask, batch: Batch, name: SourceName, period: SchemaPeriod, table: TableRows
+) -> None:
+    """Raise DecodeError where rows have other columns than their version; the reference decoder then finds which."""
+    assert period.version is not None
+    known, columns = period.version.table, table.rows.columns
+    odd = unknown_column(task, known, columns)
+    if odd is None and not (is_of_keys(known, columns) and pc.all(pc.equal(table.rows.op, "D")).as_py()):
+        as_written = (table.schema, table.table)
+        odd = missing_column(task, known, columns, as_written if fold_name(*as_written) == name else name)
+    last = batch.messages[int(_messages_of(table)[-1])]
+    if odd is not None or sample_is_unlike(task, known, name, last):
+        raise DecodeError(table.table, "the columns of its version", "others", "The reference tells what to do.")
+
+
+def _changes(task: MessageTask, bulk: Bulk, period: SchemaPeriod, table: TableRows, ordinals: Ints) -> TypedChanges:
+    assert period.version is not None
+    columns = period.version.table.stored_columns
+    rows = table.rows
+    places = {name.lower(): number for number, name in enumerate(rows.columns)}
+    now = _columns(task, bulk, columns, places, rows.wire, len(rows))
+    before = _columns(task, bulk, columns, places, rows.before, len(rows))
+    zero_dates = _zero_dates(task, columns, places, rows.wire, now)
+    if zero_dates and not task.decoding.zero_dates_allowed:
+        raise DecodeError(table.table, "dates that a calendar has", "zero dates", "The reference tells which.")
+    changes = TypedChanges(
+        columns,
+        rows.op.cast(pa.string()),
+        rows.commit_ts,
+        rows.commit_ms,
+        pa.array(ordinals[_messages_of(table)]),
+        pa.array(np.zeros(len(rows), np.int64)),
+        now,
+        before,
+        rows.has_before if rows.has_before is not None else pa.array(np.zeros(len(rows), np.bool_)),
+        zero_dates,
+        _ambiguous_times(task, columns, places, rows.wire, now),
+    )
+    zone = None if task.decoding.protocol == "simple" else _zone(task)
+    if may_have_faults(changes, period.version.table.key, zone):
+        raise DecodeError(table.table, "keys that the lake can hold", "another", "The reference tells which.")
+    return changes
+
+
+def _columns(
+    task: MessageTask,
+    bulk: Bulk,
+    columns: Sequence[Column],
+    places: Mapping[str, int],
+    wire: tuple[pa.Array, ...] | None,
+    length: int,
+) -> tuple[pa.Array, ...]:
+    arrays = []
+    for column in columns:
+        place = places.get(spelt(task, column))
+        if wire is None or place is None:
+            arrays.append(pa.nulls(length, arrow_type(column.type)))
+        else:
+            arrays.append(bulk.column(column, wire[place], task.decoding.zone))
+    return tuple(arrays)
+
+
+def _zero_dates(
+    task: MessageTask,
+    columns: Sequence[Column],
+    places: Mapping[str, int],
+    wire: tuple[pa.Array, ...],
+    now: tuple[pa.Array, ...],
+) -> int:
+    """The number of sent dates that are not in the calendar; they became NULL."""
+    sent = ((values, places.get(spelt(task, c))) for c, values in zip(columns, now, strict=True) if _is_date(c))
+    return sum(values.null_count - wire[place].null_count for values, place in sent if place is not None)
+
+
+def _ambiguous_times(
+    task: MessageTask,
+    columns: Sequence[Column],
+    places: Mapping[str, int],
+    wire: tuple[pa.Array, ...],
+    now: tuple[pa.Array, ...],
+) -> int:
+    """The number of sent TIMESTAMPs that may be either of two times; the first was used."""
+    sent = ((c, places.get(spelt(task, c)), values) for c, values in zip(columns, now, strict=True))
+    return sum(count(c, wire[place], values, _zone(task)) for c, place, values in sent if place is not None)
+
+
+def _zone(task: MessageTask) -> str:
+    return REGISTRY[task.decoding.protocol].zone_of_times(task.decoding.zone)
+
+
+def _is_date(column: Column) -> bool:
+    return column.type.kind in DATE_KINDS
+
+
+# -- deliveries -------------------------------------------------------------------------------------------------------
+
+
+def _by_epoch(
+    task: MessageTask, batch: Batch, name: SourceName, period: SchemaPeriod, table: TableRows, changes: TypedChanges
+) -> Iterator[Piece]:
+    position = np.asarray(table.position.to_numpy(), np.int64)
+    if not task.order.epochs:
+        yield Piece(name, period, 0, position, changes)
+        return
+    partitions, codes = batch.partitions
+    lines, offsets = _messages_of(table), batch.offsets
+    epochs = np.zeros(len(lines), np.int64)
+    for code, partition in enumerate(partitions):
+        mine = codes[lines] == code
+        begins = np.array(task.order.epochs.get(partition, ()), np.int64)
+        epochs[mine] = np.searchsorted(begins, offsets[lines[mine]], side="right")
+    for epoch in np.unique(epochs):
+        rows = np.flatnonzero(epochs == epoch)
+        yield Piece(name, period, int(epoch), position[rows], changes.take(pa.array(rows)))
+
+
+def _without(piece: Piece, batch: Batch, fallback: Bools) -> Piece:
+    """The piece without rows of messages that go to the reference decoder."""
+    if not fallback.any():
+        return piece
+    bad = batch.ordinals[np.flatnonzero(fallback)]
+    kept = np.flatnonzero(~np.isin(piece.changes.line.to_numpy(), bad))
+    if len(kept) == len(piece.changes):
+        return piece
+    return replace(piece, position=piece.position[kept], changes=piece.changes.take(pa.array(kept)))

@@ -1,0 +1,162 @@
+"""Completes large rows that were sent with only their handle key, from the upstream TiDB.
+
+The row after a change is read at its commit_ts, the row before it one TSO earlier; old values are read only where the
+stream carries them. A deleted row needs only its key. A snapshot of TiDB does not change, so a repeated run reads the
+same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+from ticdc_assets.errors import NotYetError, TicdcAssetsError
+from ticdc_assets.pipeline.stream.decode.task import MessageTask
+from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.open_protocol import decoder as open_protocol
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName
+from ticdc_assets.schema.model import Column, TableSchema
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.upstream.rows import ROWS_MAX, UpstreamRows
+from ticdc_assets.sources.upstream.sql import Row
+
+_TODO = "Check that `upstream` is the TiDB that the changefeed reads from; the next run tries again."
+
+
+@dataclass(frozen=True, slots=True)
+class CutRow:
+    """A change whose row was cut to its handle key, with its position."""
+
+    name: SourceName
+    period: SchemaPeriod
+    epoch: int
+    at: tuple[int, int]
+    event: RowEvent
+    message: Message
+    late: bool = False
+
+    @property
+    def table(self) -> TableSchema:
+        assert self.period.version is not None
+        return self.period.version.table
+
+
+@dataclass(slots=True)
+class Completed:
+    """The result for cut rows of one table and delivery: the rows with all columns, or why they wait."""
+
+    cut: Sequence[CutRow]
+    events: list[RowEvent] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate size of the rows in bytes."""
+        images = (image for event in self.events for image in (event.wire, event.before) if image is not None)
+        return sum(len(cell) for image in images for cell in image.values() if cell is not None)
+
+
+def needs_completing(event: RowEvent) -> bool:
+    """Whether only the handle key of the row was sent, and more columns are needed."""
+    return event.handle_only and event.op is not Op.DELETE
+
+
+def completed(task: MessageTask, cut: Sequence[CutRow]) -> Iterator[Completed]:
+    """The rows, a few at a time. After an error, one problem per table is enough to hold it."""
+    assert task.decoding.upstream is not None
+    held = set()
+    with UpstreamRows(task.decoding.upstream) as rows:
+        for some in _batches(cut):
+            if some[0].name in held:
+                continue
+            done = Completed(some)
+            try:
+                done.events = _events(task, rows, some)
+            except TicdcAssetsError as error:
+                held.add(some[0].name)
+                done.problem = f"{some[0].message.where}, a row of which only the handle key was sent: {error}"
+            yield done
+
+
+def _batches(cut: Sequence[CutRow]) -> Iterator[Sequence[CutRow]]:
+    """Rows of one table, version, delivery and commit, in order of commit."""
+    ordered = sorted(cut, key=_batch)
+    for _, same in groupby(ordered, key=_batch):
+        rows = list(same)
+        yield from (rows[begin : begin + ROWS_MAX] for begin in range(0, len(rows), ROWS_MAX))
+
+
+def _batch(row: CutRow) -> tuple[Any, ...]:
+    keys = tuple(sorted(row.event.wire))
+    place = (row.period.after_ts, row.epoch, row.late)
+    return (row.name, row.event.commit_ts or 0, *place, row.event.schema, row.event.table, keys)
+
+
+def _events(task: MessageTask, rows: UpstreamRows, cut: Sequence[CutRow]) -> list[RowEvent]:
+    commit_ts = cut[0].event.commit_ts
+    if commit_ts is None:
+        raise NotYetError(cut[0].event.table, "a commit_ts to read upstream at", "none", "Use claim-check instead.")
+    key = _key(cut[0])
+    after = _rows(task, rows, cut, key, [row.event.wire for row in cut], commit_ts)
+    asked = [row for row in cut if _wants_before(task, row.event)]
+    wires = [{**row.event.wire, **(row.event.before or {})} for row in asked]
+    before = dict(zip((row.at for row in asked), _rows(task, rows, asked, key, wires, commit_ts - 1), strict=True))
+    return [_event(row, now, before.get(row.at), commit_ts) for row, now in zip(cut, after, strict=True)]
+
+
+def _wants_before(task: MessageTask, event: RowEvent) -> bool:
+    """Whether the stream carries old values of this change, or would if it were known to be an update."""
+    if event.before is not None:
+        return True
+    return (
+        event.upsert
+        and isinstance(task.decoding.options, open_protocol.OpenProtocolOptions)
+        and task.decoding.options.output_old_value
+    )
+
+
+def _key(row: CutRow) -> list[Column]:
+    """The columns that were sent: they identify the row."""
+    found = [row.table.column(name) for name in row.event.wire]
+    if not found or None in found:
+        missing = "none" if not found else "a column that its schema has not"
+        raise NotYetError(".".join(row.name), "the handle key of the row", missing, "Use claim-check instead.")
+    return [column for column in found if column is not None]
+
+
+def _rows(
+    task: MessageTask,
+    rows: UpstreamRows,
+    cut: Sequence[CutRow],
+    key: Sequence[Column],
+    wires: Sequence[Any],
+    tso: int,
+) -> list[Row | None]:
+    if not cut:
+        return []
+    wanted = [_key_values(task, key, wire) for wire in wires]
+    event = cut[0].event
+    return rows.rows((event.schema, event.table), cut[0].table.stored_columns, key, wanted, tso)
+
+
+def _key_values(task: MessageTask, key: Sequence[Column], wire: Any) -> list[Any]:
+    lowered = {name.lower(): value for name, value in wire.items()}
+    read = REGISTRY[task.decoding.protocol].value_under(task.decoding.options)
+    values = [read(column, lowered[column.name.lower()], task.decoding.zone) for column in key]
+    if None in values:
+        raise NotYetError("the handle key", "a value in each column", "a NULL or a zero date", "Use claim-check.")
+    return values
+
+
+def _event(cut: CutRow, now: Row | None, before: Row | None, commit_ts: int) -> RowEvent:
+    event = cut.event
+    if now is None or (before is None and event.before is not None):
+        at = commit_ts if now is None else commit_ts - 1
+        raise NotYetError(f"{event.schema}.{event.table}", f"the row upstream at {at}", "none of that key", _TODO)
+    op = Op.UPDATE if before is not None else event.op
+    return replace(
+        event, op=op, wire=now, before=before, before_is_partial=False, handle_only=False, claim=None, upsert=False
+    )

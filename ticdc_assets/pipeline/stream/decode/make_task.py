@@ -1,0 +1,128 @@
+"""Makes a worker's task from the result of a scan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ticdc_assets.pipeline.stream.decode.task import (
+    Arrival,
+    Decoding,
+    Mark,
+    MessageTask,
+    RowOrder,
+    Schemas,
+    SchemaVersion,
+    Stretch,
+)
+from ticdc_assets.schema.history.source_table import fold_name
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.stream.context import StreamContext
+    from ticdc_assets.pipeline.stream.pending import StreamPending
+    from ticdc_assets.pipeline.tasks import Target
+    from ticdc_assets.schema.model import TableSchema
+
+
+def task_of(
+    context: StreamContext,
+    pending: StreamPending,
+    number: int,
+    begin: Mark,
+    last: int,
+    targets: dict[str, Target],
+    arrivals: dict[str, Arrival] | None = None,
+) -> MessageTask:
+    """The task that reads the messages from `begin` up to the ordinal `last`."""
+    return MessageTask(
+        run_id=pending.run_id,
+        number=number,
+        high=pending.high,
+        stretch=_stretch(context, pending, begin, last),
+        decoding=_decoding(context),
+        schemas=_schemas(context, pending),
+        order=_order(context, pending, begin, last, arrivals or {}),
+        targets=targets,
+        io_properties=context.lake.io_properties,
+    )
+
+
+def _stretch(context: StreamContext, pending: StreamPending, begin: Mark, last: int) -> Stretch:
+    return Stretch(
+        log=context.log,
+        begin=begin,
+        last=last,
+        window=pending.cursor.window(pending.scan.until),
+        twice=frozenset(ordinal for ordinal in pending.scan.twice if begin.ordinal <= ordinal < last),
+        read={} if context.lake.by_arrival else pending.cursor.in_part,
+    )
+
+
+def _decoding(context: StreamContext) -> Decoding:
+    changefeed = context.changefeed
+    return Decoding(
+        protocol=context.protocol,
+        options=context.options,
+        zone=changefeed.time_zone,
+        claim_check=changefeed.claim_check.uri if changefeed.claim_check else None,
+        upstream=changefeed.upstream,
+        quarantine=changefeed.on_bad_message == "quarantine",
+        zero_dates_allowed=changefeed.zero_dates == "null",
+    )
+
+
+def _schemas(context: StreamContext, pending: StreamPending) -> Schemas:
+    return Schemas(
+        timelines=pending.history.timelines(),
+        versions=_versions(context, pending),
+        checked=_checked(context, pending),
+        given=frozenset(context.lake.known.tables),
+        tables=context.changefeed.tables,
+        clock=context.clock,
+        selectors=context.changefeed.sink.column_selectors,
+        names=pending.names,
+        statement_places=pending.places,
+    )
+
+
+def _order(
+    context: StreamContext, pending: StreamPending, begin: Mark, last: int, arrivals: dict[str, Arrival]
+) -> RowOrder:
+    avro = pending.scan.avro
+    return RowOrder(
+        by_arrival=context.lake.by_arrival,
+        epochs={partition: tuple(at) for partition, at in pending.scan.epochs.items()},
+        arrivals=arrivals,
+        fresh=pending.fresh,
+        placed=_within(avro.placed, begin.ordinal, last) if avro else {},
+        repeated=avro.repeated() if avro else frozenset(),
+    )
+
+
+def _versions(context: StreamContext, pending: StreamPending) -> dict[SchemaVersion, int]:
+    """Every schema version in the stream, kept or not, with the TSO after which it is in effect."""
+    versions: dict[SchemaVersion, int] = {}
+    for event in (*context.lake.control.ddl_events(), *pending.scan.statements, *pending.new_events):
+        if event.version is not None:
+            versions.setdefault((fold_name(event.schema, event.table), event.version), event.commit_ts)
+        if event.before_version is not None and event.before is not None:
+            before = fold_name(event.before.schema, event.before.name)
+            versions.setdefault((before, event.before_version), event.commit_ts)
+    return versions
+
+
+def _checked(context: StreamContext, pending: StreamPending) -> dict[SchemaVersion, TableSchema]:
+    """The schemas as the stream lists them, where rows have checksums."""
+    if context.changefeed.sink.integrity.check_level == "none":
+        return {}
+    if pending.scan.avro is not None:
+        return pending.scan.avro.checked
+    events = (*context.lake.control.ddl_events(), *pending.scan.statements)
+    return {
+        (fold_name(e.schema, e.table), e.version): e.after
+        for e in events
+        if e.version is not None and e.after is not None
+    }
+
+
+def _within(placed: dict[int, int], first: int, last: int) -> dict[int, int]:
+    return {ordinal: ts for ordinal, ts in placed.items() if first <= ordinal < last}

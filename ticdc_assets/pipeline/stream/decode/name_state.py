@@ -1,0 +1,45 @@
+"""What a task finds of the rows under one source name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ticdc_assets.pipeline.stream.decode.row_schemas import Shapes
+from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
+from ticdc_assets.schema.history.source_table import SourceName
+
+
+@dataclass(slots=True)
+class NameState:
+    """The state of one source name in this task."""
+
+    rows: int = 0
+    above: int = 0
+    repeats: int = 0
+    zero_dates: int = 0
+    ambiguous_times: int = 0
+    problem: str = ""
+    state: FileState = FileState.READ
+    bad: list[QuarantineEntry] = field(default_factory=list)
+    shapes: Shapes = field(default_factory=Shapes)
+
+    def waits(self, problem: str) -> None:
+        """Let the table wait, unless it is known to be stopped."""
+        if self.state is not FileState.STOPPED:
+            self.state, self.problem = FileState.WAITING, problem
+
+    def report(self, name: SourceName) -> FileReport:
+        """The report of this name for the driver."""
+        return FileReport(
+            ".".join(name),
+            name,
+            self.state,
+            self.rows,
+            self.above,
+            self.repeats,
+            self.zero_dates,
+            tuple(self.bad),
+            self.problem,
+            shapes=self.shapes.events(),
+            ambiguous_times=self.ambiguous_times,
+        )

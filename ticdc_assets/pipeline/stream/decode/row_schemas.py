@@ -1,0 +1,150 @@
+"""Compares the columns of a row with those of its table and, where these are inferred from rows, infers the row's own
+schema. It is in effect from just before the row; the messages are then read again with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ticdc_assets.errors import DecodeError, SchemaError
+from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
+from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
+from ticdc_assets.protocols.avro import decoder as confluent_avro
+from ticdc_assets.protocols.avro.table_names import Name
+from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.history.row_schemas import changed_column, widened
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.tso import LOGICAL_BITS
+
+SHAPES_MAX: Final = 100
+"""How many column sets of one table a task reports; others are reported once these are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """How a row differs from its table, naming the column, and whether the table's new schema can be inferred from it.
+    `lacks` where the row came without the column."""
+
+    found: str
+    tells: bool
+    lacks: bool = False
+
+
+@dataclass(slots=True)
+class Shapes:
+    """The schemas inferred from rows of one name: each set of columns and types once, from the earliest row."""
+
+    _by_columns: dict[tuple[Any, ...], DdlEvent] = field(default_factory=dict)
+
+    def add(self, event: DdlEvent) -> None:
+        assert event.after is not None
+        columns = tuple(sorted((column.name.lower(), str(column.type)) for column in event.after.columns))
+        known = self._by_columns.get(columns)
+        if (known is None and len(self._by_columns) < SHAPES_MAX) or (known and event.commit_ts < known.commit_ts):
+            self._by_columns[columns] = event
+
+    def events(self) -> tuple[DdlEvent, ...]:
+        return tuple(self._by_columns.values())
+
+
+def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: Name) -> Unlike | None:
+    """How a row differs from the present columns of its source table; None where it does not."""
+    column = unknown_column(task, table, (*event.wire, *(event.before or ())))
+    if column is not None:
+        return Unlike(f"found {column!r}", tells=True)
+    is_key = event.handle_only or (event.op is Op.DELETE and is_of_keys(table, event.wire, event.key or ()))
+    column = None if is_key else missing_column(task, table, event.wire, source)
+    if column is not None:
+        return Unlike(f"found no {column!r}", tells=False, lacks=True)
+    column = changed_type(task, table, event)
+    return None if column is None else Unlike(f"found another type of {column!r}", tells=True)
+
+
+def is_of_keys(table: TableSchema, sent: Iterable[str], key: Iterable[str] = ()) -> bool:
+    """Whether only key columns were sent, as of a deleted row without its other values."""
+    return {name.lower() for name in sent} <= {name.lower() for name in (*table.unique_columns, *key)}
+
+
+def missing_column(task: MessageTask, table: TableSchema, sent: Iterable[str], source: Name) -> str | None:
+    """A column of the table that whole rows lack, though the changefeed does not leave it out. None where rows may lack
+    columns: in a table that the stream lists without saying which columns are virtual."""
+    if table.virtual_unknown or (table.inferred and REGISTRY[task.decoding.protocol].infer is None):
+        return None
+    there = {name.lower() for name in sent}
+    lacking = (column.name for column in table.stored_columns if spelt(task, column) not in there)
+    return next((name for name in lacking if not task.schemas.selectors.leaves_out(*source, name)), None)
+
+
+def changed_type(task: MessageTask, table: TableSchema, event: RowEvent) -> str | None:
+    """A column whose type in the row differs from that of its table, where that is inferred from rows."""
+    infer = REGISTRY[task.decoding.protocol].infer
+    if not table.inferred or infer is None or not event.column_hints:
+        return None
+    try:
+        return changed_column(table, infer(event))
+    except SchemaError:
+        return None  # the row has no types
+
+
+def sample_is_unlike(task: MessageTask, table: TableSchema, name: SourceName, message: Message) -> bool:
+    """Whether a message has a row of the table with another type. Types do not vary from row to row, so one row of a
+    batch decides whether the others are checked."""
+    if not table.inferred or REGISTRY[task.decoding.protocol].infer is None:
+        return False
+    events = REGISTRY[task.decoding.protocol].decode(message.key, message.value, message.where, task.decoding.options)
+    rows = (event for event in events if isinstance(event, RowEvent) and fold_name(event.schema, event.table) == name)
+    return any(changed_type(task, table, row) is not None for row in rows)
+
+
+def inferred_by(task: MessageTask, name: Name, event: RowEvent, message: Message) -> DdlEvent | None:
+    """The schema inferred from a row, in effect from just before it; None where there is none."""
+    try:
+        table = _table(task, event, message)
+    except (SchemaError, DecodeError):
+        return None
+    if table is None or task.schemas.clock is VersionClock.PLACE:
+        return None  # by position, the first pass has all schemas in messages
+    schema, own = name
+    after = replace(table, schema=schema, name=own, inferred=True)
+    return DdlEvent(_just_before(event), schema, own, "", after=after, where=message.where)
+
+
+def _table(task: MessageTask, event: RowEvent, message: Message) -> TableSchema | None:
+    infer = REGISTRY[task.decoding.protocol].infer
+    if infer is not None:
+        return infer(event) if event.column_hints else None
+    if task.decoding.protocol != "avro":
+        return None
+    writer = confluent_avro.schema_event(message.key, message.value, message.where, task.decoding.options)
+    return writer.after if writer is not None else None
+
+
+def _just_before(event: RowEvent) -> int:
+    """The TSO before the row. Where only milliseconds are known, rows of one millisecond are separated by their
+    columns."""
+    if event.commit_ts is not None:
+        return max(0, event.commit_ts - 1)
+    return (event.commit_ms or 0) << LOGICAL_BITS
+
+
+def together(inferred: Iterable[DdlEvent], known: Iterable[DdlEvent]) -> list[DdlEvent]:
+    """The schemas from rows, one for each table and time; without those that are already `known`."""
+    places = {(event.commit_ts, event.schema, event.table) for event in known if not event.query}
+    found: dict[tuple[int, str, str], DdlEvent] = {}
+    for event in sorted(inferred, key=lambda event: event.commit_ts):
+        place = (event.commit_ts, event.schema, event.table)
+        found[place] = _joined(found[place], event) if place in found else event
+    return [event for place, event in found.items() if place not in places]
+
+
+def _joined(one: DdlEvent, other: DdlEvent) -> DdlEvent:
+    assert one.after is not None
+    assert other.after is not None
+    try:
+        return replace(one, after=widened(one.after, other.after))
+    except SchemaError:
+        return one  # the rows of the other are held once these are known

@@ -1,0 +1,154 @@
+"""The task of a worker that decodes a part of a captured stream; all of it pickles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ticdc_assets.config import Upstream
+from ticdc_assets.pipeline.stream.official_canal import Places
+from ticdc_assets.pipeline.stream.offsets.ranges import Partition, Window
+from ticdc_assets.pipeline.tasks import Target
+from ticdc_assets.protocols.avro.table_names import Name
+from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName
+from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.sources.capture import Message, MessagePosition
+from ticdc_assets.sources.message_log import MessageLog
+from ticdc_assets.table_filter import ColumnSelectors, TableFilter
+
+SchemaVersion = tuple[SourceName, int]
+MessageName = tuple[str, str, str]
+"""A topic, and the database and table name in its messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A position at which a capture can be read, and the ordinal of the message there."""
+
+    ordinal: int
+    place: MessagePosition
+
+
+class VersionClock(StrEnum):
+    """What determines the schema version of a row: its commit_ts, its commit time in milliseconds, or its position in
+    the stream (a version is then in effect from the first message that has it)."""
+
+    COMMIT_TS = "commit_ts"
+    COMMIT_MS = "commit_ms"
+    PLACE = "place"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What a table takes by arrival where each partition has its own file: of each the offsets from `since` and below
+    `until`, where given. `number` is the table's delivery: its changes come after those of all earlier deliveries.
+    """
+
+    number: int
+    since: Mapping[Partition, int]
+    until: Mapping[Partition, int]
+
+    def takes(self, message: Message) -> bool:
+        partition = (message.topic, message.partition)
+        return self.since.get(partition, 0) <= message.offset < self.until.get(partition, message.offset + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The messages of a log that a task reads: those in `window`, from `begin` up to the ordinal `last`.
+
+    twice: the ordinals of messages whose offset the log already has; they are not read.
+    read: by partition, the offsets that an earlier run has read. Rows of these messages are in the changelogs up to
+        their tables' watermarks. Rows of other messages may be late.
+    """
+
+    log: MessageLog
+    begin: Mark
+    last: int
+    window: Window
+    twice: frozenset[int] = frozenset()
+    read: dict[Partition, tuple[int, int]] = field(default_factory=dict)
+
+    def was_read(self, message: Message) -> bool:
+        """Whether an earlier run has read the message and left only changes above its tables' watermarks."""
+        first, end = self.read.get((message.topic, message.partition), (0, 0))
+        return first <= message.offset < end
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How messages become values.
+
+    claim_check: the URI of the folder of large messages.
+    upstream: the TiDB from which rows with only a handle key are completed.
+    quarantine: whether a message that cannot be decoded is quarantined; else it stops its table.
+    """
+
+    protocol: str
+    options: Any
+    zone: str
+    claim_check: str | None = field(default=None, repr=False)
+    upstream: Upstream | None = field(default=None, repr=False)
+    quarantine: bool = True
+    zero_dates_allowed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """Determines the schema of a row.
+
+    timelines: by table name, its schema periods.
+    versions: by schema version in rows, the TSO after which it is in effect.
+    checked: by schema version, the schema over whose columns row checksums are computed.
+    given: the tables whose schema the user gave; their rows need no version.
+    tables: the selected tables; no other table needs a schema.
+    selectors: the columns that rows lack.
+    names: the true names of tables that messages cannot spell, None where they are not known.
+    statement_places: the positions of statements that only their position orders.
+    """
+
+    timelines: dict[SourceName, tuple[SchemaPeriod, ...]]
+    versions: dict[SchemaVersion, int]
+    checked: dict[SchemaVersion, TableSchema]
+    given: frozenset[SourceName]
+    tables: TableFilter
+    clock: VersionClock
+    selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
+    names: dict[MessageName, Name | None] = field(default_factory=dict)
+    statement_places: Places = field(default_factory=Places)
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """Determines which rows a table takes, and their order.
+
+    epochs: by partition, the offsets at which its watermark decreases. A new delivery begins there.
+    arrivals: by source table, what it takes by arrival where ordinals do not determine that.
+    fresh: the source tables that were not selected when earlier runs read their messages.
+    placed: by ordinal, the commit_ts assigned to deletes that have none.
+    repeated: the ordinals of repeats.
+    """
+
+    by_arrival: bool
+    epochs: dict[Partition, tuple[int, ...]]
+    arrivals: dict[str, Arrival] = field(default_factory=dict)
+    fresh: frozenset[str] = frozenset()
+    placed: dict[int, int] = field(default_factory=dict)
+    repeated: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTask:
+    """The messages of one worker, up to the commit_ts `high`."""
+
+    run_id: str
+    number: int
+    high: int
+    stretch: Stretch
+    decoding: Decoding
+    schemas: Schemas
+    order: RowOrder
+    targets: dict[str, Target]
+    io_properties: dict[str, str] = field(default_factory=dict)

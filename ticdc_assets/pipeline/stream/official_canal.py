@@ -1,0 +1,132 @@
+"""Streams of Alibaba's Canal (not TiCDC): the position of a row determines its schema version.
+
+In one partition, rows and statements are in the order of execution, whatever their timestamps. Between partitions they
+are ordered by the second of execution, within one second by the time of sending, and where both are equal by the row's
+columns.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.tso import LOGICAL_BITS
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+    from ticdc_assets.protocols.events import DdlEvent, RowEvent
+    from ticdc_assets.schema.history.source_table import SchemaPeriod
+
+_SECOND_MS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRow:
+    """The position of a row, its times of execution and sending, and its column names in lower case."""
+
+    partition: Partition
+    offset: int
+    commit_ms: int | None
+    sent_ms: int | None
+    columns: frozenset[str]
+
+    @classmethod
+    def of(cls, row: RowEvent, partition: Partition, offset: int) -> PlacedRow:
+        return cls(partition, offset, row.commit_ms, row.sent_ms, frozenset(name.lower() for name in row.wire))
+
+    def fits(self, period: SchemaPeriod) -> bool:
+        """Whether the row has the columns of a schema period."""
+        columns = period.version.table.stored_columns if period.version is not None else None
+        return columns is not None and {column.name.lower() for column in columns} == self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The positions of such a stream's statements: by partition their offsets and TSOs; by TSO their times of execution
+    and sending."""
+
+    steps: Mapping[Partition, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    times: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Iterable[DdlEvent]) -> Places:
+        steps: dict[Partition, dict[int, int]] = {}
+        times: dict[int, tuple[int | None, int | None]] = {}
+        for event in events:
+            if event.place is not None and event.as_written:
+                topic, partition, offset = event.place
+                steps.setdefault((topic, partition), {}).setdefault(offset, event.commit_ts)
+                times[event.commit_ts] = (event.commit_ms, event.sent_ms)
+        return cls({partition: tuple(sorted(found.items())) for partition, found in steps.items()}, times)
+
+    def period(self, periods: Sequence[SchemaPeriod], row: PlacedRow) -> SchemaPeriod | None:
+        """The schema period that the row falls in."""
+        begins = [period.after_ts for period in periods]
+        before, after = self._around(row)
+        first = max(bisect_left(begins, before + 1) - 1, 0)
+        last = len(periods) if after is None else bisect_left(begins, after)
+        if first >= last:
+            return None
+        chosen = periods[first]
+        undecided: list[SchemaPeriod] = []
+        for period in periods[first + 1 : last]:
+            is_behind = self._is_behind(row, period.after_ts)
+            if is_behind is False:
+                break
+            if is_behind:
+                chosen, undecided = period, []
+            else:
+                undecided.append(period)
+        return next((period for period in (chosen, *undecided) if row.fits(period)), chosen)
+
+    def _around(self, row: PlacedRow) -> tuple[int, int | None]:
+        """The TSOs of the statements before and after the row in its own partition."""
+        steps = self.steps.get(row.partition, ())
+        number = bisect_left(steps, (row.offset,))
+        return steps[number - 1][1] if number else 0, steps[number][1] if number < len(steps) else None
+
+    def _is_behind(self, row: PlacedRow, ts: int) -> bool | None:
+        """Whether the row was executed after a statement of another partition; None where that is unknown."""
+        commit_ms, sent_ms = self.times.get(ts, (ts >> LOGICAL_BITS, None))
+        if row.commit_ms is not None and commit_ms is not None:
+            mine, its = row.commit_ms // _SECOND_MS, commit_ms // _SECOND_MS
+            if mine != its:
+                return mine > its
+        if row.sent_ms is None or sent_ms is None or row.sent_ms == sent_ms:
+            return None
+        return row.sent_ms > sent_ms
+
+
+@dataclass(slots=True)
+class Clocks:
+    """The times assigned to the messages of such a stream during a scan. In each partition they increase from statement
+    to statement, and no statement shares its time with another message. `known` are the times that earlier runs
+    assigned to statements, by position."""
+
+    known: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
+    _stated: dict[Partition, int] = field(default_factory=dict)
+    _newest: dict[Partition, int] = field(default_factory=dict)
+
+    def of_statement(self, place: tuple[str, int, int], commit_ms: int | None) -> int:
+        partition = self._begun(place)
+        ts = self.known.get(place)
+        if ts is None:
+            ts = max((commit_ms or 0) << LOGICAL_BITS, self._newest[partition] + 1)
+        self._stated[partition] = ts
+        self._newest[partition] = max(self._newest[partition], ts)
+        return ts
+
+    def of_row(self, place: tuple[str, int, int], commit_ms: int | None) -> int:
+        partition = self._begun(place)
+        ts = max((commit_ms or 0) << LOGICAL_BITS, self._stated[partition] + 1)
+        self._newest[partition] = max(self._newest[partition], ts)
+        return ts
+
+    def _begun(self, place: tuple[str, int, int]) -> Partition:
+        partition = place[:2]
+        if partition not in self._newest:
+            before = (ts for at, ts in self.known.items() if at[:2] == partition and at[2] < place[2])
+            self._stated[partition] = self._newest[partition] = max(before, default=0)
+        return partition

@@ -1,0 +1,118 @@
+"""Which tables are held because messages of their topic cannot be read, or have not been captured yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.record import unknown_id
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault
+    from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+    from ticdc_assets.pipeline.stream.scan.state import StreamScan
+    from ticdc_assets.tables.control import WatermarkRecord
+
+MESSAGES: Final = "messages: "
+"""The first words of a table's note where messages are missing or unreadable."""
+
+_SHOWN_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureHolds:
+    """The tables that are held because of the capture: by source table, and by name where only unread messages mention
+    the table."""
+
+    known: Mapping[str, Hold] = field(default_factory=dict)
+    unread: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
+
+    def are_recorded(self, record: WatermarkRecord | None) -> bool:
+        """Whether the record says of each of these tables why it is held, and of no other table."""
+        tables = record.tables if record is not None else ()
+        recorded = {t.source_table: t.note for t in tables if t.note.startswith(MESSAGES)}
+        wanted = {**self.known, **{unknown_id(*name): hold for name, hold in self.unread.items()}}
+        return recorded.keys() == wanted.keys() and all(
+            recorded[i].startswith(hold.reason) for i, hold in wanted.items()
+        )
+
+
+def faulty(look: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: Collection[str]) -> CaptureHolds:
+    """The tables of topics with a fault stop. New tables of other topics wait for the watermark of these topics. A
+    topic in `shared` has statements of any table.
+
+    A table belongs to another topic only where its messages were seen there and nowhere else.
+    """
+    known: dict[str, Hold] = {}
+    unread: dict[tuple[str, str], Hold] = {}
+    borne = _names(commit_ranges)
+    for fault in look.faults:
+        hold = Hold(TableState.STOPPED, MESSAGES + fault.sentence)
+        for source_table_id, commit_range in commit_ranges.items():
+            if _needs_more(commit_range) and not _is_elsewhere(look, fault, _names({"": commit_range}), shared):
+                known.setdefault(source_table_id, hold)
+        for folded, name in look.mentioned.items():
+            if folded not in borne and not _is_elsewhere(look, fault, {folded}, shared):
+                unread.setdefault(name, hold)
+    if look.faults:
+        waits = Hold(TableState.WAITING, MESSAGES + look.faults[0].sentence)
+        unread = {name: waits for folded, name in look.mentioned.items() if folded not in borne} | unread
+    return CaptureHolds(known, unread)
+
+
+def awaited(
+    look: StreamScan,
+    commit_ranges: Mapping[str, CommitRange],
+    missing: Sequence[Partition],
+    known: int,
+    partition_num: int,
+) -> CaptureHolds:
+    """Holds of all tables, where they wait for partitions without any message in the capture."""
+    present = look.ledger.partitions
+    if not missing or any(partition not in look.watermarks for partition in present):
+        return CaptureHolds()
+    if min((look.watermarks[partition] for partition in present), default=0) <= known:
+        return CaptureHolds()
+    hold, borne = Hold(TableState.WAITING, MESSAGES + _awaited(look, missing, partition_num)), _names(commit_ranges)
+    return CaptureHolds(
+        {
+            i: hold
+            for i, commit_range in commit_ranges.items()
+            if commit_range.hold is None and _needs_more(commit_range)
+        },
+        {name: hold for folded, name in look.mentioned.items() if folded not in borne},
+    )
+
+
+def _names(commit_ranges: Mapping[str, CommitRange]) -> set[SourceName]:
+    return {
+        fold_name(t.schema, t.table)
+        for commit_range in commit_ranges.values()
+        for t in commit_range.source_table.name_periods
+    }
+
+
+def _needs_more(commit_range: CommitRange) -> bool:
+    gone = commit_range.source_table.dropped_ts
+    return not commit_range.is_over and (gone is None or gone > commit_range.low)
+
+
+def _is_elsewhere(look: StreamScan, fault: CaptureFault, names: Set[SourceName], shared: Collection[str]) -> bool:
+    if fault.partition is None or fault.partition[0] in shared:
+        return False
+    carriers = {topic for topic, carried in look.carried.items() if not names.isdisjoint(carried)}
+    return bool(carriers) and fault.partition[0] not in carriers
+
+
+def _awaited(look: StreamScan, missing: Sequence[Partition], partition_num: int) -> str:
+    listed = ", ".join(f"{topic}[{number}]" for topic, number in missing[:_SHOWN_MAX])
+    more = f" and {len(missing) - _SHOWN_MAX} more" if len(missing) > _SHOWN_MAX else ""
+    if all(partition in look.known for partition in missing):
+        why = "which the source has, since no watermark counts without all partitions"
+    else:
+        why = f"since sink_uri has partition-num={partition_num}"
+    advice = "It goes on when they come; a capture must hold them too."
+    return f"expected messages of {listed}{more}, {why}, found none. {advice}"

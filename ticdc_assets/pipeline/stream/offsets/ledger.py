@@ -1,0 +1,207 @@
+"""Records which offsets a capture has, and finds faults: missing offsets, changed content, two messages of one offset.
+
+Each message of a topic has the next offset, and an offset never gets another message. Only compaction and transactions
+leave offsets out, and TiCDC's topics have neither. So a missing offset is a missing message, unless the user accepts it
+(`skip_offsets`). Whether an offset still has the message that was consumed is checked with the digests of some
+messages: the first, and those at multiples of a power of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.pipeline.stream.offsets.ranges import OffsetSet, Partition, Range, without
+from ticdc_assets.sources.capture import Message, digest_of
+
+if TYPE_CHECKING:
+    from ticdc_assets.config.model import OffsetRule
+    from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+
+DIGESTS_MAX: Final = 16
+"""Per partition. An overlap of a sixteenth of the consumed offsets is enough for a comparison."""
+
+_MIXED: Final = "Captures of two topics or clusters are mixed: make each a changefeed of its own."
+_ANEW: Final = (
+    "The topic was made anew, or this is the capture of another one: put the former capture back, or read this one in "
+    "a changefeed of its own."
+)
+
+Digests = Mapping[Partition, Mapping[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFault:
+    """Why nothing of a partition is read from `until` on; without a `partition`, of all partitions."""
+
+    sentence: str
+    partition: Partition | None = None
+    until: int = 0
+
+
+@dataclass(slots=True)
+class _Partition:
+    offsets: OffsetSet
+    digests: dict[int, str] = field(default_factory=dict)
+    step: int = 1
+    other: int | None = None
+    out_of_order: tuple[int, int] | None = None
+    twice: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The offsets of a capture, collected in one pass. `known` are the digests of consumed messages."""
+
+    known: Digests = field(default_factory=dict)
+    _partitions: dict[Partition, _Partition] = field(default_factory=dict)
+
+    def add(self, partition: Partition, message: Message) -> bool:
+        """Add a message; False where the capture already has its offset."""
+        found, offset = self._partitions.get(partition), message.offset
+        if found is None:
+            found = self._partitions[partition] = _Partition(OffsetSet(offset))
+            self._keep(partition, found, message)
+            return True
+        end = found.offsets.end
+        if not found.offsets.add(offset):
+            found.twice[offset] = digest_of(message)
+            return False
+        if offset < end and found.out_of_order is None:
+            found.out_of_order = (offset, end - 1)
+        if offset % found.step == 0 or offset in self.known.get(partition, ()):
+            self._keep(partition, found, message)
+        return True
+
+    def add_range(self, partition: Partition, first: int, end: int) -> None:
+        """Add consumed messages that are not read again."""
+        found = self._partitions.setdefault(partition, _Partition(OffsetSet(first)))
+        found.offsets.add_range(first, end)
+
+    def _keep(self, partition: Partition, found: _Partition, message: Message) -> None:
+        digest = digest_of(message)
+        if self.known.get(partition, {}).get(message.offset, digest) != digest and found.other is None:
+            found.other = message.offset
+        found.digests[message.offset] = digest
+        while len(found.digests) > 2 * DIGESTS_MAX:
+            found.step *= 2
+            found.digests = _thinned(found.digests, found.step)
+
+    # -- what was found -----------------------------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> set[Partition]:
+        return set(self._partitions)
+
+    def begins(self) -> dict[Partition, int]:
+        """The smallest offset of each partition."""
+        return {partition: found.offsets.first for partition, found in self._partitions.items()}
+
+    def ranges(self, partition: Partition) -> list[Range]:
+        """The offsets of a partition in the capture."""
+        found = self._partitions.get(partition)
+        return found.offsets.ranges if found is not None else []
+
+    def digests(self, partition: Partition, end: int) -> dict[int, str]:
+        """Digests that identify the messages before `end`."""
+        stored = dict(self.known.get(partition, {}))
+        if partition in self._partitions:
+            stored |= self._partitions[partition].digests
+        kept, step = {offset: digest for offset, digest in stored.items() if offset < end}, 1
+        while len(kept) > DIGESTS_MAX + 1:
+            step *= 2
+            kept = _thinned(kept, step)
+        return kept
+
+    @property
+    def has_twice(self) -> bool:
+        return any(found.twice for found in self._partitions.values())
+
+    def differing(self, messages: Iterable[Message]) -> dict[Partition, int]:
+        """The first offset of each partition that the capture has twice, with different messages."""
+        left = {partition: dict(found.twice) for partition, found in self._partitions.items() if found.twice}
+        differing: dict[Partition, int] = {}
+        for message in messages:
+            partition = (message.topic, message.partition)
+            digest = left.get(partition, {}).pop(message.offset, None)
+            if digest is not None and digest != digest_of(message):
+                differing.setdefault(partition, message.offset)
+        return differing
+
+    # -- faults -------------------------------------------------------------------------------------------------------
+
+    def faults(
+        self, cursor: StreamCursor, rules: Sequence[OffsetRule], differing: Mapping[Partition, int], *, in_order: bool
+    ) -> Iterator[CaptureFault]:
+        """The faults that stop partitions. `in_order` where only the order of messages says what came first."""
+        for partition, found in sorted(self._partitions.items()):
+            consumed = cursor.offsets.get(partition, 0)
+            if found.other is not None:
+                yield CaptureFault(_another(partition, found.other), partition, consumed)
+            elif partition in differing:
+                yield CaptureFault(_two(partition, differing[partition]), partition, consumed)
+            elif in_order and (disorder := _disorder(partition, found, cursor)) is not None:
+                yield CaptureFault(disorder, partition, consumed)
+            else:
+                missing = _not_accepted(rules, partition, self._missing(partition, cursor))
+                if missing:
+                    yield CaptureFault(_hole(partition, *missing[0]), partition, missing[0][0])
+
+    def _missing(self, partition: Partition, cursor: StreamCursor) -> list[Range]:
+        found = self._partitions[partition].offsets
+        return without(_expected_first(partition, found.first, cursor), found.end, found.ranges)
+
+
+def _thinned(digests: Mapping[int, str], step: int) -> dict[int, str]:
+    first = min(digests)
+    return {offset: digest for offset, digest in digests.items() if offset == first or offset % step == 0}
+
+
+def _expected_first(partition: Partition, first: int, cursor: StreamCursor) -> int:
+    """The offset from which none may be missing: the next one to consume. A new partition has one too, where the others
+    were read from their first message."""
+    if partition in cursor.offsets:
+        return cursor.offsets[partition]
+    others = [other for other in cursor.offsets if other[0] == partition[0]]
+    return 0 if others and not any(cursor.begins.get(other, 0) for other in others) else first
+
+
+def _not_accepted(rules: Sequence[OffsetRule], partition: Partition, missing: Iterable[Range]) -> list[Range]:
+    accepted = [rule.range for rule in rules if rule.is_of(partition)]
+    return [left for first, end in missing for left in without(first, end, accepted)]
+
+
+def _disorder(partition: Partition, found: _Partition, cursor: StreamCursor) -> str | None:
+    late = found.offsets.first < cursor.begins.get(partition, 0) and partition in cursor.offsets
+    offset, after = found.out_of_order or (found.offsets.first, cursor.offsets.get(partition, 0))
+    if found.out_of_order is None and not late:
+        return None
+    return (
+        f"{_named(partition)}: expected offsets in their order, since nothing else tells what came first in this "
+        f"stream, found {offset} after {after}. Sort the capture by offset."
+    )
+
+
+def _hole(partition: Partition, first: int, end: int) -> str:
+    count = "1 message is" if end == first + 1 else f"{end - first} messages are"
+    last = "" if end == first + 1 else f"-{end - 1}"
+    return (
+        f"{_named(partition)}: expected offset {first} next, found {end}: {count} missing. Put them back; "
+        f'if they may be lost, write skip_offsets: ["{_named(partition)}@{first}{last}"].'
+    )
+
+
+def _another(partition: Partition, offset: int) -> str:
+    return (
+        f"{_named(partition)}: expected the message at offset {offset} that an earlier run has read, found another. "
+        f"{_ANEW}"
+    )
+
+
+def _two(partition: Partition, offset: int) -> str:
+    return f"{_named(partition)}: expected one message at offset {offset}, found two that differ. {_MIXED}"
+
+
+def _named(partition: Partition) -> str:
+    return f"{partition[0]}[{partition[1]}]"

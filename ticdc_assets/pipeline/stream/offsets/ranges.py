@@ -1,0 +1,117 @@
+"""Ranges of offsets, and which messages of a capture a run reads. A range has its first offset and the one after it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+Range = tuple[int, int]
+Partition = tuple[str, int]
+
+GAPS_MAX: Final = 64
+"""How many given-up ranges per partition a cursor keeps; messages of older ones stay given up."""
+
+
+def union(*ranges: Iterable[Range]) -> list[Range]:
+    """The offsets that are in any of the ranges, in order."""
+    found: list[Range] = []
+    for first, end in sorted(one for some in ranges for one in some):
+        if first >= end:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((first, end))
+    return found
+
+
+def within(ranges: Iterable[Range], first: int, end: int) -> list[Range]:
+    """The part of the ranges from `first` on and below `end`."""
+    cut = ((max(a, first), min(b, end)) for a, b in ranges)
+    return [(a, b) for a, b in cut if a < b]
+
+
+def without(first: int, end: int, ranges: Iterable[Range]) -> list[Range]:
+    """The offsets from `first` on and below `end` that are in none of the ranges."""
+    found, at = [], first
+    for a, b in union(within(ranges, first, end)):
+        if at < a:
+            found.append((at, a))
+        at = b
+    return [*found, (at, end)] if at < end else found
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The messages that a run reads: of each partition those that no run has consumed, before `until`.
+
+    Consumed are the offsets from `begins` and before `ends`, except `gaps`.
+    """
+
+    ends: Mapping[Partition, int]
+    begins: Mapping[Partition, int] = field(default_factory=dict)
+    gaps: Mapping[Partition, Sequence[Range]] = field(default_factory=dict)
+    until: Mapping[Partition, int] = field(default_factory=dict)
+
+    def has(self, partition: Partition, offset: int) -> bool:
+        if offset >= self.ends.get(partition, 0):
+            return not self.until or partition not in self.until or offset < self.until[partition]
+        if offset < self.begins.get(partition, 0):
+            return partition not in self.until
+        return partition not in self.until and any(a <= offset < b for a, b in self.gaps.get(partition, ()))
+
+    def overlaps(self, partition: Partition, first: int, end: int) -> bool:
+        """Whether a run may have to read an offset from `first` on and below `end`."""
+        if first < self.begins.get(partition, 0) or end > self.ends.get(partition, 0):
+            return True
+        return any(a < end and first < b for a, b in self.gaps.get(partition, ()))
+
+
+class OffsetSet:
+    """Offsets that come one by one, mostly in order."""
+
+    __slots__ = ("_ends", "_firsts")
+
+    def __init__(self, offset: int) -> None:
+        self._firsts, self._ends = [offset], [offset + 1]
+
+    @property
+    def ranges(self) -> list[Range]:
+        return list(zip(self._firsts, self._ends, strict=True))
+
+    @property
+    def first(self) -> int:
+        return self._firsts[0]
+
+    @property
+    def end(self) -> int:
+        return self._ends[-1]
+
+    def add_range(self, first: int, end: int) -> None:
+        """Add offsets, including ones that are already in the set."""
+        ranges = union(self.ranges, [(first, end)])
+        self._firsts, self._ends = [first for first, _ in ranges], [end for _, end in ranges]
+
+    def add(self, offset: int) -> bool:
+        """Add an offset. Returns False where it was already in the set."""
+        if offset == self._ends[-1]:
+            self._ends[-1] += 1
+            return True
+        at = bisect_right(self._firsts, offset) - 1
+        if at >= 0 and offset < self._ends[at]:
+            return False
+        joins_left = at >= 0 and self._ends[at] == offset
+        joins_right = at + 1 < len(self._firsts) and self._firsts[at + 1] == offset + 1
+        if joins_left and joins_right:
+            self._ends[at] = self._ends.pop(at + 1)
+            del self._firsts[at + 1]
+        elif joins_left:
+            self._ends[at] += 1
+        elif joins_right:
+            self._firsts[at + 1] = offset
+        else:
+            self._firsts.insert(at + 1, offset)
+            self._ends.insert(at + 1, offset + 1)
+        return True

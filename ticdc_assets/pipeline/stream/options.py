@@ -1,0 +1,79 @@
+"""The decoder options from a changefeed's configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ticdc_assets.config.sink import Protocol
+from ticdc_assets.errors import ConfigError, DecodeError
+from ticdc_assets.protocols.avro import decoder as confluent_avro
+from ticdc_assets.protocols.formats.frames import Compression
+from ticdc_assets.protocols.protocol import StreamSettings
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.sources.schema_registry import RegistryClient, RegistrySchemas
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed
+    from ticdc_assets.tables.control import Control
+
+
+class RegistryFile:
+    """Schemas by id from a `registry.json`; picklable, and read once a process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._schemas: dict[int, str] | None = None
+
+    def __call__(self, schema_id: int) -> str:
+        if self._schemas is None:
+            self._schemas = confluent_avro.registry_from_json(self._path.read_bytes())
+        try:
+            return self._schemas[schema_id]
+        except KeyError:
+            advice = "Add it to the registry file, or name the registry's `url`."
+            raise DecodeError(self._path.name, f"a schema with id {schema_id}", "none", advice) from None
+
+    def __reduce__(self) -> tuple[type[RegistryFile], tuple[Path]]:
+        return RegistryFile, (self._path,)
+
+
+def options_of(changefeed: Changefeed, control: Control | None = None) -> Any:
+    """The options of the changefeed's decoder. Raises ConfigError where a required setting is missing.
+
+    With a registry by `url`, schemas that `control` has are not requested again (see `keep_schemas`).
+    """
+    sink = changefeed.sink
+    settings = StreamSettings(
+        compression=Compression(str(sink.large_message.compression)),
+        claim_check_raw_value=sink.large_message.claim_check_raw_value,
+        has_commit_ts=sink.has_commit_ts,
+        output_old_value=sink.open_output_old_value,
+        only_output_updated_columns=sink.only_output_updated_columns,
+        binary_handling_mode=sink.debezium_binary_handling_mode,
+        schemas=_schemas(changefeed, control) if sink.protocol is Protocol.AVRO else None,
+    )
+    return REGISTRY[str(sink.protocol)].options(settings)
+
+
+def keep_schemas(options: Any, control: Control) -> None:
+    """Keep the schemas from a registry, before anything is published that was decoded with them."""
+    schemas = getattr(options, "schemas", None)
+    if isinstance(schemas, RegistrySchemas) and schemas.fetched:
+        control.keep_registered(schemas.url, schemas.fetched)
+        schemas.fetched = {}
+
+
+def _schemas(changefeed: Changefeed, control: Control | None) -> confluent_avro.SchemaLookup:
+    registry = changefeed.schema_registry
+    if registry is not None and registry.url is not None:
+        url = registry.url
+        return RegistrySchemas(lambda: control.registered(url) if control else {}, RegistryClient(url, registry.auth))
+    if registry is None or registry.file is None:
+        raise ConfigError(
+            f"changefeeds.{changefeed.name}.schema_registry",
+            "the registry's `url`, or a `file` with the schemas by id",
+            "none",
+            "Write its address, or export it as registry.json, a list of {id, subject, version, schema}.",
+        )
+    return RegistryFile(registry.file)

@@ -1,0 +1,91 @@
+"""The result of a scan of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.late_statements import is_unrecorded
+from ticdc_assets.pipeline.late_tables import is_passed, with_holds
+from ticdc_assets.pipeline.source import Pending
+from ticdc_assets.pipeline.stream.decode.task import MessageName
+from ticdc_assets.pipeline.stream.official_canal import Places
+from ticdc_assets.pipeline.stream.offsets.blocked_topics import CaptureHolds
+from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.protocols.avro.table_names import Name
+from ticdc_assets.schema.history.source_table import fold_name
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.stream.ddl_source import DdlLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPending(Pending):
+    """The result of a scan of messages.
+
+    `names` has the true names of tables that Avro cannot spell. `log` has the statements of another changefeed, where
+    this one has none. `faults` are the tables that are held because of the capture. `fresh` are the source tables that
+    were not selected when earlier runs read their messages, and those that are read again.
+    """
+
+    cursor: StreamCursor
+    scan: StreamScan
+    names: dict[MessageName, Name | None]
+    follows: Callable[[str, str], bool]
+    log: DdlLog | None = None
+    faults: CaptureHolds = field(default_factory=CaptureHolds)
+    fresh: frozenset[str] = frozenset()
+    places: Places = field(default_factory=Places)
+
+    def with_held(self, held: Mapping[str, Hold]) -> StreamPending:
+        """The same with these tables held."""
+        return replace(self, commit_ranges=with_holds(self.commit_ranges, held))
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there are messages that no run has read."""
+        read, begins = self.cursor.in_part, self.cursor.begins
+        has_older = self.scan.has_older or any(self.scan.begins.get(p, begin) < begin for p, begin in begins.items())
+        return has_older or any(end > read.get(p, (0, 0))[1] for p, end in self.scan.ends.items())
+
+    @property
+    def checkpoint(self) -> int:
+        """The TSO of the stream's watermarks; 0 where it has none."""
+        return self.high
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a run would change nothing."""
+        known = self.record.tso if self.record else 0
+        new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.scan.ends.items())
+        if self.log is not None and (self.new_events or self._waits_unrecorded()):
+            return False
+        if not self.faults.are_recorded(self.record) or is_unrecorded(self.record, self.history, self.commit_ranges):
+            return False
+        if any(
+            is_passed(commit_range) and self._is_unrecorded(commit_range)
+            for commit_range in self.commit_ranges.values()
+        ):
+            return False
+        return self.high <= known and not (new and self.record is None) and not self.scan.new_messages
+
+    def _is_unrecorded(self, commit_range: CommitRange) -> bool:
+        return self.record is None or commit_range.source_table.id not in {
+            table.source_table for table in self.record.tables
+        }
+
+    def _waits_unrecorded(self) -> bool:
+        tables = self.record.tables if self.record else ()
+        recorded = {fold_name(t.schema, t.table) for t in tables if t.state == str(TableState.WAITING)}
+        return not {fold_name(*name) for name in self.waiting} <= recorded
+
+    @property
+    def waiting(self) -> list[Name]:
+        """The selected tables with rows above the TSO of `log`."""
+        spelt = self.scan.avro.names if self.scan.avro else {}
+        true_names = {fold_name(*name): self.names.get(written) or name for written, name in spelt.items()}
+        names = (true_names.get(name, written) for name, written in self.scan.waiting.items())
+        return [name for name in names if self.follows(*name)]

@@ -1,0 +1,48 @@
+"""What a run of a message changefeed records of tables that wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.pipeline.record import unknown_table
+from ticdc_assets.pipeline.stream.pending import StreamPending
+from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.tables.control import TableRecord
+
+_WAITING: Final = str(TableState.WAITING)
+
+
+def with_waiting(pending: StreamPending, records: list[TableRecord]) -> list[TableRecord]:
+    """The records. Tables with rows above the DDL log are recorded as waiting for it."""
+    if pending.log is None or not pending.scan.waiting:
+        return records
+    why = {fold_name(*name): f"{name[0]}.{name[1]}: {pending.log.wait}" for name in pending.waiting}
+    spelt = {fold_name(*name): name for name in pending.waiting}
+    updated = []
+    for record in records:
+        name = fold_name(record.schema, record.table)
+        waits = name in why and record.state == str(TableState.LIVE)
+        updated.append(replace(record, state=_WAITING, note=why.pop(name)) if waits else record)
+    recorded = {record.source_table for record in updated}
+    new = [unknown_table(*spelt[name], _WAITING, note) for name, note in why.items()]
+    return updated + [record for record in new if record.source_table not in recorded]
+
+
+def unknown_tables(pending: StreamPending, problems: dict[Any, str]) -> list[TableRecord]:
+    """Records of tables that are known only by name from rows: they wait for a schema."""
+    borne = {
+        fold_name(t.schema, t.table)
+        for source_table in pending.history.source_tables
+        for t in source_table.name_periods
+    }
+    return [
+        unknown_table(name[0], name[1], _WAITING, problem) for name, problem in problems.items() if name not in borne
+    ]
+
+
+def unread_tables(pending: StreamPending) -> list[TableRecord]:
+    """Records of tables that only unreadable messages mention."""
+    found = pending.faults.unread.items()
+    return [unknown_table(*name, str(hold.state), hold.reason) for name, hold in found]

@@ -1,0 +1,1 @@
+"""The first pass over messages: watermarks, statements and schemas."""

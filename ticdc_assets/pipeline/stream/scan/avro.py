@@ -1,0 +1,118 @@
+"""What the first pass over an Avro stream also collects: schemas, table names, and the commit_ts of deletes.
+
+A delete has no commit_ts. It gets the largest commit_ts before it in the stream. For the order of statements this is
+exact: TiCDC sends no row from after a statement before all rows from before it, so a delete after such a row is from
+after the statement too. A delete before any such row is from before a TRUNCATE or DROP: else the insert of the row that
+it deletes would be from after the statement, and would precede the delete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ticdc_assets.pipeline.stream.scan.avro_repeats import Repeats
+from ticdc_assets.protocols.avro import decoder as confluent_avro
+from ticdc_assets.protocols.avro import table_schema as avro_schema
+from ticdc_assets.protocols.avro.table_names import Candidates, Name, name_in_topic
+from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.schema.model import TableSchema
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.stream.decode.task import MessageName, SchemaVersion
+    from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+    from ticdc_assets.sources.capture import Message
+
+
+@dataclass(slots=True)
+class AvroLook:
+    """What is known of an Avro stream so far.
+
+    `topics` are the topics of the changefeed's dispatch rules; `has_commit_ts` says whether rows have one; `newest` is
+    the largest one so far, including earlier runs. `placed` gives the commit_ts assigned to a delete by its ordinal, 0
+    before any row. `names` has the table of each name in the messages, as far as the topic determines it, `checked` the
+    schemas by the versions that rows name, `keys` the key columns of tables of which only deletes were seen.
+    """
+
+    options: confluent_avro.AvroOptions
+    topics: Sequence[str]
+    has_commit_ts: bool
+    newest: int = 0
+    names: dict[MessageName, Name] = field(default_factory=dict)
+    checked: dict[SchemaVersion, TableSchema] = field(default_factory=dict)
+    keys: dict[SourceName, TableSchema] = field(default_factory=dict)
+    placed: dict[int, int] = field(default_factory=dict)
+    _repeats: dict[tuple[Partition, SourceName], Repeats] = field(default_factory=dict)
+    _met: set[tuple[str, int | None, int]] = field(default_factory=set)
+
+    def name(self, topic: str, schema: str, table: str) -> Name:
+        """The table that messages of a topic call by this name."""
+        key = (topic, schema, table)
+        if key not in self.names:
+            self.names[key] = name_in_topic(topic, (schema, table), self.topics)
+        return self.names[key]
+
+    def schema(self, message: Message) -> DdlEvent | None:
+        """The schema of the row in a message, where no earlier message of its topic had it."""
+        key_id, value_id = confluent_avro.schema_ids(message.key, message.value, message.where)
+        if value_id is None or (message.topic, key_id, value_id) in self._met:
+            return None
+        event = confluent_avro.schema_event(message.key, message.value, message.where, self.options)
+        if event is None or event.after is None:
+            return None
+        self._met.add((message.topic, key_id, value_id))
+        self.checked[fold_name(event.schema, event.table), value_id] = event.after
+        schema, table = self.name(message.topic, event.schema, event.table)
+        after = replace(event.after, schema=schema, name=table, inferred=True)
+        return replace(event, schema=schema, table=table, after=after)
+
+    def change(self, event: RowEvent, message: Message, ordinal: int) -> RowEvent:
+        """Add a change. Returns it under its table's name, with its own or its assigned commit_ts."""
+        written = (event.schema, event.table)
+        schema, table, commit_ts = self.row(written, event.commit_ts, event.handle_only, message, ordinal)
+        return replace(event, schema=schema, table=table, commit_ts=commit_ts)
+
+    def row(
+        self, written: Name, told_ts: int | None, only_key: bool, message: Message, ordinal: int
+    ) -> tuple[str, str, int | None]:
+        """Add a change of the table with this name in a message. Returns its true schema and table, and its
+        commit_ts."""
+        schema, table = self.name(message.topic, *written)
+        name = fold_name(schema, table)
+        repeats = self._repeats.setdefault(((message.topic, message.partition), name), Repeats())
+        commit_ts, key = told_ts, message.key
+        if commit_ts is not None:
+            self.newest = max(self.newest, commit_ts)
+        elif only_key and key:
+            self._key(name, schema, table, message)
+            commit_ts = self.placed[ordinal] = self.newest
+        if key and self.has_commit_ts:
+            if told_ts is None:
+                repeats.delete(ordinal, key)
+            else:
+                repeats.row(ordinal, told_ts, key)
+        return schema, table, commit_ts
+
+    def _key(self, name: SourceName, schema: str, table: str, message: Message) -> None:
+        if name not in self.keys:
+            key_id, _ = confluent_avro.schema_ids(message.key, message.value, message.where)
+            assert key_id is not None
+            text = self.options.schemas(key_id)
+            event = avro_schema.table_schema(text, text, f"schema {key_id}", (schema, table))
+            self.keys[name] = replace(event, inferred=True)
+
+    def repeated(self) -> frozenset[int]:
+        """The ordinals of repeats."""
+        return frozenset(ordinal for repeats in self._repeats.values() for ordinal in repeats.ordinals)
+
+
+def true_names(names: Mapping[MessageName, Name], known: Sequence[Name]) -> dict[MessageName, Name | None]:
+    """The known table for each name in the messages; None where it may be one of several."""
+    candidates = Candidates(known)
+    found: dict[MessageName, Name | None] = {}
+    for (topic, schema, table), in_topic in names.items():
+        meant = candidates.meant((schema, table), in_topic)
+        found[topic, schema, table] = in_topic if not meant else meant[0] if len(meant) == 1 else None
+    return found

@@ -1,0 +1,175 @@
+"""Adds a batch of messages to a scan: the heads of its rows as whole arrays, all other messages one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.pipeline.stream.decode.batches import Batch, Ints
+from ticdc_assets.pipeline.stream.decode.task import VersionClock
+from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+from ticdc_assets.pipeline.stream.scan.rising_rows import RisingRows
+from ticdc_assets.pipeline.stream.scan.state import StreamForm, StreamScan, avro_schema, first_row, infer_from_schema
+from ticdc_assets.protocols.columnar.message_rows import RowHeaders
+from ticdc_assets.protocols.events import Op, RowEvent
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.tso import LOGICAL_BITS
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.stream.scan.avro import AvroLook
+    from ticdc_assets.sources.capture import Message
+
+INFERENCES_MAX: Final = 4
+"""From how many rows of a table, the earliest ones, columns are inferred in each batch."""
+
+Partitions = tuple[list[Partition], Ints]
+"""The partitions of a batch, and for each message the index of its partition."""
+OneByOne = Callable[["Message", int], Sequence[int | None]]
+"""Adds one message to the scan. Returns the commit_ts of its events, in order."""
+
+
+def look_at(look: StreamScan, stream: StreamForm, batch: Batch, one_by_one: OneByOne) -> None:
+    """Add a batch to the scan."""
+    bulk = REGISTRY[stream.protocol].bulk
+    heads = bulk.heads(batch.keys_and_values, stream.options) if bulk is not None else None
+    left = np.arange(len(batch.messages)) if heads is None else np.flatnonzero(heads.left)
+    partitions = batch.partitions
+    if heads is not None and look.avro is not None:
+        dates = _known(_in_their_order(look, stream, look.avro, heads, batch, one_by_one))
+    else:
+        singly = ((index, batch.messages[index], int(batch.ordinals[index])) for index in left.tolist())
+        dates = _known((index, ts) for index, message, ordinal in singly for ts in one_by_one(message, ordinal))
+        if heads is not None and len(heads):
+            _tables(look, stream, heads, batch, partitions)
+            dates = np.concatenate((dates, _dates(heads, stream.dating)))
+    _note(look, batch, partitions, dates)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _tables(look: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batch, partitions: Partitions) -> None:
+    names, message = heads.name.to_numpy(), np.asarray(heads.message.to_numpy(), np.int64)
+    times = _times(heads, stream.dating, batch.ordinals)
+    telling = _telling(heads, stream)
+    every, codes = partitions
+    for number, (schema, table) in enumerate(heads.names):
+        rows = np.flatnonzero(names == number)
+        if not len(rows):
+            continue
+        for code in np.unique(codes[message[rows]]):
+            look.first(every[code][0], schema, table, int(times[rows].min()))
+        asked = rows[telling[rows]]
+        if len(asked) and not look.is_inferred(fold_name(schema, table), int(times[asked].min())):
+            earliest = asked[np.argsort(times[asked], kind="stable")[:INFERENCES_MAX]]
+            _infer(look, stream, batch, fold_name(schema, table), message[earliest])
+
+
+def _telling(heads: RowHeaders, stream: StreamForm) -> npt.NDArray[np.bool_]:
+    """The rows from which the columns of their tables may be inferred."""
+    if REGISTRY[stream.protocol].infer is None:
+        return np.zeros(len(heads), np.bool_)
+    deletes = np.asarray(pc.equal(heads.op, str(Op.DELETE)).to_numpy(zero_copy_only=False))
+    return ~deletes if stream.deletes_are_keys else np.ones(len(heads), np.bool_)
+
+
+def _times(heads: RowHeaders, dating: VersionClock, ordinals: Ints) -> Ints:
+    """The time of each row, as far as rows have one."""
+    if dating is VersionClock.PLACE:
+        return np.asarray(ordinals[heads.message.to_numpy()] + 1)
+    ts, ms = _filled(heads.commit_ts), _filled(heads.commit_ms)
+    return np.asarray(np.where(heads.commit_ts.is_null().to_numpy(zero_copy_only=False), ms << LOGICAL_BITS, ts))
+
+
+def _filled(array: pa.Array) -> Ints:
+    return np.asarray(array.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _infer(look: StreamScan, stream: StreamForm, batch: Batch, name: tuple[str, str], messages: Ints) -> None:
+    for index in dict.fromkeys(int(index) for index in messages):
+        message = batch.messages[index]
+        for event in REGISTRY[stream.protocol].decode(message.key, message.value, message.where, stream.options):
+            if isinstance(event, RowEvent) and fold_name(event.schema, event.table) == name:
+                first_row(look, stream, event, message, int(batch.ordinals[index]))
+
+
+# -- Avro -------------------------------------------------------------------------------------------------------------
+
+
+def _in_their_order(
+    look: StreamScan, stream: StreamForm, avro: AvroLook, heads: RowHeaders, batch: Batch, one_by_one: OneByOne
+) -> Iterator[tuple[int, int | None]]:
+    """Row by row: the commit_ts of a delete, and whether a change is a repeat, depend on all earlier rows."""
+    rows = {index: row for row, index in enumerate(heads.message.to_pylist())}
+    names, ops, commit_ts = heads.name.to_pylist(), heads.op.to_pylist(), heads.commit_ts.to_pylist()
+    for index, message in enumerate(batch.messages):
+        ordinal = int(batch.ordinals[index])
+        row = rows.get(index)
+        if row is None:
+            yield from ((index, ts) for ts in one_by_one(message, ordinal))
+        else:
+            writer_schema = avro_schema(look, stream, message, ordinal)
+            written = heads.names[names[row]]
+            schema, table, ts = avro.row(written, commit_ts[row], ops[row] == "D", message, ordinal)
+            look.first(message.topic, schema, table, ordinal + 1 if stream.dating is VersionClock.PLACE else ts or 0)
+            infer_from_schema(look, stream, writer_schema, schema, table, ts)
+            yield index, ts
+
+
+# -- dates ------------------------------------------------------------------------------------------------------------
+
+
+def _known(dates: Iterable[tuple[int, int | None]]) -> Ints:
+    """The known dates, each after the index of its message."""
+    return np.array([(index, ts) for index, ts in dates if ts is not None], np.int64).reshape(-1, 2)
+
+
+def _dates(heads: RowHeaders, dating: VersionClock) -> Ints:
+    ts, is_known = _filled(heads.commit_ts), _is_there(heads.commit_ts)
+    if dating is VersionClock.COMMIT_MS:
+        ts = np.where(is_known, ts, (_filled(heads.commit_ms) + 1 << LOGICAL_BITS) - 1)
+        is_known |= _is_there(heads.commit_ms)
+    return np.column_stack((heads.message.to_numpy(), ts))[is_known]
+
+
+def _is_there(array: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.array(array.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _note(look: StreamScan, batch: Batch, partitions: Partitions, dates: Ints) -> None:
+    every, codes = partitions
+    for partition in every:
+        look.above.setdefault(partition, RisingRows())
+    if not len(dates):
+        return
+    indices, ts = dates[np.lexsort((dates[:, 1], dates[:, 0]))].T
+    for code, partition in enumerate(every):
+        mine = codes[indices] == code
+        if mine.any():
+            _note_partition(look, partition, batch, indices[mine], ts[mine])
+    look.newest = max(look.newest, int(ts.max()))
+
+
+def _note_partition(look: StreamScan, partition: Partition, batch: Batch, indices: Ints, ts: Ints) -> None:
+    """Add the rising rows of one partition; where an offset is smaller than the previous one, they begin again."""
+    rising, offsets = look.above[partition], batch.offsets[indices]
+    before = np.concatenate(([look.dated.get(partition, -1)], offsets[:-1]))
+    cuts = np.flatnonzero(offsets < before)
+    newest = rising.newest
+    for first, end in pairwise([0, *(int(cut) for cut in cuts), len(ts)]):
+        grows = first + np.flatnonzero(_grows(ts[first:end], -1 if first in cuts else newest))
+        rising.add(offsets[grows], ts[grows], batch.ordinals[indices[grows]])
+    look.dated[partition] = int(offsets[-1])
+
+
+def _grows(ts: Ints, newest: int) -> npt.NDArray[np.bool_]:
+    """Where a number is larger than all before it and than `newest`."""
+    before = np.maximum.accumulate(np.concatenate(([newest], ts)))[:-1]
+    return np.asarray(ts > before)

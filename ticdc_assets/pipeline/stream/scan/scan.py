@@ -1,0 +1,251 @@
+"""The first pass over a captured stream: watermarks, statements, schemas, and columns inferred from rows.
+
+Partitions are read in the order of the capture. The watermark of the stream is the smallest of its partitions' newest
+watermarks. Where a watermark decreases after a restart of TiCDC, the larger one counts, and a new delivery begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ticdc_assets.config.model import OffsetRule
+from ticdc_assets.errors import DecodeError, TicdcAssetsError
+from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.stream.decode.batches import BATCH_MESSAGES, Batch
+from ticdc_assets.pipeline.stream.decode.task import Mark
+from ticdc_assets.pipeline.stream.official_canal import Clocks
+from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
+from ticdc_assets.pipeline.stream.offsets.ranges import Partition, Window
+from ticdc_assets.pipeline.stream.scan.avro import AvroLook
+from ticdc_assets.pipeline.stream.scan.batches import look_at
+from ticdc_assets.pipeline.stream.scan.state import (
+    StreamForm,
+    StreamScan,
+    avro_schema,
+    bad_line,
+    date_of,
+    first_row,
+    infer_from_schema,
+    placed_row,
+    placed_statement,
+)
+from ticdc_assets.pipeline.stream.scan.topics import named_in
+from ticdc_assets.plurals import counted
+from ticdc_assets.protocols.events import DdlEvent, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.limits import BATCH_BYTES
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.sources.capture import Message, MessagePosition
+from ticdc_assets.sources.message_log import NONE_PASSED, MessageLog, PassedMessages
+
+
+def look_over(
+    log: MessageLog,
+    stream: StreamForm,
+    cursor: StreamCursor,
+    rules: Sequence[OffsetRule],
+    *,
+    in_order: bool,
+    in_place: bool,
+) -> StreamScan:
+    """Scan the messages that may be read: of each partition those before its first fault.
+
+    `rules` are the offsets that may be missing. `in_order` where only the order of messages says what came first, and
+    `in_place` where that is their position in the capture. The capture is read again only where it has a fault.
+    """
+    passed = log.passed(cursor.window())
+    look = look_through(log.read(passed.position), stream, cursor, passed=passed)
+    differing = look.ledger.differing(message for _, message in log.read()) if look.ledger.has_twice else {}
+    faults = (*look.ledger.faults(cursor, rules, differing, in_order=in_order), *_moved(look, cursor, in_place))
+    if not faults:
+        return look
+    until = {fault.partition: fault.until for fault in faults if fault.partition is not None}
+    if len(until) < len(faults):  # one is of all partitions: nothing new is read
+        until = {partition: cursor.offsets.get(partition, 0) for partition in look.ledger.partitions}
+    sound = look_through(log.read(passed.position), stream, cursor, until, passed)
+    sound.faults, sound.until, sound.behind, sound.carried = faults, until, look.mentioned, look.carried
+    return sound
+
+
+def _moved(look: StreamScan, cursor: StreamCursor, in_place: bool) -> Iterator[CaptureFault]:
+    """Faults where tables advance by message position and new messages are not after all consumed ones."""
+    if in_place and cursor.messages and look.marks and look.marks[0].ordinal != cursor.messages:
+        yield CaptureFault(
+            f"expected new messages after the {counted(cursor.messages, 'message')} that were consumed, since nothing "
+            f"but their places tells what came first in this stream, found one after "
+            f"{counted(look.marks[0].ordinal, 'message')}. Put the former messages back in front, and append new ones."
+        )
+
+
+def look_through(
+    placed: Iterable[tuple[MessagePosition, Message]],
+    stream: StreamForm,
+    cursor: StreamCursor,
+    until: Mapping[Partition, int] | None = None,
+    passed: PassedMessages = NONE_PASSED,
+) -> StreamScan:
+    """Read every message once. Consumed messages are only counted; of each partition, those from `until` on are
+    skipped. `passed` are consumed messages before the first of `placed`."""
+    carried = {topic: set(names) for topic, names in cursor.carried.items()}
+    look = StreamScan(watermarks=dict(cursor.watermarks), carried=carried, ledger=Ledger(cursor.digests))
+    look.known = frozenset(cursor.offsets) | frozenset(cursor.watermarks) | passed.partitions
+    look.passed = {partition: [(cursor.offsets.get(partition, 0) - 1, ts)] for partition, ts in cursor.passed.items()}
+    look.clocks = Clocks(stream.placed)
+    if stream.protocol == "avro":
+        look.avro = AvroLook(stream.options, stream.topics, stream.has_commit_ts, stream.newest)
+    look.messages = passed.ordinal
+    for partition, (first, end) in passed.ranges:
+        look.ledger.add_range(partition, first, end)
+        _ends_at(look, partition, end)
+    for read in _batches(look, enumerate(placed, start=passed.ordinal), cursor.window(until or {})):
+        batch = _in_time(look, stream, read)
+        for ordinal, message in zip(batch.ordinals, batch.messages, strict=True):
+            _ends_at(look, (message.topic, message.partition), message.offset + 1)
+            look.messages = int(ordinal) + 1
+        look.new_messages += len(batch.messages)
+        if batch.messages:
+            look_at(look, stream, batch, partial(_dates, look, stream))
+    look.finish()
+    return look
+
+
+def _ends_at(look: StreamScan, partition: Partition, end: int) -> None:
+    look.ends[partition] = max(end, look.ends.get(partition, 0))
+
+
+def _batches(
+    look: StreamScan, numbered: Iterable[tuple[int, tuple[MessagePosition, Message]]], window: Window
+) -> Iterator[Batch]:
+    """The messages in the window, with a mark at the beginning of each batch."""
+    ordinals: list[int] = []
+    messages: list[Message] = []
+    size_bytes = 0
+    for ordinal, (place, message) in numbered:
+        partition = (message.topic, message.partition)
+        is_first = look.ledger.add(partition, message)
+        if not is_first:
+            look.twice.append(ordinal)
+        if not is_first or not window.has(partition, message.offset):
+            if message.offset < window.ends.get(partition, 0):
+                _ends_at(look, partition, message.offset + 1)
+            if not look.waiting:
+                look.messages = ordinal + 1
+            continue
+        look.has_older |= message.offset < window.ends.get(partition, 0)
+        if not messages:
+            look.marks.append(Mark(ordinal, place))
+        ordinals.append(ordinal)
+        messages.append(message)
+        size_bytes += len(message.key or b"") + len(message.value or b"")
+        if len(messages) == BATCH_MESSAGES or size_bytes >= BATCH_BYTES:
+            yield Batch(np.array(ordinals, np.int64), tuple(messages))
+            ordinals, messages, size_bytes = [], [], 0
+    if messages:
+        yield Batch(np.array(ordinals, np.int64), tuple(messages))
+
+
+def _in_time(look: StreamScan, stream: StreamForm, batch: Batch) -> Batch:
+    """The part of the batch before the first row above `until`."""
+    if stream.until is None:
+        return batch
+    waits = [_waits(look, stream, message) for message in batch.messages]
+    end = waits.index(True) if True in waits else len(waits)
+    return Batch(batch.ordinals[:end], batch.messages[:end])
+
+
+def _waits(look: StreamScan, stream: StreamForm, message: Message) -> bool:
+    """Whether a message is left for a later run: it, or one before it, has a row above `until`."""
+    assert stream.until is not None
+    try:
+        events = list(REGISTRY[stream.protocol].decode(message.key, message.value, message.where, stream.options))
+    except DecodeError:
+        return bool(look.waiting)
+    rows = [event for event in events if isinstance(event, RowEvent)]
+    if not look.waiting and not any((row.commit_ts or 0) > stream.until for row in rows):
+        return False
+    for row in rows:
+        name = look.avro.name(message.topic, row.schema, row.table) if look.avro else (row.schema, row.table)
+        look.waiting.setdefault(fold_name(*name), name)
+    return True
+
+
+def _dates(look: StreamScan, stream: StreamForm, message: Message, ordinal: int) -> list[int | None]:
+    """Add one message to the scan. Returns the commit_ts of its events."""
+    try:
+        return list(_message(look, stream, message, ordinal))
+    except DecodeError as error:
+        look.bad.append(bad_line(message, error))
+        return []
+    except TicdcAssetsError:
+        raise
+    except Exception as error:  # noqa: BLE001  raised again where it is not of this message
+        fault = of_one_table(error)
+        advice = "The message is kept as it is; report this line."
+        look.bad.append(
+            bad_line(message, DecodeError(message.where, "a message that can be read", fault.found, advice))
+        )
+        return []
+
+
+def _message(look: StreamScan, stream: StreamForm, message: Message, ordinal: int) -> Iterator[int | None]:
+    known = REGISTRY[stream.protocol]
+    schema = avro_schema(look, stream, message, ordinal) if look.avro else None
+    for event in known.decode(message.key, message.value, message.where, stream.options):
+        if isinstance(event, WatermarkEvent):
+            _watermark(look, message, event.ts)
+        elif isinstance(event, DdlEvent):
+            # Simple lists columns by their ids; other protocols with columns list them in table order.
+            event = placed_statement(look, event, message) if event.as_written else event
+            look.statements.append(replace(event, after_is_ordered=stream.protocol != "simple"))
+            look.carried.setdefault(message.topic, set()).update(named_in(message.topic, event, stream.topics))
+            yield event.commit_ts
+        else:
+            row = look.avro.change(event, message, ordinal) if look.avro else event
+            given = placed_row(look, row, message) if row.by_place else None
+            first_row(look, stream, row, message, ordinal, given)
+            infer_from_schema(look, stream, schema, row.schema, row.table, row.commit_ts)
+            yield date_of(row, stream.dating) if given is None else given
+
+
+def _watermark(look: StreamScan, message: Message, ts: int) -> None:
+    partition = (message.topic, message.partition)
+    look.passed.setdefault(partition, []).append((message.offset, ts))
+    look.watermarks[partition] = max(ts, look.watermarks.get(partition, 0))
+
+
+def without_known_bootstraps(events: Iterable[DdlEvent]) -> list[DdlEvent]:
+    """Statements, and those bootstraps whose version no statement has; these are in effect from their version on.
+
+    A table that is known under another name was renamed since. The statement is in the topic of that name, which may
+    lag, and it has the version too.
+    """
+    listed = list(events)
+    stated = {(e.schema.lower(), e.table.lower(), e.version) for e in listed if e.query and e.version is not None}
+    kept = []
+    seen: set[tuple[str, str, int | None]] = set()
+    names = _names_by_id(listed)
+    for event in listed:
+        if event.query or event.version is None or event.commit_ts:
+            kept.append(event)
+            continue
+        identity = (event.schema.lower(), event.table.lower(), event.version)
+        name = fold_name(event.schema, event.table)
+        is_renamed = event.table_id is not None and name not in names.setdefault(event.table_id, {name})
+        if identity not in stated and identity not in seen and not is_renamed:
+            seen.add(identity)
+            kept.append(replace(event, commit_ts=event.version))
+    return kept
+
+
+def _names_by_id(events: Iterable[DdlEvent]) -> dict[int, set[SourceName]]:
+    """The names of tables in kept events and statements, by table id."""
+    names: dict[int, set[SourceName]] = {}
+    for event in events:
+        if event.table_id is not None and (event.query or event.commit_ts):
+            names.setdefault(event.table_id, set()).add(fold_name(event.schema, event.table))
+    return names

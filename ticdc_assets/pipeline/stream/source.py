@@ -1,0 +1,191 @@
+"""Kafka messages, captured or landed, as a source of changes.
+
+The first pass over the messages finds watermarks, statements and schemas. The cursor of a partition stays at the first
+message that is not fully consumed: rows above the watermark, statements above it, rows whose schema has not arrived.
+Later runs read these messages again, so they wait without a copy and survive restarts.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ticdc_assets.pipeline.commit_range import CommitRange, commit_ranges
+from ticdc_assets.pipeline.late_statements import LateStatements, lacks_messages, late_statements
+from ticdc_assets.pipeline.late_tables import messages_gone, not_followed_yet, with_holds
+from ticdc_assets.pipeline.source import Missing
+from ticdc_assets.pipeline.stream.batch import StreamBatch
+from ticdc_assets.pipeline.stream.context import StreamContext
+from ticdc_assets.pipeline.stream.ddl_source import DdlLog, ddl_log
+from ticdc_assets.pipeline.stream.decode.task import VersionClock
+from ticdc_assets.pipeline.stream.official_canal import Places
+from ticdc_assets.pipeline.stream.offsets.advance import gone
+from ticdc_assets.pipeline.stream.offsets.blocked_topics import CaptureHolds, awaited, faulty
+from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.options import keep_schemas
+from ticdc_assets.pipeline.stream.pending import StreamPending
+from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
+from ticdc_assets.pipeline.stream.scan.scan import look_over, without_known_bootstraps
+from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
+from ticdc_assets.tables.control import WatermarkRecord
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+
+
+class StreamChanges:
+    """The changes in one changefeed's messages, up to the TSO `until` where given."""
+
+    def __init__(self, lake: Lake, until: int | None = None) -> None:
+        self._lake = lake
+        self._changefeed = lake.changefeed
+        self._until = until
+        self._context = StreamContext(lake)
+
+    def checkpoint(self) -> int | None:
+        """None: only a scan of the messages finds their watermark."""
+        return None
+
+    # -- scan ---------------------------------------------------------------------------------------------------------
+
+    def scan(self) -> StreamPending:
+        """Read all messages once, for watermarks and statements; from the first one for newly selected tables."""
+        self._context.refresh()
+        record = self._lake.control.newest()
+        cursor = StreamCursor.from_json(record.cursor if record else "")
+        log = ddl_log(self._lake.config, self._changefeed)
+        pending = self._scanned(record, cursor, log)
+        statements = late_statements(self._lake, pending.history, record, pending.commit_ranges)
+        late = self._late(pending, statements)
+        partition = gone(cursor, pending.scan)
+        if (late or statements.again) and partition is None:
+            fresh = statements.again.union(source_table.id for source_table in late)
+            pending = replace(self._scanned(record, cursor.rewound(), log), fresh=fresh, again=statements.again)
+            statements = late_statements(self._lake, pending.history, record, pending.commit_ranges)
+            return self._with_faults(pending.with_held(statements.held))
+        held = dict(statements.held)
+        if partition is not None:
+            begin, now = cursor.begins.get(partition, 0), pending.scan.begins.get(partition)
+            held |= {source_table.id: messages_gone(source_table, partition, begin, now) for source_table in late}
+            lacking = (pending.commit_ranges[i].source_table for i in statements.again)
+            held |= {n.id: lacks_messages(n, partition, begin, now) for n in lacking}
+        return self._with_faults(pending.with_held(held))
+
+    def _with_faults(self, pending: StreamPending) -> StreamPending:
+        """The same, with the tables held whose messages the capture lacks."""
+        scan, sink = pending.scan, self._changefeed.sink
+        known = pending.record.tso if pending.record is not None else 0
+        topics = {topic for topic, _ in scan.known | scan.ledger.partitions}
+        shared = topics if len(topics) < 2 else topics - set(scan.carried) | {self._changefeed.default_topic}
+        held = faulty(scan, pending.commit_ranges, shared)
+        if held == CaptureHolds() and pending.high <= known and not self._lake.by_arrival:
+            absent = sorted(scan.counted(self._live(pending.history), sink.partition_num) - scan.ledger.partitions)
+            held = awaited(scan, pending.commit_ranges, absent, known, sink.partition_num or 0)
+        held = replace(held, unread={name: why for name, why in held.unread.items() if self._lake.follows(*name)})
+        return replace(pending, commit_ranges=with_holds(pending.commit_ranges, held.known), faults=held)
+
+    def _late(self, pending: StreamPending, statements: LateStatements) -> list[SourceTable]:
+        """The tables that were not selected when messages were passed that may be theirs, or whose rows went to another
+        table before a statement came late."""
+        tso = pending.record.tso if pending.record is not None else 0
+        late = [n for n in not_followed_yet(pending.record, pending.commit_ranges) if n.told_ts < tso]
+        known = self._lake.history().by_id() if late else {}  # a table that is new in this scan was not passed
+        return [n for n in late if n.id in known or statements.took_rows_of(n)]
+
+    def _scanned(self, record: WatermarkRecord | None, cursor: StreamCursor, log: DdlLog | None) -> StreamPending:
+        kept_events = self._lake.control.ddl_events()
+        form = self._context.form(record if any(cursor.offsets.values()) else None, log, kept_events)
+        found = look_over(
+            self._context.log,
+            form,
+            cursor,
+            self._changefeed.skip_offsets,
+            in_order=self._lake.by_arrival,
+            in_place=self._lake.by_arrival and self._context.is_appended_to,
+        )
+        stated = without_known_bootstraps([*kept_events, *found.statements, *(log.events if log else ())])
+        names = self._context.names(found, self._lake.folds.of(stated))
+        guesses = SchemaGuesses(self._lake.folds, found, names)
+        events = guesses.added_to(stated)
+        high = self._high(found, record, events)
+        if not self._lake.by_arrival:
+            events = guesses.as_of(high, events)
+        kept = {_identity(event) for event in kept_events}
+        statements = [event for event in events if _identity(event) not in kept]
+        history = self._lake.history(statements)
+        chosen = [source_table for source_table in history.source_tables if self._lake.asks_for(source_table)]
+        found_commit_ranges = commit_ranges(chosen, self._lake.lows(record), high, {})
+        return StreamPending(
+            run_id=uuid.uuid4().hex,
+            high=high,
+            record=record,
+            cursor=cursor,
+            scan=found,
+            new_events=tuple(statements),
+            history=history,
+            commit_ranges={i: _settled(commit_range, log) for i, commit_range in found_commit_ranges.items()},
+            names=names,
+            follows=self._lake.follows,
+            log=log,
+            places=Places.of([*kept_events, *statements]),
+        )
+
+    def _high(self, scan: StreamScan, record: WatermarkRecord | None, events: Sequence[DdlEvent]) -> int:
+        """The TSO to bring all tables to: without watermarks the newest commit_ts, without commit_ts a count of
+        messages."""
+        known = record.tso if record else 0
+        if self._lake.by_arrival:
+            return max(known, scan.messages if self._context.clock is VersionClock.PLACE else scan.newest)
+        live = self._live(self._lake.folds.of(events))
+        watermark = scan.watermark(live, self._changefeed.sink.partition_num) or 0
+        return max(known, watermark if self._until is None else min(watermark, self._until))
+
+    @staticmethod
+    def _live(history: History) -> set[SourceName]:
+        return {
+            fold_name(*source_table.name) for source_table in history.source_tables if source_table.dropped_ts is None
+        }
+
+    # -- decode -------------------------------------------------------------------------------------------------------
+
+    def prepare(self, pending: StreamPending) -> StreamPending:
+        """Keep the schemas that the registry gave, so that a replay does not need it."""
+        keep_schemas(self._context.options, self._lake.control)
+        return pending
+
+    def batch(self, pending: StreamPending, tables: dict[str, Table]) -> StreamBatch:
+        """The pending messages, in parts of about equal length."""
+        return StreamBatch(self._context, pending, tables)
+
+    # -- rebuild ------------------------------------------------------------------------------------------------------
+
+    def missing_since(self, cursor: str, pending: StreamPending) -> Missing | None:
+        """The messages that a partition no longer has."""
+        kept = StreamCursor.from_json(cursor)
+        partition = gone(kept, pending.scan)
+        if partition is None:
+            return None
+        begin, there = kept.begins.get(partition, 0), pending.scan.begins.get(partition)
+        expected = f"the messages of {partition[0]}[{partition[1]}] from offset {begin} on"
+        return Missing(expected, "none" if there is None else f"those from {there} on")
+
+    def cursor_with(self, kept: str, made: str, source_table: SourceTable, history: History) -> str:
+        """The cursor `kept`: messages are not read table by table."""
+        return kept
+
+
+def _identity(event: DdlEvent) -> tuple[int, str, str, str, int | None]:
+    return (event.commit_ts, event.schema, event.table, event.query, event.version)
+
+
+def _settled(commit_range: CommitRange, log: DdlLog | None) -> CommitRange:
+    """The commit range, up to the last statement after which earlier rows have no effect."""
+    if log is None or commit_range.hold is not None:
+        return commit_range
+    return replace(commit_range, high=max(commit_range.high, log.settles(commit_range.source_table)))

@@ -1,0 +1,175 @@
+"""The tasks that the driver sends to workers, and the reports that workers return; all of it pickles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.values.text import TextForms
+from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName
+from ticdc_assets.table_filter import ColumnSelectors
+
+
+class FileFormat(StrEnum):
+    """The storage sink's two file formats."""
+
+    CSV = "csv"
+    CANAL_JSON = "canal-json"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a source table's changes go and which of them: commit_ts in `(low, high]`, or ordinals where messages are
+    ordered by arrival.
+
+    `schemas` gives, by version TSO, the Arrow schema (with field ids) of a data file of that version. `metadata_uri` is
+    the metadata file of the changelog.
+    """
+
+    source_table_id: str
+    low: int
+    high: int
+    data_uri: str
+    schemas: dict[int, pa.Schema]
+    metadata_uri: str = ""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # pickle stores a schema as one Python object per field, which takes eight times as long.
+        schemas = {version_ts: schema.serialize().to_pybytes() for version_ts, schema in self.schemas.items()}
+        return _target, (self.source_table_id, self.low, self.high, self.data_uri, schemas, self.metadata_uri)
+
+
+def _target(
+    source_table_id: str, low: int, high: int, data_uri: str, schemas: dict[int, bytes], metadata_uri: str
+) -> Target:
+    read = {version_ts: pa.ipc.read_schema(pa.py_buffer(schema)) for version_ts, schema in schemas.items()}
+    return Target(source_table_id, low, high, data_uri, read, metadata_uri)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """A file to decode. `ordinal` counts the table's files from its first; `folder_version` is its folder's TSO.
+
+    `listed_columns` are the columns in the folder's schema file, where the folder begins after the statement that stops
+    its table. The rows of such a file are left, except rows from before the statement: TiCDC may write those there
+    after a restart. `is_seen` where an earlier run has read the file: its tables then have all of its rows up to their
+    `low`.
+    """
+
+    path: str
+    size_bytes: int
+    name: SourceName
+    schema: str
+    table: str
+    folder_version: int
+    ordinal: int
+    listed_columns: tuple[str, ...] = ()
+    is_seen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeTask:
+    """Files for one worker, in order of consumption, and all that it needs to know about their tables.
+
+    `by_arrival` where rows carry no commit_ts: every row of a file then belongs to its folder's version. `held` gives,
+    by source table, the TSO above which its rows are left for a later run; of files that are not seen, all rows are
+    left. Rows of source tables in neither `targets` nor `held` are ignored. `selectors` give the columns that rows
+    lack.
+    """
+
+    run_id: str
+    number: int
+    root_uri: str = field(repr=False)
+    format: FileFormat
+    csv: CsvOptions
+    forms: TextForms
+    by_arrival: bool
+    files: tuple[TaskFile, ...]
+    timelines: dict[SourceName, tuple[SchemaPeriod, ...]]
+    targets: dict[str, Target]
+    io_properties: dict[str, str] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    quarantine: bool = True
+    zero_dates_allowed: bool = True
+    selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogPart:
+    """A Parquet file of changes of one source table and version, not yet committed.
+
+    `delivery` counts the decreases of commit_ts before it in its task (see `changes.identity`). A `late` part has
+    changes up to its source table's `low`: repeats, or changes that the changelog lacks.
+    """
+
+    source_table_id: str
+    version_ts: int
+    uri: str
+    size_bytes: int
+    footer: pq.FileMetaData
+    rows_by_op: dict[str, int]
+    min_ts: int | None
+    max_ts: int | None
+    max_seq: int
+    task: int
+    delivery: int
+    late: bool = False
+
+    @property
+    def rows(self) -> int:
+        return sum(self.rows_by_op.values())
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineEntry:
+    """A record that could not be decoded: its raw bytes, its position and the reason."""
+
+    path: str
+    line: int
+    raw: bytes
+    reason: str
+    schema: str
+    table: str
+
+
+class FileState(StrEnum):
+    """The outcome of a file: read whole, to be read again later, or a reason to hold its table."""
+
+    READ = "read"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """A worker's report on a file. `above` counts rows above the target's `high`: the file is read again later. `left`
+    counts rows at or below the `low` of a held table: they may be late, so the file does not count as seen. `shapes`
+    are the schemas of rows whose columns differ from the known ones.
+    """
+
+    path: str
+    name: SourceName
+    state: FileState
+    rows: int = 0
+    above: int = 0
+    repeats: int = 0
+    zero_dates: int = 0
+    bad: tuple[QuarantineEntry, ...] = ()
+    problem: str = ""
+    left: int = 0
+    shapes: tuple[DdlEvent, ...] = ()
+    ambiguous_times: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """All results of one task."""
+
+    number: int
+    parts: tuple[ChangelogPart, ...]
+    files: tuple[FileReport, ...]

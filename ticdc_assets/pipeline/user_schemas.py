@@ -1,0 +1,43 @@
+"""The user's schemas for tables whose stream carries too little: `schema_files` and `keys`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.errors import ConfigError, SchemaError
+from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.evolution.evolve import create
+from ticdc_assets.schema.history.fold import Known
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.schema.model import TableSchema
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed
+
+_DUMPLING: Final = re.compile(r"(?P<schema>[^.]+)\.(?P<table>.+)-schema\.sql")
+
+
+def known_of(changefeed: Changefeed) -> Known:
+    """The config's `schema_files` and `keys`. Raises ConfigError for a file that is not a schema dump."""
+    return Known(dict(_tables(changefeed.schema_files)), changefeed.key_of)
+
+
+def _tables(paths: Iterable[Path]) -> Iterable[tuple[SourceName, TableSchema]]:
+    for path in paths:
+        dumped = _DUMPLING.fullmatch(path.name)
+        schema = dumped["schema"] if dumped else path.name.partition(".")[0]
+        try:
+            statements = ddl.parse(path.read_text(encoding="utf-8"), schema, restored=False)
+            for statement in statements:
+                if isinstance(statement, ddl.CreateTable):
+                    yield fold_name(statement.schema, statement.name), create(statement).table
+        except (OSError, UnicodeDecodeError, SchemaError) as error:
+            raise ConfigError(
+                f"schema_files, {path.name}",
+                "CREATE TABLE statements (SHOW CREATE TABLE, Dumpling's *-schema.sql)",
+                str(error) if isinstance(error, SchemaError) else type(error).__name__,
+                "Dump the schemas anew, or take the file out of `schema_files`.",
+            ) from error

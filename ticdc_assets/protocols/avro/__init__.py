@@ -1,0 +1,1 @@
+"""The Avro protocol, with Confluent framing."""

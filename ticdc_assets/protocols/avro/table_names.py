@@ -1,0 +1,77 @@
+"""Finds the true names of tables: in Avro schemas, TiCDC writes `_` for every character that Avro does not allow.
+
+There are two sources. A topic keeps `.` and `-`, and a dispatch rule such as `tidb_{schema}_{table}` gives the position
+of the names in it. DDL statements from `ddl_from` give tables whose sanitised name is that of the schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_NOT_AVRO: Final = re.compile(r"[^A-Za-z0-9_]")
+_NOT_KAFKA: Final = re.compile(r"[^A-Za-z0-9._-]")
+_PLACES: Final = re.compile(r"(.*)\{(schema|table)\}(.*)\{(schema|table)\}(.*)", re.DOTALL)
+
+Name = tuple[str, str]
+"""The true names of a database and a table."""
+
+
+def sanitised(name: str) -> str:
+    """The name of a database, table or column in Avro schemas."""
+    found = _NOT_AVRO.sub("_", name)
+    return f"_{found}" if found[:1].isdigit() else found
+
+
+def topic_of(rule: str, name: Name) -> str:
+    """The topic of a table under a dispatch rule; `rule` is the rule's `topic`."""
+    schema, table = (_NOT_KAFKA.sub("_", part) for part in name)
+    return rule.replace("{schema}", schema).replace("{table}", table)
+
+
+def name_in_topic(topic: str, written: Name, rules: Iterable[str]) -> Name:
+    """The table that a schema names `written`, with what the topic adds; `rules` are the topics of dispatch rules."""
+    found = {name for rule in rules for name in _read(topic, written, rule)}
+    return found.pop() if len(found) == 1 else written
+
+
+def _read(topic: str, written: Name, rule: str) -> Iterable[Name]:
+    places = _PLACES.fullmatch(rule)
+    if places is None or places[2] == places[4]:
+        return
+    before, first, between, _, after = places.groups()
+    if len(topic) < len(before) + len(after) or not (topic.startswith(before) and topic.endswith(after)):
+        return
+    names = topic[len(before) : len(topic) - len(after)]
+    for cut in range(1, len(names) - len(between)):
+        if names.startswith(between, cut):
+            pair = (names[:cut], names[cut + len(between) :])
+            schema, table = pair if first == "schema" else pair[::-1]
+            if (sanitised(schema), sanitised(table)) == written:
+                yield schema, table
+
+
+class Candidates:
+    """Finds tables by their name in Avro schemas, ignoring case."""
+
+    def __init__(self, names: Iterable[Name]) -> None:
+        self._by_avro_name: dict[Name, list[Name]] = {}
+        for name in names:
+            self._by_avro_name.setdefault(_folded(map(sanitised, name)), []).append(name)
+
+    def meant(self, written: Name, in_topic: Name) -> Sequence[Name]:
+        """The tables whose sanitised name is `written`.
+
+        If there are several, those that match the name in the topic are preferred.
+        """
+        meant = self._by_avro_name.get(_folded(written), [])
+        if len(meant) < 2:
+            return meant
+        closer = [c for c in meant if _folded(_NOT_KAFKA.sub("_", part) for part in c) == _folded(in_topic)]
+        return closer or meant
+
+
+def _folded(name: Iterable[str]) -> Name:
+    schema, table = (part.lower() for part in name)
+    return schema, table

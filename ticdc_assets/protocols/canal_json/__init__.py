@@ -1,0 +1,1 @@
+"""Canal-JSON, in messages and in files."""

@@ -1,0 +1,105 @@
+"""The bulk decoder of Canal-JSON files of the storage sink.
+
+It yields the row changes of a file in batches of bounded size, in file order, equal to those of the reference decoder
+(`canal_json.decoder`). A file with anything but row changes of one table in TiCDC's form and with the given columns
+raises BulkUnsupported, an incomplete file NotYetError. The caller then drops the batches yielded before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ticdc_assets.errors import NotYetError
+from ticdc_assets.protocols.canal_json.grammar import row_form
+from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, RawRows
+from ticdc_assets.protocols.columnar.scanned_rows import raw_rows
+from ticdc_assets.protocols.columnar.table_names import table_names
+from ticdc_assets.protocols.formats.json_template import literal, maybe
+from ticdc_assets.protocols.formats.json_texts import Names, noted
+from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints
+from ticdc_assets.protocols.formats.utf8_lines import line_bounds
+from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
+
+_FORM: Final = row_form((*maybe(b"\r", ()), *literal(b"\n")))
+_CELLS_MAX: Final = 1 << 20
+"""The maximum number of values per scan, at 16 bytes of offsets each; it bounds the memory for wide tables."""
+
+
+def read_file(
+    path: str, columns: tuple[str, ...], where: str, schema: str, table: str, batch_bytes: int = BATCH_BYTES
+) -> Iterator[RawRows]:
+    """The row changes of a file of `schema`.`table`; `columns` are the table's stored columns."""
+    with Path(path).open("rb") as stream:
+        yield from read_stream(stream, columns, where, schema, table, batch_bytes)
+
+
+def read_stream(
+    stream: BufferedIOBase,
+    columns: tuple[str, ...],
+    where: str,
+    schema: str,
+    table: str,
+    batch_bytes: int = BATCH_BYTES,
+) -> Iterator[RawRows]:
+    """The row changes of an open file, which is read once, in blocks of `batch_bytes` bytes."""
+    reader = _Reader(columns, where, (schema, table))
+    line = 0
+    for block in _blocks(stream, where, batch_bytes):
+        for rows in reader.rows(np.frombuffer(block, np.uint8), line):
+            yield rows
+            line += len(rows)
+
+
+def _blocks(stream: BufferedIOBase, where: str, batch_bytes: int) -> Iterator[memoryview]:
+    """Blocks of whole lines in one reused buffer; a block is valid until the next one is requested."""
+    # With a new buffer per block, the system would spend more time clearing pages than reading.
+    buffer, held = bytearray(batch_bytes), 0
+    while more := stream.readinto(memoryview(buffer)[held:]):
+        end = buffer.rfind(b"\n", held, held + more) + 1
+        if end:
+            yield memoryview(buffer)[:end]
+        held += more - end
+        rest = buffer[end : end + held]
+        if held > RECORD_BYTES_MAX:
+            raise _unsupported(where, "a line without an end")
+        if 2 * held > len(buffer):
+            buffer = bytearray(2 * len(buffer))
+        buffer[:held] = rest
+    if held:
+        raise NotYetError(where, "a file that ends with a whole line", "the start of one", "Wait for the writer.")
+
+
+class _Reader:
+    """Reads blocks of one file."""
+
+    def __init__(self, columns: tuple[str, ...], where: str, source: tuple[str, str]) -> None:
+        self._columns = columns
+        self._where = where
+        self._source = source
+        self._names = Names.of(columns)
+
+    def rows(self, block: Bytes, line: int) -> Iterator[RawRows]:
+        """The row changes of a block of lines; `line` is the ordinal of the first one in the file."""
+        bounds = line_bounds(block)
+        if bounds is None:
+            raise _unsupported(self._where, "bytes that are not UTF-8")
+        lines_max = max(1, _CELLS_MAX // max(1, len(self._columns)))
+        for first in range(0, len(bounds) - 1, lines_max):
+            yield self._rows(block, bounds[first : first + lines_max + 1], line + first)
+
+    def _rows(self, block: Bytes, bounds: Ints, line: int) -> RawRows:
+        found, self._names = noted(block, bounds[:-1], bounds[1:], _FORM, self._names)
+        if len(found) < len(bounds) - 1:
+            raise _unsupported(self._where, "lines of another form, or columns that the schema does not have")
+        if table_names(block, found.strings)[0] != (self._source,):
+            raise _unsupported(self._where, "rows of another table")
+        return raw_rows(block, found, self._columns, np.arange(line, line + len(found)))
+
+
+def _unsupported(where: str, found: str) -> BulkUnsupported:
+    return BulkUnsupported(where, "a file that the bulk form reads exactly", found, "Read it with the reference form.")

@@ -1,0 +1,47 @@
+"""The bulk decoder of Canal-JSON messages on Kafka.
+
+It decodes whole rows in TiCDC's form, with one row per message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import orjson
+
+from ticdc_assets.protocols.canal_json.grammar import HEAD, SOURCE, row_form
+from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, column
+from ticdc_assets.protocols.columnar import json_messages
+from ticdc_assets.protocols.columnar.json_messages import RowGrammar
+from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders
+from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_TS
+from ticdc_assets.protocols.formats.json_texts import Noted
+from ticdc_assets.protocols.formats.string_arrays import Mask
+
+
+def heads(messages: Messages, options: CanalJsonOptions) -> RowHeaders:
+    """The headers of the rows in TiCDC's form."""
+    return json_messages.heads(messages, options, _GRAMMAR)
+
+
+def rows(messages: Messages, options: CanalJsonOptions) -> BulkRows:
+    """The rows in TiCDC's form."""
+    return json_messages.rows(messages, options, _GRAMMAR)
+
+
+def _columns(text: bytes) -> tuple[str, ...]:
+    """The column names of the row in a text; empty if it has no row."""
+    try:
+        return tuple(orjson.loads(text)["data"][0].keys())
+    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
+        return ()
+
+
+def _is_sound(found: Noted, options: CanalJsonOptions) -> Mask:
+    """The rows with a commit_ts if all rows must have one, else all rows."""
+    return np.asarray(found.numbers[:, COMMIT_TS] >= (0 if options.is_dated else -1))
+
+
+_GRAMMAR: Final = RowGrammar(row_form(), HEAD, SOURCE, _columns, _is_sound)
+BULK: Final = Bulk(heads, rows, column)

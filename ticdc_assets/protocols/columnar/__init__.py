@@ -1,0 +1,1 @@
+"""Rows of whole batches as columns, before a schema gives them types."""

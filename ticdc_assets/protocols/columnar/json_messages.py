@@ -1,0 +1,107 @@
+"""Bulk decoding of messages with one JSON text and one row each, with the grammar of a protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ticdc_assets.protocols.columnar.message_bodies import bodies
+from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages, RowHeaders, TableRows
+from ticdc_assets.protocols.columnar.raw_rows import TIME_TYPE, ops_of
+from ticdc_assets.protocols.columnar.row_headers import heads_of
+from ticdc_assets.protocols.columnar.scanned_rows import (
+    COMMIT_MS,
+    COMMIT_TS,
+    OP,
+    SCHEMA_VERSION,
+    TABLE_ID,
+    ColumnsOf,
+    alike,
+    number_of,
+    raw_rows,
+    with_structs,
+)
+from ticdc_assets.protocols.columnar.table_names import by_table, table_names
+from ticdc_assets.protocols.formats.json_template import JsonTemplate
+from ticdc_assets.protocols.formats.json_texts import NO_NAMES, Noted, noted
+from ticdc_assets.protocols.formats.string_arrays import Mask, joined
+
+IsSound = Callable[[Noted, Any], Mask]
+
+
+@dataclass(frozen=True, slots=True)
+class RowGrammar:
+    """The JSON form of a protocol's rows.
+
+    row: a row with its values.
+    head: a row without its values.
+    source: the beginning of a row, up to the names and version of its table.
+    columns: (text) to the names of its columns.
+    is_sound: (found, options) to a mask of the found texts that are valid rows under these options.
+    """
+
+    row: JsonTemplate
+    head: JsonTemplate
+    source: JsonTemplate
+    columns: ColumnsOf
+    is_sound: IsSound
+
+
+def heads(messages: Messages, options: Any, grammar: RowGrammar) -> RowHeaders:
+    """The headers of the rows that have the form of the grammar."""
+    texts, message = bodies(messages.values, options.compression)
+    data, bounds = joined(texts)
+    found, _ = noted(data, bounds[:-1], bounds[1:], grammar.head, NO_NAMES)
+    found = _sound(found, options, grammar)
+    names, name = table_names(data, found.strings)
+    return heads_of(
+        messages=len(messages),
+        names=names,
+        message=message[found.rows],
+        name=pa.array(name, pa.int32()),
+        op=ops_of(found.numbers[:, OP].astype(np.uint8)),
+        commit_ts=number_of(found, COMMIT_TS),
+        commit_ms=number_of(found, COMMIT_MS),
+        schema_version=number_of(found, SCHEMA_VERSION) if grammar.row.numbers > SCHEMA_VERSION else None,
+    )
+
+
+def rows(messages: Messages, options: Any, grammar: RowGrammar) -> BulkRows:
+    """The rows that have the form of the grammar."""
+    texts, message = bodies(messages.values, options.compression)
+    data, bounds = joined(texts)
+    source, _ = noted(data, bounds[:-1], bounds[1:], grammar.source, NO_NAMES)
+    has_version = grammar.row.numbers > SCHEMA_VERSION
+    version = source.numbers[:, SCHEMA_VERSION] if has_version else None
+    left = np.ones(len(messages), np.bool_)
+    tables = []
+    for (schema, table), of_table in by_table(data, source.strings, version):
+        texts_of_table = source.rows[of_table]
+        starts, ends = bounds[texts_of_table], bounds[texts_of_table + 1]
+        for columns, every in alike(data, starts, ends, grammar.row, grammar.columns):
+            found = _sound(every, options, grammar)
+            if not len(found):
+                continue
+            line = message[texts_of_table[found.rows]]
+            left[line] = False
+            raw = with_structs(raw_rows(data, found, columns, line), data, found, TIME_TYPE)
+            tables.append(
+                TableRows(
+                    schema=schema,
+                    table=table,
+                    schema_version=int(found.numbers[0, SCHEMA_VERSION]) if has_version else None,
+                    rows=raw,
+                    position=pa.array(np.zeros(len(found), np.int64)),
+                    table_id=pa.array(found.numbers[:, TABLE_ID]) if grammar.row.numbers > TABLE_ID else None,
+                )
+            )
+    return BulkRows(tuple(tables), left)
+
+
+def _sound(found: Noted, options: Any, grammar: RowGrammar) -> Noted:
+    sound = grammar.is_sound(found, options)
+    return found if sound.all() else found.take(np.flatnonzero(sound))

@@ -1,0 +1,40 @@
+"""Builds the row headers of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ticdc_assets.protocols.columnar.message_rows import RowHeaders
+from ticdc_assets.protocols.formats.string_arrays import Ints
+
+
+def heads_of(
+    messages: int,
+    names: tuple[tuple[str, str], ...],
+    message: Ints,
+    name: pa.Array,
+    op: pa.Array,
+    commit_ts: pa.Array,
+    commit_ms: pa.Array | None = None,
+    schema_version: pa.Array | None = None,
+    position: Ints | None = None,
+) -> RowHeaders:
+    """The headers of these rows; messages without a row are marked as left.
+
+    `messages` is the number of messages in the batch. Columns that are None become null, `position` becomes 0.
+    """
+    nothing = pa.nulls(len(message), pa.int64())
+    left = np.ones(messages, np.bool_)
+    left[message] = False
+    return RowHeaders(
+        names=names,
+        message=pa.array(message, pa.int64()),
+        position=pa.array(np.zeros(len(message), np.int64) if position is None else position, pa.int64()),
+        name=name,
+        op=op.view(pa.string()),
+        commit_ts=commit_ts,
+        commit_ms=nothing if commit_ms is None else commit_ms,
+        schema_version=nothing if schema_version is None else schema_version,
+        left=left,
+    )

@@ -1,0 +1,1 @@
+"""CSV files of the storage sink."""

@@ -1,0 +1,1 @@
+"""Debezium JSON as TiCDC writes it."""

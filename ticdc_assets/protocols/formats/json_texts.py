@@ -1,0 +1,143 @@
+"""Matches many JSON texts against a template and returns the offsets of their numbers, strings and columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import orjson
+
+from ticdc_assets.protocols.formats.json_scanner import HAS_FORM, scan
+from ticdc_assets.protocols.formats.json_template import JsonTemplate
+from ticdc_assets.protocols.formats.simd import VECTOR
+from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Places, read_only
+
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NAME_BYTES_MAX: Final = 1024
+"""A name has at most 64 characters, each at most two escapes of six bytes."""
+_LOOKED_AT_MAX: Final = 16
+"""The maximum number of unknown names that are parsed; Go has one spelling per name, so a few suffice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The columns that images may have, as their names are spelled in JSON."""
+
+    columns: tuple[str, ...]
+    spellings: tuple[tuple[bytes, int], ...]
+
+    @staticmethod
+    def of(columns: Iterable[str]) -> Names:
+        """The columns of these names, those spelled without escapes; others are learnt where they are met."""
+        every = tuple(columns)
+        plain = [(orjson.dumps(name)[1:-1], place) for place, name in enumerate(every)]
+        return Names(every, tuple((name, place) for name, place in plain if b"\\" not in name))
+
+    def learnt(self, begins: Iterable[bytes]) -> Names | None:
+        """With the spelling, one with escapes, of a name that begins at one of these; None where all mean no column."""
+        return next((more for begin in begins if (more := self._learnt(begin)) is not None), None)
+
+    def _learnt(self, begin: bytes) -> Names | None:
+        found = _STRING.match(begin)
+        if found is None or b"\\" not in found[0] or len(self.spellings) >= 2 * len(self.columns):
+            return None
+        try:
+            name = orjson.loads(found[0])
+        except orjson.JSONDecodeError:
+            return None
+        if name not in self.columns:
+            return None
+        return Names(self.columns, (*self.spellings, (found[0][1:-1], self.columns.index(name))))
+
+    def as_arrays(self) -> tuple[Bytes, Ints, Ints]:
+        """The spellings, each between its quotes and with its colon, one after the other; where each begins, one entry
+        more for the end; what each means."""
+        spelled = [b'"%s":' % spelling for spelling, _ in self.spellings]
+        joined = b"".join(spelled)
+        bounds = np.cumsum([0, *(len(name) for name in spelled)])
+        return np.frombuffer(joined, np.uint8), bounds, np.array([place for _, place in self.spellings], np.int64)
+
+
+NO_NAMES: Final = Names.of(())
+"""For forms without images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The scan results of the texts that match a template; see `formats.json_scanner.scan` for the arrays.
+
+    `rows` are their ordinals; `others` those of texts that have it but for a column's name, which is none of the given.
+    Where all values are strings and nulls `marks` is `images`.
+    """
+
+    rows: Ints
+    others: Ints
+    numbers: Ints
+    strings: Places
+    images: Places
+    marks: Places
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether some values are other than strings and nulls."""
+        return self.marks is not self.images
+
+    def take(self, which: Ints) -> Noted:
+        """Only these of the texts."""
+        images = np.take(self.images, which, axis=1)
+        marks = images if not self.has_marks else np.take(self.marks, which, axis=1)
+        return Noted(self.rows[which], self.others, self.numbers[which], self.strings[which], images, marks)
+
+
+def noted(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Names) -> tuple[Noted, Names]:
+    """What is noted of the texts that have the form; and the names with the spellings that were met.
+
+    Text n is `data[starts[n]:ends[n]]`. Its bytes may still be other than UTF-8.
+    """
+    count = len(starts)
+    images = np.empty((form.images, count, len(names.columns), 2), np.int32)
+    found = Noted(
+        np.arange(count),
+        np.zeros(0, np.int64),
+        np.empty((count, form.numbers), np.int64),
+        np.empty((count, form.strings, 2), np.int32),
+        images,
+        np.empty_like(images) if form.has_marks else images,
+    )
+    outcomes = _scanned(data, starts, ends, form, names, found)
+    others = np.flatnonzero(outcomes >= 0)
+    while len(others) and (more := names.learnt(_names_at(data, outcomes[others]))) is not None:
+        names = more
+        again = found.take(others)
+        outcomes[others] = _scanned(data, starts[others], ends[others], form, names, again)
+        found.numbers[others], found.strings[others] = again.numbers, again.strings
+        found.images[:, others], found.marks[:, others] = again.images, again.marks
+        others = np.flatnonzero(outcomes >= 0)
+    has_form = outcomes == HAS_FORM
+    found = replace(found, others=others)
+    return (found if has_form.all() else found.take(np.flatnonzero(has_form))), names
+
+
+def _scanned(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Names, into: Noted) -> Ints:
+    """The outcomes of a scan; what it notes goes into `into`."""
+    outcomes = np.empty(len(starts), np.int64)
+    spelled, bounds, means = names.as_arrays()
+    literals, spelled = _followed(form.literals), _followed(spelled)
+    kept = (into.numbers, into.strings, into.images, into.marks)
+    scan(read_only(data), starts, ends, form.steps, literals, spelled, bounds, means, *kept, outcomes)
+    return outcomes
+
+
+def _names_at(data: Bytes, places: Ints) -> Iterator[bytes]:
+    """What begins with the name of a column that is not known; of many places only some are looked at."""
+    return (data[at : at + _NAME_BYTES_MAX].tobytes() for at in places[:_LOOKED_AT_MAX])
+
+
+def _followed(pieces: Bytes) -> Bytes:
+    return np.concatenate((pieces, np.zeros(VECTOR, np.uint8)))

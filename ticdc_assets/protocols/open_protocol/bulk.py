@@ -1,0 +1,188 @@
+"""The bulk decoder of the Open Protocol.
+
+It decodes messages whose events are all whole rows in TiCDC's form. Any other event leaves its message to the reference
+decoder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.protocols.columnar.message_bodies import bodies
+from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, take
+from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE, ops_of
+from ticdc_assets.protocols.columnar.row_headers import heads_of
+from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_TS, OP, alike, raw_rows, with_structs
+from ticdc_assets.protocols.columnar.table_names import TableName, by_table, table_names
+from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, Compression
+from ticdc_assets.protocols.formats.frames_bulk import Frames, split
+from ticdc_assets.protocols.formats.json_texts import NO_NAMES, Noted, noted
+from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, joined
+from ticdc_assets.protocols.open_protocol.columns import column
+from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions
+from ticdc_assets.protocols.open_protocol.grammar import HAS_PARTITION, HEAD, KEY, KEY_TS, PARTITION, ROW
+
+_VERSION: Final = (1).to_bytes(8, "big")
+_NONE: Final = -1
+
+
+def heads(messages: Messages, options: OpenProtocolOptions) -> RowHeaders:
+    """The headers of the whole rows."""
+    events = _events(messages, options)
+    found, _ = noted(events.data, events.starts, events.ends, HEAD, NO_NAMES)
+    taken = events.whole_messages(events.event[found.rows])
+    chosen = np.flatnonzero(taken[events.event[found.rows]])
+    event = events.event[found.rows[chosen]]
+    keys = events.keys.take(events.key[event])
+    names, name = table_names(events.key_data, keys.strings)
+    return heads_of(
+        messages=len(messages),
+        names=names,
+        message=events.message[event],
+        name=pa.array(name, pa.int32()),
+        op=ops_of(found.numbers[chosen, OP].astype(np.uint8)),
+        commit_ts=pa.array(keys.numbers[:, KEY_TS]),
+        position=events.ordinal[event],
+    )
+
+
+def rows(messages: Messages, options: OpenProtocolOptions) -> BulkRows:
+    """The whole rows."""
+    events = _events(messages, options)
+    parts = _parts(events)
+    every = np.concatenate([part.event for part in parts]) if parts else np.zeros(0, np.int64)
+    taken = events.whole_messages(every)
+    left = np.ones(len(messages), np.bool_)
+    left[events.message[every[taken[every]]]] = False
+    tables = (_table(events, part, options) for part in parts)
+    kept = (_only(table, taken[part.event]) for table, part in zip(tables, parts, strict=True))
+    return BulkRows(tuple(table for table in kept if len(table)), left)
+
+
+# -- events -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """The events of a batch: which are of keys and values that may be whole rows.
+
+    Of event n, `message[n]` and `ordinal[n]` say where it is, `key[n]` which of `keys` is its own, _NONE where it has
+    none. Text m is `data[starts[m]:ends[m]]`, and the value of `event[m]`, which has a key. `counts` are the events of
+    each message, 0 where it must be left.
+    """
+
+    message: Ints
+    ordinal: Ints
+    key_data: Bytes
+    keys: Noted
+    key: Ints
+    data: Bytes
+    starts: Ints
+    ends: Ints
+    event: Ints
+    counts: Ints
+
+    def whole_messages(self, good: Ints) -> Mask:
+        """The events of messages whose events are all in `good`."""
+        found = np.bincount(self.message[good], minlength=len(self.counts))
+        return np.asarray(((found == self.counts) & (self.counts > 0))[self.message])
+
+
+def _events(messages: Messages, options: OpenProtocolOptions) -> _Events:
+    keys, values, paired = _frames(messages)
+    key_texts, of_key = bodies(keys.bodies, Compression.NONE)
+    key_data, key_bounds = joined(key_texts)
+    found, _ = noted(key_data, key_bounds[:-1], key_bounds[1:], KEY, NO_NAMES)
+    has_names = (found.strings[:, :, 0] != found.strings[:, :, 1]).all(axis=1)
+    found = found.take(np.flatnonzero(has_names & (found.numbers[:, KEY_TS] > 0)))
+    key = np.full(len(keys.message), _NONE)
+    key[of_key[found.rows]] = np.arange(len(found))
+    texts, event = bodies(values.bodies, options.compression)
+    data, bounds = joined(texts)
+    has_key = np.flatnonzero(key[event] != _NONE)
+    counts = np.bincount(values.message, minlength=len(messages))
+    counts[~(paired & _within_bounds(texts, values.message[event], len(messages)))] = 0
+    return _Events(
+        message=values.message,
+        ordinal=values.ordinal,
+        key_data=key_data,
+        keys=found,
+        key=key,
+        data=data,
+        starts=bounds[has_key],
+        ends=bounds[has_key + 1],
+        event=event[has_key],
+        counts=counts,
+    )
+
+
+def _frames(messages: Messages) -> tuple[Frames, Frames, Mask]:
+    """The keys and values of the events of messages that have as many keys as values."""
+    keys, key_counts = split(messages.keys, _VERSION)
+    values, value_counts = split(messages.values, b"")
+    paired: Mask = (key_counts > 0) & (key_counts == value_counts)
+    return keys.of(paired), values.of(paired), paired
+
+
+def _within_bounds(texts: pa.Array, message: Ints, messages: int) -> Mask:
+    sizes = pc.binary_length(texts).to_numpy()
+    return np.asarray(np.bincount(message, weights=sizes, minlength=messages) <= MAX_BODY_BYTES)
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows of one table and one set of columns, and their events."""
+
+    name: TableName
+    columns: tuple[str, ...]
+    found: Noted
+    event: Ints
+
+
+def _parts(events: _Events) -> list[_Part]:
+    places = events.keys.strings[events.key[events.event]]
+    return [
+        _Part(name, columns, found, events.event[chosen[found.rows]])
+        for name, chosen in by_table(events.key_data, places)
+        for columns, found in alike(events.data, events.starts[chosen], events.ends[chosen], ROW, _columns)
+    ]
+
+
+def _columns(text: bytes) -> tuple[str, ...]:
+    """The column names of the row in a text; empty if it has no row."""
+    try:
+        event = orjson.loads(text)
+        return tuple((event.get("u") or event["d"]).keys())
+    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
+        return ()
+
+
+def _table(events: _Events, part: _Part, options: OpenProtocolOptions) -> TableRows:
+    keys = events.keys.numbers[events.key[part.event]]
+    part.found.numbers[:, COMMIT_TS] = keys[:, KEY_TS]
+    raw = raw_rows(events.data, part.found, part.columns, events.message[part.event])
+    return TableRows(
+        schema=part.name[0],
+        table=part.name[1],
+        schema_version=None,
+        rows=with_structs(raw, events.data, part.found, NUMBER_TYPE),
+        position=pa.array(events.ordinal[part.event]),
+        partition_id=pa.array(keys[:, PARTITION], mask=keys[:, HAS_PARTITION] == 0),
+        upsert=not options.output_old_value,
+    )
+
+
+def _only(table: TableRows, taken: Mask) -> TableRows:
+    return table if taken.all() else take(table, pa.array(np.flatnonzero(taken)))
+
+
+BULK: Final = Bulk(heads, rows, column)

@@ -1,0 +1,69 @@
+"""The interface of a message protocol. Each protocol is a package whose `protocol.py` defines `PROTOCOL`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ticdc_assets.protocols.columnar.message_rows import Bulk
+from ticdc_assets.protocols.events import Event, RowEvent
+from ticdc_assets.protocols.formats.frames import Compression
+from ticdc_assets.schema.model import Column, TableSchema
+
+Decode = Callable[[bytes | None, bytes | None, str, Any], Iterator[Event]]
+OpenClaim = Callable[[bytes, str, Any], Iterator[Event]]
+Value = Callable[[Column, Any, str], Any]
+Infer = Callable[[RowEvent], TableSchema]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """The settings of a changefeed that affect how messages are decoded, with TiCDC's names and meanings.
+
+    `schemas` returns the text of the Avro schema registered under an id; None for protocols without a registry.
+    """
+
+    compression: Compression = Compression.NONE
+    claim_check_raw_value: bool = False
+    has_commit_ts: bool = False
+    output_old_value: bool = True
+    only_output_updated_columns: bool = False
+    binary_handling_mode: str = "base64"
+    schemas: Callable[[int], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageProtocol:
+    """The functions of one protocol.
+
+    name: the name in TiCDC's sink URI (`protocol=`).
+    title: the name for display.
+    decode: (key, value, where, options) to the events of a message. Raises DecodeError, and nothing else, on any bytes.
+    value: (column, wire value, time zone) to the value in the lake. Raises DecodeError.
+    options: (settings) to the options of `decode` and `bulk`.
+    open_claim: (data, where, options) to the events of a claim-check file; None if the protocol has none.
+    infer: (row) to the schema of its table as far as a row shows it; None if rows of the protocol carry no types.
+    bulk: the decoder for whole batches of messages; None if there is only the reference decoder.
+    values: (options) to the `value` function for them; None if the form of values does not depend on options.
+    has_utc_times: whether TIMESTAMPs are always in UTC, independent of TiCDC's time zone.
+    """
+
+    name: str
+    title: str
+    decode: Decode
+    value: Value
+    options: Callable[[StreamSettings], Any]
+    open_claim: OpenClaim | None = None
+    infer: Infer | None = None
+    bulk: Bulk | None = None
+    values: Callable[[Any], Value] | None = None
+    has_utc_times: bool = False
+
+    def zone_of_times(self, zone: str) -> str:
+        """The time zone of TIMESTAMPs that name none; `zone` is TiCDC's time zone."""
+        return "UTC" if self.has_utc_times else zone
+
+    def value_under(self, options: Any) -> Value:
+        """The function that converts wire values of a stream with these options."""
+        return self.values(options) if self.values is not None else self.value

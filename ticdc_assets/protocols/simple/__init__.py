@@ -1,0 +1,1 @@
+"""The Simple protocol, in JSON and in Avro."""

@@ -1,0 +1,28 @@
+"""The entry of the Simple protocol, whose messages are JSON or Avro."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ticdc_assets.protocols.columnar.compiled_bulk import compiled_bulk
+from ticdc_assets.protocols.columnar.message_rows import in_turn
+from ticdc_assets.protocols.protocol import MessageProtocol, StreamSettings
+from ticdc_assets.protocols.simple import avro_bulk, decoder
+from ticdc_assets.protocols.simple.decoder import SimpleOptions
+from ticdc_assets.protocols.values import native_columns
+
+
+def _options(settings: StreamSettings) -> SimpleOptions:
+    return SimpleOptions(settings.compression, settings.claim_check_raw_value)
+
+
+_JSON: Final = compiled_bulk("ticdc_assets.protocols.simple.json_bulk", native_columns.column)
+PROTOCOL: Final = MessageProtocol(
+    name="simple",
+    title="Simple",
+    decode=decoder.decode,
+    value=decoder.value,
+    options=_options,
+    open_claim=decoder.open_claim,
+    bulk=in_turn(_JSON, avro_bulk.BULK, native_columns.column),
+)

@@ -1,0 +1,1 @@
+"""What the storage sink writes besides data files."""

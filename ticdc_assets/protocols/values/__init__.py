@@ -1,0 +1,1 @@
+"""Wire values as values of the lake."""

@@ -1,0 +1,1 @@
+"""DDL text as statements."""

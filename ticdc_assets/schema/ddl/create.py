@@ -1,0 +1,227 @@
+"""CREATE TABLE: columns, indexes, table options and partitioning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ticdc_assets.schema.collations import UNNAMED, Collation
+from ticdc_assets.schema.ddl.columns import Elements, read_element
+from ticdc_assets.schema.ddl.partitions import read_partitioning
+from ticdc_assets.schema.ddl.statements import ColumnDefinition, CreateTable, TableName
+from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind
+from ticdc_assets.schema.evolution.defaults import typed_default
+from ticdc_assets.schema.model import Column, Index
+from ticdc_assets.schema.mysql_types import binary_form, fitted, read_charset, read_charset_name
+
+
+def read_create_table(cursor: TokenCursor, default_schema: str) -> CreateTable:
+    """Read what follows CREATE TABLE."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    schema, name = cursor.table_name(default_schema)
+    like = _read_like(cursor, default_schema)
+    if like is not None:
+        cursor.skip_all() if cursor.accept("ON", "COMMIT") else cursor.finish()
+        return CreateTable(schema, name, like=like, if_not_exists=if_not_exists)
+    elements = Elements()
+    cursor.in_parentheses(lambda: read_element(cursor, elements))
+    options = read_table_options(cursor)
+    partitioning = read_partitioning(cursor) if cursor.at("PARTITION", "BY") else None
+    read_table_options(cursor)
+    cursor.accept("START", "TRANSACTION")  # how MySQL's binlog has CREATE TABLE ... SELECT; its rows follow
+    cursor.finish("a table option, or the end of the statement (AS SELECT is not read)")
+    indexes = named_indexes((), [*elements.indexes, *column_indexes(elements.columns)])
+    defined = (tuple(elements.columns), indexes, partitioning)
+    return CreateTable(schema, name, *defined, if_not_exists=if_not_exists, collation=options.collation)
+
+
+def _read_like(cursor: TokenCursor, default_schema: str) -> TableName | None:
+    if cursor.accept("LIKE"):
+        return cursor.table_name(default_schema)
+    if not (cursor.at_symbol("(") and cursor.peek(1).word == "LIKE"):
+        return None
+    cursor.take(), cursor.take()
+    like = cursor.table_name(default_schema)
+    cursor.expect_symbol(")")
+    return like
+
+
+def columns_of(statement: CreateTable, collation: Collation) -> tuple[Column, ...]:
+    """The columns of a new table of that default collation; those of the primary key are not nullable."""
+    key = {part.lower() for index in statement.indexes if index.primary for part in index.columns}
+    columns = [in_table(definition, collation) for definition in statement.columns]
+    return tuple(replace(c, nullable=c.nullable and c.name.lower() not in key) for c in columns)
+
+
+def in_table(definition: ColumnDefinition, collation: Collation | None) -> Column:
+    """The column in a table of that default collation (None: not known): what its text takes from it where it names
+    none itself. Text in `binary` is binary, and TEXT(n) as large as n characters are."""
+    column = definition.column
+    text = Collation(column.type.charset, definition.collation).within(collation)
+    charset = text.charset_of_text if text else None
+    of = fitted(binary_form(column.type) if charset == "binary" else column.type, charset)
+    default = None if definition.default is None else typed_default(definition.default, of)
+    return replace(column, type=of, default=default, text_order=text.order if text else None)
+
+
+# -- index names ------------------------------------------------------------------------------------------------------
+
+
+def column_indexes(columns: list[ColumnDefinition]) -> list[Index]:
+    """The keys that columns define in their own definitions."""
+    keys = [Index("PRIMARY", (c.column.name,), unique=True, primary=True) for c in columns if c.primary]
+    return keys + [Index("", (c.column.name,), unique=True) for c in columns if c.unique]
+
+
+def named_indexes(present: tuple[Index, ...], added: list[Index]) -> tuple[Index, ...]:
+    """Both, the added ones with the names that TiDB gives to those without one."""
+    taken = {index.name.lower() for index in (*present, *added) if index.name}
+    tried: dict[str, int] = {}
+    return (*present, *(i if i.name else replace(i, name=_free_name(i, taken, tried)) for i in added))
+
+
+def _free_name(index: Index, taken: set[str], tried: dict[str, int]) -> str:
+    """The first column's name, else that with the first free number from 2 on; never `primary`."""
+    has_expression = any(part.startswith("(") for part in index.columns)
+    base = "expression_index" if has_expression else index.columns[0].lower()
+    number = tried.get(base, 2 if base == "primary" else 1)
+    while (name := base if number == 1 else f"{base}_{number}") in taken:
+        number += 1
+    tried[base] = number
+    taken.add(name)
+    return name
+
+
+# -- table options ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """The options that matter to columns, and how many options there were."""
+
+    collation: Collation = UNNAMED
+    count: int = 0
+
+
+_VALUE_OPTIONS: Final = frozenset(
+    (
+        "ENGINE",
+        "AUTO_INCREMENT",
+        "AVG_ROW_LENGTH",
+        "CHECKSUM",
+        "TABLE_CHECKSUM",
+        "COMMENT",
+        "COMPRESSION",
+        "CONNECTION",
+        "DELAY_KEY_WRITE",
+        "ENCRYPTION",
+        "ENGINE_ATTRIBUTE",
+        "SECONDARY_ENGINE_ATTRIBUTE",
+        "SECONDARY_ENGINE",
+        "INSERT_METHOD",
+        "KEY_BLOCK_SIZE",
+        "MAX_ROWS",
+        "MIN_ROWS",
+        "PACK_KEYS",
+        "PASSWORD",
+        "ROW_FORMAT",
+        "STATS_AUTO_RECALC",
+        "STATS_PERSISTENT",
+        "STATS_SAMPLE_PAGES",
+        "STATS_BUCKETS",
+        "STATS_TOPN",
+        "STATS_COL_CHOICE",
+        "STATS_COL_LIST",
+        "STATS_SAMPLE_RATE",
+        "STATS_OPTIONS",
+        "TABLESPACE",
+        "UNION",
+        "SHARD_ROW_ID_BITS",
+        "PRE_SPLIT_REGIONS",
+        "AUTO_ID_CACHE",
+        "AUTO_RANDOM_BASE",
+        "TTL_ENABLE",
+        "TTL_JOB_INTERVAL",
+        "NODEGROUP",
+        "AUTOEXTEND_SIZE",
+        "AFFINITY",
+        "ATTRIBUTES",
+    )
+)
+
+
+def read_table_options(cursor: TokenCursor) -> TableOptions:
+    """Read table options, with or without commas between them, as far as they go."""
+    options = TableOptions()
+    while (read := _read_option(cursor, options)) is not None:
+        options = replace(read, count=options.count + 1)
+        if cursor.at_symbol(",") and _at_option(cursor, 1):
+            cursor.take()
+    return options
+
+
+def _at_option(cursor: TokenCursor, ahead: int) -> bool:
+    word, following = cursor.peek(ahead).word, cursor.peek(ahead + 1).word
+    known = word in _VALUE_OPTIONS or word in ("CHARSET", "COLLATE", "TTL", "STORAGE")
+    pairs = (("CHARACTER", "SET"), ("CHAR", "SET"), ("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"))
+    more = (("PLACEMENT", "POLICY"), ("FORCE", "AUTO_INCREMENT"), ("FORCE", "AUTO_RANDOM_BASE"), ("ON", "COMMIT"))
+    defaulted = word == "DEFAULT" and following in (
+        "CHARSET",
+        "CHARACTER",
+        "CHAR",
+        "COLLATE",
+        "PLACEMENT",
+        "ENCRYPTION",
+    )
+    return known or defaulted or (word, following) in (*pairs, *more)
+
+
+def _read_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | None:
+    if not _at_option(cursor, 0):
+        return None
+    cursor.accept("DEFAULT")
+    if cursor.at_any("CHARACTER", "CHAR", "CHARSET"):
+        return _with_collation(options, charset=read_charset(cursor))
+    if cursor.accept("COLLATE"):
+        cursor.accept_symbol("=")
+        return _with_collation(options, name=read_charset_name(cursor))
+    if cursor.accept("TTL"):
+        _skip_ttl(cursor)
+    elif cursor.accept("ON", "COMMIT"):
+        cursor.accept_any("DELETE", "PRESERVE")
+        cursor.expect("ROWS")
+    else:
+        _skip_option_name(cursor)
+        skip_option_value(cursor)
+    return options
+
+
+def _with_collation(options: TableOptions, **named: str) -> TableOptions:
+    return replace(options, collation=replace(options.collation, **named))
+
+
+def _skip_option_name(cursor: TokenCursor) -> None:
+    first = cursor.take().word
+    if first in ("DATA", "INDEX", "PLACEMENT", "FORCE"):
+        cursor.take()
+
+
+def skip_option_value(cursor: TokenCursor) -> None:
+    """Pass `[=] value`."""
+    cursor.accept_symbol("=")
+    if cursor.at_symbol("("):
+        cursor.parenthesised()
+        return
+    cursor.accept_symbol("-")
+    if cursor.done or cursor.peek().kind is TokenKind.SYMBOL:
+        raise cursor.fault("a value")
+    cursor.take()
+
+
+def _skip_ttl(cursor: TokenCursor) -> None:
+    cursor.accept_symbol("=")
+    cursor.column_name()
+    cursor.expect_symbol("+")
+    cursor.expect("INTERVAL")
+    cursor.take()
+    cursor.identifier()

@@ -1,0 +1,279 @@
+"""DDL text as statements.
+
+In: the text of a DDL event as TiDB restores it, or a schema dump as Dumpling and SHOW CREATE TABLE print it, one
+statement or several. Out: `Statement`s. Promised: what might touch columns, keys, partitions or rows is either
+understood in full or refused with a SchemaError that names the place; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ticdc_assets.schema.collations import UNNAMED, Collation
+from ticdc_assets.schema.ddl.alter import drop_index, read_alter_table
+from ticdc_assets.schema.ddl.columns import read_index_body
+from ticdc_assets.schema.ddl.create import read_create_table, read_table_options
+from ticdc_assets.schema.ddl.statements import (
+    Action,
+    AddColumns,
+    AddIndex,
+    AddPartitions,
+    AddPrimaryKey,
+    AlterDatabase,
+    AlterDefault,
+    AlterTable,
+    CoalescePartitions,
+    ColumnDefinition,
+    ColumnPosition,
+    ConvertCharset,
+    CreateDatabase,
+    CreateTable,
+    DropColumn,
+    DropDatabase,
+    DropIndex,
+    DropPartitions,
+    DropPrimaryKey,
+    DropTables,
+    ExchangePartition,
+    ModifyColumn,
+    NoEffect,
+    RecoverTable,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    RenameTables,
+    ReorganizePartitions,
+    Repartition,
+    Statement,
+    TableName,
+    TruncatePartitions,
+    TruncateTable,
+)
+from ticdc_assets.schema.ddl.tokens import TokenCursor, statements_of
+from ticdc_assets.schema.ddl.words import OTHER_OBJECTS, WITHOUT_EFFECT
+from ticdc_assets.schema.model import Index
+
+__all__ = [
+    "Action",
+    "AddColumns",
+    "AddIndex",
+    "AddPartitions",
+    "AddPrimaryKey",
+    "AlterDatabase",
+    "AlterDefault",
+    "AlterTable",
+    "CoalescePartitions",
+    "ColumnDefinition",
+    "ColumnPosition",
+    "ConvertCharset",
+    "CreateDatabase",
+    "CreateTable",
+    "DropColumn",
+    "DropDatabase",
+    "DropIndex",
+    "DropPartitions",
+    "DropPrimaryKey",
+    "DropTables",
+    "ExchangePartition",
+    "ModifyColumn",
+    "NoEffect",
+    "RecoverTable",
+    "RenameColumn",
+    "RenameIndex",
+    "RenameTable",
+    "RenameTables",
+    "ReorganizePartitions",
+    "Repartition",
+    "Statement",
+    "TruncatePartitions",
+    "TruncateTable",
+    "parse",
+]
+
+
+def parse(query: str, default_schema: str, restored: bool | None = None) -> tuple[Statement, ...]:
+    """The statements of a text; tables named without a schema are in `default_schema`, or in that of a USE before.
+
+    `restored` where TiCDC wrote the text (backslashes are then not escapes); None decides by its form.
+    """
+    statements: list[Statement] = []
+    for cursor in statements_of(query, restored):
+        if cursor.at("USE"):
+            cursor.take()
+            default_schema = cursor.identifier()
+            cursor.finish()
+            statements.append(NoEffect("USE"))
+        else:
+            statements.append(_read_statement(cursor, default_schema))
+    return tuple(statements)
+
+
+def _read_statement(cursor: TokenCursor, schema: str) -> Statement:
+    word = cursor.peek().word
+    reader = _STATEMENTS.get(word)
+    if reader is None:
+        if word in WITHOUT_EFFECT:
+            return _no_effect(cursor)
+        raise cursor.fault("a statement that is known")
+    cursor.take()
+    statement = reader(cursor, schema)
+    cursor.finish()
+    return statement
+
+
+def _no_effect(cursor: TokenCursor) -> NoEffect:
+    reason = cursor.peek().word
+    cursor.skip_all()
+    return NoEffect(reason)
+
+
+def _other_object(cursor: TokenCursor, expected: str) -> NoEffect:
+    if cursor.at_any(*OTHER_OBJECTS) or cursor.at("GLOBAL", "BINDING"):
+        return _no_effect(cursor)
+    raise cursor.fault(expected)
+
+
+# -- CREATE -----------------------------------------------------------------------------------------------------------
+
+
+def _create(cursor: TokenCursor, schema: str) -> Statement:
+    cursor.accept("OR", "REPLACE")
+    if cursor.accept("TEMPORARY"):
+        return _no_effect(cursor)  # lives in one session only
+    cursor.accept("GLOBAL", "TEMPORARY")
+    if cursor.accept("TABLE"):
+        return read_create_table(cursor, schema)
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        return _create_database(cursor)
+    kind = cursor.take().word if cursor.peek(1).word == "INDEX" else ""
+    if cursor.accept("INDEX"):
+        return _create_index(cursor, schema, unique=kind == "UNIQUE")
+    return _other_object(cursor, "TABLE, DATABASE, INDEX or another object that is known")
+
+
+def _create_database(cursor: TokenCursor) -> Statement:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.identifier()
+    return CreateDatabase(name, if_not_exists, _read_database_options(cursor))
+
+
+def _read_database_options(cursor: TokenCursor) -> Collation:
+    """The collation; nothing else that is said of a database (SET TIFLASH REPLICA, READ ONLY) is about its tables."""
+    collation = read_table_options(cursor).collation
+    while not cursor.done:
+        cursor.take()
+        more = read_table_options(cursor).collation
+        collation = collation if more == UNNAMED else more
+    return collation
+
+
+def _create_index(cursor: TokenCursor, schema: str, unique: bool) -> AlterTable:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.identifier()
+    if cursor.accept_any("USING", "TYPE"):
+        cursor.identifier()
+    cursor.expect("ON")
+    table = cursor.table_name(schema)
+    _, columns, partial = read_index_body(cursor, named=False)
+    if not unique:
+        cursor.skip_all()  # options that are not known here: no row and no key depends on them
+    return AlterTable(*table, (AddIndex(Index(name, columns, unique=unique and not partial), if_not_exists),))
+
+
+# -- DROP, TRUNCATE, RENAME -------------------------------------------------------------------------------------------
+
+
+def _drop(cursor: TokenCursor, schema: str) -> Statement:
+    if cursor.accept("TEMPORARY"):
+        return _no_effect(cursor)
+    cursor.accept("GLOBAL", "TEMPORARY")
+    if cursor.accept_any("TABLE", "TABLES"):
+        if_exists = cursor.accept("IF", "EXISTS")
+        names = cursor.comma_list(lambda: cursor.table_name(schema))
+        cursor.accept_any("RESTRICT", "CASCADE")
+        return DropTables(names, if_exists)
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        if_exists = cursor.accept("IF", "EXISTS")
+        return DropDatabase(cursor.identifier(), if_exists)
+    if cursor.accept("INDEX") or cursor.accept("HYPO", "INDEX"):
+        return _drop_index(cursor, schema)
+    return _other_object(cursor, "TABLE, DATABASE, INDEX or another object that is known")
+
+
+def _drop_index(cursor: TokenCursor, schema: str) -> AlterTable:
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.identifier()
+    cursor.expect("ON")
+    table = cursor.table_name(schema)
+    while cursor.accept_any("ALGORITHM", "LOCK"):
+        cursor.accept_symbol("=")
+        cursor.identifier()
+    return AlterTable(*table, (drop_index(name, if_exists),))
+
+
+def _truncate(cursor: TokenCursor, schema: str) -> Statement:
+    cursor.accept("TABLE")
+    return TruncateTable(*cursor.table_name(schema))
+
+
+def _rename(cursor: TokenCursor, schema: str) -> Statement:
+    if cursor.at("USER"):
+        return _no_effect(cursor)
+    if not cursor.accept_any("TABLE", "TABLES"):
+        raise cursor.fault("TABLE")
+
+    def pair() -> tuple[TableName, TableName]:
+        old = cursor.table_name(schema)
+        cursor.expect("TO")
+        return old, cursor.table_name(schema)
+
+    return RenameTables(cursor.comma_list(pair))
+
+
+# -- ALTER, RECOVER, FLASHBACK ----------------------------------------------------------------------------------------
+
+
+def _alter(cursor: TokenCursor, schema: str) -> Statement:
+    cursor.accept("IGNORE")
+    if cursor.accept("TABLE"):
+        return read_alter_table(cursor, schema)
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        unnamed = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "SET", "PLACEMENT", "ENCRYPTION")
+        name = schema if unnamed else cursor.identifier()
+        collation = _read_database_options(cursor)
+        return NoEffect("ALTER DATABASE") if collation == UNNAMED else AlterDatabase(name, collation)
+    return _other_object(cursor, "TABLE, DATABASE or another object that is known")
+
+
+def _recover(cursor: TokenCursor, schema: str) -> Statement:
+    cursor.expect("TABLE")
+    if cursor.accept("BY", "JOB"):
+        cursor.integer()
+        return RecoverTable(schema, None)
+    table = cursor.table_name(schema)
+    if not cursor.done:
+        cursor.integer()  # the nth newest drop of that name
+    return RecoverTable(*table)
+
+
+def _flashback(cursor: TokenCursor, schema: str) -> Statement:
+    """Only FLASHBACK TABLE of a dropped table: back to a time, or a whole database, rows change without events."""
+    cursor.expect("TABLE")
+    table = cursor.table_name(schema)
+    new_name = None
+    if cursor.at("TO") and cursor.peek(1).word not in ("TIMESTAMP", "TSO"):
+        cursor.take()
+        new_name = cursor.identifier()
+    return RecoverTable(*table, new_name)
+
+
+_STATEMENTS: Final[dict[str, Callable[[TokenCursor, str], Statement]]] = {
+    "CREATE": _create,
+    "DROP": _drop,
+    "TRUNCATE": _truncate,
+    "RENAME": _rename,
+    "ALTER": _alter,
+    "RECOVER": _recover,
+    "FLASHBACK": _flashback,
+}

@@ -1,0 +1,1 @@
+"""What a statement does to the columns and rows of a table."""

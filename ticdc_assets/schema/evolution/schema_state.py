@@ -1,0 +1,120 @@
+"""The state of a table between statements, and the effects of statements on existing rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.model import Default, MySqlType, TableSchema
+from ticdc_assets.schema.partitions.rows import PartitionRows
+
+COLUMNS_MAX: Final = 4096  # TiDB's own limit
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """A table, and the uid of its next new column."""
+
+    table: TableSchema
+    next_uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class FillColumn:
+    """A column was added: existing rows have `value`, which is NULL (`Default()`), a literal, or an expression.
+
+    An expression is CURRENT_TIMESTAMP[(n)] or CURRENT_DATE: the time of the statement.
+    """
+
+    uid: int
+    name: str
+    type: MySqlType
+    value: Default
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertColumn:
+    """Existing values of a column are converted to the new type, as by MySQL's MODIFY.
+
+    `new_uid` equals `old_uid` where the Iceberg column stays the same and only its values may change (fewer fraction
+    digits, shorter text, another ENUM).
+    """
+
+    old_uid: int
+    new_uid: int
+    name: str
+    old_type: MySqlType
+    new_type: MySqlType
+    zero_dates: bool = False
+    """Whether each existing NULL is a zero date, which does not become NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateRows:
+    """All rows are removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePartitions:
+    """The rows of these partitions are removed; their columns are those before the statement."""
+
+    partitions: tuple[PartitionRows, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangedRows:
+    """The rows of a partition of one source table and all rows of another one are exchanged.
+
+    Both sides have the same effect. Their changelogs hold it as D and I at the statement's commit_ts, which a run
+    writes before a mirror takes it (`pipeline.changelog.exchanges`).
+    """
+
+    partitioned: str
+    table: str
+    rows: PartitionRows
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanged:
+    """The handle key has other columns than before (a renamed column is the same one)."""
+
+    old_key: tuple[str, ...]
+    new_key: tuple[str, ...]
+
+
+Effect = FillColumn | ConvertColumn | TruncateRows | DeletePartitions | ExchangedRows | KeyChanged
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The shape after a statement, and its effects on existing rows."""
+
+    shape: SchemaState
+    effects: tuple[Effect, ...] = ()
+
+    @property
+    def table(self) -> TableSchema:
+        return self.shape.table
+
+
+def ddl_error(schema: str, name: str, expected: str, found: str) -> SchemaError:
+    """The error for a statement that does not fit its table."""
+    advice = (
+        "Check that the stream is whole. What schema_files say of the table must be what it was before this statement: "
+        "give its CREATE TABLE of that time."
+    )
+    return SchemaError(f"DDL of {schema}.{name}", expected, found, advice)
+
+
+def check_names(schema: str, table: str, names: list[str]) -> None:
+    """Refuse a table without columns, or with one twice."""
+    if not names:
+        raise ddl_error(schema, table, "a column", "none")
+    if len(names) > COLUMNS_MAX:
+        raise ddl_error(schema, table, f"at most {COLUMNS_MAX} columns", f"{len(names)}")
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise ddl_error(schema, table, "each column once", f"the column {name} twice")
+        seen.add(name.lower())

@@ -1,0 +1,36 @@
+"""A source table while `history.fold` builds it, statement by statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ticdc_assets.schema.evolution.evolve import SchemaState
+from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, SourceTable, Stop, Version
+
+
+@dataclass(slots=True)
+class SourceTableBuilder:
+    """One source table so far; `shape` is its current one.
+
+    `is_whole` where the stream sent all its rows: it was created or truncated in the stream.
+    `is_made` where a CREATE statement in the stream has all its columns.
+    """
+
+    id: str
+    shape: SchemaState
+    name_periods: list[NamePeriod]
+    versions: list[Version]
+    dropped_ts: int | None = None
+    stop: Stop | None = None
+    marks: list[str] = field(default_factory=list)
+    is_whole: bool = False
+    is_made: bool = False
+
+    @property
+    def name(self) -> SourceName:
+        return (self.name_periods[-1].schema, self.name_periods[-1].table)
+
+    def frozen(self) -> SourceTable:
+        return SourceTable(
+            self.id, tuple(self.name_periods), tuple(self.versions), self.dropped_ts, self.stop, tuple(self.marks)
+        )

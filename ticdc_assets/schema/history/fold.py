@@ -1,0 +1,72 @@
+"""The history of all source tables, folded from the statements and schemas of a stream.
+
+In: `DdlEvent`s in any order of arrival. Out: a `History`. The fold is deterministic: equal events give an equal
+history, so a run may stop anywhere, and the next run has the same source tables, ids and uids.
+
+A statement that cannot be read, or that does not lead to the columns that the stream sends, stops its source table at
+that TSO: rows up to it are exact, rows after it wait for the user. Nothing is guessed. Where no source table has the
+name yet, the stop applies to the first one that gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import groupby
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.session_names import statements_of
+from ticdc_assets.schema.history.fold_renames import fold_renames
+from ticdc_assets.schema.history.fold_schemas import fold_schema
+from ticdc_assets.schema.history.fold_state import FoldState, Known
+from ticdc_assets.schema.history.fold_statements import fold_statement
+from ticdc_assets.schema.history.official_statements import subject_of
+from ticdc_assets.schema.history.renames import old_names
+from ticdc_assets.schema.history.source_table import History
+
+__all__ = ["Known", "fold", "in_order"]
+
+
+def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
+    """Fold events into a history. Equal events (repeated statements) count once. Raises nothing: a statement that
+    cannot be read stops its source table."""
+    state = FoldState(known or Known())
+    for _, group in groupby(in_order(events), key=lambda event: event.commit_ts):
+        _fold_group(state, list(group))
+    return state.history()
+
+
+def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
+    """The events by commit_ts and arrival, each once."""
+    unique = {e.place or (e.commit_ts, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))}
+    in_arrival = list(reversed(unique.values()))
+    return sorted(in_arrival, key=lambda event: event.commit_ts)
+
+
+def _fold_group(state: FoldState, events: list[DdlEvent]) -> None:
+    """The events of one commit_ts: one statement each, or the parts of one that names several tables."""
+    read = [(event, _read(state, event)) for event in events]
+    parsed = [part for event, statements in read for part in state.written.parts(event, statements, state.live)]
+    fold_renames(state, parsed)
+    for event, statements in parsed:
+        for statement in statements or ():
+            fold_statement(state, event, statement)
+
+
+def _read(state: FoldState, event: DdlEvent) -> tuple[ddl.Statement, ...] | None:
+    """The statements of an event; None where they cannot be read or done, and their tables stop."""
+    if not event.query.strip():
+        fold_schema(state, event)
+        return ()
+    if event.fault:
+        state.stop_subject(subject_of(event), event.fault)
+        for name in old_names(event):
+            state.stop_subject(replace(event, schema=name[0], table=name[1]), event.fault)
+        return None
+    try:
+        return statements_of(event)
+    except SchemaError as error:
+        state.stop_subject(subject_of(event), str(error))
+        return None

@@ -1,0 +1,71 @@
+"""Schemas that the stream sends without a statement: of a table older than the stream, or of one already known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.evolution.evolve import Change, FillColumn, adopt
+from ticdc_assets.schema.history.builder import SourceTableBuilder
+from ticdc_assets.schema.history.fold_state import FoldState
+from ticdc_assets.schema.history.row_schemas import widened
+from ticdc_assets.schema.history.schema_compare import same_columns, same_key
+from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.model import Default, TableSchema
+
+
+def fold_schema(state: FoldState, event: DdlEvent) -> None:
+    """Fold an event without a statement: add its table, or compare the table with the schema."""
+    if not event.table or event.after is None:
+        return
+    builder = state.live.get(fold_name(event.schema, event.table))
+    if builder is None:
+        state.add_first_seen(event)
+    elif event.after.inferred and event.version is None and builder.shape.table.inferred:
+        _widen(state, builder, event)
+    elif event.after.inferred and event.version is None and _is_known(builder, event.after):
+        pass  # a statement or a schema has more than these rows
+    elif event.after.inferred:
+        _adopt(state, builder, event)
+    elif builder.stop is None and not same_columns(builder.shape.table, event.after, event.after_is_ordered):
+        state.stop(builder, event, "the stream shows other columns than its statements lead to")
+
+
+def _is_known(builder: SourceTableBuilder, inferred: TableSchema) -> bool:
+    """Whether the columns inferred from rows add nothing to the table."""
+    return builder.is_made or same_columns(builder.shape.table, inferred, ordered=False)
+
+
+def _adopt(state: FoldState, builder: SourceTableBuilder, event: DdlEvent) -> None:
+    """Take a newer schema that no statement explains (Avro). Older rows hold the defaults of its new columns.
+
+    A schema with another key, or a key of another type, is a new table: its rows cannot match rows of the old one.
+    """
+    assert event.after is not None
+    sent = replace(event.after, named_key=builder.shape.table.named_key)
+    if not same_key(builder.shape.table, sent):
+        state.drop((event.schema, event.table), event.commit_ts)
+        state.add_first_seen(event)
+        return
+    shape = adopt(builder.shape, sent)
+    uids_before = {column.uid for column in builder.shape.table.columns}
+    fills = tuple(
+        FillColumn(c.uid, c.name, c.type, c.default or Default())
+        for c in shape.table.columns
+        if c.uid not in uids_before and builder.shape.table.column(c.name) is None
+    )
+    state.change(builder, Change(shape, fills), event.commit_ts)
+
+
+def _widen(state: FoldState, builder: SourceTableBuilder, event: DdlEvent) -> None:
+    """Add the columns and types of a row that earlier rows of its table do not have."""
+    assert event.after is not None
+    if builder.stop is not None:
+        return
+    try:
+        table = widened(builder.shape.table, event.after)
+    except SchemaError as error:
+        state.stop(builder, event, str(error))
+        return
+    state.change(builder, Change(adopt(builder.shape, table)), event.commit_ts)

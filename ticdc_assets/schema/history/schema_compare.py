@@ -1,0 +1,48 @@
+"""Comparison of the schema that a stream sends with the folded one, and what neither of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ticdc_assets.schema.evolution.promotion import promotes
+from ticdc_assets.schema.model import Column, Kind, TableSchema
+from ticdc_assets.schema.mysql_types import same_kind
+
+
+def same_columns(folded: TableSchema, sent: TableSchema, ordered: bool) -> bool:
+    """Whether both have the same column names with types of the same kinds, and in the same order if `ordered`."""
+    mine, theirs = ([c.name.lower() for c in table.columns] for table in (folded, sent))
+    if mine != theirs if ordered else sorted(mine) != sorted(theirs):
+        return False
+    return all(_same_kind(c, sent.column(c.name)) for c in folded.columns)
+
+
+def _same_kind(folded: Column, sent: Column | None) -> bool:
+    return sent is not None and same_kind(folded.type, sent.type)
+
+
+def same_key(mine: TableSchema, sent: TableSchema) -> bool:
+    """Whether rows of both match by key: the same key columns, with types that one Iceberg column can hold."""
+    columns = {name.lower(): mine.column(name) for name in mine.key}
+    theirs = {name.lower(): sent.column(name) for name in sent.key}
+    if columns.keys() != theirs.keys():
+        return False
+    pairs = ((columns[name], theirs[name]) for name in columns)
+    return all(one and other and promotes(one.type, other.type) for one, other in pairs)
+
+
+def as_made(table: TableSchema) -> TableSchema:
+    """A table without its history (uids, column ids, named key), to compare copies by CREATE TABLE LIKE."""
+    columns = tuple(replace(column, uid=0, column_id=None) for column in table.columns)
+    return replace(table, columns=columns, named_key=())
+
+
+def unknowns(table: TableSchema, key_is_configured: bool) -> Iterator[str]:
+    """What the stream does not send of a table older than it, and where the user can give it."""
+    if not table.key and not key_is_configured:
+        yield "no key is known: name its columns in `keys`, or give its CREATE TABLE in `schema_files`, to get a mirror"
+    numbered = [c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and c.type.elements is None]
+    if numbered:
+        listed = ", ".join(numbered)
+        yield f"labels of {listed} are not known and may be numbers: give its CREATE TABLE in `schema_files`"

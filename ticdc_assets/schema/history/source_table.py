@@ -1,0 +1,167 @@
+"""Source tables with their names, versions and stops.
+
+A *source table* is one table from its creation to its drop, under all its names. Its `versions` say which columns its
+rows have after which TSO, and what each statement did to the rows that existed (`effects`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ticdc_assets.schema.evolution.evolve import Effect
+from ticdc_assets.schema.model import TableSchema
+
+SourceName = tuple[str, str]
+"""Schema and table."""
+
+
+def fold_name(schema: str, table: str) -> SourceName:
+    """The name in lower case: TiDB compares names without regard to case."""
+    return (schema.lower(), table.lower())
+
+
+def same_name(one: SourceName, other: SourceName) -> bool:
+    """Whether two names are equal without regard to case."""
+    return fold_name(*one) == fold_name(*other)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The columns of rows with commit_ts above `from_ts`, and what the statement did to earlier rows."""
+
+    from_ts: int
+    table: TableSchema
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamePeriod:
+    """The name of a source table for rows with commit_ts in `(after_ts, until_ts]`; None = it still has the name."""
+
+    schema: str
+    table: str
+    after_ts: int
+    until_ts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where and why a source table stops: rows above `ts` cannot be decoded until the user acts."""
+
+    ts: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """One source table from creation to drop."""
+
+    id: str
+    name_periods: tuple[NamePeriod, ...]
+    versions: tuple[Version, ...]
+    dropped_ts: int | None = None
+    stop: Stop | None = None
+    marks: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> SourceName:
+        """Its current name; the last one of a dropped table."""
+        return (self.name_periods[-1].schema, self.name_periods[-1].table)
+
+    def name_at(self, ts: int) -> SourceName | None:
+        """Its name right after `ts`; None before its creation and after its drop."""
+        for name_period in self.name_periods:
+            if name_period.after_ts <= ts and (name_period.until_ts is None or ts < name_period.until_ts):
+                return (name_period.schema, name_period.table)
+        return None
+
+    def was_ever(self, called: Callable[[str, str], bool]) -> bool:
+        """Whether any of its names satisfies `called`."""
+        return any(called(name_period.schema, name_period.table) for name_period in self.name_periods)
+
+    @property
+    def told_ts(self) -> int:
+        """The TSO of the first event that has it; 0 where it is known only from `schema_files`."""
+        return int(self.id.rpartition("@")[2])
+
+    @property
+    def newest(self) -> TableSchema:
+        return self.versions[-1].table
+
+    def version_at(self, commit_ts: int) -> Version:
+        """The version that a row with this commit_ts has; DDL takes effect after the rows of its own TSO."""
+        for version in reversed(self.versions):
+            if version.from_ts < commit_ts:
+                return version
+        return self.versions[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPeriod:
+    """One source table and one version of a name, for rows with commit_ts above `after_ts`; both None in a gap."""
+
+    after_ts: int
+    source_table_id: str | None
+    version: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All source tables, by id and by name."""
+
+    source_tables: tuple[SourceTable, ...]
+    _by_name: dict[SourceName, list[SourceTable]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for source_table in self.source_tables:
+            for name in {fold_name(name_period.schema, name_period.table) for name_period in source_table.name_periods}:
+                self._by_name.setdefault(name, []).append(source_table)
+
+    def by_id(self) -> dict[str, SourceTable]:
+        return {source_table.id: source_table for source_table in self.source_tables}
+
+    def as_of(self, schema: str, table: str, commit_ts: int) -> tuple[SourceTable, Version] | None:
+        """The source table and version of a row; None where no table had the name at its commit_ts."""
+        for source_table in self.ever_called(schema, table):
+            for name_period in source_table.name_periods:
+                inside = name_period.after_ts < commit_ts and (
+                    name_period.until_ts is None or commit_ts <= name_period.until_ts
+                )
+                if inside and fold_name(name_period.schema, name_period.table) == fold_name(schema, table):
+                    return source_table, source_table.version_at(commit_ts)
+        return None
+
+    def ever_called(self, schema: str, table: str) -> Sequence[SourceTable]:
+        """The source tables that have or had the name."""
+        return self._by_name.get(fold_name(schema, table), ())
+
+    def timelines(self) -> dict[SourceName, tuple[SchemaPeriod, ...]]:
+        """For every name in lower case: its schema periods ordered by `after_ts`, including gaps between two tables."""
+        periods: dict[SourceName, list[SchemaPeriod]] = {}
+        for source_table in self.source_tables:
+            for name_period in source_table.name_periods:
+                periods.setdefault(fold_name(name_period.schema, name_period.table), []).extend(
+                    _name_periods(source_table, name_period)
+                )
+        return {name: _merged(of_name) for name, of_name in periods.items()}
+
+
+def _name_periods(source_table: SourceTable, name_period: NamePeriod) -> Iterator[SchemaPeriod]:
+    yield SchemaPeriod(name_period.after_ts, source_table.id, source_table.version_at(name_period.after_ts + 1))
+    for version in source_table.versions:
+        if version.from_ts > name_period.after_ts and (
+            name_period.until_ts is None or version.from_ts < name_period.until_ts
+        ):
+            yield SchemaPeriod(version.from_ts, source_table.id, version)
+    if name_period.until_ts is not None:
+        yield SchemaPeriod(name_period.until_ts, None, None)
+
+
+def _merged(periods: Sequence[SchemaPeriod]) -> tuple[SchemaPeriod, ...]:
+    by_start: dict[int, SchemaPeriod] = {}
+    for period in periods:
+        # A table may get the name at the TSO at which another one loses it: its period wins over the gap.
+        if period.after_ts not in by_start or period.source_table_id is not None:
+            by_start[period.after_ts] = period
+    return tuple(by_start[ts] for ts in sorted(by_start))

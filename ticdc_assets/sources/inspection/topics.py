@@ -1,0 +1,96 @@
+"""Topics of a Kafka cluster as the origin of messages: read by offsets, without a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.config import KafkaStart, Protocol, SchemaRegistry, Settings, SinkOptions
+from ticdc_assets.config.kafka import kafka_of_sink_uri
+from ticdc_assets.config.secrets import redacted
+from ticdc_assets.config.sink import KAFKA_SCHEMES, split_uri
+from ticdc_assets.errors import ConfigError, DecodeError, SourceError
+from ticdc_assets.protocols.avro.decoder import registry_from_json
+from ticdc_assets.sources.inspection.messages import inspect_messages
+from ticdc_assets.sources.inspection.origin import MessageOrigin
+from ticdc_assets.sources.inspection.report import Bounds, Inspection
+from ticdc_assets.sources.kafka.client import KafkaClient
+from ticdc_assets.sources.kafka.ranges import pending_ranges
+from ticdc_assets.sources.schema_registry import RegistryClient
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import KafkaSource
+
+_SMALL_QUEUE: Final = Settings({"queued.max.messages.kbytes": "4096"})
+"""Few messages of each partition are read, so few are fetched in advance."""
+
+
+def is_kafka(place: str) -> bool:
+    """Whether this is the URI of a topic."""
+    return place.partition("://")[0].lower() in KAFKA_SCHEMES and "://" in place
+
+
+def source_of_uri(uri: str) -> KafkaSource:
+    """The cluster, topic and login of a URI as TiCDC takes it. SourceError where it lacks brokers or a topic."""
+    try:
+        scheme = split_uri(uri, "")[0]
+        return kafka_of_sink_uri(uri, SinkOptions(scheme, Protocol.CANAL_JSON), {})
+    except ConfigError as error:
+        advice = "Write kafka://host:9092/topic."
+        raise SourceError(redacted(uri), error.expected, error.found, advice) from None
+
+
+def inspect_kafka(
+    source: KafkaSource,
+    registry: SchemaRegistry | None,
+    bounds: Bounds,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Inspection:
+    """What the topics hold, from where `source.start` begins; with `latest` from the first message.
+
+    Raises:
+        SourceError: the cluster or the schema registry cannot be read, or no message is of a known protocol.
+    """
+    topic = source.topics[0] if source.topics else ""
+    place = f"kafka://{','.join(source.brokers)}/{topic}"
+    start = KafkaStart() if source.start.position == "latest" else source.start
+    with KafkaClient(replace(source, options=_SMALL_QUEUE | source.options)) as client:
+        ranges = pending_ranges(client, start, {})
+        origin = MessageOrigin(
+            place,
+            [partial(client.messages, wanted) for wanted in ranges],
+            ranges=ranges,
+            sink_uri=place,
+            has_login=bool(source.options),
+            schemas=_schemas(registry),
+        )
+        return inspect_messages(origin, bounds, on_progress)
+
+
+class _Fetched(dict[int, str]):
+    """Schemas by id, asked of the registry when they are first looked up."""
+
+    def __init__(self, client: RegistryClient) -> None:
+        super().__init__()
+        self._client = client
+
+    def __missing__(self, schema_id: int) -> str:
+        self[schema_id] = self._client.schema(schema_id)
+        return self[schema_id]
+
+
+def _schemas(registry: SchemaRegistry | None) -> dict[int, str] | None:
+    if registry is None:
+        return None
+    if registry.url is not None:
+        return _Fetched(RegistryClient(registry.url, registry.auth))
+    assert registry.file is not None
+    try:
+        return registry_from_json(registry.file.read_bytes())
+    except OSError as error:
+        found, expected = error.strerror or "none", "the registered schemas"
+        raise SourceError(str(registry.file), expected, found, "Check schema_registry.file.") from None
+    except DecodeError as error:
+        raise SourceError(str(registry.file), error.expected, error.found, error.advice) from None

@@ -1,0 +1,94 @@
+"""A message log: the messages of a changefeed in one fixed order, whatever their storage.
+
+The pipeline reads all message streams through this interface: a folder of captured messages, or the Iceberg table with
+landed Kafka messages. A log is a fixed view: driver and workers read the same messages from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ticdc_assets.sources.capture import START, Message, MessagePosition, is_appended_to, placed_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    TopicPartition = tuple[str, int]
+    OffsetRange = tuple[int, int]
+
+
+class UnreadOffsets(Protocol):
+    """The offsets that a run has to read."""
+
+    def overlaps(self, partition: TopicPartition, first: int, end: int) -> bool:
+        """Whether any offset of a partition from `first`, inclusive, to `end`, exclusive, has to be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PassedMessages:
+    """The messages at the start of a log that a run can skip.
+
+    `ordinal` is the number of messages before `position`, `ranges` are the offsets of the skipped messages that the log
+    still has, and `partitions` are further partitions that the source is known to have.
+    """
+
+    ordinal: int = 0
+    position: MessagePosition = START
+    ranges: Sequence[tuple[TopicPartition, OffsetRange]] = ()
+    partitions: frozenset[TopicPartition] = frozenset()
+
+
+NONE_PASSED: Final = PassedMessages()
+
+
+class MessageLog(Protocol):
+    """Messages in a fixed order, each with a position at which reading can resume. A log can be pickled."""
+
+    @property
+    def is_appended_to(self) -> bool:
+        """Whether new messages always follow the existing ones, so that a message keeps its ordinal."""
+        ...
+
+    @property
+    def first_ordinal(self) -> int:
+        """The ordinal of the first message: the number of messages that were removed before it."""
+        ...
+
+    def read(self, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
+        """The messages from a position on, in order. Raises SourceError if one cannot be read."""
+        ...
+
+    def passed(self, unread: UnreadOffsets) -> PassedMessages:
+        """The messages at the start that a run can skip if it only reads the unread offsets."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureLog:
+    """The log of a captured file or folder. Nothing is skipped, as its order may differ from Kafka's."""
+
+    path: Path
+
+    @property
+    def is_appended_to(self) -> bool:
+        return is_appended_to(self.path)
+
+    @property
+    def first_ordinal(self) -> int:
+        return 0
+
+    def read(self, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
+        return placed_messages(self.path, start)
+
+    def passed(self, unread: UnreadOffsets) -> PassedMessages:
+        return PassedMessages()
+
+
+def numbered_messages(log: MessageLog) -> Iterator[tuple[int, Message]]:
+    """All messages of a log with their ordinals."""
+    for ordinal, (_, message) in enumerate(log.read(), start=log.first_ordinal):
+        yield ordinal, message

@@ -1,0 +1,1 @@
+"""Buckets of the storage sink: folders, files, cursor."""

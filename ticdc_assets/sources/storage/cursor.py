@@ -1,0 +1,413 @@
+"""The progress in a bucket: `Cursor.advance` computes the next cursor from a scan and the consumed files.
+
+For each table folder the cursor holds the versions whose schema files were delivered and, for each data folder that can
+still get files, the last file that was fully consumed, with its size. A file that was read only in part is delivered
+again by the next scan; the cursor records that it was seen. Folders of older versions and of past dates are removed
+when everything in them is consumed, so the cursor grows with tables, not with time or files. This module does no I/O.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from ticdc_assets.errors import NotYetError, SourceError, TicdcAssetsError
+from ticdc_assets.protocols.storage.schema_file import SchemaFile
+from ticdc_assets.sources.storage.paths import Layout, SourceFile
+
+CURSOR_FORMAT: Final = 1
+
+
+class ProblemKind(StrEnum):
+    """Whether a table waits, and may continue without action, or is stopped until a user acts."""
+
+    WAITING = "waiting"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a table is held; the others go on. `table` is "" for statements of a database."""
+
+    kind: ProblemKind
+    schema: str
+    table: str
+    where: str
+    sentence: str
+
+    @classmethod
+    def of(cls, error: TicdcAssetsError, schema: str, table: str) -> Problem:
+        """The effect of an error on one table: it waits after NotYetError and stops after any other."""
+        kind = ProblemKind.WAITING if isinstance(error, NotYetError) else ProblemKind.STOPPED
+        return cls(kind, schema, table, error.where, str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The last file of a folder up to which all files are fully consumed."""
+
+    number: int
+    size: int
+
+
+Place = tuple[str, str | None]
+"""A sequence of file numbers: a data folder below the version's, and the dispatcher if names have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionState:
+    """An open version folder. `over` has the newest closed date for each partition ("" without partitions).
+
+    `seen` has the last file up to which a run has read all files, some of them only in part, if it is beyond `done`.
+    """
+
+    done: Mapping[Place, Done] = field(default_factory=dict)
+    over: Mapping[str, str] = field(default_factory=dict)
+    seen: Mapping[Place, Done] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCursor:
+    """A table folder. Versions below `closed_below` are finished; `schemas` has the delivered ones from there on.
+
+    `renamed` has the names of versions whose names differ from the newest; only folders named by id have such versions.
+    """
+
+    schema: str
+    table: str
+    schemas: Mapping[int, tuple[str, ...]]
+    closed_below: int = 0
+    dropped: int | None = None
+    open: Mapping[int, VersionState] = field(default_factory=dict)
+    renamed: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+
+    def names(self, version: int) -> tuple[str, str]:
+        """Schema and table as in the version's schema file."""
+        return self.renamed.get(version, (self.schema, self.table))
+
+
+@dataclass(frozen=True, slots=True)
+class FolderScan:
+    """The files that a scan found in one sequence: those after `done` up to `last`, without gaps.
+
+    Files up to `seen` were read by an earlier run, which left some of their rows for later. `are_listed` is whether the
+    last file is known only from a listing and not from an index: more files may follow, as in a bucket that is being
+    copied.
+    """
+
+    place: Place
+    partition: str
+    date: str
+    done: Done
+    last: int
+    files: tuple[SourceFile, ...] = ()
+    skipped: Mapping[int, int] = field(default_factory=dict)
+    seen: Done = Done(0, 0)
+    are_listed: bool = False
+
+    def is_seen(self, file: SourceFile) -> bool:
+        """Whether an earlier run has read the file in its current size."""
+        return file.number < self.seen.number or (file.number, file.size) == (self.seen.number, self.seen.size)
+
+    def after(self, consumed: Collection[str]) -> Done:
+        """The last file up to which everything is consumed, or skipped by the user's config."""
+        by_number = {file.number: file for file in self.files}
+        done = self.done
+        for number in range(done.number + 1, self.last + 1):
+            file = by_number.get(number)
+            if file is None:
+                done = Done(number, self.skipped.get(number, 0))
+            elif file.path in consumed:
+                done = Done(number, file.size)
+            else:
+                break
+        return done
+
+    def is_complete(self, consumed: Collection[str]) -> bool:
+        """Whether everything found is consumed and no more files will come.
+
+        For listed files, that is only known after a scan without new ones.
+        """
+        return self.after(consumed).number >= self.last and not (self.are_listed and self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """The result of a scan for one table folder. With `problems` it has no files and the cursor does not move."""
+
+    folder: str
+    schema: str
+    table: str
+    schema_files: tuple[SchemaFile, ...] = ()
+    checksums: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    versions: Mapping[int, tuple[FolderScan, ...]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> Iterable[SourceFile]:
+        """The files to read."""
+        return (file for folders in self.versions.values() for folder in folders for file in folder.files)
+
+    @property
+    def seen(self) -> Iterable[SourceFile]:
+        """Those of the files to read that an earlier run has read in part."""
+        return (
+            f for folders in self.versions.values() for folder in folders for f in folder.files if folder.is_seen(f)
+        )
+
+    @property
+    def names(self) -> set[tuple[str, str]]:
+        """Every schema and table whose rows or statements are in this folder."""
+        files = {(file.schema, file.table) for file in self.data}
+        return {(self.schema, self.table)} | files | {(file.schema, file.table) for file in self.schema_files}
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The content of the bucket after a cursor, up to `checkpoint_ts`; files may also hold later rows.
+
+    `checkpoint_ts` None means that TiCDC has published no checkpoint yet, and nothing else was read. `schema_files` are
+    sorted by version, `data` in the order of consumption; `notes` name files that are not TiCDC's.
+    """
+
+    checkpoint_ts: int | None
+    layout: Layout
+    tables: tuple[TableScan, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def schema_files(self) -> tuple[SchemaFile, ...]:
+        """Schema files that the cursor has not passed; those of held tables are delivered again by later scans."""
+        files = (file for table in self.tables for file in table.schema_files)
+        return tuple(sorted(files, key=lambda file: (file.version, file.where)))
+
+    @property
+    def data(self) -> tuple[SourceFile, ...]:
+        """Files to read: new ones, and those that an earlier run could only consume in part."""
+        return tuple(sorted((file for table in self.tables for file in table.data), key=lambda file: file.order))
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The paths of the files that an earlier run has read in part."""
+        return frozenset(file.path for table in self.tables for file in table.seen)
+
+    @property
+    def unseen(self) -> Iterable[SourceFile]:
+        """The files that no run has read."""
+        seen = self.seen
+        return (file for table in self.tables for file in table.data if file.path not in seen)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Why tables are held, in the order of their folders."""
+        return tuple(problem for table in self.tables for problem in table.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The progress of every table folder. `layout` is the layout of the scan that produced it."""
+
+    layout: str
+    tables: Mapping[str, TableCursor]
+
+    @classmethod
+    def empty(cls) -> Cursor:
+        """A cursor with nothing consumed."""
+        return cls("", {})
+
+    def advance(
+        self,
+        scan: Scan,
+        fully_consumed: Iterable[SourceFile],
+        held: Collection[tuple[str, str]] = frozenset(),
+        seen: Iterable[SourceFile] = (),
+    ) -> Cursor:
+        """The cursor after this scan: `fully_consumed` files were read to the end, `seen` files up to some TSO.
+
+        Tables with problems and tables in `held` do not advance: their files and schema files are delivered again.
+        """
+        if scan.checkpoint_ts is None:
+            return self
+        consumed = _Read({file.path for file in fully_consumed}, {file.path for file in seen})
+        tables = dict(self.tables)
+        for found in scan.tables:
+            if found.problems or not found.names.isdisjoint(held):
+                continue
+            state = _advanced(tables.get(found.folder), found, consumed, scan.layout, scan.checkpoint_ts)
+            if state is not None:
+                tables[found.folder] = state
+        return Cursor(scan.layout.token, tables)
+
+    def to_json(self) -> str:
+        """The cursor as text."""
+        tables = {folder: _table_json(state) for folder, state in sorted(self.tables.items())}
+        whole = {"format": CURSOR_FORMAT, "layout": self.layout, "tables": tables}
+        return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Cursor:
+        """The cursor written by `to_json`. Raises SourceError for another format."""
+        try:
+            whole = json.loads(text)
+            if whole["format"] != CURSOR_FORMAT:
+                raise _not_a_cursor(f"format {whole['format']!r}")
+            tables = {folder: _table_from_json(table) for folder, table in whole["tables"].items()}
+            return cls(str(whole["layout"]), tables)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise _not_a_cursor("another text") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The paths of files that were consumed, and of those that were seen without being consumed."""
+
+    wholly: Collection[str]
+    in_part: Collection[str]
+
+
+def _advanced(
+    before: TableCursor | None, scan: TableScan, read: _Read, layout: Layout, checkpoint_ts: int
+) -> TableCursor | None:
+    if before is None and not scan.checksums:
+        return None
+    state = before or TableCursor(scan.schema, scan.table, {})
+    opened = dict(state.open)
+    for version, folders in scan.versions.items():
+        opened[version] = _advanced_version(opened.get(version), folders, read, layout, checkpoint_ts)
+    finished = {v for v, folders in scan.versions.items() if all(f.is_complete(read.wholly) for f in folders)}
+    finished |= {version for version in opened if version not in scan.versions and version <= checkpoint_ts}
+    dropped = _dropped(state.dropped, scan)
+    closed_below = _closed_below(state.closed_below, opened, finished, dropped)
+    schemas = _kept_schemas(state.schemas, scan.checksums, closed_below)
+    return TableCursor(
+        schema=scan.schema,
+        table=scan.table,
+        schemas=schemas,
+        closed_below=closed_below,
+        dropped=dropped,
+        open={v: o for v, o in sorted(opened.items()) if v >= closed_below and (o.done or o.over or o.seen)},
+        renamed=_renamed(state, scan, schemas),
+    )
+
+
+def _advanced_version(
+    before: VersionState | None,
+    folders: tuple[FolderScan, ...],
+    read: _Read,
+    layout: Layout,
+    checkpoint_ts: int,
+) -> VersionState:
+    state, consumed = before or VersionState(), read.wholly
+    done = dict(state.done) | {folder.place: folder.after(consumed) for folder in folders}
+    seen = dict(state.seen) | {folder.place: folder.after({*consumed, *read.in_part}) for folder in folders}
+    over = dict(state.over)
+    for partition in {folder.partition for folder in folders if folder.date}:
+        unfinished = {f.date for f in folders if f.partition == partition and not f.is_complete(consumed)}
+        dates = sorted({folder.date for folder in folders if folder.partition == partition})
+        for date in dates[:-1]:
+            if date in unfinished or not layout.date_is_over(date, checkpoint_ts):
+                break
+            over[partition] = date
+    kept = {p: d for p, d in sorted(done.items(), key=_by_place) if d.number and not _is_over(p, over)}
+    beyond = {p: d for p, d in seen.items() if d.number > done.get(p, _NONE).number and not _is_over(p, over)}
+    return VersionState(kept, over, dict(sorted(beyond.items(), key=_by_place)))
+
+
+_NONE: Final = Done(0, 0)
+
+
+def _is_over(place: Place, over: Mapping[str, str]) -> bool:
+    partition, _, date = place[0].rpartition("/")
+    return partition in over and date <= over[partition]
+
+
+def _by_place(item: tuple[Place, Done]) -> tuple[str, str]:
+    return item[0][0], item[0][1] or ""
+
+
+def _closed_below(before: int, opened: Mapping[int, VersionState], finished: set[int], dropped: int | None) -> int:
+    """The first version that can still get files.
+
+    A version is closed only by files of a newer one (or by DROP TABLE), never by a newer schema file alone: a statement
+    that has no effect in TiCDC gets a schema file while rows are still written to the previous folder.
+    """
+    newest = max((version for version, state in opened.items() if state.done or state.over), default=0)
+    end = max(newest, dropped or 0)
+    for version in sorted(opened):
+        if version >= end or version not in finished:
+            return max(before, min(version, end))
+    return max(before, end)
+
+
+def _dropped(before: int | None, scan: TableScan) -> int | None:
+    if not scan.schema_files:
+        return before
+    newest = max(scan.schema_files, key=lambda file: file.version)
+    return newest.version if newest.drops_table else None
+
+
+def _kept_schemas(
+    before: Mapping[int, tuple[str, ...]], found: Mapping[int, tuple[str, ...]], closed_below: int
+) -> dict[int, tuple[str, ...]]:
+    union = {v: tuple(sorted({*before.get(v, ()), *found.get(v, ())})) for v in sorted({*before, *found})}
+    newest = max(union, default=0)
+    return {version: sums for version, sums in union.items() if version >= closed_below or version == newest}
+
+
+def _renamed(state: TableCursor, scan: TableScan, kept: Collection[int]) -> dict[int, tuple[str, str]]:
+    names = {version: state.names(version) for version in state.schemas}
+    names |= {file.version: (file.schema, file.table) for file in scan.schema_files}
+    return {v: names[v] for v in sorted(names) if v in kept and names[v] != (scan.schema, scan.table)}
+
+
+def _table_json(state: TableCursor) -> dict[str, Any]:
+    whole = {
+        "names": [state.schema, state.table],
+        "schemas": {str(version): list(sums) for version, sums in state.schemas.items()},
+        "closed_below": state.closed_below,
+        "dropped": state.dropped,
+        "open": {str(version): _version_json(opened) for version, opened in state.open.items()},
+        "renamed": {str(version): list(names) for version, names in state.renamed.items()},
+    }
+    return {name: value for name, value in whole.items() if value}
+
+
+def _version_json(state: VersionState) -> dict[str, Any]:
+    seen = {"seen": _places_json(state.seen)} if state.seen else {}
+    return {"done": _places_json(state.done)} | ({"over": dict(state.over)} if state.over else {}) | seen
+
+
+def _places_json(places: Mapping[Place, Done]) -> list[list[Any]]:
+    return [[folder, dispatcher, last.number, last.size] for (folder, dispatcher), last in places.items()]
+
+
+def _table_from_json(whole: dict[str, Any]) -> TableCursor:
+    schema, table = whole["names"]
+    return TableCursor(
+        schema=schema,
+        table=table,
+        schemas={int(version): tuple(sums) for version, sums in whole.get("schemas", {}).items()},
+        closed_below=whole.get("closed_below", 0),
+        dropped=whole.get("dropped"),
+        open={int(version): _version_from_json(opened) for version, opened in whole.get("open", {}).items()},
+        renamed={int(version): (names[0], names[1]) for version, names in whole.get("renamed", {}).items()},
+    )
+
+
+def _version_from_json(whole: dict[str, Any]) -> VersionState:
+    return VersionState(
+        _places_from_json(whole["done"]), dict(whole.get("over", {})), _places_from_json(whole.get("seen", []))
+    )
+
+
+def _places_from_json(listed: list[list[Any]]) -> dict[Place, Done]:
+    return {(folder, dispatcher): Done(number, size) for folder, dispatcher, number, size in listed}
+
+
+def _not_a_cursor(found: str) -> SourceError:
+    advice = "Start from the empty cursor: all files are read again, and rows that are already there are left out."
+    return SourceError("storage cursor", f"a cursor of format {CURSOR_FORMAT}", found, advice)

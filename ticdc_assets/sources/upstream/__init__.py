@@ -1,0 +1,1 @@
+"""Rows of the upstream TiDB at a TSO."""

@@ -1,0 +1,106 @@
+"""The statements to a TiDB upstream and the conversion of its answers: SQL, parameters, cells. No I/O.
+
+A cell is the server's value: text, or bytes for binary and BIT columns, None for NULL. TIMESTAMPs are in UTC, as the
+session is. ENUM and SET are labels, or numbers if the labels are not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.names import quote, quote_path
+from ticdc_assets.protocols.values import native as native_values
+from ticdc_assets.protocols.values.native import Plain
+from ticdc_assets.schema.arrow_types import is_binary
+from ticdc_assets.schema.model import Column, Kind
+
+Cell = str | bytes | None
+Row = Mapping[str, Cell]
+"""The cells of a row by column name."""
+
+SESSION: Final = "SET SESSION time_zone = '+00:00', sql_mode = '', max_execution_time = %s"
+SNAPSHOT: Final = "SET SESSION tidb_snapshot = %s"
+ZONE: Final = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class HexBytes:
+    """A bytes parameter, written as X'...': in quotes it would have to be text in the connection's character set."""
+
+    value: bytes
+
+
+_LABELLED: Final = frozenset({Kind.ENUM, Kind.SET})
+_TODO: Final = "Check that `upstream` is the TiDB that the changefeed reads from."
+
+
+def select(
+    schema: str, table: str, columns: Sequence[Column], key: Sequence[Column], wanted: Sequence[Sequence[Any]]
+) -> tuple[str, list[Any]]:
+    """The statement for the rows with these keys, and its parameters.
+
+    `wanted` has the key values of each row, as in the lake, in the order of `key`.
+    """
+    listed = ", ".join(_selected(column) for column in columns)
+    one = "(" + " AND ".join(f"{_name(column.name)} = %s" for column in key) + ")"
+    found = " OR ".join([one] * len(wanted))
+    statement = f"SELECT {listed} FROM {quote_path((schema, table)).replace('%', '%%')} WHERE {found}"  # noqa: S608
+    return statement, [
+        _parameter(column, value) for values in wanted for column, value in zip(key, values, strict=True)
+    ]
+
+
+def cells(columns: Sequence[Column], answer: Sequence[bytes | None]) -> dict[str, Cell]:
+    """A row of the answer. DecodeError if text is not UTF-8."""
+    return {column.name: _cell(column, answer_cell) for column, answer_cell in zip(columns, answer, strict=True)}
+
+
+def value(column: Column, cell: Cell, zone: str) -> Any:
+    """The lake's value of a cell; `zone` is ignored, as cells are in UTC."""
+    return native_values.value(column, cell, ZONE, labels=_has_labels(column))
+
+
+def plain(column: Column, cell: Cell, fold: int) -> Plain:
+    """The value over which a row's checksum is computed."""
+    return native_values.plain(column, cell, ZONE, labels=_has_labels(column), fold=fold)
+
+
+def _name(name: str) -> str:
+    return quote(name).replace("%", "%%")
+
+
+def _has_labels(column: Column) -> bool:
+    return column.type.kind in _LABELLED and column.type.elements is not None
+
+
+def _selected(column: Column) -> str:
+    if column.type.kind in _LABELLED and not _has_labels(column):
+        return f"CAST({_name(column.name)} AS UNSIGNED)"
+    return _name(column.name)
+
+
+def _cell(column: Column, sent: bytes | None) -> Cell:
+    if sent is None or is_binary(column.type) or column.type.kind is Kind.BIT:
+        return sent
+    try:
+        return sent.decode()
+    except UnicodeDecodeError:
+        raise DecodeError(f"column `{column.name}`", "UTF-8 text of upstream", "other bytes", _TODO) from None
+
+
+def _parameter(column: Column, key: Any) -> Any:
+    """A key value as a parameter that is compared as the column's own type."""
+    if isinstance(key, datetime):
+        return (key.astimezone(UTC) if key.tzinfo else key).replace(tzinfo=None).isoformat(" ", "microseconds")
+    if isinstance(key, date):
+        return key.isoformat()
+    if column.type.kind is Kind.DECIMAL:
+        return Decimal(key)
+    if column.type.kind in _LABELLED and not _has_labels(column):
+        return int(key)
+    return HexBytes(key) if isinstance(key, bytes) else key

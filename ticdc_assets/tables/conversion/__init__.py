@@ -1,0 +1,1 @@
+"""Values after a MODIFY COLUMN, as SQL."""

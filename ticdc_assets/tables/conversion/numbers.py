@@ -1,0 +1,152 @@
+"""Conversions to numbers: see `conversion.convert` for what is promised.
+
+A whole number out of a fraction: DECIMAL and text round half away from zero, FLOAT and DOUBLE half to even.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ticdc_assets.schema.arrow_types import DECIMAL_DIGITS_MAX, arrow_type, bit_width, decimal_shape
+from ticdc_assets.schema.model import Kind, MySqlType
+from ticdc_assets.schema.mysql_types import CHARACTER_KINDS, INTEGER_BITS
+from ticdc_assets.tables.conversion.labels import number_of_labels
+from ticdc_assets.tables.mirror.sql import matches, spark_type
+
+INTEGERS: Final = frozenset(INTEGER_BITS)
+NUMBERED: Final = INTEGERS | {Kind.BIT, Kind.YEAR}
+"""Types whose values are whole numbers in the lake."""
+
+_FLOATS: Final = frozenset({Kind.FLOAT, Kind.DOUBLE})
+_TEXT_DIGITS: Final = (20, 18)
+"""Digits of a number in text that a decimal(38,18) holds, before and after the point."""
+_WHOLE_BELOW: Final = "9223372036854775808D"
+_FLOAT_MAX: Final = "3.4028234663852886E38D"
+_DOUBLE_MAX: Final = "1.7976931348623157E308D"
+_DOUBLE_SCALE_MAX: Final = 18
+
+
+def to_integer(column: str, old: MySqlType, new: MySqlType) -> str | None:
+    """TINYINT to BIGINT: a value out of the range is refused."""
+    whole = _whole(column, old)
+    return None if whole is None else _in_range(whole, *_range(new), new)
+
+
+def to_bit(column: str, old: MySqlType, new: MySqlType) -> str | None:
+    """BIT, out of whole numbers alone; a negative one would wrap and is refused."""
+    if old.kind not in INTEGERS and old.kind is not Kind.BIT:
+        return None
+    return _in_range(column, 0, (1 << bit_width(new)) - 1, new)
+
+
+def to_year(column: str, old: MySqlType, new: MySqlType) -> str | None:
+    """YEAR out of integers: two digits are years from 1970 to 2069, zero stays zero."""
+    if old.kind not in INTEGERS:
+        return None
+    return (
+        f"CASE WHEN {column} BETWEEN 1 AND 69 THEN CAST({column} + 2000 AS int) "
+        f"WHEN {column} BETWEEN 70 AND 99 THEN CAST({column} + 1900 AS int) "
+        f"WHEN {column} = 0 OR {column} BETWEEN 1901 AND 2155 THEN CAST({column} AS int) END"
+    )
+
+
+def to_decimal(column: str, old: MySqlType, new: MySqlType) -> str | None:
+    """DECIMAL, rounded half away from zero."""
+    if decimal_shape(new)[0] > DECIMAL_DIGITS_MAX:
+        return _to_wide_decimal(column, old, new)
+    scale = decimal_shape(new)[1]
+    if old.kind in NUMBERED:
+        number: str | None = column
+    elif _is_narrow_decimal(old):
+        number = f"round({column}, {scale})" if scale < decimal_shape(old)[1] else column
+    elif old.kind in CHARACTER_KINDS:
+        number = f"round({_number_in_text(column)}, {scale})" if scale < _TEXT_DIGITS[1] else _number_in_text(column)
+    else:
+        number = _shortest_rounded(column, scale) if old.kind in _FLOATS and scale <= _DOUBLE_SCALE_MAX else None
+    return None if number is None else _unsigned(f"TRY_CAST({number} AS {spark_type(arrow_type(new))})", new)
+
+
+def to_float(column: str, old: MySqlType, new: MySqlType) -> str | None:
+    """FLOAT and DOUBLE; those with digits written, FLOAT(7,2), round in a way of their own."""
+    if new.scale is not None and (old.length, old.scale) != (new.length, new.scale):
+        return None
+    if old.kind in NUMBERED or old.kind in _FLOATS or _is_narrow_decimal(old):
+        number = f"CAST({column} AS double)"
+    elif old.kind in CHARACTER_KINDS:
+        number = f"CASE WHEN {matches(column, _FLOAT_TEXT)} THEN TRY_CAST(trim({column}) AS double) END"
+    else:
+        return None
+    # By way of DOUBLE, as the server does: rounding once to FLOAT may give its neighbour.
+    largest = _FLOAT_MAX if new.kind is Kind.FLOAT else _DOUBLE_MAX
+    number = f"CASE WHEN abs({number}) <= {largest} THEN CAST({number} AS {spark_type(arrow_type(new))}) END"
+    return _unsigned(number, new)
+
+
+def _whole(column: str, old: MySqlType) -> str | None:
+    if old.kind in NUMBERED:
+        return column
+    if _is_narrow_decimal(old):
+        return f"round({column}, 0)"
+    if old.kind in _FLOATS:
+        fits = f"{column} >= -{_WHOLE_BELOW} AND {column} < {_WHOLE_BELOW}"
+        return f"CASE WHEN {fits} THEN CAST(rint({column}) AS bigint) END"
+    if old.kind in CHARACTER_KINDS:
+        return f"round({_number_in_text(column)}, 0)"
+    return number_of_labels(column, old)
+
+
+def _range(of: MySqlType) -> tuple[int, int]:
+    bits = INTEGER_BITS[of.kind]
+    return (0, (1 << bits) - 1) if of.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def _in_range(number: str, low: int, high: int, new: MySqlType) -> str:
+    return f"CASE WHEN {number} BETWEEN {low} AND {high} THEN TRY_CAST({number} AS {spark_type(arrow_type(new))}) END"
+
+
+def _unsigned(number: str, new: MySqlType) -> str:
+    return f"CASE WHEN {number} >= 0 THEN {number} END" if new.unsigned else number
+
+
+def _is_narrow_decimal(of: MySqlType) -> bool:
+    """Whether values are decimals in the lake; wider ones are text there."""
+    return of.kind is Kind.DECIMAL and decimal_shape(of)[0] <= DECIMAL_DIGITS_MAX
+
+
+def _to_wide_decimal(column: str, old: MySqlType, new: MySqlType) -> str | None:
+    """Text of all digits, where only zeros are added to those that are there."""
+    digits, scale = (20, 0) if old.kind in NUMBERED else decimal_shape(old)
+    new_digits, new_scale = decimal_shape(new)
+    zeros = new_scale - scale
+    if (old.kind is not Kind.DECIMAL and old.kind not in NUMBERED) or zeros < 0 or new_digits - zeros < digits:
+        return None
+    text = f"CAST({column} AS string)"
+    if new_scale:
+        # Counted from the point, so that a run that repeats the step adds nothing.
+        text = f"concat(split_part({text}, '.', 1), '.', rpad(split_part({text}, '.', 2), {new_scale}, '0'))"
+    return f"CASE WHEN CAST({column} AS string) NOT LIKE '-%' THEN {text} END" if new.unsigned else text
+
+
+def _number_in_text(column: str) -> str:
+    before, after = _TEXT_DIGITS
+    pattern = rf"^ *[+-]?[0-9]{{1,{before}}}([.][0-9]{{0,{after}}})? *"
+    return f"CASE WHEN {matches(column, pattern)} THEN CAST(trim({column}) AS decimal(38,18)) END"
+
+
+_FLOAT_TEXT: Final = r"^ *[+-]?[0-9]{1,310}([.][0-9]{0,310})?([eE][+-]?[0-9]{1,3})? *"
+
+
+def _shortest_rounded(column: str, scale: int) -> str:
+    """A DOUBLE's shortest decimal digits, rounded half away from zero.
+
+    Java may print more digits than the fewest. Up to 15 digits there is no other text, so they are the fewest; beyond,
+    the value is refused unless both neighbours round to the same.
+    """
+    printed = f"CAST(CAST({column} AS double) AS string)"
+    exact = f"TRY_CAST({printed} AS decimal(38,20))"
+    mantissa = f"replace(replace(split_part({printed}, 'E', 1), '-', ''), '.', '')"
+    few = f"length(trim(BOTH '0' FROM {mantissa})) <= 15 AND CAST({exact} AS double) = CAST({column} AS double)"
+    # Doubles lie 1.1e-16 to 2.3e-16 of their size apart.
+    step = f"TRY_CAST(abs(CAST({column} AS double)) * 1E-15D + 1E-19D AS decimal(38,20))"
+    low, high = (f"round({exact} {sign} {step}, {scale})" for sign in "-+")
+    return f"CASE WHEN {few} OR {low} = {high} THEN round({exact}, {scale}) END"

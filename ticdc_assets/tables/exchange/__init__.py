@@ -1,0 +1,1 @@
+"""Rows that EXCHANGE PARTITION moves."""

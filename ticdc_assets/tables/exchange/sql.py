@@ -1,0 +1,62 @@
+"""The rows that an EXCHANGE PARTITION moved, as SQL over mirrors and changelogs.
+
+In a changelog they are D and I at the statement's commit_ts, after all other changes of that commit_ts: a D for each
+row that left, then an I for each row that arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from ticdc_assets.changes import layout
+from ticdc_assets.names import quote
+from ticdc_assets.tables.mirror.sql import literal
+from ticdc_assets.tables.progress import columns_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+WENT_SEQ: Final = (1 << 63) - 2
+CAME_SEQ: Final = (1 << 63) - 1
+"""Larger than the seq of any change from a file, so that these are the last changes of their commit_ts."""
+
+
+def rows_that_came(source: str, changelog: Table, ts: int, columns: Mapping[str, int]) -> str:
+    """A query for the rows that arrived, with a mirror's columns: `columns` maps its names to uids."""
+    places = columns_of(changelog.properties)
+    names = [changelog.schema().find_field(places[uid][0]).name for uid in columns.values()]
+    listed = ", ".join(f"{quote(here)} AS {quote(there)}" for here, there in zip(names, columns, strict=True))
+    return f"SELECT {listed}, {quote(layout.COMMIT_TS)} FROM {source} WHERE {_moved(ts)} AND {_op()} = 'I'"
+
+
+def moved_rows(went: str, went_where: str, came: str, came_where: str, names: Sequence[tuple[str, str]]) -> str:
+    """A query for the changes of one table, from both mirrors; `names` are (its name, the other's name) by column."""
+    return (
+        f"{_changes('D', WENT_SEQ, went, went_where, [mine for mine, _ in names])} "
+        f"UNION ALL {_changes('I', CAME_SEQ, came, came_where, [theirs for _, theirs in names])}"
+    )
+
+
+def _changes(op: str, seq: int, source: str, where: str, names: Sequence[str]) -> str:
+    listed = ", ".join(f"{quote(name)} AS c{number}" for number, name in enumerate(names))
+    fixed = f"{literal(op, pa.string())} AS op, CAST({seq} AS bigint) AS seq"
+    return f"SELECT {fixed}, {listed} FROM {source} WHERE {where}"
+
+
+def moved_back(source: str, ts: int, names: Sequence[str]) -> str:
+    """A query for the changes of one table, from the other's changelog: a row that left there arrived here."""
+    listed = ", ".join(f"{quote(name)} AS c{number}" for number, name in enumerate(names))
+    op = f"CASE WHEN {_op()} = 'D' THEN 'I' ELSE 'D' END"
+    seq = f"CASE WHEN {_op()} = 'D' THEN CAST({CAME_SEQ} AS bigint) ELSE CAST({WENT_SEQ} AS bigint) END"
+    return f"SELECT {op} AS op, {seq} AS seq, {listed} FROM {source} WHERE {_moved(ts)}"
+
+
+def _moved(ts: int) -> str:
+    return f"{quote(layout.COMMIT_TS)} = {ts} AND {quote(layout.SEQ)} >= {WENT_SEQ}"
+
+
+def _op() -> str:
+    return quote(layout.OP)

@@ -1,0 +1,1 @@
+"""Iceberg through pyiceberg and through its Java API."""

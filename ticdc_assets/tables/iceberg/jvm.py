@@ -1,0 +1,350 @@
+"""Iceberg's own Java API, reached through the running Spark session.
+
+pyiceberg cannot write format 3, so this API creates and evolves mirrors and publishes branches. A branch publishes rows
+at most once: rows are written on a branch that starts at the snapshot the run was planned from, and main moves there
+only by fast-forward, which fails if main has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
+
+from ticdc_assets.changes.layout import LakeColumn
+from ticdc_assets.errors import StaleRunError
+from ticdc_assets.tables.catalog import Identifier
+from ticdc_assets.tables.iceberg.types import can_identify, type_json
+from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
+
+
+_MADE_BY_ANOTHER: Final = ("AlreadyExistsException", "CommitFailedException")
+_OVERTAKEN: Final = "CommitFailedException"
+
+
+class JvmCatalog:
+    """The catalog as Spark's JVM holds it."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self.spark = spark
+        self.name = name
+        self.jvm = spark.sparkContext._jvm  # noqa: SLF001  the only way to Iceberg's Java API
+        self._sessions = threading.local()
+        self._named: dict[str, Any] = {}
+        session = spark._jsparkSession  # noqa: SLF001
+        # Catalogs are looked up in the thread's active session, and that may still be one of another run.
+        self.named("org.apache.spark.sql.classic.SparkSession.setActiveSession")(session)
+        self._catalog = self.named("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(session, name)
+
+    def thread_session(self) -> SparkSession:
+        """This thread's own Spark session: its settings do not affect other threads."""
+        if not hasattr(self._sessions, "spark"):
+            fresh = self.spark.newSession()
+            for key, value in self.spark.conf.getAll.items():
+                if key.startswith(f"spark.sql.catalog.{self.name}"):
+                    fresh.conf.set(key, value)  # a catalog that joined after Spark's start is not inherited
+            self._sessions.spark = fresh
+        return self._sessions.spark
+
+    def named(self, path: str) -> Any:
+        """A class or static method of Java, cached: py4j asks the JVM for every part of its path."""
+        if path not in self._named:
+            self._named[path] = reduce(getattr, path.split("."), self.jvm)
+        return self._named[path]
+
+    def create(
+        self,
+        identifier: Identifier,
+        columns: Sequence[LakeColumn],
+        key: Sequence[str],
+        location: str | None,
+        properties: Mapping[str, str],
+        partitioning: Sequence[tuple[str, int | None, str]] = (),
+    ) -> JvmTable:
+        """Create a table with field ids 1..n in the order of `columns`, and one empty snapshot to branch from."""
+        schema = self.named("org.apache.iceberg.SchemaParser.fromJson")(json.dumps(_schema_json(columns, key)))
+        spec = self.named("org.apache.iceberg.PartitionSpec.builderFor")(schema)
+        for transform, argument, column in partitioning:
+            make = getattr(spec, "alwaysNull" if transform == "void" else transform)
+            spec = make(column) if argument is None else make(column, argument)
+        builder = self._catalog.buildTable(self._identifier(identifier), schema)
+        if location is not None:
+            builder = builder.withLocation(location)
+        builder = builder.withPartitionSpec(spec.build()).withProperties(self.map_of(properties))
+        try:
+            transaction = builder.createTransaction()
+            transaction.newAppend().commit()
+            transaction.commitTransaction()
+        except Py4JJavaError as error:
+            if kind(error) not in _MADE_BY_ANOTHER:
+                raise
+            advice = "Another run made it first and nothing was written twice; run again to go on from there."
+            raise StaleRunError(".".join(identifier), "no table yet", "one", advice) from error
+        return self.load(identifier)
+
+    def load(self, identifier: Identifier) -> JvmTable:
+        return JvmTable(self, self._catalog.loadTable(self._identifier(identifier)))
+
+    def _identifier(self, identifier: Identifier) -> Any:
+        gateway = self.spark.sparkContext._gateway  # noqa: SLF001
+        levels = gateway.new_array(self.named("java.lang.String"), len(identifier) - 1)
+        for number, level in enumerate(identifier[:-1]):
+            levels[number] = level
+        namespace = self.named("org.apache.iceberg.catalog.Namespace.of")(levels)
+        return self.named("org.apache.iceberg.catalog.TableIdentifier.of")(namespace, identifier[-1])
+
+    def register(self, identifier: Identifier, metadata_uri: str) -> None:
+        """Register the table of this metadata under another name."""
+        self._catalog.registerTable(self._identifier(identifier), metadata_uri)
+
+    def map_of(self, values: Mapping[str, str]) -> Any:
+        """A Java map of strings."""
+        java = self.named("java.util.HashMap")()
+        for key, value in values.items():
+            java.put(key, value)
+        return java
+
+    def builder_from(self, metadata: Any) -> Any:
+        """A builder of table metadata from a table's current metadata."""
+        return self.named("org.apache.iceberg.TableMetadata.buildFrom")(metadata)
+
+    def text_set(self, values: Sequence[str]) -> Any:
+        """A Java set of strings."""
+        java = self.named("java.util.HashSet")()
+        for value in values:
+            java.add(value)
+        return java
+
+    def id_set(self, snapshot_ids: Sequence[int]) -> Any:
+        """A Java set of snapshot ids: random numbers of 63 bits, which py4j sends as longs."""
+        java = self.named("java.util.HashSet")()
+        for snapshot_id in snapshot_ids:
+            java.add(snapshot_id)
+        return java
+
+    def type_from_json(self, text: str) -> Any:
+        """An Iceberg type from its JSON form, parsed in a schema of one field."""
+        schema = {"type": "struct", "schema-id": 0, "fields": [
+            {"id": 1, "name": "x", "required": False, "type": json.loads(text)}
+        ]}  # fmt: skip
+        return self.named("org.apache.iceberg.SchemaParser.fromJson")(json.dumps(schema)).findType("x")
+
+
+class JvmTable:
+    """One table. Each method is one commit."""
+
+    def __init__(self, catalog: JvmCatalog, table: Any) -> None:
+        self._catalog = catalog
+        self.named = catalog.named
+        self.java = table
+
+    def append_nothing(self, summary: Mapping[str, str], branch: str = "main") -> None:
+        """Commit a snapshot without files that has `summary`."""
+        append = self.java.newAppend().toBranch(branch)
+        for key, value in summary.items():
+            append = append.set(key, value)
+        append.commit()
+
+    @property
+    def current_snapshot_id(self) -> int:
+        self.java.refresh()
+        return int(self.java.currentSnapshot().snapshotId())
+
+    def tells(self, branch: str, since: int, summary: Mapping[str, str]) -> bool:
+        """Whether the newest snapshot of a branch is not `since` and has `summary`."""
+        self.java.refresh()
+        newest = self.java.snapshot(branch)
+        stored = newest.summary()
+        return int(newest.snapshotId()) != since and all(stored.get(key) == value for key, value in summary.items())
+
+    def field_ids(self) -> dict[str, int]:
+        return {field.name(): int(field.fieldId()) for field in self.java.schema().columns()}
+
+    def start_branch(self, branch: str, snapshot_id: int) -> None:
+        """Create a branch at a snapshot and replace one of the same name from a killed run. Raises StaleRunError where
+        another run commits at the same time."""
+        manage = self.java.manageSnapshots()
+        if self.java.refs().containsKey(branch):
+            manage = manage.removeBranch(branch)
+        try:
+            manage.createBranch(branch, snapshot_id).commit()
+        except Py4JJavaError as error:
+            if kind(error) == _OVERTAKEN:
+                raise self.overtaken() from error
+            raise
+
+    def drop_branch(self, branch: str) -> None:
+        self.java.refresh()
+        if self.java.refs().containsKey(branch):
+            self.java.manageSnapshots().removeBranch(branch).commit()
+
+    def publish_branch(self, branch: str) -> None:
+        """Move main to the branch and remove the branch. Raises StaleRunError where main has changed."""
+        self.java.refresh()
+        try:
+            self.java.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
+        except (
+            Py4JJavaError,
+            IllegalArgumentException,
+        ) as error:  # which one tells whether it was seen before or in it
+            raise self.overtaken() from error
+
+    def overtaken(self, found: str = "a newer one") -> StaleRunError:
+        """The error of a run when the table has changed since the run was planned."""
+        return StaleRunError(
+            str(self.java.name()),
+            "the snapshot this run was planned from",
+            found,
+            "Another run published first and nothing was written twice; run again to go on from there.",
+        )
+
+    def commit(self, base: Any, fresh: Any, snapshot_id: int | None = None) -> None:
+        """Replace the metadata `base` by `fresh`, in one try. Raises StaleRunError where the table has changed.
+        After an error, the commit has succeeded if the table has the new `snapshot_id`.
+        """
+        try:
+            self._swap(base, fresh)
+        except Py4JJavaError as error:
+            if snapshot_id is not None and self._is_in(snapshot_id):
+                return
+            if kind(error) == _OVERTAKEN:
+                raise self.overtaken() from error
+            raise
+
+    def _swap(self, base: Any, fresh: Any) -> None:
+        self.java.operations().commit(base, fresh)
+
+    def _is_in(self, snapshot_id: int) -> bool:
+        self.java.refresh()
+        return bool(self.named("org.apache.iceberg.util.SnapshotUtil.isAncestorOf")(self.java, snapshot_id))
+
+    def expire(self, branches: Sequence[str], snapshot_ids: Sequence[int], planned_on: str) -> bool:
+        """Forget branches and snapshots; no file is removed. False where the table is not at `planned_on` any more."""
+        base = self.java.operations().refresh()
+        if str(base.metadataFileLocation()) != planned_on:
+            return False
+        builder = self._catalog.builder_from(base)
+        for branch in branches:
+            builder = builder.removeRef(branch)
+        if snapshot_ids:
+            builder = builder.removeSnapshots(self._catalog.id_set(snapshot_ids))
+        try:
+            self.commit(base, builder.build())
+        except StaleRunError:
+            return False
+        return True
+
+    def evolve(
+        self,
+        planned_on: Table,
+        steps: Sequence[SchemaStep],
+        properties: Mapping[str, str],
+        summary: Mapping[str, str] | None = None,
+    ) -> None:
+        """All steps, in order, the properties and, where it has a `summary`, a snapshot without files, in one commit.
+
+        Raises StaleRunError where the table is not what it was as `planned_on`. A catalog that is sent what changes,
+        and not what it was made on, compares the snapshot that is replaced: without a summary it may miss the change
+        of a property that comes in the very moment of the commit.
+        """
+        transaction = self.java.newTransaction()
+        base = transaction.startMetadata()
+        if not _is(base, planned_on):
+            raise self.overtaken()
+        for step in steps:
+            step(transaction, self._catalog)
+        update = transaction.updateProperties()
+        for key, value in properties.items():
+            update = update.set(key, value)
+        update.commit()
+        if summary is not None:
+            append = transaction.newFastAppend()
+            for key, value in summary.items():
+                append = append.set(key, value)
+            append.commit()
+        # The transaction's own commit would do all of it again on whatever another run has made of the table.
+        fresh = transaction.currentMetadata()
+        self.commit(base, fresh, None if summary is None else fresh.currentSnapshot().snapshotId())
+
+
+def _is(base: Any, planned_on: Table) -> bool:
+    """Whether metadata show the rows, the columns and what we say of them as a table did."""
+    properties = base.properties()
+    return (
+        base.currentSnapshot().snapshotId() == planned_on.metadata.current_snapshot_id
+        and base.currentSchemaId() == planned_on.schema().schema_id
+        and all(properties.get(name) == planned_on.properties.get(name) for name in (VERSION, COLUMNS, REPLAYED))
+    )
+
+
+class SchemaStep:
+    """One `updateSchema` inside a transaction; steps that give a name free come before those that take it."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def add(self, column: LakeColumn) -> None:
+        self._calls.append(("add", (column.name, type_json(column.type))))
+
+    def rename(self, old: str, new: str) -> None:
+        self._calls.append(("renameColumn", (old, new)))
+
+    def retype(self, name: str, column: LakeColumn) -> None:
+        self._calls.append(("retype", (name, type_json(column.type))))
+
+    def delete(self, name: str) -> None:
+        self._calls.append(("deleteColumn", (name,)))
+
+    def require(self, name: str) -> None:
+        self._calls.append(("requireColumn", (name,)))
+
+    def relax(self, name: str) -> None:
+        self._calls.append(("makeColumnOptional", (name,)))
+
+    def move_first(self, name: str) -> None:
+        self._calls.append(("moveFirst", (name,)))
+
+    def move_after(self, name: str, before: str) -> None:
+        self._calls.append(("moveAfter", (name, before)))
+
+    def identify_by(self, names: Sequence[str]) -> None:
+        self._calls.append(("identify", (tuple(names),)))
+
+    def __call__(self, transaction: Any, catalog: JvmCatalog) -> None:
+        update = transaction.updateSchema().allowIncompatibleChanges()
+        for method, arguments in self._calls:
+            if method == "add":
+                update = update.addColumn(None, arguments[0], catalog.type_from_json(arguments[1]))
+            elif method == "retype":
+                update = update.updateColumn(arguments[0], catalog.type_from_json(arguments[1]).asPrimitiveType())
+            elif method == "identify":
+                update = update.setIdentifierFields(catalog.text_set(arguments[0]))
+            else:
+                update = getattr(update, method)(*arguments)
+        update.commit()
+
+
+def kind(error: Py4JJavaError) -> str:
+    """What Java calls an exception."""
+    return str(error.java_exception.getClass().getSimpleName())
+
+
+def _schema_json(columns: Sequence[LakeColumn], key: Sequence[str]) -> dict[str, Any]:
+    fields = [
+        {"id": number, "name": c.name, "required": c.required, "type": json.loads(type_json(c.type, 100_000 + number))}
+        for number, c in enumerate(columns, start=1)
+    ]
+    identifier = [n for n, c in enumerate(columns, start=1) if c.name in key and can_identify(c.type)]
+    return {"type": "struct", "schema-id": 0, "identifier-field-ids": identifier, "fields": fields}

@@ -1,0 +1,82 @@
+"""Arrow types of changes as Iceberg types, for pyiceberg and as text for Iceberg's own JSON form."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+
+FIELD_ID: Final = "PARQUET:field_id"
+
+_PLAIN: dict[pa.DataType, IcebergType] = {
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.float32(): FloatType(),
+    pa.float64(): DoubleType(),
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+    pa.date32(): DateType(),
+    pa.timestamp("us"): TimestampType(),
+    pa.timestamp("us", tz="UTC"): TimestamptzType(),
+}
+
+_ARROW: Final = {type(iceberg): arrow for arrow, iceberg in _PLAIN.items()}
+
+
+def iceberg_type(arrow: pa.DataType, ids: Iterator[int]) -> IcebergType:
+    """The Iceberg type; `ids` gives the element of a list its field id."""
+    if pa.types.is_decimal(arrow):
+        return DecimalType(arrow.precision, arrow.scale)
+    if pa.types.is_list(arrow):
+        return ListType(element_id=next(ids), element=iceberg_type(arrow.value_type, ids), element_required=False)
+    return _PLAIN[arrow]
+
+
+def arrow_of(iceberg: IcebergType) -> pa.DataType:
+    """The Arrow type that changes of this Iceberg type are written with."""
+    if isinstance(iceberg, DecimalType):
+        return pa.decimal128(iceberg.precision, iceberg.scale)
+    if isinstance(iceberg, ListType):
+        return pa.list_(arrow_of(iceberg.element_type))
+    return _ARROW[type(iceberg)]
+
+
+def arrow_field(field: NestedField) -> pa.Field:
+    """The Arrow field, with its field id, that a column of a data file is written as."""
+    arrow = arrow_of(field.field_type)
+    if isinstance(field.field_type, ListType):
+        element = pa.field("element", arrow.value_type, metadata=field_id(field.field_type.element_id))
+        arrow = pa.list_(element)
+    return pa.field(field.name, arrow, nullable=not field.required, metadata=field_id(field.field_id))
+
+
+def field_id(number: int) -> dict[str, str]:
+    """The metadata with a field's id in Arrow and Parquet."""
+    return {FIELD_ID: str(number)}
+
+
+def type_json(arrow: pa.DataType, element_id: int = 1000) -> str:
+    """The type in the JSON of Iceberg's spec, as its Java side reads it; ids are provisional: Iceberg gives its own."""
+    return iceberg_type(arrow, itertools.count(element_id)).model_dump_json()
+
+
+def can_identify(arrow: pa.DataType) -> bool:
+    """Whether Iceberg lets a column of this type be an identifier field: primitives other than floats."""
+    return not (pa.types.is_floating(arrow) or pa.types.is_nested(arrow))

@@ -1,0 +1,144 @@
+"""The identifiers of each source table's tables in the catalog, and their move when the source table is renamed.
+
+A dropped table keeps its name until another table gets it; then its name is `<name>__dropped_<tso>`. The names depend
+on the history alone, so every run has the same ones. A table names its source table (`ticdc.source-table`), so a run
+can finish a move that was interrupted at any step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ticdc_assets import names
+from ticdc_assets.schema.history.source_table import History, SourceTable, fold_name
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.progress import source_table_of
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from ticdc_assets.config import Changefeed, Config
+
+
+@dataclass(frozen=True, slots=True)
+class TableLocations:
+    """The identifiers and folders of one source table's two tables; no folders where the catalog chooses them."""
+
+    mirror: Identifier
+    changelog: Identifier
+    mirror_location: str | None
+    changelog_location: str | None
+
+
+def places(config: Config, changefeed: Changefeed, history: History) -> dict[str, TableLocations]:
+    """The locations of every source table by its id."""
+    return {
+        source_table.id: _place(config, changefeed, history, source_table) for source_table in history.source_tables
+    }
+
+
+def _place(config: Config, changefeed: Changefeed, history: History, source_table: SourceTable) -> TableLocations:
+    schema, table = source_table.name
+    suffix = f"__dropped_{source_table.dropped_ts}" if _name_taken(history, source_table) else ""
+    target = changefeed.target
+    mirror = names.mirror_identifier(target, changefeed.name, schema, table + suffix)
+    changelog = names.changelog_identifier(target, changefeed.name, schema, table + suffix)
+    # By source table, not by name: two tables with the same name never share a folder.
+    digest = _digest(source_table.id)
+    if config.catalog.root_uri is None:
+        return TableLocations(mirror, changelog, None, None)
+    root = f"{config.catalog.root_uri}/{names.encode(changefeed.name)}/{names.encode(schema)}/{digest}"
+    return TableLocations(mirror, changelog, f"{root}/mirror", f"{root}/changelog")
+
+
+def _name_taken(history: History, source_table: SourceTable) -> bool:
+    if source_table.dropped_ts is None:
+        return False
+    name = fold_name(*source_table.name)
+    return any(
+        other.id != source_table.id and fold_name(t.schema, t.table) == name and t.after_ts >= source_table.dropped_ts
+        for other in history.source_tables
+        for t in other.name_periods
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A table that must get another identifier."""
+
+    source_table_id: str
+    old: Identifier
+    new: Identifier
+
+
+def settle(
+    catalog: Catalog, wanted: Mapping[str, Identifier], recorded: Mapping[str, Identifier]
+) -> dict[str, Identifier]:
+    """Rename every table of `wanted` (by source table) from its recorded or parked identifier to the wanted one.
+
+    All tables that move are parked first, so that tables may swap names; each rename is atomic in the catalog.
+
+    Returns: by source table, the wanted identifiers that another table keeps; these tables are not renamed.
+    """
+    moves = [Move(i, recorded[i], new) for i, new in wanted.items() if i in recorded and recorded[i] != new]
+    stuck = _stuck(catalog, moves)
+    for move in (move for move in moves if move not in stuck):
+        _rename_if_ours(catalog, move.source_table_id, move.old, parked(move.source_table_id, move.old))
+    for move in (move for move in moves if move not in stuck):
+        ensure_namespace(catalog, move.new[:-1])
+        _rename_if_ours(catalog, move.source_table_id, parked(move.source_table_id, move.old), move.new)
+    kept = {move.old: move.source_table_id for move in stuck}
+    behind = {i: new for i, new in wanted.items() if kept.get(new, i) != i}
+    return behind | {move.source_table_id: move.new for move in stuck}
+
+
+def _stuck(catalog: Catalog, moves: Sequence[Move]) -> list[Move]:
+    """The moves to an identifier whose table does not move."""
+    stuck: list[Move] = []
+    while True:
+        leaving = {move.old: move.source_table_id for move in moves if move not in stuck}
+        more = [move for move in moves if move not in stuck and not _is_free(catalog, move, leaving)]
+        if not more:
+            return stuck
+        stuck += more
+
+
+def _is_free(catalog: Catalog, move: Move, leaving: Mapping[Identifier, str]) -> bool:
+    table = load_or_none(catalog, move.new)
+    return table is None or source_table_of(table) in (
+        move.source_table_id,
+        leaving.get(move.new, move.source_table_id),
+    )
+
+
+def _rename_if_ours(catalog: Catalog, source_table_id: str, old: Identifier, new: Identifier) -> None:
+    table = load_or_none(catalog, old)
+    if table is not None and source_table_of(table) == source_table_id:
+        catalog.rename_table(old, new)
+
+
+def set_aside(catalog: Catalog, source_table_id: str, name: Identifier) -> Identifier:
+    """Rename the table of a source table that the history no longer has to a free name; its identifier afterwards."""
+    aside = _replaced(source_table_id, name)
+    for old in (name, parked(source_table_id, name)):
+        if old != aside:
+            _rename_if_ours(catalog, source_table_id, old, aside)
+    return aside if load_or_none(catalog, aside) is not None else name
+
+
+def _replaced(source_table_id: str, name: Identifier) -> Identifier:
+    suffix = f"__replaced_{_digest(source_table_id)}"
+    return name if name[-1].endswith(suffix) else (*name[:-1], f"{name[-1][:80]}{suffix}")
+
+
+def parked(source_table_id: str, old: Identifier) -> Identifier:
+    """The temporary identifier of a table that moves."""
+    digest = _digest(source_table_id)
+    return (*old[:-1], f"{old[-1][:80]}__moving_{digest}")
+
+
+def _digest(source_table_id: str) -> str:
+    return hashlib.sha256(source_table_id.encode()).hexdigest()[:12]

@@ -1,0 +1,1 @@
+"""Snapshots and files that are no longer needed."""

@@ -1,0 +1,148 @@
+"""Which rows of `watermarks` stay, and so at which TSOs the tables can be read together.
+
+These records stay: all recent ones; of older ones, the last complete one of each UTC day; the pinned ones; the newest
+complete one; and the newest one, from which runs continue. A record is removed before the snapshots that it names, so
+that every record can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.exceptions import CommitFailedException
+
+from ticdc_assets.errors import NotYetError, StaleRunError
+from ticdc_assets.tables.iceberg.commits import transaction
+
+if TYPE_CHECKING:
+    from ticdc_assets.tables.control import Control
+
+PINNED: Final = "ticdc.pinned-tsos"
+"""The property of `watermarks` that names the TSOs whose records stay."""
+
+COMMIT_TRIES_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Thinned:
+    """The number of removed records, and the snapshots that the remaining ones name."""
+
+    removed: int = 0
+    kept_ids: frozenset[int] = frozenset()
+
+
+def thin(control: Control, older_than: datetime, days_kept: int, now: datetime, write: bool) -> Thinned:
+    """Remove the other records in one commit; with `write` false only say what would be removed."""
+    for attempt in range(COMMIT_TRIES_MAX):
+        table = control.watermarks()
+        if table is None:
+            return Thinned()
+        rows = table.scan().to_arrow()
+        stays = _stays(rows, pinned(control), older_than, now - timedelta(days=days_kept))
+        kept = rows.filter(pa.array(stays, pa.bool_()))
+        thinned = Thinned(len(rows) - len(kept), _snapshot_ids(kept))
+        if not thinned.removed or not write:
+            return thinned
+        try:
+            with transaction(table) as tx:
+                tx.overwrite(kept)
+        except CommitFailedException:
+            time.sleep(0.05 * 2**attempt)  # a run has recorded; look again at what is there now
+            continue
+        return thinned
+    raise _busy(control)
+
+
+def _stays(rows: pa.Table, pins: Iterable[int], older_than: datetime, day_limit: datetime) -> list[bool]:
+    heads = rows.select(["tso", "recorded_at", "complete"]).to_pylist()
+    order = sorted(range(len(heads)), key=lambda i: (heads[i]["tso"], heads[i]["recorded_at"]))
+    wanted = set(pins)
+    last_of_day: dict[Any, int] = {}
+    pinned_rows: dict[int, int] = {}
+    newest_complete = order[-1:]
+    for i in order:
+        head = heads[i]
+        if not head["complete"]:
+            continue
+        newest_complete = [i]
+        if head["recorded_at"] >= day_limit:
+            last_of_day[head["recorded_at"].date()] = i
+        if head["tso"] in wanted:
+            pinned_rows[head["tso"]] = i
+    kept = {*last_of_day.values(), *pinned_rows.values(), *newest_complete, *order[-1:]}
+    return [i in kept or head["recorded_at"] >= older_than for i, head in enumerate(heads)]
+
+
+def _snapshot_ids(kept: pa.Table) -> frozenset[int]:
+    """The snapshots that must stay: those of complete records and of the newest record, which `tables` shows."""
+    newest = max(range(len(kept)), key=lambda i: (kept["tso"][i].as_py(), kept["recorded_at"][i].as_py()), default=-1)
+    shown = [complete or i == newest for i, complete in enumerate(kept["complete"].to_pylist())]
+    tables = pc.list_flatten(kept.filter(pa.array(shown, pa.bool_())).column("tables"))
+    found: set[int] = set()
+    for name in ("mirror_snapshot_id", "changelog_snapshot_id"):
+        found.update(pc.struct_field(tables, name).drop_null().to_pylist())
+    return frozenset(found)
+
+
+# -- pins --------------------------------------------------------------------------------------------------------------
+
+
+def pinned(control: Control) -> tuple[int, ...]:
+    """The TSOs of pinned records."""
+    table = control.watermarks()
+    return () if table is None else tuple(json.loads(table.properties.get(PINNED, "[]")))
+
+
+def pin(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
+    """Pin the record for `tso`; the pinned TSOs afterwards. With `write` false, nothing is changed.
+
+    Raises NotYetError where there is no such record.
+    """
+    record = control.at(tso)
+    if record is None:
+        advice = "Take a later TSO: what `ticdc-assets snapshot --at` answers can be pinned."
+        raise NotYetError(".".join(control.namespace), f"a recorded TSO up to {tso}", "none", advice)
+    return _set_pins(control, {*pinned(control), record.tso}, write)
+
+
+def unpin(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
+    """Unpin the record for `tso`; the pinned TSOs afterwards, as `pin` returns them.
+
+    Raises NotYetError where it is not pinned.
+    """
+    pins, record = set(pinned(control)), control.at(tso)
+    recorded_tso = tso if record is None else record.tso
+    if recorded_tso not in pins:
+        found = ", ".join(map(str, sorted(pins))) or "none"
+        raise NotYetError(".".join(control.namespace), "a pinned TSO", f"{recorded_tso}", f"Pinned are: {found}.")
+    return _set_pins(control, pins - {recorded_tso}, write)
+
+
+def _set_pins(control: Control, pins: Iterable[int], write: bool) -> tuple[int, ...]:
+    wanted = tuple(sorted(pins))
+    table = control.watermarks()
+    if not write or table is None:
+        return wanted
+    text = json.dumps(wanted)
+    for attempt in range(COMMIT_TRIES_MAX):
+        try:
+            with transaction(table.refresh()) as tx:
+                tx.set_properties({PINNED: text})
+        except CommitFailedException:
+            time.sleep(0.05 * 2**attempt)
+            continue
+        return wanted
+    raise _busy(control)
+
+
+def _busy(control: Control) -> StaleRunError:
+    advice = "Look for other processes that write this changefeed, then run again."
+    where = ".".join((*control.namespace, "watermarks"))
+    return StaleRunError(where, "to commit within a few tries", "other writers each time", advice)

@@ -1,0 +1,355 @@
+"""The control table `messages`: the landed messages of Kafka topics, each once, raw.
+
+The summary of each landing commit has the next offset of each partition. A commit succeeds only on top of the offsets
+that it was planned from, so each message lands once, also with two consumers or after a lost response. The table's
+order is the order of its commits. Within a commit, messages are ordered by timestamp, those of one partition by offset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyiceberg.conversions import from_bytes
+from pyiceberg.exceptions import TableAlreadyExistsError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
+
+from ticdc_assets.errors import LakeError, StaleRunError
+from ticdc_assets.failpoints import Failpoint, hit
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.changelog import WrittenFile, data_file_of
+from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
+from ticdc_assets.tables.iceberg.types import field_id
+from ticdc_assets.tables.progress import CHANGEFEED, RUN_ID
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile, ManifestEntry
+    from pyiceberg.table import Table
+
+MESSAGES: Final = "messages"
+OFFSETS: Final = "ticdc.offsets"
+TOPIC_IDS: Final = "ticdc.topic-ids"
+LANDED: Final = "ticdc.landed-messages"
+COMMIT_TRIES_MAX: Final = 5
+
+TopicPartition = tuple[str, int]
+
+_PROPERTIES: Final = {
+    "format-version": "2",
+    "commit.retry.num-retries": "0",
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "32",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+_HEADERS: Final = ListType(
+    element_id=20,
+    element=StructType(NestedField(21, "key", StringType()), NestedField(22, "value", BinaryType())),
+    element_required=False,
+)
+_SCHEMA: Final = Schema(
+    NestedField(1, "topic", StringType()),
+    NestedField(2, "partition", IntegerType()),
+    NestedField(3, "offset", LongType()),
+    NestedField(4, "timestamp", TimestamptzType()),
+    NestedField(5, "key", BinaryType()),
+    NestedField(6, "value", BinaryType()),
+    NestedField(7, "headers", _HEADERS),
+    NestedField(8, "kind", StringType()),
+    NestedField(9, "schema", StringType()),
+    NestedField(10, "table", StringType()),
+    NestedField(11, "commit_ts", LongType()),
+)
+_PARTITION_ID, _OFFSET_ID, _TIMESTAMP_ID = 2, 3, 4
+_SPEC: Final = PartitionSpec(
+    PartitionField(4, 1000, DayTransform(), "timestamp_day"), PartitionField(1, 1001, IdentityTransform(), "topic")
+)
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_HEADER: Final = pa.struct(
+    [pa.field("key", pa.string(), metadata=field_id(21)), pa.field("value", pa.binary(), metadata=field_id(22))]
+)
+FILE_SCHEMA: Final = pa.schema([
+    pa.field("topic", pa.string(), metadata=field_id(1)),
+    pa.field("partition", pa.int32(), metadata=field_id(2)),
+    pa.field("offset", pa.int64(), metadata=field_id(3)),
+    pa.field("timestamp", _TIME, metadata=field_id(4)),
+    pa.field("key", pa.binary(), metadata=field_id(5)),
+    pa.field("value", pa.binary(), metadata=field_id(6)),
+    pa.field("headers", pa.list_(pa.field("element", _HEADER, metadata=field_id(20))), metadata=field_id(7)),
+    pa.field("kind", pa.string(), metadata=field_id(8)),
+    pa.field("schema", pa.string(), metadata=field_id(9)),
+    pa.field("table", pa.string(), metadata=field_id(10)),
+    pa.field("commit_ts", pa.int64(), metadata=field_id(11)),
+])  # fmt: skip
+"""The Arrow schema, with field ids, of a data file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LandedPartition:
+    """The progress of a partition: the offset to read next, and the mark of the last message ("" before the first).
+
+    The mark distinguishes a message from one at the same offset of a topic that was created again.
+    """
+
+    next_offset: int
+    last_mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LandedOffsets:
+    """The progress of all partitions, and the number of messages landed so far.
+
+    `topic_ids` are the cluster's ids of the topics, where it sends them.
+    """
+
+    partitions: Mapping[TopicPartition, LandedPartition] = field(default_factory=dict)
+    messages: int = 0
+    run_id: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """The offset to read next, by partition."""
+        return {partition: landed.next_offset for partition, landed in self.partitions.items()}
+
+    def summary(self, changefeed: str) -> dict[str, str]:
+        """The snapshot properties that publish these offsets."""
+        rows = [[*partition, of.next_offset, of.last_mark] for partition, of in sorted(self.partitions.items())]
+        return {
+            CHANGEFEED: changefeed,
+            RUN_ID: self.run_id,
+            LANDED: str(self.messages),
+            OFFSETS: json.dumps(rows, ensure_ascii=False, separators=(",", ":")),
+            TOPIC_IDS: json.dumps(dict(sorted(self.topic_ids.items())), ensure_ascii=False, separators=(",", ":")),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A data file with the offsets from `first` up to, but not including, `end` of one partition.
+
+    `newest_us` is the largest timestamp in microseconds since 1970, None where no message has one.
+    """
+
+    uri: str
+    first: int
+    end: int
+    rows: int
+    newest_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The messages of one partition in one commit: their files, ordered by offset."""
+
+    topic: str
+    partition: int
+    files: tuple[SegmentFile, ...]
+
+    @property
+    def first(self) -> int:
+        """The first offset."""
+        return self.files[0].first
+
+    @property
+    def end(self) -> int:
+        """The offset after the last one."""
+        return self.files[-1].end
+
+    @property
+    def rows(self) -> int:
+        """The number of messages."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def newest_us(self) -> int | None:
+        """The largest timestamp in microseconds since 1970; None where a file has none."""
+        newest = [file.newest_us for file in self.files if file.newest_us is not None]
+        return max(newest) if len(newest) == len(self.files) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """One commit: its messages by partition. `sequence` orders commits."""
+
+    sequence: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def rows(self) -> int:
+        """The number of messages."""
+        return sum(segment.rows for segment in self.segments)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def load(catalog: Catalog, namespace: Identifier) -> Table | None:
+    """The table; None before the first landing."""
+    return load_or_none(catalog, (*namespace, MESSAGES))
+
+
+def ensure(catalog: Catalog, namespace: Identifier) -> Table:
+    """The table, created where there is none."""
+    table = load(catalog, namespace)
+    if table is not None:
+        return table
+    ensure_namespace(catalog, namespace)
+    identifier = (*namespace, MESSAGES)
+    try:
+        return catalog.create_table(identifier, _SCHEMA, partition_spec=_SPEC, properties=_PROPERTIES)
+    except TableAlreadyExistsError:
+        return catalog.load_table(identifier)
+
+
+def landed_offsets(table: Table) -> LandedOffsets:
+    """The progress of the table, from its newest landing commit.
+
+    Raises:
+        LakeError: the table has messages, and none of its remaining snapshots has the progress.
+    """
+    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        if OFFSETS in summary:
+            partitions = {(t, n): LandedPartition(offset, mark) for t, n, offset, mark in json.loads(summary[OFFSETS])}
+            topic_ids = json.loads(summary.get(TOPIC_IDS, "{}"))
+            return LandedOffsets(partitions, int(summary[LANDED]), summary.get(RUN_ID, ""), topic_ids)
+    if table.current_snapshot() is None:
+        return LandedOffsets()
+    raise LakeError(
+        ".".join(table.name()),
+        f"a snapshot with the property {OFFSETS}",
+        "snapshots of other writers alone",
+        "Set the table back to the newest snapshot that has it, and keep other writers away from this table.",
+    )
+
+
+def append(
+    table: Table, changefeed: str, files: Sequence[WrittenFile], parent: LandedOffsets, landed: LandedOffsets
+) -> Table:
+    """Append the files and publish the offsets in one commit on top of the offsets `parent`.
+
+    Raises:
+        StaleRunError: another run has landed messages since this one was planned. The files are not in the table.
+    """
+    for _ in range(COMMIT_TRIES_MAX):
+        table = refreshed(table)
+        found = landed_offsets(table)
+        if found == landed:
+            return table  # our commit succeeded although its response was lost
+        if found != parent:
+            raise _stale(table, parent, found)
+        hit(Failpoint.BEFORE_LANDING_COMMIT)
+        try:
+            _commit(table, files, landed.summary(changefeed))
+        except NOT_KNOWN:
+            continue
+        except Exception:
+            if landed_offsets(refreshed(table)) != landed:
+                raise
+        hit(Failpoint.AFTER_LANDING_COMMIT)
+        return refreshed(table)
+    raise _stale(table, parent, landed_offsets(refreshed(table)))
+
+
+def _commit(table: Table, files: Sequence[WrittenFile], summary: dict[str, str]) -> None:
+    with transaction(table) as tx, tx.update_snapshot(snapshot_properties=summary).merge_append() as update:
+        for file in files:
+            update.append_data_file(data_file_of(table, file))
+
+
+def _stale(table: Table, parent: LandedOffsets, found: LandedOffsets) -> StaleRunError:
+    return StaleRunError(
+        ".".join(table.name()),
+        f"{parent.messages} messages, which this run was planned from",
+        f"{found.messages} by run {found.run_id or 'unknown'}",
+        "Another run has landed messages first and none is there twice; run again to go on from there.",
+    )
+
+
+def remove(table: Table, changefeed: str, gone: Sequence[Landing]) -> None:
+    """Remove all messages of the given commits, in one commit that keeps the offsets.
+
+    Raises:
+        StaleRunError: other writers commit each time.
+    """
+    wanted = {file.uri for landing in gone for segment in landing.segments for file in segment.files}
+    for _ in range(COMMIT_TRIES_MAX):
+        table = refreshed(table)
+        landed = landed_offsets(table)
+        files = [entry.data_file for entry in _entries(table) if entry.data_file.file_path in wanted]
+        if not files:
+            return
+        try:
+            with (
+                transaction(table) as tx,
+                tx.update_snapshot(snapshot_properties=landed.summary(changefeed)).overwrite() as update,
+            ):
+                for file in files:
+                    update.delete_data_file(file)
+        except NOT_KNOWN:
+            continue
+        return
+    raise _stale(table, landed, landed_offsets(refreshed(table)))
+
+
+# -- its contents ------------------------------------------------------------------------------------------------------
+
+
+def landings(table: Table) -> tuple[Landing, ...]:
+    """The commits whose messages the table has, in order. Reads manifests and no data.
+
+    Raises:
+        LakeError: a file does not hold messages of one partition, so another writer has rewritten it.
+    """
+    by_commit: dict[tuple[int, str, int], list[SegmentFile]] = {}
+    for entry in _entries(table):
+        topic, partition, file = _segment_file(table, entry.data_file)
+        by_commit.setdefault((entry.sequence_number or 0, topic, partition), []).append(file)
+    made: dict[int, list[Segment]] = {}
+    for (sequence, topic, partition), files in sorted(by_commit.items(), key=lambda item: item[0]):
+        segment = Segment(topic, partition, tuple(sorted(files, key=lambda file: file.first)))
+        made.setdefault(sequence, []).append(segment)
+    return tuple(Landing(sequence, tuple(segments)) for sequence, segments in made.items())
+
+
+def _entries(table: Table) -> Iterator[ManifestEntry]:
+    snapshot = table.current_snapshot()
+    for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
+        yield from manifest.fetch_manifest_entry(table.io)
+
+
+def _segment_file(table: Table, file: DataFile) -> tuple[str, int, SegmentFile]:
+    """The topic, partition and offsets of a file."""
+    lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
+    topic = file.partition[1] if len(file.partition) == 2 else None
+    try:
+        partition, other = (int(from_bytes(IntegerType(), bounds[_PARTITION_ID])) for bounds in (lower, upper))
+        first, last = (int(from_bytes(LongType(), bounds[_OFFSET_ID])) for bounds in (lower, upper))
+    except KeyError:
+        partition, other, first, last = 0, 1, 0, 0
+    if not isinstance(topic, str) or partition != other:
+        found = "a file of another form, which another writer has put there"
+        advice = "Set the table back to the snapshot before it, and keep other writers away from this table."
+        raise LakeError(".".join(table.name()), "files of one topic and partition each", found, advice)
+    newest = upper.get(_TIMESTAMP_ID)
+    newest_us = None if newest is None else int(from_bytes(TimestamptzType(), newest))
+    return topic, partition, SegmentFile(file.file_path, first, last + 1, file.record_count, newest_us)

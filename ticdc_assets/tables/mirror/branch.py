@@ -1,0 +1,93 @@
+"""SQL changes a mirror on a branch from the snapshot that the run was planned on; main then moves there in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.failpoints import Failpoint, hit
+from ticdc_assets.names import quote, quote_path
+from ticdc_assets.tables.progress import VERSION, Progress, progress_of, stale
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.tables.catalog import Identifier
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
+
+BRANCH: Final = "ticdc_run"
+
+
+class MirrorBranch:
+    """The branch of one run on one mirror. It exists only during `publish`."""
+
+    def __init__(self, jvm: JvmCatalog, identifier: Identifier, changefeed: str, run_id: str) -> None:
+        self._jvm = jvm
+        self.identifier = identifier
+        self.changefeed = changefeed
+        self.run_id = run_id
+        self._branch = f"{BRANCH}_{run_id.replace('-', '')}"
+
+    def load(self) -> JvmTable:
+        """Load the mirror through Iceberg's Java API."""
+        return self._jvm.load(self.identifier)
+
+    @property
+    def target(self) -> str:
+        """The quoted name of the branch, which statements write to."""
+        return f"{self.quoted(self.identifier)}.{quote(f'branch_{self._branch}')}"
+
+    def quoted(self, identifier: Identifier) -> str:
+        """The quoted name of a table of the catalog, for reads."""
+        return quote_path((self._jvm.name, *identifier))
+
+    def has_row(self, query: str) -> bool:
+        """Whether a query returns a row."""
+        return bool(self._jvm.thread_session().sql(query).take(1))
+
+    def publish(self, table: Table, parent: Progress, progress: Progress, statements: Sequence[str]) -> None:
+        """Run the statements on a branch of the snapshot `table` was loaded at, then move main there."""
+        jvm = self.load()
+        begin = snapshot_id(table)
+        jvm.start_branch(self._branch, begin)
+        summary = {**progress.summary(self.changefeed, parent), VERSION: table.properties[VERSION]}
+        try:
+            for statement in statements:
+                self._execute(statement, summary)
+            if not jvm.tells(self._branch, begin, summary):
+                # There was no change, or Spark removed whole files: such a commit has no progress.
+                jvm.append_nothing(summary, self._branch)
+            hit(Failpoint.BRANCH_WRITTEN)
+            jvm.publish_branch(self._branch)
+            hit(Failpoint.AFTER_MIRROR_COMMIT)
+        finally:
+            jvm.drop_branch(self._branch)
+
+    def _execute(self, statement: str, summary: dict[str, str]) -> None:
+        # Only session conf sets the summary of a MERGE, and each thread has its own session.
+        spark = self._jvm.thread_session()
+        keys = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
+        for key, value in keys.items():
+            spark.conf.set(key, value)
+        try:
+            spark.sql(statement)
+        finally:
+            for key in keys:
+                spark.conf.unset(key)
+
+
+def snapshot_id(table: Table) -> int:
+    """The snapshot that a mirror was loaded at."""
+    snapshot = table.current_snapshot()
+    assert snapshot is not None, "a mirror is made with a snapshot"
+    return snapshot.snapshot_id
+
+
+def require_progress(table: Table, progress: Progress) -> Table:
+    """The mirror's current state. Raises StaleRunError where it is not at `progress`: another run has published since,
+    and its changes must not be merged again or undone."""
+    table = table.refresh()
+    found = progress_of(table)
+    if found != progress:
+        raise stale(table, progress, found)
+    return table

@@ -1,0 +1,137 @@
+"""The rows of partitions, as conditions over a mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.names import column_name, quote
+from ticdc_assets.protocols.values.text import time_zone
+from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.model import Kind
+from ticdc_assets.schema.mysql_types import INTEGER_BITS
+from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows
+from ticdc_assets.schema.partitions.rows import ComputedKey, ListRows, PartitionedBy, PartitionKey, PartitionRows
+from ticdc_assets.tables.mirror.partition_hashes import (
+    doubtful_dates,
+    hash_condition,
+    is_padded,
+    key_condition,
+    whole_number,
+)
+from ticdc_assets.tables.mirror.sql import literal
+from ticdc_assets.tables.mirror.typed_literals import TODO, typed
+
+
+def rows_condition(partitions: Iterable[PartitionRows], zone: str) -> str:
+    """The rows of the partitions, as a WHERE condition."""
+    conditions = [_rows(rows, zone) for rows in partitions]
+    if "true" in conditions:
+        return "true"  # Spark reads `WHERE (true)` as another name of the table and its columns
+    return " OR ".join(f"({condition})" for condition in conditions if condition != "false") or "false"
+
+
+def doubt_condition(partitions: Iterable[PartitionRows]) -> str | None:
+    """The condition of rows that may or may not be in one of the partitions; None where there are none.
+
+    A date that no calendar has is NULL in a mirror, and TiDB placed it by its digits.
+    """
+    columns = {column.name: column for rows in partitions for column in doubtful_dates(_computed(rows))}
+    return " OR ".join(f"{quote(column_name(name))} IS NULL" for name in columns) or None
+
+
+def _computed(rows: PartitionRows) -> Iterable[HashRows | KeyRows | ComputedKey]:
+    if isinstance(rows, HashRows | KeyRows):
+        return (rows,)
+    return [key for key in rows.keys if isinstance(key, ComputedKey)]
+
+
+def _rows(rows: PartitionRows, zone: str) -> str:
+    if isinstance(rows, HashRows):
+        return hash_condition(rows)
+    if isinstance(rows, KeyRows):
+        return key_condition(rows)
+    if isinstance(rows, ListRows):
+        listed = " OR ".join(_equals(rows.keys, values, zone) for values in rows.values) or "false"
+        return f"NOT ({listed})" if rows.others else listed
+    conditions = []
+    if rows.lower is not None:
+        conditions.append(f"NOT ({_below(rows.keys, rows.lower, zone)})")
+    if rows.upper is not None:
+        conditions.append(_below(rows.keys, rows.upper, zone))
+    return " AND ".join(f"({c})" for c in conditions) or "true"
+
+
+def _below(keys: tuple[PartitionedBy, ...], bound: tuple[str | None, ...], zone: str) -> str:
+    """Whether the keys compare below a bound, as tuples; NULL is below every value, None in the bound above all."""
+    key, text, rest = keys[0], bound[0], (keys[1:], bound[1:])
+    expression = _key(key)
+    if text is None:
+        return "true"
+    limit = _bound(key, text, zone)
+    # A blank is below every character but the control characters: only these have longer texts come below their own
+    # beginning. Else the column is compared as it is, so that files are left out by their bounds.
+    compared = f"rtrim({expression})" if _is_padded(key) and min(text, default=" ") < " " else expression
+    below = f"{expression} IS NULL OR {compared} < {limit}"
+    if not rest[0]:
+        return below
+    return f"{below} OR ({_is(key, text, zone)} AND ({_below(*rest, zone)}))"
+
+
+def _equals(keys: tuple[PartitionedBy, ...], values: tuple[str | None, ...], zone: str) -> str:
+    parts = [_is(key, text, zone) for key, text in zip(keys, values, strict=True)]
+    return "(" + " AND ".join(parts) + ")"
+
+
+def _is(key: PartitionedBy, text: str | None, zone: str) -> str:
+    """Whether a key is this value, None for NULL; never NULL itself."""
+    expression = _key(key)
+    if text is None:
+        return f"{expression} IS NULL"
+    limit = _bound(key, text, zone)
+    if not _is_padded(key):
+        return f"{expression} <=> {limit}"
+    # Bounds first, so that files are left out by theirs: texts that a value begins are below it with the character
+    # that follows the blank.
+    within = f"{expression} >= {limit} AND {expression} < {literal(text + '!', pa.string())}"
+    return f"({expression} IS NOT NULL AND {within} AND rtrim({expression}) = {limit})"
+
+
+def _is_padded(key: PartitionedBy) -> bool:
+    """Whether trailing blanks of the key do not count; the texts to compare have none."""
+    return isinstance(key, PartitionKey) and is_padded(key.column)
+
+
+def _key(key: PartitionedBy) -> str:
+    if isinstance(key, ComputedKey):
+        return whole_number(key.expression)
+    column = quote(column_name(key.column.name))
+    match key.function:
+        case None:
+            return column
+        case "YEAR" | "MONTH":
+            return f"{key.function.lower()}({column})"
+        case "TO_DAYS":
+            return f"(datediff(CAST({column} AS date), DATE'0001-01-01') + 366)"
+        case _:
+            return f"unix_seconds({column})"
+
+
+def _bound(key: PartitionedBy, text: str, zone: str) -> str:
+    if isinstance(key, ComputedKey):
+        return f"CAST('{int(text)}' AS decimal(38,0))"
+    if key.function is None and key.column.type.kind in (*INTEGER_BITS, Kind.YEAR):
+        return str(int(text))  # a bound may be outside of the column's range
+    if key.function is None:
+        return literal(typed(key.column.name, key.column.type, text, zone), arrow_type(key.column.type))
+    try:
+        if key.function == "UNIX_TIMESTAMP" and "-" in text.lstrip("-"):
+            wall = datetime.fromisoformat(text).replace(tzinfo=time_zone(zone))
+            return str(int(wall.astimezone(UTC).timestamp()))
+        return str(int(text))
+    except (ValueError, OverflowError):
+        expected = "a partition bound that is a number or time"
+        raise SchemaError(f"column {key.column.name}", expected, "another text", TODO) from None

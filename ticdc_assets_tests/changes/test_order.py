@@ -1,0 +1,67 @@
+"""The numbers of changes sort as the changes came, with the deletes of a commit_ts before its other changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ticdc_assets.changes.order import arrival, at_line, next_position, within_commit
+from ticdc_assets.tso import INT64_MAX
+
+FILES_MAX, LINES_MAX = 1 << 30, 1 << 31
+FILE = st.one_of(st.integers(0, 3), st.integers(FILES_MAX - 3, FILES_MAX - 1), st.integers(0, FILES_MAX - 1))
+LINE = st.one_of(st.integers(0, 3), st.integers(LINES_MAX - 3, LINES_MAX - 1), st.integers(0, LINES_MAX - 1))
+CHANGES = st.lists(st.tuples(FILE, LINE, st.sampled_from([0, 1])), min_size=1, max_size=20)
+
+
+def arrived(file: int, line: int, half: int) -> int:
+    (seq,) = arrival(file, np.array([line]), np.array([half])).tolist()
+    return seq
+
+
+def committed(file: int, line: int, half: int, is_delete: bool) -> int:
+    (seq,) = within_commit(file, np.array([line]), np.array([half]), np.array([is_delete])).tolist()
+    return seq
+
+
+@settings(deadline=None)
+@given(CHANGES)
+def test_changes_sort_by_file_then_line_then_half(changes: list[tuple[int, int, int]]):
+    by_seq = sorted(set(changes), key=lambda change: arrived(*change))
+
+    assert by_seq == sorted(set(changes))
+    assert all(0 <= arrived(*change) <= INT64_MAX for change in changes)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(FILE, LINE, st.sampled_from([0, 1]), st.booleans()), min_size=1, max_size=20))
+def test_the_deletes_of_a_commit_come_before_its_other_changes(changes: list[tuple[int, int, int, bool]]):
+    by_seq = sorted(set(changes), key=lambda change: committed(*change))
+
+    assert by_seq == sorted(set(changes), key=lambda change: (not change[3], *change[:3]))
+    assert len({committed(*change) for change in changes}) == len(set(changes))
+    assert all(0 <= committed(*change) <= INT64_MAX for change in changes)
+
+
+@settings(deadline=None)
+@given(st.integers(0, FILES_MAX - 2))
+def test_a_file_begins_above_all_changes_of_the_one_before(file: int):
+    assert arrived(file, LINES_MAX - 1, 1) < next_position(file + 1) == arrived(file + 1, 0, 0)
+
+
+def test_a_table_of_more_files_than_can_be_numbered_is_refused():
+    assert arrived(FILES_MAX - 1, LINES_MAX - 1, 1) < INT64_MAX
+    with pytest.raises(OverflowError, match=f"more than {FILES_MAX} files"):
+        arrived(FILES_MAX, 0, 0)
+
+
+@settings(deadline=None)
+@given(CHANGES, LINE, st.booleans())
+def test_a_change_takes_another_line_and_keeps_its_file_its_half_and_its_side(
+    changes: list[tuple[int, int, int]], line: int, is_delete: bool
+):
+    seqs = np.array([committed(*change, is_delete) for change in changes])
+
+    assert at_line(seqs, line).tolist() == [committed(file, line, half, is_delete) for file, _, half in changes]

@@ -1,0 +1,335 @@
+"""Topics of a real Kafka broker, landed in the table `messages` and read from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from ticdc_assets.assets.graph import definitions_of
+from ticdc_assets.config import OffsetRule
+from ticdc_assets.errors import SourceError
+from ticdc_assets.failpoints import LISTENERS, Failpoint
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.landing import plan, worker
+from ticdc_assets.pipeline.landing.land import LandingReport, land, unlanded_offsets
+from ticdc_assets.pipeline.landing.landed_log import landed_log
+from ticdc_assets.spark import LocalWorkers
+from ticdc_assets.tables import messages as messages_table
+from ticdc_assets_tests.fixtures import workloads
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.services.kafka import KafkaServer
+
+pytestmark = pytest.mark.services
+
+DAY_MS = 86_400_000
+T0 = 1_754_006_400_000
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return "".join(c if c.isalnum() else "_" for c in request.node.name)[-200:]
+
+
+def numbered(topic: str, *counts: int, text: str = "m", first: int = 0) -> list[dict[str, Any]]:
+    """So many messages for each partition of a topic, one a second in each."""
+    return [
+        {"topic": topic, "partition": p, "key": None, "value": f"{text}{p}-{n}".encode(), "ts_ms": T0 + n * 1000 + p}
+        for p, count in enumerate(counts)
+        for n in range(first, first + count)
+    ]
+
+
+def lake_of(folder: Path, kafka: KafkaServer, topics: Sequence[str], **source: Any) -> Lake:
+    workload = workloads("canal-json-tidb", "seed1")[0]
+    named = {"kafka": {"brokers": kafka.brokers, "topics": list(topics), **source}}
+    return FeedLake(workload, folder, storage=Path("unused"), source=named).lake
+
+
+def landed(lake: Lake) -> dict[int, list[int]]:
+    """By partition, the offsets that are in the table, in the order of the log."""
+    found: dict[int, list[int]] = {}
+    for _, message in landed_log(lake).read():
+        found.setdefault(message.partition, []).append(message.offset)
+    return found
+
+
+def snapshots(lake: Lake) -> int:
+    table = messages_table.load(lake.catalog, lake.control.namespace)
+    return 0 if table is None else len(table.snapshots())
+
+
+# -- each message once -------------------------------------------------------------------------------------------------
+
+
+def test_each_message_is_landed_once_however_often_it_is_asked_for(kafka, topic, tmp_path):
+    kafka.make_topic(topic, 2)
+    kafka.send(numbered(topic, 5, 3))
+    lake = lake_of(tmp_path, kafka, [topic])
+    assert land(lake, LocalWorkers()) == LandingReport(8, 0)
+    assert land(lake, LocalWorkers()) == LandingReport()
+    kafka.send(numbered(topic, 1, 2, first=5))
+    assert unlanded_offsets(lake) == 3
+    assert land(lake, LocalWorkers()) == LandingReport(3, 0)
+
+    assert landed(lake) == {0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4]}
+    assert snapshots(lake) == 2
+    assert unlanded_offsets(lake) == 0
+
+
+def test_of_two_that_land_at_once_one_commits(kafka, topic, tmp_path):
+    kafka.make_topic(topic, 2)
+    kafka.send(numbered(topic, 50, 30))
+    lake = lake_of(tmp_path, kafka, [topic])
+    other = Lake(lake.config, lake.changefeed)
+
+    def first(moment: Failpoint) -> None:
+        if moment is Failpoint.MESSAGES_WRITTEN:
+            LISTENERS.remove(first)
+            assert land(other, LocalWorkers()).messages == 80
+
+    LISTENERS.append(first)
+    assert land(lake, LocalWorkers()) == LandingReport()
+
+    assert landed(lake) == {0: list(range(50)), 1: list(range(30))}
+    assert snapshots(lake) == 1
+
+
+def test_a_commit_whose_answer_is_lost_is_not_made_twice(kafka, topic, tmp_path, monkeypatch):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 4))
+    lake = lake_of(tmp_path, kafka, [topic])
+    commit = type(lake.catalog).commit_table
+
+    def lost(catalog: Any, table: Any, requirements: Any, updates: Any) -> Any:
+        answer = commit(catalog, table, requirements, updates)
+        if any(update.action == "add-snapshot" for update in updates):
+            raise ConnectionResetError
+        return answer
+
+    monkeypatch.setattr(type(lake.catalog), "commit_table", lost)
+    assert land(lake, LocalWorkers()).messages == 4
+
+    assert landed(lake) == {0: [0, 1, 2, 3]}
+    assert snapshots(lake) == 1
+
+
+@pytest.mark.parametrize(
+    "moment", [Failpoint.OFFSETS_FIXED, Failpoint.MESSAGES_WRITTEN, Failpoint.BEFORE_LANDING_COMMIT]
+)
+def test_a_landing_that_is_killed_leaves_nothing_and_the_next_lands_all(kafka, topic, tmp_path, moment):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 4))
+    lake = lake_of(tmp_path, kafka, [topic])
+
+    def kill(reached: Failpoint) -> None:
+        if reached is moment:
+            LISTENERS.remove(kill)
+            raise KeyboardInterrupt
+
+    LISTENERS.append(kill)
+    with pytest.raises(KeyboardInterrupt):
+        land(lake, LocalWorkers())
+    assert landed(lake) == {}
+    assert land(lake, LocalWorkers()).messages == 4
+
+    assert landed(lake) == {0: [0, 1, 2, 3]}
+
+
+def test_ranges_that_are_cut_into_pieces_are_landed_whole(kafka, topic, tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "TASK_OFFSETS_MIN", 10)
+    monkeypatch.setattr(worker, "ROW_GROUP_MESSAGES", 4)
+    kafka.make_topic(topic, 2)
+    kafka.send(numbered(topic, 95, 41))
+    lake = lake_of(tmp_path, kafka, [topic])
+    assert land(lake, LocalWorkers()).messages == 136
+
+    assert landed(lake) == {0: list(range(95)), 1: list(range(41))}
+    table = messages_table.load(lake.catalog, lake.control.namespace)
+    assert table is not None
+    assert len(list(table.scan().plan_files())) > 4
+
+
+# -- what a message is -------------------------------------------------------------------------------------------------
+
+
+def test_a_message_is_landed_with_all_that_kafka_has_of_it(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send([{"topic": topic, "partition": 0, "key": b"\x00k", "value": None, "ts_ms": T0 + 1}])
+    kafka.send([{"topic": topic, "partition": 0, "key": None, "value": b"\xff", "ts_ms": T0 + DAY_MS}])
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    table = messages_table.load(lake.catalog, lake.control.namespace)
+    assert table is not None
+    rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["offset"])
+
+    assert [(r["topic"], r["partition"], r["key"], r["value"]) for r in rows] == [
+        (topic, 0, b"\x00k", None),
+        (topic, 0, None, b"\xff"),
+    ]
+    assert [int(r["timestamp"].timestamp() * 1000) for r in rows] == [T0 + 1, T0 + DAY_MS]
+    assert [field.name for field in table.spec().fields] == ["timestamp_day", "topic"]
+    assert len(list(table.scan().plan_files())) == 2
+
+
+def test_messages_of_partitions_stand_in_order_of_their_timestamps(kafka, topic, tmp_path):
+    kafka.make_topic(topic, 3)
+    kafka.send(numbered(topic, 40, 40, 40))
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    log = landed_log(lake)
+    read = list(log.read())
+
+    assert [message.ts_ms for _, message in read] == sorted(message.ts_ms for _, message in read)
+    for number in (0, 1, 59, 119):
+        assert list(log.read(read[number][0])) == read[number:]
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_lands_no_more_messages_than_its_bound(kafka, topic, tmp_path):
+    kafka.make_topic(topic, 2)
+    kafka.send(numbered(topic, 10, 4))
+    lake = lake_of(tmp_path, kafka, [topic], max_messages=6)
+    assert land(lake, LocalWorkers()) == LandingReport(6, 8)
+    assert land(lake, LocalWorkers()) == LandingReport(6, 2)
+    assert land(lake, LocalWorkers()) == LandingReport(2, 0)
+
+    assert landed(lake) == {0: list(range(10)), 1: list(range(4))}
+
+
+def test_a_run_lands_little_more_than_its_bound_of_bytes(kafka, topic, tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "ROW_GROUP_MESSAGES", 10)
+    monkeypatch.setattr(plan, "TASK_OFFSETS_MIN", 50)
+    kafka.make_topic(topic)
+    kafka.send([{**m, "value": b"x" * 100} for m in numbered(topic, 90)])
+    lake = lake_of(tmp_path, kafka, [topic], max_bytes=4000)
+    counts = []
+    while unlanded_offsets(lake):
+        counts.append(land(lake, LocalWorkers()).messages)
+
+    assert sum(counts) == 90
+    assert max(counts) <= 50
+    assert landed(lake) == {0: list(range(90))}
+
+
+def test_offsets_without_messages_do_not_keep_a_landing_from_its_end(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send_in_transactions(numbered(topic, 5), numbered(topic, 3, first=5))
+    lake = lake_of(tmp_path, kafka, [topic])
+    end = kafka.end_of(topic, 0)
+    assert end > 8
+    land(lake, LocalWorkers())
+
+    assert len(landed(lake)[0]) == 8
+    assert unlanded_offsets(lake) == 0
+
+
+# -- what changes at the source ----------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_is_added_is_landed_from_its_first_message(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    lake = lake_of(tmp_path, kafka, [topic], starting="latest")
+    land(lake, LocalWorkers())
+    kafka.grow_topic(topic, 2)
+    kafka.send(numbered(topic, 0, 4))
+    land(lake, LocalWorkers())
+
+    assert landed(lake) == {1: [0, 1, 2, 3]}
+
+
+def test_offsets_that_retention_removed_before_they_were_landed_are_named(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    kafka.send(numbered(topic, 5, first=3))
+    kafka.remove_messages_before(topic, 0, 6)
+
+    with pytest.raises(SourceError, match="retention has removed 3 offsets that were not read"):
+        land(lake, LocalWorkers())
+    assert landed(lake) == {0: [0, 1, 2]}
+
+
+@pytest.mark.parametrize("count", [2, 3, 8], ids=["shorter", "as long", "longer"])
+def test_a_topic_that_was_created_again_is_named(kafka, topic, tmp_path, count):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    kafka.remove_topic(topic)
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, count, text="another"))
+
+    with pytest.raises(SourceError, match="created again"):
+        land(lake, LocalWorkers())
+    assert landed(lake) == {0: [0, 1, 2]}
+
+
+def test_a_topic_that_was_created_again_is_named_where_its_last_message_is_gone(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    kafka.remove_topic(topic)
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 8, text="another"))
+    kafka.remove_messages_before(topic, 0, 3)
+
+    with pytest.raises(SourceError, match="created again"):
+        land(lake, LocalWorkers())
+
+
+def test_a_broker_that_restarts_between_runs_is_read_on(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    kafka.stop()
+    kafka.start()
+    kafka.send(numbered(topic, 2, first=3))
+    land(lake, LocalWorkers())
+
+    assert landed(lake) == {0: [0, 1, 2, 3, 4]}
+
+
+def test_offsets_that_retention_removed_and_the_user_gives_up_are_passed_over(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    kafka.send(numbered(topic, 5, first=3))
+    kafka.remove_messages_before(topic, 0, 6)
+    given_up = replace(lake.changefeed, skip_offsets=(OffsetRule(topic, 0, 3, 6),))
+    land(Lake(lake.config, given_up), LocalWorkers())
+
+    assert landed(lake) == {0: [0, 1, 2, 6, 7]}
+
+
+# -- the sensor --------------------------------------------------------------------------------------------------------
+
+
+def test_new_messages_in_a_topic_are_asked_for_once(kafka, topic, tmp_path):
+    kafka.make_topic(topic, 2)
+    kafka.send(numbered(topic, 2))
+    lake = lake_of(tmp_path, kafka, [topic])
+    repository = definitions_of(lake.config).get_repository_def()
+    [sensor] = repository.sensor_defs
+
+    def evaluated(cursor: str | None) -> dg.SensorResult:
+        instance = dg.DagsterInstance.ephemeral()
+        return sensor(dg.build_sensor_context(cursor=cursor, instance=instance, repository_def=repository))
+
+    first = evaluated(None)
+    again = evaluated(first.cursor)
+    kafka.send(numbered(topic, 0, 1))
+    third = evaluated(again.cursor)
+
+    assert [len(told.run_requests) for told in (first, again, third)] == [1, 0, 1]

@@ -1,0 +1,340 @@
+"""Replay: records of the quarantine that can be decoded by now, or were mended, end where they belong, once."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitStateUnknownException
+
+from ticdc_assets.assets.check_results import nothing_quarantined
+from ticdc_assets.errors import NotYetError, StaleRunError
+from ticdc_assets.pipeline.replay import run as replay_module
+from ticdc_assets.pipeline.replay.run import Fate, ReplayReport, ReplayRequest, replay
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, JsonSink, Sink, column
+
+T = ("s", "t")
+FILE = "s/t/100/CDC00000000000000000001.csv"
+
+
+@pytest.fixture
+def sink(tmp_path: Path) -> Sink:
+    made = Sink(tmp_path / "bucket")
+    made.table(T)
+    return made
+
+
+def again(feed: Feed | FeedLake, **wish) -> ReplayReport:
+    lake = feed.lake.lake if isinstance(feed, Feed) else feed.lake
+    return replay(lake, ReplayRequest(**wish))
+
+
+def fates(report: ReplayReport) -> list[tuple[int, str]]:
+    return [(outcome.record.line, str(outcome.fate)) for outcome in report.outcomes]
+
+
+def assert_all_is_well(feed: Feed) -> None:
+    """Everything that happened is there once, and the check is green; another replay finds nothing to do."""
+    assert feed.found() == feed.expected()
+    assert nothing_quarantined(feed.quarantined(), "").passed
+    snapshots = feed.lake.snapshots()
+    assert again(feed).outcomes == []
+    assert feed.run() is None
+    assert feed.lake.snapshots() == snapshots
+
+
+# -- storage ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_mended_line_of_the_middle_is_published_as_if_it_had_never_been_bad(sink: Sink, tmp_path: Path):
+    lines = [sink.insert(T, 110 + n, n, "eins") for n in range(3)]
+    mended = sink.insert(T, 111, 7, "lost a quote")
+    sink.file(T, 1, [lines[0], mended.replace(b'quote"', b"quote"), *lines[1:]])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    assert not nothing_quarantined(feed.quarantined(), "").passed
+
+    before = again(feed)
+    report = again(feed, only=frozenset({(FILE, 1)}), mended={(FILE, 1): mended})
+
+    assert [outcome.fate for outcome in before.outcomes] == [Fate.STILL_BAD]
+    assert before.outcomes[0].reason.startswith(f"{FILE}, record 1: ")
+    assert fates(report) == [(1, "replayed")]
+    assert list(report.added.values()) == [1]
+    assert_all_is_well(feed)
+    [record] = feed.lake.lake.control.ever_quarantined()
+    assert (record.resolution, record.resolved_by) == ("replayed", report.run_id)
+
+
+def test_a_record_that_the_config_makes_readable_is_taken_in_as_it_is(tmp_path: Path):
+    sink = Sink(tmp_path / "bucket")
+    sink.table(T, columns=[ID, column("v", "DATETIME")], query=" ")
+    sink.file(T, 1, [sink.insert(T, 110, 1, None, columns=("id", "v"))])
+    zero = sink.line(T, "I", 115, 7, "0000-00-00 00:00:00")
+    sink.insert(T, 115, 7, None, columns=("id", "v"))
+    sink.file(T, 2, [zero])
+    sink.feed(tmp_path / "lake", zero_dates="error").run()
+    feed = sink.feed(tmp_path / "lake", zero_dates="null")
+
+    report = again(feed)
+
+    assert fates(report) == [(0, "replayed")]
+    assert_all_is_well(feed)
+
+
+def test_a_replay_that_ended_before_it_could_say_so_adds_nothing_the_second_time(
+    sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    mended = sink.insert(T, 115, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), mended.replace(b"115,7", b"115,sieben")])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    wish = {"mended": {(FILE, 1): mended}}
+    with monkeypatch.context() as killed:
+        killed.setattr(replay_module, "_record", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            again(feed, **wish)
+    assert len(feed.quarantined()) == 1
+
+    report = again(feed, **wish)
+
+    assert (fates(report), sum(report.added.values())) == ([(1, "replayed")], 0)
+    assert_all_is_well(feed)
+
+
+def test_a_replay_whose_answer_was_lost_before_another_run_went_on_keeps_what_it_brought_back(
+    sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    mended = sink.insert(T, 115, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), mended.replace(b"115,7", b"115,sieben")])
+    sink.feed(tmp_path / "lake").run()
+    sink.file(T, 2, [sink.insert(T, 1100, 8, "acht")])
+    feed = sink.feed(tmp_path / "lake")
+    commit = SqlCatalog.commit_table
+
+    def loses_the_answer(*arguments: Any) -> None:
+        commit(*arguments)
+        monkeypatch.setattr(SqlCatalog, "commit_table", commit)
+        sink.bucket.checkpoint(2000)
+        sink.feed(tmp_path / "lake").run()
+        raise CommitStateUnknownException("no answer")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", loses_the_answer)
+    wish = {"mended": {(FILE, 1): mended}}
+
+    with pytest.raises(StaleRunError):
+        again(feed, **wish)
+
+    report = again(feed, **wish)
+    assert (fates(report), sum(report.added.values())) == ([(1, "replayed")], 0)
+    assert_all_is_well(feed)
+
+
+def test_a_change_that_was_sent_again_meanwhile_is_not_added(sink: Sink, tmp_path: Path):
+    whole = sink.insert(T, 115, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), whole.replace(b"115,7", b"115,sieben")])
+    sink.file(T, 2, [whole])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+
+    report = again(feed, mended={(FILE, 1): whole})
+
+    assert (fates(report), sum(report.added.values())) == ([(1, "replayed")], 0)
+    assert_all_is_well(feed)
+
+
+def test_a_table_without_a_key_gets_its_row_back_once_beside_equal_ones(sink: Sink, tmp_path: Path):
+    name = ("s", "k")
+    sink.table(name, query="CREATE TABLE `k` (`id` INT,`name` VARCHAR(200))")
+    rows = [sink.insert(name, 110, 1, "gleich") for _ in range(3)]
+    sink.file(name, 1, [rows[0], rows[1].replace(b"110,1,", b"110,eins,"), rows[2]])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    path = FILE.replace("/t/", "/k/")
+
+    again(feed, mended={(path, 1): rows[1]})
+
+    assert_all_is_well(feed)
+
+
+def test_both_halves_of_an_update_come_back_together(tmp_path: Path):
+    sink = Sink(tmp_path / "bucket", old_values=True)
+    sink.table(T)
+    good = sink.update(T, 110, (1, "eins"), (1, "uno"))
+    halves = sink.update(T, 120, (2, "zwei"), (2, "due"))
+    sink.file(T, 1, [*good, halves[0].replace(b'zwei"', b"zwei"), halves[1], *sink.update(T, 130, (3, "a"), (3, "b"))])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    assert [record.line for record in feed.quarantined()] == [2, 3]
+
+    report = again(feed, mended={(FILE, 2): halves[0]})
+
+    assert fates(report) == [(2, "replayed"), (3, "replayed")]
+    assert_all_is_well(feed)
+
+
+def test_a_bad_value_in_an_update_is_mended_with_its_two_lines(tmp_path: Path):
+    sink = Sink(tmp_path / "bucket", old_values=True)
+    sink.table(T)
+    good = sink.update(T, 110, (1, "eins"), (1, "uno"))
+    halves = sink.update(T, 120, (2, "zwei"), (2, "due"))
+    sink.file(T, 1, [*good, halves[0], halves[1].replace(b"true,2,", b"true,zwei,")])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+
+    report = again(feed, mended={(FILE, 3): b"".join(halves).rstrip(b"\r\n") + b"\n"})
+
+    assert fates(report) == [(3, "replayed")]
+    assert_all_is_well(feed)
+
+
+def test_a_line_of_canal_json_is_mended_likewise(tmp_path: Path):
+    sink = JsonSink(tmp_path / "bucket")
+    sink.table(T)
+    mended = sink.insert(T, 115, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), mended.replace(b'"id":"7"', b'"id":"sieben"')])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    [bad] = feed.quarantined()
+
+    report = again(feed, mended={bad.position: mended.rstrip()})
+
+    assert fates(report) == [(1, "replayed")]
+    assert_all_is_well(feed)
+
+
+def test_a_mended_record_above_the_checkpoint_waits_for_it(sink: Sink, tmp_path: Path):
+    late = sink.insert(T, 1200, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), b"rubbish\r\n", sink.insert(T, 1100, 4, "vier")])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+
+    early = again(feed, mended={(FILE, 1): late})
+    sink.bucket.checkpoint(2000)
+    feed.run()
+    report = again(feed, mended={(FILE, 1): late})
+
+    assert early.outcomes[0].fate is Fate.STILL_BAD
+    assert "It waits" in early.outcomes[0].reason
+    assert fates(report) == [(1, "replayed")]
+    assert_all_is_well(feed)
+
+
+def test_without_commit_ts_a_record_comes_back_at_its_place(tmp_path: Path):
+    sink = Sink(tmp_path / "bucket", commit_ts=False)
+    sink.table(T)
+    mended = sink.insert(T, 0, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 0, 1, "eins"), mended.replace(b',7,"b"', b',sieben,"b"')])
+    sink.file(T, 2, [sink.insert(T, 0, 8, "acht")])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+
+    again(feed, mended={(FILE, 1): mended})
+
+    assert_all_is_well(feed)
+    table = feed.lake.lake.catalog.load_table(tuple(feed.record(T).changelog or ()))
+    rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["_ticdc_seq"])
+    assert [row["id"] for row in rows] == [1, 7, 8]
+    sink.file(T, 3, [sink.insert(T, 0, 9, "neun")])
+    later = sink.feed(tmp_path / "lake")
+    later.run()
+    assert later.found() == later.expected()
+
+
+# -- what is not taken in ---------------------------------------------------------------------------------------------
+
+
+def test_a_discarded_record_stays_listed_and_the_check_is_green(sink: Sink, tmp_path: Path):
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), b"rubbish\r\n"])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+
+    report = again(feed, only=frozenset(), discarded=frozenset({(FILE, 1)}))
+
+    assert fates(report) == [(1, "discarded")]
+    assert [r.resolution for r in feed.lake.lake.control.ever_quarantined()] == ["discarded"]
+    assert_all_is_well(feed)
+
+
+@pytest.mark.parametrize("bad", [b"", b'"I","t","r",115,7,"x"\r\n', b'"I","t","s",115,x,"x"\r\n'])
+def test_bytes_that_are_no_record_of_the_table_change_nothing(sink: Sink, tmp_path: Path, bad: bytes):
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), b"rubbish\r\n"])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    snapshots = feed.lake.snapshots()
+
+    report = again(feed, mended={(FILE, 1): bad})
+
+    assert fates(report) == [(1, "still bad")]
+    assert report.outcomes[0].reason.startswith(f"{FILE}, record 1")
+    assert feed.lake.snapshots() == snapshots
+
+
+def test_a_record_that_nobody_set_aside_is_refused(sink: Sink, tmp_path: Path):
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), b"rubbish\r\n"])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+
+    with pytest.raises(NotYetError, match="a record of the quarantine"):
+        again(feed, discarded=frozenset({(FILE, 2)}))
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+def damaged(workload: Workload, folder: Path) -> tuple[Path, dict[tuple[str, int], bytes]]:
+    """A copy of a capture in which every seventh message, if of rows, cannot be decoded; those as they were."""
+    lines = (workload.root / "messages.jsonl").read_text().splitlines()
+    lost: dict[tuple[str, int], bytes] = {}
+    told = []
+    for number, line in enumerate(lines):
+        message = json.loads(line)
+        value = b64decode(message["value"] or "")
+        if number % 7 == 3 and ((of_avro(workload) and value) or _has_rows(value)):
+            lost[f"{message['topic']}/{message['partition']}", message["offset"]] = value
+            message["value"] = b64encode(value[: len(value) // 2]).decode()
+        told.append(json.dumps(message))
+    folder.mkdir(parents=True)
+    capture = folder / "messages.jsonl"
+    capture.write_text("\n".join(told) + "\n")
+    return capture, lost
+
+
+def of_avro(workload: Workload) -> bool:
+    return "protocol=avro" in workload.variant["sink_uri"]
+
+
+def _has_rows(value: bytes) -> bool:
+    marks = (b'"u":{', b'"d":{', b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')
+    return any(mark in value for mark in marks)
+
+
+NAMES = ("open/seed1", "canal-json-tidb/seed1", "simple-json/seed1", "avro-ext/seed1")
+MESSAGES = [w for w in workloads() if w.name in NAMES]
+
+
+@pytest.mark.parametrize("workload", MESSAGES, ids=lambda w: w.name)
+def test_mended_messages_give_the_changelogs_that_sound_ones_would_have(workload: Workload, tmp_path: Path):
+    capture, lost = damaged(workload, tmp_path / "capture")
+    registry = {"file": str(workload.root / "registry.json")}
+    settings = {"schema_registry": registry} if of_avro(workload) else {}
+    lake = FeedLake(workload, tmp_path / "lake", capture, **settings)
+    lake.publish()
+    quarantined = {record.position for record in lake.lake.control.quarantined()}
+    assert quarantined
+    assert quarantined == lost.keys()
+
+    report = again(lake, mended=lost)
+
+    assert {outcome.fate for outcome in report.outcomes} == {Fate.REPLAYED}, report.outcomes[0].reason
+    sound = FeedLake(workload, tmp_path / "sound", **settings)
+    sound.publish()
+    assert lake.changes() == sound.changes()
+    assert lake.lake.control.quarantined() == []
+    assert again(lake).outcomes == []

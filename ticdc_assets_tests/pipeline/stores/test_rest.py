@@ -1,0 +1,97 @@
+"""A REST catalog: a warehouse by name, a token, a store that the server names, and commits whose answer is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets_tests.apart import apart
+from ticdc_assets_tests.pipeline.stores.life import SECONDS_MAX, World, live
+from ticdc_assets_tests.services.jars import missing_tools
+from ticdc_assets_tests.services.object_store import ACCESS_KEY, REGION, SECRET_KEY, S3Store, s3_store
+from ticdc_assets_tests.services.rest_catalog import TOKEN, RestCatalog, rest_catalog
+
+MISSING = missing_tools("java", "javac", "mvn")
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.skipif(bool(MISSING), reason=f"not on this machine: {', '.join(MISSING)}"),
+]
+
+
+def behind(store: S3Store) -> dict[str, str]:
+    """What the server itself needs of the store."""
+    return {
+        "warehouse": f"s3://{store.bucket}/lake",
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "client.region": REGION,
+        "s3.access-key-id": ACCESS_KEY,
+        "s3.secret-access-key": SECRET_KEY,
+        **told(store),
+    }
+
+
+def told(store: S3Store) -> dict[str, str]:
+    """Where the store is: clients hear it from the server alone."""
+    return {"s3.endpoint": store.endpoint, "s3.path-style-access": "true"}
+
+
+def world(folder: Path, server: RestCatalog, name: str, token: str = TOKEN, warehouse: str | None = "main") -> World:
+    catalog: dict[str, Any] = {"name": name, "type": "rest", "uri": server.uri, "properties": {"token": token}}
+    if warehouse is not None:
+        catalog["warehouse"] = warehouse
+    store = {"region": REGION, "access_key": {"env": "KEY"}, "secret_key": {"env": "SECRET"}}
+    environ = {"KEY": ACCESS_KEY, "SECRET": SECRET_KEY}
+    return World(folder, {"catalog": catalog, "object_store": store}, environ, secrets=(TOKEN, SECRET_KEY))
+
+
+@pytest.mark.spark
+def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite(tmp_path: Path):
+    with s3_store(tmp_path) as store, rest_catalog(tmp_path, behind(store), told(store), "main") as server:
+        live(world(tmp_path, server, "lake_rest"))
+
+        assert all("/lake/" in path for path in store.files("lake"))
+
+
+@pytest.mark.spark
+def test_commits_that_land_without_an_answer_are_neither_lost_nor_made_twice(tmp_path: Path):
+    folder = {"warehouse": f"file://{tmp_path}/lake"}
+    with rest_catalog(tmp_path, folder, unknown_every=3) as server:
+        lost = World(tmp_path, world(tmp_path, server, "lake_lost").blocks, {"KEY": "k", "SECRET": "s"})
+
+        apart(_go_on_after_faults, lost, seconds_max=SECONDS_MAX)
+
+        assert server.requests("POST", 500) > 5
+
+
+def _go_on_after_faults(lost: World) -> None:
+    lost.configure()
+    for ts in lost.tsos:
+        lost = lost.fill(ts)
+        for _ in range(20):
+            try:
+                lost.lake().run()
+            except TicdcAssetsError as error:
+                assert "run again" in str(error).lower()
+                continue
+            if lost.lake().is_complete_at(ts):
+                break
+        assert lost.lake().differences(ts) == []
+    assert lost.lake().lost_and_repeated() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("token", "warehouse", "said"), [("wrong", "main", "Unauthorized"), (TOKEN, "mian", "BadRequest")]
+)
+def test_a_catalog_that_refuses_is_told_without_the_token(token: str, warehouse: str, said: str, tmp_path: Path):
+    with rest_catalog(tmp_path, {"warehouse": f"file://{tmp_path}/lake"}, warehouse="main") as server:
+        refused = world(tmp_path, server, "lake_refused", token, warehouse)
+        refused.configure()
+        refused.fill(refused.tsos[0])
+
+        with pytest.raises(TicdcAssetsError, match=said) as caught:
+            refused.lake().publish()
+
+    assert TOKEN not in str(caught.value)

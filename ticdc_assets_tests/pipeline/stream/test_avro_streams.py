@@ -1,0 +1,99 @@
+"""What is made of an Avro stream before its rows are read: names behind sanitised ones, and changes sent again."""
+
+from __future__ import annotations
+
+import pytest
+
+from ticdc_assets.pipeline.stream.scan.avro import true_names
+from ticdc_assets.pipeline.stream.scan.avro_repeats import Repeats
+from ticdc_assets.protocols.avro.table_names import name_in_topic, sanitised
+
+RULE = "tidb_{schema}_{table}"
+
+
+def repeats(*told: int) -> list[int]:
+    """The places of what was sent again among the changes of one key: a row's commit_ts, 0 for a delete."""
+    seen = Repeats()
+    for ordinal, ts in enumerate(told):
+        if ts:
+            seen.row(ordinal, ts, b"k")
+        else:
+            seen.delete(ordinal, b"k")
+    return sorted(seen.ordinals)
+
+
+@pytest.mark.parametrize(
+    ("told", "again"),
+    [
+        ((4, 0, 9, 0), []),
+        ((4, 4), [1]),
+        ((4, 0, 0), [2]),
+        ((4, 0, 9, 4, 0, 9), [3, 4, 5]),  # from before the first row
+        ((4, 0, 9, 0, 9, 12), [3, 4]),  # the second delivery begins with the delete between 4 and 9
+        ((4, 0, 4, 0, 9), [1, 2]),  # its delete comes again, and counts there
+        ((4, 0, 9, 0, 9, 0), [3, 4]),  # began with the first delete, or ended with the last: one stays either way
+        ((9, 4, 0, 9), [1, 2, 3]),  # the start of the first delivery was read by an earlier run
+    ],
+)
+def test_a_change_that_was_sent_again_counts_once(told: tuple[int, ...], again: list[int]):
+    assert repeats(*told) == again
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+@pytest.mark.parametrize("begin", range(8))
+def test_wherever_a_delivery_ends_and_the_next_begins_a_key_ends_as_it_was_told_last(cut: int, begin: int):
+    """Writes and deletes of one key, sent up to `cut` and then from `begin` on: the same changes remain, in order."""
+    changes = (4, 0, 9, 12, 0, 15, 0, 20)
+    sent = (*changes[:cut], *changes[min(begin, cut) :])
+
+    again = set(repeats(*sent))
+
+    kept = [ts for ordinal, ts in enumerate(sent) if ordinal not in again]
+    assert kept == list(changes)
+
+
+@pytest.mark.parametrize(
+    ("topic", "told", "rule", "name"),
+    [
+        ("tidb_shop_odd-names", ("shop", "odd_names"), RULE, ("shop", "odd-names")),
+        ("tidb_a_b_c_d", ("a_b", "c_d"), RULE, ("a_b", "c_d")),
+        ("tidb_a.b_c", ("a_b", "c"), RULE, ("a.b", "c")),
+        ("t-x.y", ("y", "x"), "t-{table}.{schema}", ("y", "x")),
+        ("tidb_s_1a", ("s", "_1a"), RULE, ("s", "1a")),
+        ("another", ("s", "t_1"), RULE, ("s", "t_1")),
+        ("tidb_s_t", ("s", "t"), "no-places", ("s", "t")),
+        ("st", ("s", "t"), "{schema}{table}", ("s", "t")),
+    ],
+)
+def test_a_topic_tells_more_of_a_name_than_the_schema(
+    topic: str, told: tuple[str, str], rule: str, name: tuple[str, str]
+):
+    assert name_in_topic(topic, told, [rule]) == name
+
+
+def test_statements_tell_the_rest_of_a_name():
+    names = {("t", "shop", "a_b"): ("shop", "a_b"), ("t", "shop", "new"): ("shop", "new")}
+
+    found = true_names(names, [("Shop", "a b"), ("other", "a b")])
+
+    assert found == {("t", "shop", "a_b"): ("Shop", "a b"), ("t", "shop", "new"): ("shop", "new")}
+
+
+def test_tables_that_avro_writes_alike_are_told_apart_by_the_topic_or_not_at_all():
+    names = {("one", "s", "a_b"): ("s", "a-b"), ("two", "s", "a_b"): ("s", "a_b")}
+
+    assert true_names(names, [("s", "a-b"), ("s", "a b")]) == {
+        ("one", "s", "a_b"): ("s", "a-b"),
+        ("two", "s", "a_b"): ("s", "a b"),
+    }
+    assert true_names(names, [("s", "a?b"), ("s", "a b")])["two", "s", "a_b"] is None
+
+
+def test_names_are_sanitised_as_ticdc_does():
+    assert [sanitised(name) for name in ("a b", "naïve", "1st", 'q"x,y', "ok_1")] == [
+        "a_b",
+        "na_ve",
+        "_1st",
+        "q_x_y",
+        "ok_1",
+    ]

@@ -1,0 +1,96 @@
+"""Whole batches and single messages come to the same: each kind of stream is run in bulk and by the reference."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from base64 import b64decode, b64encode
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ticdc_assets.pipeline.stream.scan import scan as message_look
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.protocols.hostile.mutations import Mutator, Seed, key_and_value
+
+FAMILIES = ("open", "simple-avro", "canal-json", "avro-ext")
+STREAMS = [w for w in workloads(seed="seed1") if w.root.parent.name in FAMILIES]
+
+
+def told(lake: FeedLake) -> dict[str, Any]:
+    """All that a run leaves, but for what differs from run to run."""
+    record = lake.lake.control.newest()
+    assert record is not None
+    rows = {}
+    for table in record.tables:
+        if table.changelog is not None:
+            found = lake.lake.catalog.load_table(tuple(table.changelog)).scan().to_arrow().to_pylist()
+            rows[table.source_table] = Counter(repr(sorted(row.items())) for row in found)
+    tables = [(t.source_table, t.schema, t.table, t.state, t.note, t.key, t.watermark, t.rows) for t in record.tables]
+    quarantined = [(q.path, q.line, q.reason) for q in lake.lake.control.quarantined()]
+    return {"tso": record.tso, "cursor": record.cursor, "tables": tables, "rows": rows, "quarantined": quarantined}
+
+
+@pytest.mark.parametrize("workload", STREAMS, ids=lambda w: w.name)
+def test_a_run_in_bulk_leaves_what_a_run_by_the_reference_leaves(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    capture = workload.root / "messages.jsonl"
+
+    bulk, reference = both(workload, capture, tmp_path, monkeypatch)
+
+    assert bulk == reference
+
+
+def both(
+    workload: Workload, capture: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a run in bulk leaves, and one by the reference alone."""
+    monkeypatch.setattr(message_look, "BATCH_MESSAGES", 300)  # several batches and tasks
+    bulk = FeedLake(workload, folder / "bulk", capture, time_zone=workload.time_zone)
+    bulk.publish()
+    for name, protocol in REGISTRY.items():
+        monkeypatch.setitem(REGISTRY, name, replace(protocol, bulk=None))
+    reference = FeedLake(workload, folder / "reference", capture, time_zone=workload.time_zone)
+    reference.publish()
+    return told(bulk), told(reference)
+
+
+IN_EVERY_RUN = ("open",)
+
+
+def damaged(workload: Workload, folder: Path) -> Path:
+    """The capture of a workload with every twelfth message damaged."""
+    if (workload.root / "registry.json").exists():
+        shutil.copy(workload.root / "registry.json", folder)
+    lines = [json.loads(line) for line in (workload.root / "messages.jsonl").read_text().splitlines()]
+    for number in range(5, len(lines), 12):
+        key, value = (b64decode(lines[number][part] or "") for part in ("key", "value"))
+        [mutant] = Mutator([Seed((key, value), key_and_value)], number).mutants(1)
+        told = ((part, getattr(mutant, part)) for part in ("key", "value"))
+        lines[number] |= {part: None if not raw else b64encode(raw).decode() for part, raw in told}
+    capture = folder / "messages.jsonl"
+    capture.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return capture
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        pytest.param(w, id=w.name, marks=() if w.root.parent.name in IN_EVERY_RUN else pytest.mark.matrix)
+        for w in STREAMS
+    ],
+)
+def test_a_damaged_capture_leaves_in_bulk_what_it_leaves_by_the_reference(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    bulk, reference = both(workload, damaged(workload, tmp_path), tmp_path, monkeypatch)
+
+    assert bulk["quarantined"]
+    assert any(bulk["rows"].values())
+    assert bulk == reference

@@ -1,0 +1,150 @@
+"""Streams of several topics: which of them the watermark of the whole waits for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.pipeline.stream.scan.topics import named_in
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets_tests.deliveries.wires import WIRES, SimpleJson, Wire
+from ticdc_assets_tests.pipeline.small_streams import BY_TABLE, SmallStream, at, ids, shape, states, tso
+
+A, X = shape("a"), shape("x")
+Y = replace(X, name="y")  # `x` under another name
+
+
+@pytest.fixture(params=WIRES, ids=lambda wire: wire.name)
+def stream(request: pytest.FixtureRequest, tmp_path: Path) -> SmallStream:
+    """Two tables, each in a topic of its own."""
+    wire: Wire = request.param
+    made = SmallStream(tmp_path, wire, BY_TABLE)
+    made.create(1, A, "s_a")
+    made.create(1, X, "s_x")
+    made.watermark(5, "feed", "s_a", "s_x")
+    return made
+
+
+def goes_on(stream: SmallStream, tick: int, *topics: str) -> None:
+    """A row of `a`, and watermarks of the topics that still get them."""
+    stream.put(tick, A, tick, topic="s_a")
+    stream.watermark(tick + 1, "feed", "s_a", *topics)
+
+
+def test_the_topic_of_a_table_that_never_had_a_row_holds_nothing_back_once_it_is_dropped(stream: SmallStream):
+    stream.drop(7, X, "s_x")
+    goes_on(stream, 8)
+    lake = stream.lake()
+    lake.publish()
+    goes_on(stream, 10)
+
+    lake.publish()
+
+    assert tso(lake) == at(11)
+    assert ids(lake) == {"a": [8, 10]}
+    assert states(lake) == {"a": "live", "x": "dropped"}
+
+
+def test_nor_that_of_one_which_is_older_than_the_stream(stream: SmallStream):
+    stream.watermark(5, "s_y")
+    stream.drop(7, shape("y"), "s_y")
+    goes_on(stream, 8, "s_x")
+    lake = stream.lake()
+
+    lake.publish()
+
+    assert tso(lake) == at(9)
+    assert ids(lake) == {"a": [8]}
+
+
+def test_nor_that_of_one_which_was_renamed_away(stream: SmallStream):
+    stream.rename(7, X, Y, "s_x")
+    goes_on(stream, 8, "s_y")
+    lake = stream.lake()
+
+    lake.publish()
+
+    assert tso(lake) == at(9)
+    assert states(lake) == {"a": "live", "y": "live"}
+
+
+def test_a_renamed_table_that_keeps_to_its_topic_is_waited_for(tmp_path: Path):
+    rules = {"sink": {"dispatchers": [{"matcher": ["s.a"], "topic": "s_a"}, {"matcher": ["s.*"], "topic": "rest"}]}}
+    stream = SmallStream(tmp_path, config=rules)
+    stream.create(1, A, "s_a")
+    stream.create(1, X, "rest")
+    stream.rename(4, X, Y, "rest")
+    stream.watermark(5, "feed", "s_a", "rest")
+    goes_on(stream, 8)
+    lake = stream.lake()
+    lake.publish()
+    assert tso(lake) == at(5)
+    stream.put(7, Y, 1, topic="rest")
+    stream.watermark(9, "rest")
+
+    lake.publish()
+
+    assert tso(lake) == at(9)
+    assert ids(lake) == {"a": [8], "y": [1]}
+
+
+def test_which_tables_a_topic_has_is_known_to_runs_that_see_none_of_their_messages(stream: SmallStream):
+    stream.put(2, X, 1, topic="s_x")
+    lake = stream.lake()
+    lake.publish()
+    goes_on(stream, 6, "s_x")
+    lake.publish()
+    stream.drop(8, X, "s_x")
+    goes_on(stream, 9)
+
+    lake.publish()
+
+    assert tso(lake) == at(10)
+    assert ids(lake) == {"a": [6, 9], "x": [1]}
+
+
+def test_a_rename_from_a_database_that_nobody_tells_says_of_no_other_table_that_it_is_in_its_topic():
+    told = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `b`")
+    untold = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`")
+
+    assert named_in("feed", told, ()) == {("d2", "a")}
+    assert named_in("feed", untold, ()) == set()
+
+
+# -- a topic that lags behind that of a table's new name --------------------------------------------------------------
+
+
+KNOWN = [pytest.param(wire, True, id=wire.name) for wire in WIRES]
+
+
+@pytest.mark.parametrize(("wire", "is_known"), [*KNOWN, pytest.param(SimpleJson(), False, id="older than the stream")])
+def test_rows_under_a_new_name_wait_for_the_statement_in_the_topic_of_the_old_one(
+    wire: Wire, is_known: bool, tmp_path: Path
+):
+    stream = SmallStream(tmp_path, wire, BY_TABLE)
+    if is_known:
+        stream.create(1, X, "s_x")
+        stream.put(2, X, 1, topic="s_x")
+    stream.watermark(5, "feed", "s_x")
+    stream.bootstrap(Y, "s_y")
+    stream.put(9, Y, 3, topic="s_y")
+    stream.watermark(10, "feed", "s_y")
+    lake = stream.lake()
+    lake.publish()
+    assert tso(lake) == at(5)
+    assert ids(lake) == ({"x": [1]} if is_known else {})
+
+    stream.bootstrap(X, "s_x")
+    stream.put(6, X, 2, topic="s_x")
+    stream.rename(7, X, Y, "s_x")
+    stream.put(11, Y, 4, topic="s_y")
+    stream.watermark(12, "feed", "s_y")
+    lake.publish()
+
+    assert tso(lake) == at(12)
+    assert states(lake) == {"y": "live"}
+    assert ids(lake) == {"x": [1, 2] if is_known else [2], "y": [3, 4]}
+    assert len(lake.history.source_tables) == 1
+    assert lake.publish() is None

@@ -1,0 +1,329 @@
+"""The Simple protocol in Avro in bulk tells what the reference tells, and takes all that is plain."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols import simple as simple_package
+from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.formats.frames import Compression
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.simple import (
+    avro as simple_avro,
+)
+from ticdc_assets.protocols.simple import (
+    avro_bulk as simple_avro_bulk,
+)
+from ticdc_assets.protocols.simple import (
+    avro_images as simple_avro_images,
+)
+from ticdc_assets.protocols.simple import (
+    decoder as simple,
+)
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.protocols.columnar.bulk_agreement import (
+    ANY_COLUMN,
+    LONGS,
+    TEXTS,
+    TS,
+    Pair,
+    agree,
+    every_damage,
+    is_plain,
+    pairs_of,
+    reference,
+    slow,
+    spoiled,
+    values_agree,
+)
+
+PLAIN = simple.SimpleOptions()
+every_simple = pytest.mark.parametrize("workload", workloads("simple-avro"), ids=lambda w: w.name)
+
+
+@cache
+def agreed(workload: Workload) -> tuple[BulkRows, list[Any]]:
+    return agree(simple_avro_bulk, simple, pairs_of(workload), PLAIN)
+
+
+@every_simple
+def test_every_simple_row_is_told_as_the_reference_tells_it(workload):
+    rows, events = agreed(workload)
+
+    assert [is_plain(event) for event in events] == (~rows.left).tolist()
+
+
+def test_a_stream_of_json_and_avro_is_read_in_both_forms():
+    in_json, in_avro = (pairs_of(workloads(name, "seed1")[0]) for name in ("simple-json", "simple-avro"))
+    mixed = [pair for both in zip(in_json, in_avro, strict=False) for pair in both]
+    rows, events = agree(REGISTRY["simple"].bulk, simple, mixed, PLAIN)
+
+    assert [is_plain(event) for event in events] == (~rows.left).tolist()
+
+
+@pytest.mark.parametrize("pairs", [[], [(None, None)], [(None, b"")], [(None, b"\x16\x06\x06")], [(None, b"{}")]])
+def test_a_batch_without_simple_rows_is_left(pairs):
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert rows.left.all()
+
+
+@every_simple
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
+def test_every_simple_value_is_typed_as_the_reference_types_it(workload, zone):
+    rows, events = agreed(workload)
+    shapes = {}
+    for event in events:
+        if isinstance(event, DdlEvent):
+            for shape, version in ((event.after, event.version), (event.before, event.before_version)):
+                if shape is not None:
+                    shapes[shape.schema, shape.name, version] = {column.name: column for column in shape.columns}
+    for table in rows.tables:
+        columns = shapes[table.schema, table.table, table.schema_version]
+        for arrays in (table.rows.wire, table.rows.before or ()):
+            for name, array in zip(table.rows.columns, arrays, strict=False):
+                values_agree(simple_avro_bulk.column, simple.value, columns[name], array, zone)
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_simple_rows_are_read_from_compressed_messages_too(compression):
+    codec = {Compression.LZ4: "lz4", Compression.SNAPPY: "snappy"}.get(compression)
+    pairs = pairs_of(workloads("simple-avro", "seed1")[0])
+    packed = [(key, value if codec is None else pa.compress(value, codec, asbytes=True)) for key, value in pairs]
+    rows, _ = agree(simple_avro_bulk, simple, packed, simple.SimpleOptions(compression=compression))
+
+    assert not rows.left.all()
+
+
+@pytest.mark.parametrize("op", ["I", "U", "D"])
+def test_no_damage_to_a_simple_message_is_taken_for_a_row_or_disturbs_others(op):
+    workload = next(one for one in workloads("simple-avro", "seed1"))
+    sound = [p for p in pairs_of(workload) if is_plain(reference(simple, [p], PLAIN)[0])][:200]
+    events = reference(simple, sound, PLAIN)
+    _, value = min((p for p, e in zip(sound, events, strict=True) if e.op == op), key=lambda pair: len(pair[1]))
+    damaged_ones = [(None, one) for one in every_damage(value)]
+    pairs = [pair for number, one in enumerate(damaged_ones) for pair in (sound[number % len(sound)], one)]
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert rows.left.any()
+    assert not rows.left[::2].any()
+
+
+@slow
+@given(workload=st.sampled_from(workloads("simple-avro", "seed1")), data=st.data())
+def test_damaged_simple_messages_disturb_no_others(workload, data):
+    agree(simple_avro_bulk, simple, data.draw(spoiled(pairs_of(workload))), PLAIN)
+
+
+AVSC = fastavro.parse_schema(json.loads(files(simple_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
+SPACE = "com.pingcap.simple.avro"
+
+
+def simple_message(payload: dict[str, Any]) -> bytes:
+    out = BytesIO()
+    fastavro.schemaless_writer(out, AVSC, (f"{SPACE}.Message", {"type": "DML", "payload": (f"{SPACE}.DML", payload)}))
+    return out.getvalue()
+
+
+CELLS = [
+    LONGS,
+    TEXTS,
+    st.binary(max_size=12),
+    st.floats().map(lambda number: ("double", number)),
+    st.floats(width=32).map(lambda number: ("float", number)),
+    LONGS.map(lambda number: (f"{SPACE}.UnsignedBigint", {"value": number})),
+    st.tuples(st.sampled_from(["UTC", "Asia/Shanghai", "", "Local", "Nowhere"]), TEXTS).map(
+        lambda parts: (f"{SPACE}.Timestamp", {"location": parts[0], "value": parts[1]})
+    ),
+]
+"""A value of every branch of the union."""
+WHOLE_IMAGE = {
+    "a": 1 << 40,
+    "b" * 9: "Äö",
+    "c": b"\xff",
+    "d": ("double", -2.5),
+    "e": ("float", 1.5),
+    "f": (f"{SPACE}.UnsignedBigint", {"value": -1}),
+    "g": (f"{SPACE}.Timestamp", {"location": "Ü", "value": "ö"}),
+    "h": None,
+}
+WHOLE_PAYLOAD = {
+    "version": 1,
+    "database": "shöp",
+    "table": "t",
+    "tableID": 7,
+    "commitTs": TS,
+    "buildTs": 1,
+    "schemaVersion": TS - 4,
+    "claimCheckLocation": None,
+    "handleKeyOnly": False,
+    "checksum": None,
+}
+
+
+@pytest.mark.parametrize("op", ["INSERT", "UPDATE", "DELETE"])
+def test_no_damage_to_a_simple_message_of_every_branch_is_taken_for_a_row(op):
+    new = None if op == "DELETE" else WHOLE_IMAGE
+    old = {"INSERT": None, "DELETE": WHOLE_IMAGE}.get(op, dict(list(WHOLE_IMAGE.items())[1:]))
+    message = simple_message({**WHOLE_PAYLOAD, "type": op, "data": new, "old": old})
+    pairs = [(None, one) for damaged_one in every_damage(message) for one in (message, damaged_one)]
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert rows.left[1::2].any()
+    assert not rows.left[::2].any()
+
+
+def test_rows_that_are_not_alike_are_kept_apart():
+    some = dict(list(WHOLE_IMAGE.items())[2:])
+    images = [WHOLE_IMAGE, some, {**some, "c": 1}, {"a": 1}, {"a": None}, {"a": "x"}, dict(reversed(some.items()))]
+    pairs = []
+    for image in images * 2:
+        for op, new, old in (("INSERT", image, None), ("UPDATE", image, {"a": 5}), ("UPDATE", image, {"h": None})):
+            pairs.append((None, simple_message({**WHOLE_PAYLOAD, "type": op, "data": new, "old": old})))
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert [8, 6, 1] == [len(table.rows.columns) for table in rows.tables]
+
+
+def test_a_wide_row_costs_nothing_where_others_only_claim_to_be_as_wide():
+    payload = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {f"c{number}": None for number in range(4096)}, "old": None}
+    wide = simple_message(payload)
+    batch = Messages.from_pairs([(None, wide)] + [(None, wide[: wide.index(b"\x04c0") + 9])] * 50_000)
+    rows = simple_avro_bulk.rows(batch, PLAIN)
+
+    assert [0] == np.flatnonzero(~rows.left).tolist()
+
+
+@pytest.mark.parametrize("name", ["n" * 257, "ü" * 129])
+def test_rows_with_names_that_no_column_can_have_are_left(name):
+    payload = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {name: 1, "a": 1}, "old": None}
+    rows, _ = agree(simple_avro_bulk, simple, [(None, simple_message(payload))], PLAIN)
+
+    assert rows.left.all()
+
+
+def test_a_version_with_very_many_sets_of_columns_is_left_in_part():
+    payloads = [{**WHOLE_PAYLOAD, "type": "INSERT", "data": {name: 1}, "old": None} for name in "uvwxyz"]
+    rows, _ = agree(simple_avro_bulk, simple, [(None, simple_message(payload)) for payload in payloads], PLAIN)
+
+    assert [False] * 4 + [True] * 2 == rows.left.tolist()
+
+
+def test_names_beyond_utf8_and_ids_below_zero_are_left_or_told_as_the_reference_does():
+    sound = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {"a": 1}, "old": None}
+    message = simple_message(sound)
+    variants = [
+        message.replace("shöp".encode(), b"sh\xff\xffp"),
+        simple_message({**sound, "tableID": -7}),
+        simple_message({**sound, "database": ""}),
+        simple_message({**sound, "table": ""}),
+        simple_message({**sound, "version": 2}),
+        simple_message({**sound, "commitTs": 0}),
+        simple_message({**sound, "schemaVersion": -1}),
+        simple_message({**sound, "handleKeyOnly": True}),
+        simple_message({**sound, "claimCheckLocation": ""}),
+        simple_message({**sound, "data": {}}),
+        simple_message({**sound, "data": None}),
+        simple_message({**sound, "old": {"a": 2}}),
+        simple_message({**sound, "type": "DELETE"}),
+        simple_message({**sound, "type": "UPDATE", "data": None, "old": {"a": 2}}),
+        simple_message({**sound, "checksum": {"version": 1, "corrupted": False, "current": 1, "previous": 0}}),
+    ]
+    pairs = [(None, one) for variant in variants for one in (message, variant)]
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert not rows.left[::2].any()
+    assert rows.left[1::2].tolist() == [number != 1 for number in range(len(variants))]
+
+
+@pytest.mark.parametrize("name", [b"d", b"x"])
+def test_a_column_that_comes_twice_or_that_others_lack_is_not_mistaken(name):
+    message = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": WHOLE_IMAGE, "old": None})
+    other = message.replace(b"\x02c", b"\x02" + name)
+    rows, events = agree(simple_avro_bulk, simple, [(None, message), (None, other), (None, message)], PLAIN)
+
+    assert other != message
+    assert rows.left.tolist() == [False, isinstance(events[1], DecodeError), False]
+
+
+def test_names_that_meet_in_one_sum_are_told_apart():
+    name, other_half = b"a column of 16 B", b"A COLUMN"
+    length, of_set = np.array([16]), np.array([0])
+    words = [np.frombuffer(half, np.dtype("<u8")).astype(np.uint64) for half in (name[:8], other_half, name[8:])]
+    after = [simple_avro_images._sums([word], length, of_set) for word in words[:2]]
+    other = other_half + (after[0] ^ after[1] ^ words[2]).tobytes()
+    sums = [
+        simple_avro_images._sums([np.frombuffer(half, np.uint64) for half in (one[:8], one[8:])], length, of_set)
+        for one in (name, other)
+    ]
+    message = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": {name.decode(): 1}, "old": None})
+    pairs = [(None, message), (None, message.replace(name, other))]
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert sums[0] == sums[1]
+    assert name != other
+    assert rows.left.tolist() == [False, True]
+
+
+COLUMN_NAMES = ["a", "ab", "abcdefgh", "abcdefghi", "a" * 40 + "1", "a" * 40 + "2", "ü" * 64, " ", "id", "A"]
+
+
+@st.composite
+def simple_streams(draw: Any) -> list[Pair]:
+    """Rows of a table with some columns, mostly of one branch each, in any order, with and without old values."""
+    names = draw(st.lists(st.sampled_from(COLUMN_NAMES), min_size=1, max_size=6, unique=True))
+    kinds = {name: draw(st.integers(0, 6)) for name in names}
+    pairs: list[Pair] = []
+    for _ in range(draw(st.integers(1, 12))):
+        op = draw(st.sampled_from(["INSERT", "UPDATE", "DELETE"]))
+        new, old = draw(images(names, kinds, whole=True)), draw(images(names, kinds, whole=False))
+        payload = {
+            "version": draw(st.sampled_from([1, 1, 1, 1, 2])),
+            "database": draw(st.sampled_from(["shop", "shop", "Läden", ""])),
+            "table": "t",
+            "tableID": draw(LONGS),
+            "type": op,
+            "commitTs": draw(st.integers(-1, 1 << 62)),
+            "buildTs": 1,
+            "schemaVersion": draw(st.sampled_from([0, 5, 5, 5, 6])),
+            "claimCheckLocation": draw(st.sampled_from([None] * 5 + ["", "file:///x"])),
+            "handleKeyOnly": draw(st.sampled_from([None, False, False, False, True])),
+            "checksum": None,
+            "data": None if op == "DELETE" else new,
+            "old": {"INSERT": None, "DELETE": new}.get(op, draw(st.sampled_from([old, new, None]))),
+        }
+        pairs.append((None, simple_message(payload)))
+    return pairs
+
+
+@st.composite
+def images(draw: Any, names: list[str], kinds: dict[str, int], whole: bool) -> dict[str, Any]:
+    sent = draw(st.permutations(names))
+    if not whole or draw(st.integers(0, 9)) == 0:
+        sent = sent[: draw(st.integers(0, len(sent)))]
+    odd = draw(st.integers(0, 9)) == 0
+    return {name: draw(st.none() | (st.one_of(CELLS) if odd else CELLS[kinds[name]])) for name in sent}
+
+
+@slow
+@given(pairs=simple_streams(), data=st.data())
+def test_any_simple_values_are_told_and_typed_as_the_reference_does(pairs, data):
+    rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+    for table in rows.tables:
+        for array in (*table.rows.wire, *(table.rows.before or ())):
+            column = data.draw(st.sampled_from(ANY_COLUMN))
+            values_agree(simple_avro_bulk.column, simple.value, column, array, "Asia/Shanghai")
+    agree(simple_avro_bulk, simple, data.draw(spoiled(pairs)), PLAIN)

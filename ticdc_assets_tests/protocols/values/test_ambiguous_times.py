@@ -1,0 +1,72 @@
+"""TIMESTAMPs whose wall time occurs twice are found again among the typed values, in every zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+
+from ticdc_assets.protocols.values import native_columns
+from ticdc_assets.protocols.values.ambiguous_times import count, is_ambiguous, occurs_twice
+from ticdc_assets.schema.model import Column, Kind, MySqlType
+
+COLUMN = Column("c", MySqlType(Kind.TIMESTAMP, 6))
+ZONES = ["America/New_York", "Australia/Lord_Howe", "Asia/Shanghai", "America/St_Johns", "UTC", "+05:30"]
+AROUND = [
+    datetime(1986, 9, 13, 12), datetime(2024, 3, 10, 5), datetime(2024, 4, 6, 12), datetime(2024, 11, 3, 3),
+    datetime(2037, 11, 1, 3),
+]  # fmt: skip
+
+
+def texts(zone: str, around: datetime) -> list[str]:
+    """Wall times of two days, a quarter of an hour apart."""
+    moments = (around.replace(tzinfo=UTC) + timedelta(minutes=15 * n) for n in range(-50, 100))
+    offset = timedelta(hours=5, minutes=30) if zone == "+05:30" else None
+    walls = (m + offset if offset else m.astimezone(ZoneInfo(zone)) for m in moments)
+    return [f"{wall:%Y-%m-%d %H:%M:%S.%f}" for wall in walls]
+
+
+def twice(text: str, zone: str) -> bool:
+    """Whether two moments have this wall time, by trying them."""
+    if zone in ("UTC", "+05:30"):
+        return False
+    near = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    moments = (near + timedelta(minutes=15 * n) for n in range(-60, 61))
+    return sum(f"{m.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S.%f}" == text for m in moments) == 2
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("around", AROUND, ids=str)
+def test_those_are_counted_that_two_moments_have(zone: str, around: datetime):
+    wires = pa.array([None, *texts(zone, around)], pa.string())
+    values = native_columns.column(COLUMN, wires, zone)
+    expected = [text is not None and twice(text, zone) for text in wires.to_pylist()]
+
+    assert count(COLUMN, wires, values, zone) == sum(expected)
+    assert occurs_twice(values, zone) is any(expected)
+    pairs: list[tuple[Any, Any]] = list(zip(wires.to_pylist(), values.to_pylist(), strict=True))
+    assert [is_ambiguous(COLUMN, wire, value, zone) for wire, value in pairs] == expected
+
+
+def test_a_zone_that_a_value_names_counts_and_not_the_changefeeds():
+    told = [
+        ("UTC", "2024-11-03 01:30:00"),
+        ("America/New_York", "2024-11-03 01:30:00"),
+        ("Local", "2024-11-03 01:30:00"),
+    ]
+    wires = pa.array([{"location": location, "value": value} for location, value in told])
+    values = native_columns.column(COLUMN, wires, "America/New_York")
+
+    assert count(COLUMN, wires, values, "America/New_York") == 2
+    assert count(COLUMN, wires, values, "UTC") == 1
+
+
+def test_other_types_have_no_such_values():
+    column = Column("c", MySqlType(Kind.DATETIME))
+    wires = pa.array(["2024-11-03 01:30:00"])
+    values = native_columns.column(column, wires, "America/New_York")
+
+    assert count(column, wires, values, "America/New_York") == 0

@@ -1,0 +1,30 @@
+"""Statements as `schema.ddl.parser` reads them, and the columns that they define."""
+
+from __future__ import annotations
+
+from ticdc_assets.schema.collations import UNNAMED
+from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.create import columns_of
+from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
+
+INT = MySqlType(Kind.INT)
+
+
+def one(query: str, schema: str = "shop") -> ddl.Statement:
+    (statement,) = ddl.parse(query, schema)
+    return statement
+
+
+def columns(body: str) -> dict[str, Column]:
+    statement = one(f"CREATE TABLE t ({body})")
+    assert isinstance(statement, ddl.CreateTable)
+    return {column.name: column for column in columns_of(statement, UNNAMED)}
+
+
+def column(definition: str) -> Column:
+    (only,) = columns(f"`c` {definition}").values()
+    return only
+
+
+def default(definition: str) -> Default | None:
+    return column(definition).default

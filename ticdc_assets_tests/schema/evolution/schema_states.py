@@ -1,0 +1,16 @@
+"""Tables as statements make and alter them."""
+
+from __future__ import annotations
+
+from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.evolution.evolve import Change, SchemaState, alter_all, create
+
+
+def table(body: str, after: str = "") -> SchemaState:
+    (statement,) = ddl.parse(f"CREATE TABLE t ({body}) {after}", "s")
+    return create(statement)
+
+
+def altered(shape: SchemaState, text: str) -> Change:
+    (statement,) = ddl.parse(f"ALTER TABLE t {text}", "s")
+    return alter_all(shape, statement)

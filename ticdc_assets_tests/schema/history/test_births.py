@@ -1,0 +1,191 @@
+"""From when a table is there, under which names and versions, by what was first heard of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.history.fold import Known, fold
+from ticdc_assets.schema.history.source_table import History
+from ticdc_assets.schema.model import Default, TableSchema
+from ticdc_assets_tests.schema.history.histories import event, table
+
+T = table("t", "id", key=("id",))
+MORE = table("t", "id", "v", key=("id",))
+CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY)"
+ADD = "ALTER TABLE `t` ADD COLUMN `v` INT"
+Life = tuple[str, list[tuple[str, int, int | None]], list[tuple[int, int]], int | None]
+"""Id, names with their periods, versions as (from_ts, number of columns), drop."""
+
+
+def lives(history: History) -> list[Life]:
+    return [
+        (
+            found.id,
+            [(period.table, period.after_ts, period.until_ts) for period in found.name_periods],
+            [(version.from_ts, len(version.table.columns)) for version in found.versions],
+            found.dropped_ts,
+        )
+        for found in history.source_tables
+    ]
+
+
+def shown(ts: int, after: TableSchema) -> DdlEvent:
+    """A schema without a statement."""
+    return event(ts, after.name, "", after=after)
+
+
+def test_a_table_that_is_made_in_the_stream_begins_there():
+    history = fold([event(10, "t", CREATE)])
+
+    assert lives(history) == [("shop.t@10", [("t", 10, None)], [(10, 1)], None)]
+    assert history.source_tables[0].marks == ()
+
+
+def test_a_table_that_is_shown_is_older_than_the_stream():
+    history = fold([shown(10, T)])
+
+    assert lives(history) == [("shop.t@10", [("t", 0, None)], [(0, 1)], None)]
+    assert history.source_tables[0].marks == ("older than the stream",)
+
+
+def test_a_table_whose_name_was_borne_before_begins_where_it_is_shown():
+    history = fold([event(10, "t", CREATE), event(20, "t", "DROP TABLE `t`"), shown(30, MORE)])
+
+    assert lives(history) == [
+        ("shop.t@10", [("t", 10, 20)], [(10, 1)], 20), ("shop.t@30", [("t", 30, None)], [(30, 2)], None),
+    ]  # fmt: skip
+
+
+def test_a_table_that_is_first_heard_of_by_an_alter_was_as_the_stream_says_it_was():
+    altered = event(20, "t", ADD, after=MORE)
+
+    told = fold([replace(altered, before=T, before_version=7)])
+    assert lives(told) == [("shop.t@7", [("t", 0, None)], [(0, 1), (20, 2)], None)]
+    without = fold([replace(altered, before=T)])
+    assert lives(without) == [("shop.t@0", [("t", 0, None)], [(0, 1), (20, 2)], None)]
+    after_alone = fold([altered])
+    assert lives(after_alone) == [("shop.t@20", [("t", 0, None)], [(0, 2)], None)]
+
+
+def test_a_table_that_is_first_heard_of_by_its_drop_was_there_until_then():
+    history = fold(
+        [event(20, "t", "DROP TABLE `t`"), replace(event(30, "u", "DROP TABLE `u`"), before=table("u", "a"))]
+    )
+
+    assert lives(history) == [("shop.u@0", [("u", 0, 30)], [(0, 1)], 30)]
+
+
+def test_a_table_that_is_first_heard_of_by_its_rename_bore_the_old_name():
+    renamed = event(20, "u", "RENAME TABLE `t` TO `u`", after=replace(T, name="u"))
+
+    told = fold([replace(renamed, before=T, before_version=7, old_name=("shop", "t"))])
+    assert lives(told) == [("shop.t@7", [("t", 0, 20), ("u", 20, None)], [(0, 1)], None)]
+    after_alone = fold([renamed])
+    assert lives(after_alone) == [("shop.u@20", [("u", 20, None)], [(20, 1)], None)]
+
+
+def test_a_table_that_is_made_again_was_dropped():
+    history = fold([event(10, "t", CREATE), event(20, "t", CREATE)])
+
+    assert lives(history) == [
+        ("shop.t@10", [("t", 10, 20)], [(10, 1)], 20), ("shop.t@20", [("t", 20, None)], [(20, 1)], None),
+    ]  # fmt: skip
+
+
+def test_a_dropped_database_takes_its_tables():
+    history = fold([
+        event(10, "t", CREATE), event(11, "t", CREATE, schema="other"), event(20, "", "DROP DATABASE `SHOP`"),
+    ])  # fmt: skip
+
+    assert [found.dropped_ts for found in history.source_tables] == [20, None]
+
+
+def test_a_shown_table_that_the_user_told_is_what_the_user_told():
+    told = replace(T, columns=(replace(T.columns[0], default=Default("5")),))
+
+    same = fold([shown(10, T)], Known({("shop", "t"): told})).source_tables[0]
+    assert (same.newest.columns[0].default, same.marks) == (Default("5"), ())
+    other = fold([shown(10, T)], Known({("shop", "t"): MORE})).source_tables[0]
+    assert len(other.newest.columns) == 1
+    assert other.marks == ("older than the stream", "schema_files describe other columns")
+
+
+def test_a_key_that_the_user_names_is_the_tables():
+    keyless = table("t", "id")
+
+    named = fold([shown(10, keyless)], Known(key_of=lambda _schema, name: ("ID",) if name == "t" else None))
+    assert (named.source_tables[0].newest.key, named.source_tables[0].marks) == (("id",), ("older than the stream",))
+    assert len(fold([shown(10, keyless)]).source_tables[0].marks) == 2
+
+
+# -- shapes that rows show ---------------------------------------------------------------------------------------------
+
+
+def inferred(of: TableSchema, ts: int, version: int | None) -> DdlEvent:
+    return replace(shown(ts, replace(of, inferred=True)), version=version)
+
+
+def test_a_registered_schema_with_another_column_tells_what_older_rows_hold():
+    defaulted = replace(MORE, columns=(MORE.columns[0], replace(MORE.columns[1], default=Default("5"))))
+    for after, fill in ((MORE, Default()), (defaulted, Default("5"))):
+        [found] = fold([inferred(T, 10, 1), inferred(after, 20, 2)]).source_tables
+        assert [(v.from_ts, len(v.table.columns)) for v in found.versions] == [(0, 1), (20, 2)]
+        assert found.versions[1].effects == (FillColumn(2, "v", MORE.columns[1].type, fill),)
+    [less] = fold([inferred(MORE, 10, 1), inferred(T, 20, 2)]).source_tables
+    assert less.versions[-1].effects == ()
+
+
+def test_a_registered_schema_of_another_key_is_of_another_table():
+    other = table("t", "id", "v", key=("v",))
+
+    assert lives(fold([inferred(T, 10, 1), inferred(other, 20, 2)])) == [
+        ("shop.t@10", [("t", 0, 20)], [(0, 1)], 20), ("shop.t@20", [("t", 20, None)], [(20, 2)], None),
+    ]  # fmt: skip
+
+
+def test_rows_with_more_columns_widen_their_table():
+    [found] = fold([inferred(T, 10, None), inferred(MORE, 20, None)]).source_tables
+    assert [(v.from_ts, len(v.table.columns), v.effects) for v in found.versions] == [(0, 1, ()), (20, 2, ())]
+
+    [stopped] = fold([inferred(T, 10, None), inferred(table("t", "id", "v", key=("v",)), 20, None)]).source_tables
+    assert stopped.stop is not None
+    assert stopped.stop.ts == 20
+
+
+def test_a_table_that_is_shown_otherwise_than_its_statements_lead_to_stops():
+    [stopped] = fold([event(10, "t", CREATE), shown(20, MORE)]).source_tables
+    [same] = fold([event(10, "t", CREATE), shown(20, T)]).source_tables
+
+    assert stopped.stop is not None
+    assert (stopped.stop.ts, same.stop) == (20, None)
+
+
+# -- names that change hands -------------------------------------------------------------------------------------------
+
+
+def test_a_name_borne_only_inside_a_statement_is_none():
+    history = fold([event(10, "t", CREATE), event(20, "tmp", "RENAME TABLE `t` TO `tmp`"),
+                    event(20, "u", "RENAME TABLE `tmp` TO `u`")])  # fmt: skip
+
+    assert lives(history) == [("shop.t@10", [("t", 10, 20), ("u", 20, None)], [(10, 1)], None)]
+
+
+def test_a_table_in_the_way_of_a_rename_was_dropped():
+    history = fold([event(10, "t", CREATE), event(11, "u", CREATE.replace("`t`", "`u`")),
+                    event(20, "u", "RENAME TABLE `t` TO `u`")])  # fmt: skip
+
+    assert lives(history) == [
+        ("shop.t@10", [("t", 10, 20), ("u", 20, None)], [(10, 1)], None),
+        ("shop.u@11", [("u", 11, 20)], [(11, 1)], 20),
+    ]
+
+
+def test_a_table_that_was_shown_under_its_new_name_bore_the_old_one_before():
+    shown_first = replace(shown(10, replace(T, name="u")), version=10)
+    renamed = replace(event(20, "u", "RENAME TABLE `t` TO `u`", after=replace(T, name="u")), version=10)
+
+    assert lives(fold([shown_first, replace(renamed, old_name=("shop", "t"))])) == [
+        ("shop.u@10", [("t", 0, 20), ("u", 20, None)], [(0, 1)], None)
+    ]

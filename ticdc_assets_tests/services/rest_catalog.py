@@ -1,0 +1,102 @@
+"""An Iceberg REST catalog on loopback: Iceberg's own handlers over a catalog in SQLite (`RestCatalogServer.java`)."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import pyspark
+
+from ticdc_assets.spark_packages import ICEBERG_PACKAGE, ICEBERG_VERSION
+from ticdc_assets_tests.services.jars import fetched
+from ticdc_assets_tests.services.processes import DIES_WITH_THE_TESTS, free_ports
+
+START_TIMEOUT_S = 120
+TOKEN = "test-token-value"
+_SOURCE = Path(__file__).parent / "RestCatalogServer.java"
+
+
+@dataclass(frozen=True)
+class RestCatalog:
+    """A running catalog. `log` has a line for each request: method, path, status."""
+
+    uri: str
+    log: Path
+
+    def requests(self, method: str, status: int) -> int:
+        """How many requests had this answer."""
+        lines = (line.split() for line in self.log.read_text().splitlines())
+        return sum(1 for words in lines if words[:1] == [method] and words[-1:] == [str(status)])
+
+
+@contextmanager
+def rest_catalog(
+    folder: Path,
+    behind: Mapping[str, str],
+    told: Mapping[str, str] | None = None,
+    warehouse: str = "",
+    unknown_every: int = 0,
+) -> Iterator[RestCatalog]:
+    """A catalog while the body runs.
+
+    Args:
+        folder: where its database and its log are.
+        behind: properties of the catalog that it serves, such as `warehouse` and those of a store.
+        told: what it tells its clients to use, whatever they are configured with.
+        warehouse: the name that clients have to ask for; empty for any.
+        unknown_every: every how many commits one lands and is answered with 500; 0 for none.
+    """
+    [port] = free_ports(1)
+    classes, path = _compiled(folder), _class_path()
+    database = {"uri": f"jdbc:sqlite:{folder}/rest.db?busy_timeout=30000", **behind}
+    settings = [str(port), TOKEN, warehouse, str(unknown_every)]
+    settings += [f"{key}={value}" for key, value in database.items()]
+    settings += [f"~{key}={value}" for key, value in (told or {}).items()]
+    (folder / "rest.settings").write_text("\n".join(settings))
+    java = ["java", "-Xmx384m", "-cp", f"{classes}:{path}", "org.apache.iceberg.rest.RestCatalogServer"]
+    java.append(str(folder / "rest.settings"))
+    log, errors = folder / "rest.log", folder / "rest.errors"
+    with log.open("wb") as out, errors.open("wb") as err:
+        process = subprocess.Popen([*DIES_WITH_THE_TESTS, *java], stdout=out, stderr=err)
+        try:
+            _wait(process, f"http://127.0.0.1:{port}/v1/config", errors)
+            yield RestCatalog(f"http://127.0.0.1:{port}", log)
+        finally:
+            process.kill()
+            process.wait(timeout=30)
+
+
+def _class_path() -> str:
+    group, artifact, version = ICEBERG_PACKAGE.split(":")
+    needed = (
+        (group, artifact, version),
+        (group, "iceberg-aws-bundle", ICEBERG_VERSION),
+        ("org.xerial", "sqlite-jdbc", "3.54.1.0"),
+    )
+    jars = [f"{fetched(*package)}/*" for package in needed]
+    return ":".join([*jars, f"{Path(pyspark.__file__).parent}/jars/*"])
+
+
+def _compiled(folder: Path) -> Path:
+    classes = folder / "classes"
+    command = ["javac", "-d", str(classes), "-cp", _class_path(), str(_SOURCE)]
+    subprocess.run(command, check=True, timeout=START_TIMEOUT_S)
+    return classes
+
+
+def _wait(process: subprocess.Popen[bytes], address: str, errors: Path) -> None:
+    until = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            urlopen(address, timeout=5)
+        except HTTPError:
+            return  # it answers, though not without a token
+        except (URLError, OSError):
+            time.sleep(0.2)
+    raise RuntimeError(f"the REST catalog did not start:\n{errors.read_text()[-3000:]}")

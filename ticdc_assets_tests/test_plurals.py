@@ -1,0 +1,21 @@
+"""How many of something there are is said in the right number."""
+
+from __future__ import annotations
+
+import pytest
+
+from ticdc_assets.plurals import counted
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "told"),
+    [
+        (0, ("file",), "0 files"),
+        (1, ("file",), "1 file"),
+        (2000, ("file",), "2,000 files"),
+        (1, ("branch", "branches"), "1 branch"),
+        (2, ("branch", "branches"), "2 branches"),
+    ],
+)
+def test_one_is_one_and_all_else_is_many(number: int, words: tuple[str, ...], told: str):
+    assert counted(number, *words) == told

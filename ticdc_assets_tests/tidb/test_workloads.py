@@ -1,0 +1,51 @@
+"""Workloads of whole databases that a TiDB ran: the lake has what the server had at their TSOs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.spark import LocalWorkers
+from ticdc_assets_tests.pipeline.small_streams import SmallStream
+from ticdc_assets_tests.tidb.recorded import recorded
+from ticdc_assets_tests.tidb.replayed import Told
+from ticdc_assets_tests.tidb.workload_judge import mirror_differences, schema_differences
+from ticdc_assets_tests.tidb.workload_recording import MODES, ZONES
+from ticdc_assets_tests.tidb.workload_stream import Name, WorkloadStream
+
+RUNS = 3
+
+
+@pytest.fixture(params=ZONES)
+def stream(request: pytest.FixtureRequest, tmp_path: Path) -> WorkloadStream:
+    found = [workload for workload in recorded("workloads") if workload["zone"] == request.param]
+    assert {workload["mode"] for workload in found} == {*MODES}
+    return WorkloadStream(SmallStream(tmp_path), found)
+
+
+def test_tables_are_what_the_server_had_at_every_tso(stream: WorkloadStream):
+    states: list[tuple[int, dict[Name, Told]]] = []
+    while not stream.is_over:
+        stream.go_on(1)
+        states.append((stream.ts, dict(stream.tables)))
+    lake = stream.stream.lake(time_zone=stream.zone.key)
+
+    lake.publish(LocalWorkers())
+
+    history = lake.history
+    assert [found for ts, tables in states for found in schema_differences(history, ts, tables)] == []
+    assert sum(record.state == "live" for record in lake.records().values()) >= len(stream.tables) * 0.6
+
+
+@pytest.mark.spark
+def test_mirrors_hold_what_the_server_had_when_each_run_ended(stream: WorkloadStream):
+    lake = stream.stream.lake(time_zone=stream.zone.key)
+    for number in range(RUNS):
+        stream.go_on(stream.length // RUNS + (number == 0))
+
+        lake.run()
+
+        assert list(mirror_differences(lake, stream)) == []
+    assert stream.is_over
+    assert sum(record.mirror is not None and record.state == "live" for record in lake.records().values()) >= 8

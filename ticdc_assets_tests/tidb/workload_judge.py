@@ -1,0 +1,90 @@
+"""Holds what came of a stream of workloads against what the server had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ticdc_assets.changes import layout
+from ticdc_assets.schema.history.source_table import History
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.tidb.replayed import Told, canonical
+from ticdc_assets_tests.tidb.workload_stream import Name, WorkloadStream
+
+REFUSALS = (
+    "expected partitions by text with a binary collation",
+    "expected partitions by a column that compares as in the lake",
+    "expected KEY partitions by columns whose hash can be computed",
+    "expected a partition's bound that is a literal of its column",
+    "expected partitions by what can be computed from a row",
+    "expected dates that tell in which partition each row was",
+    "EXCHANGE PARTITION of",
+    "EXCHANGE PARTITION brought rows of",
+    "expected rows that belong into the partition, found others (WITHOUT VALIDATION)",
+    "CREATE TABLE LIKE",
+    "expected a change of type that this project can redo",
+    "expected rows from before its key came",
+    "expected a key without a break",
+    "expected a value in every row, since it is of the key",
+    "expected a value for the column",
+)
+"""Why a table may be held: what is done to it and no stream tells, or no lake can do."""
+
+
+def schema_differences(history: History, ts: int, tables: Mapping[Name, Told]) -> Iterator[str]:
+    """What the tables that are not held have otherwise than the server at this TSO."""
+    for name, told in tables.items():
+        found = history.as_of(*name, ts + 1)
+        if found is None or (found[0].stop is not None and found[0].stop.ts <= ts):
+            continue
+        ours = [(c.name, canonical(c.type), c.nullable, c.virtual) for c in found[1].table.columns]
+        theirs = [
+            (column, told.types[str(column)], null == "YES", extra == "VIRTUAL GENERATED")
+            for column, _, _, null, extra in told.columns
+        ]
+        if ours != theirs:
+            yield f"{name} at {ts}: {[o for o in ours if o not in theirs]} for {[t for t in theirs if t not in ours]}"
+        if list(found[1].table.key) != told.key:
+            yield f"{name} at {ts}: the key {found[1].table.key} for {told.key}"
+
+
+def mirror_differences(lake: FeedLake, stream: WorkloadStream) -> Iterator[str]:
+    """What mirrors of tables that are not held have otherwise than the server, cell by cell; and tables that are held
+    for another reason than one of REFUSALS, that lack, or that are too many."""
+    records = lake.records()
+    yield from (f"{name} should not be there: {records[name].note}" for name in records.keys() - stream.tables.keys())
+    for name, told in stream.tables.items():
+        record = records.get(name)
+        if record is None:
+            yield from () if _is_copy_of_held(name, lake, stream) else (f"{name} is missing",)
+        elif record.state != "live":
+            yield from () if any(reason in record.note for reason in REFUSALS) else (f"{name}: {record.note}",)
+        elif record.mirror is not None:
+            yield from _row_differences(name, told, _rows(lake.lake.catalog.load_table(tuple(record.mirror))))
+        elif told.key:
+            yield f"{name} has no mirror"
+
+
+def _row_differences(name: Name, told: Told, found: dict[int, dict[str, Any]]) -> Iterator[str]:
+    # A row whose key has a zero date is in quarantine.
+    wanted = {
+        number: row for number, row in told.values().items() if all(row[column] is not None for column in told.key)
+    }
+    for number in found.keys() | wanted.keys():
+        if found.get(number) != wanted.get(number):
+            yield f"{name}, row {number}: {found.get(number)} for {wanted.get(number)}"
+
+
+def _rows(mirror: Any) -> dict[int, dict[str, Any]]:
+    rows = mirror.scan().to_arrow().to_pylist()
+    assert len({row["rn"] for row in rows}) == len(rows)
+    return {row["rn"]: {name: cell for name, cell in row.items() if name != layout.COMMIT_TS} for row in rows}
+
+
+def _is_copy_of_held(name: Name, lake: FeedLake, stream: WorkloadStream) -> bool:
+    """Whether a table that the lake does not know was made LIKE one that is held, or LIKE such a copy."""
+    model = stream.models.get(name)
+    if model is None:
+        return False
+    record = lake.records().get(model)
+    return record.state != "live" if record is not None else True
