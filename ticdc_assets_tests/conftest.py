@@ -18,3 +18,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
         pytest.skip(f"not on this machine: {', '.join(missing)}")
     with kafka_server(tmp_path_factory.mktemp("kafka")) as server:
         yield server
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """The name of a topic that no other test uses: tests of several files may have one name, and share the broker."""
+    return "".join(c if c.isalnum() else "_" for c in request.node.nodeid)[-200:]

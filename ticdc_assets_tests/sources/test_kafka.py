@@ -29,11 +29,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return "".join(c if c.isalnum() else "_" for c in request.node.name)[-200:]
-
-
 def numbered(topic: str, *counts: int, text: str = "m") -> list[dict[str, Any]]:
     """So many messages for each partition of a topic."""
     return [

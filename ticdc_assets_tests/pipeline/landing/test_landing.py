@@ -30,11 +30,6 @@ DAY_MS = 86_400_000
 T0 = 1_754_006_400_000
 
 
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return "".join(c if c.isalnum() else "_" for c in request.node.name)[-200:]
-
-
 def numbered(topic: str, *counts: int, text: str = "m", first: int = 0) -> list[dict[str, Any]]:
     """So many messages for each partition of a topic, one a second in each."""
     return [
