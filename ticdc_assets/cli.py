@@ -61,7 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(command=_demo)
     run = _with_config(commands.add_parser("run", help="process everything pending once; safe to repeat"))
     run.add_argument("--until", type=_tso, metavar="TSO", help="stop at this TSO")
+    run.add_argument("--strict", action="store_true", help="then evaluate all checks, and fail where one does")
     run.set_defaults(command=_run)
+    check = _with_config(commands.add_parser("check", help="evaluate all asset checks; runs nothing"))
+    check.add_argument("--json", action="store_true", help="a JSON list")
+    check.set_defaults(command=_check)
     tables = _with_config(commands.add_parser("tables", help="every source table, and where it is"))
     tables.add_argument("--json", action="store_true", help="a JSON list")
     tables.set_defaults(command=_tables)
@@ -199,7 +203,19 @@ def _run(arguments: argparse.Namespace) -> int:
     config, chosen = _chosen(arguments)
     from ticdc_assets.commands.run import run
 
-    return run(config, chosen, arguments.until, os.environ)
+    code = run(config, chosen, arguments.until, os.environ)
+    if not arguments.strict:
+        return code
+    from ticdc_assets.commands.check import check
+
+    return max(code, check(config, chosen, False, os.environ))
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.check import check
+
+    return check(config, chosen, arguments.json, os.environ)
 
 
 def _tables(arguments: argparse.Namespace) -> int:

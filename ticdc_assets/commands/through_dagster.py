@@ -34,6 +34,9 @@ _PRINTS_NOWHERE_ELSE: Final = {
 }
 
 
+QUIET_LOGGERS: Final = {"console": {"config": {"log_level": "CRITICAL"}}}
+
+
 @contextmanager
 def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
     """The instance in DAGSTER_HOME, else a temporary one. What steps print stays with this process."""
@@ -59,7 +62,7 @@ def run_changefeed(
     """Process everything pending of one changefeed, once."""
     lake = Lake(config, changefeed)
     result = _execute(config, changefeed, until, on_progress, instance)
-    _raise_if_interrupted(result)
+    raise_if_interrupted(result)
     record = Lake(config, changefeed).control.newest()
     faults = [*_failures(result), *held(lake, record)]
     return Ran(
@@ -81,7 +84,7 @@ def _execute(
 ) -> dg.ExecuteInProcessResult:
     names = FeedNames(changefeed.name, str(changefeed.sink.protocol))
     job = definitions_of(config, [changefeed.name]).resolve_job_def(names.job)
-    run_config: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    run_config: dict[str, Any] = {"loggers": QUIET_LOGGERS}
     if until is not None:
         run_config["resources"] = {names.resource: {"config": {"until": str(until)}}}
     _observe(config, changefeed, names, instance)
@@ -92,8 +95,8 @@ def _execute(
         PROGRESS.reset(listening)
 
 
-def _raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
-    # Dagster turns Ctrl-C into a failed step.
+def raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
+    """Raise KeyboardInterrupt if the user interrupted the run: Dagster turns Ctrl-C into a failed step."""
     for event in result.all_events:
         error = event.step_failure_data.error if event.is_step_failure else None
         if error is not None and error.cls_name == DagsterExecutionInterruptedError.__name__:
@@ -112,10 +115,15 @@ def _observe(config: Config, changefeed: Changefeed, names: FeedNames, instance:
 
 
 def _failures(result: dg.ExecuteInProcessResult) -> Iterator[str]:
+    yield from step_failures(result)
+    yield from _red(result, ROWS_EQUAL)  # the other blocking checks are reported once per table, below
+
+
+def step_failures(result: dg.ExecuteInProcessResult) -> Iterator[str]:
+    """One sentence for each failed step; none for a step that failed only because a blocking check did."""
     for event in result.all_events:
         if event.is_step_failure:
             yield from _failure(event)
-    yield from _red(result, ROWS_EQUAL)  # the other blocking checks are reported once per table, below
 
 
 def _failure(event: dg.DagsterEvent) -> Iterator[str]:
