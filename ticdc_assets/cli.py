@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     check = _with_config(commands.add_parser("check", help="evaluate all asset checks; runs nothing"))
     check.add_argument("--json", action="store_true", help="a JSON list")
     check.set_defaults(command=_check)
+    doctor = _with_config(commands.add_parser("doctor", help="test what a run needs: Java, catalog, sources, workers"))
+    doctor.add_argument("--json", action="store_true", help="a JSON list")
+    doctor.set_defaults(command=_doctor)
     tables = _with_config(commands.add_parser("tables", help="every source table, and where it is"))
     tables.add_argument("--json", action="store_true", help="a JSON list")
     tables.set_defaults(command=_tables)
@@ -216,6 +219,13 @@ def _check(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.check import check
 
     return check(config, chosen, arguments.json, os.environ)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.doctor import doctor
+
+    return doctor(config, chosen, arguments.json)
 
 
 def _tables(arguments: argparse.Namespace) -> int:
