@@ -172,9 +172,9 @@ def _check_ddl_from(feeds: Section, changefeed: Changefeed, by_name: Mapping[str
         meant = nearest(wanted, others)
         advice = f"Did you mean {meant}?" if meant else "Name a changefeed that carries DDL."
         feeds.problem(place, "the name of another changefeed", shown(wanted), advice)
-    elif wanted in by_name and by_name[wanted].sink.protocol is Protocol.AVRO:
+    elif wanted in by_name and by_name[wanted].sink.protocol == Protocol.AVRO:
         feeds.problem(place, "a changefeed that carries DDL", "one of the Avro protocol", "Name another.")
-    elif changefeed.sink.protocol is not Protocol.AVRO:
+    elif changefeed.sink.protocol != Protocol.AVRO:
         found, advice = f"one of {changefeed.sink.protocol}", "Remove it: the stream tells its own statements."
         feeds.problem(place, "a changefeed of the Avro protocol to give it to", found, advice)
     elif not changefeed.sink.has_commit_ts:

@@ -24,7 +24,7 @@ KAFKA_SCHEMES: Final = frozenset({"kafka", "kafka+ssl"})
 
 
 class Protocol(StrEnum):
-    """The protocols that TiCDC writes and this project reads."""
+    """The protocols whose options the config knows. `ticdc_assets.protocols.registry` has all protocols of messages."""
 
     OPEN = "open-protocol"
     CANAL_JSON = "canal-json"
@@ -111,6 +111,7 @@ class SinkOptions:
     """The options that decide how the stream is read.
 
     scheme: the scheme of the URI.
+    protocol: a member of `Protocol`, or the name of another protocol in the registry.
     file_index_width: the number of digits in the name of a data file.
     content_compatible: implies `only_output_updated_columns`, as in TiCDC.
     case_sensitive: whether filter rules compare case.
@@ -127,7 +128,7 @@ class SinkOptions:
     """
 
     scheme: str
-    protocol: Protocol
+    protocol: str
     enable_tidb_extension: bool = False
     date_separator: DateSeparator = DateSeparator.DAY
     file_index_width: int = FILE_INDEX_WIDTH_MAX

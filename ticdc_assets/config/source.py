@@ -72,11 +72,11 @@ def read_source(section: Section, uri: str, sink: SinkOptions, config: Mapping[s
 def _check_protocol(section: Section, source: Source, sink: SinkOptions) -> None:
     in_storage = isinstance(source, StorageSource)
     if in_storage != (sink.protocol in _STORAGE_PROTOCOLS) and not (
-        sink.protocol is Protocol.CANAL_JSON and not in_storage
+        sink.protocol == Protocol.CANAL_JSON and not in_storage
     ):
         kind = "a storage sink" if in_storage else "messages"
         advice = "Look at protocol and source: storage holds csv or canal-json, Kafka all but csv."
-        section.problem("source", f"a protocol that {kind} can hold", sink.protocol.value, advice)
+        section.problem("source", f"a protocol that {kind} can hold", str(sink.protocol), advice)
 
 
 def _storage(source: Section, base: Path) -> Source | None:
@@ -122,7 +122,7 @@ def read_registry(
     url = url or sink.schema_registry
     if url:
         return section.checked("schema_registry", lambda: _registry_at(url, auth), None)
-    if sink.protocol is not Protocol.AVRO:
+    if sink.protocol != Protocol.AVRO:
         return None
     path = _next_to_capture(source, "registry.json")
     if path is None:

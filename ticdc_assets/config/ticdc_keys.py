@@ -31,6 +31,7 @@ from ticdc_assets.config.table_rules import read_dispatch, read_selectors
 from ticdc_assets.config.ticdc_rules import limits, refuse
 from ticdc_assets.config.ticdc_values import Inputs, at, boolean, count, integer, text, tidy, word
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.protocols.registry import REGISTRY
 
 CSV_DELIMITER_CHARS_MAX: Final = 3
 
@@ -45,17 +46,13 @@ def read_sink(sink_uri: str, config: Mapping[str, Any]) -> tuple[SinkOptions, tu
     return options, (*inputs.warnings, *unknown, *limits(options, inputs))
 
 
-_PROTOCOLS: Final = {
-    "default": Protocol.OPEN,
-    "open": Protocol.OPEN,
-    "flat-avro": Protocol.AVRO,
-    **{protocol.value: protocol for protocol in Protocol},
-}
+_OTHER_NAMES: Final = {"default": Protocol.OPEN, "open": Protocol.OPEN, "flat-avro": Protocol.AVRO}
 
 
-def _protocol(value: Any, where: str) -> Protocol | None:
-    found = word(*_PROTOCOLS)(value, where)
-    return _PROTOCOLS[found] if found else None
+def _protocol(value: Any, where: str) -> str | None:
+    known: dict[str, str] = {**_OTHER_NAMES, **{name: name for name in REGISTRY}, **{p.value: p for p in Protocol}}
+    found = word(*known)(value, where)
+    return known[found] if found else None
 
 
 # ---- reading all options --------------------------------------------------------------------------------------------
@@ -71,7 +68,7 @@ def _options(scheme: str, inputs: Inputs) -> SinkOptions:
         value = inputs.find(path, parse, query)
         if value is not None:
             values[option] = value
-    if protocol is not Protocol.CANAL_JSON:
+    if protocol != Protocol.CANAL_JSON:
         values.pop("content_compatible", None)
     if values.get("content_compatible"):
         values["only_output_updated_columns"] = True

@@ -29,7 +29,7 @@ def refuse(options: SinkOptions, inputs: Inputs) -> None:
         raise ConfigError(f"config.{_ACTIVE_ACTIVE}", "false", "true", advice)
     _refuse_raw_changes(options, inputs)
     _refuse_unordered_keys(options)
-    if options.protocol is Protocol.AVRO:
+    if options.protocol == Protocol.AVRO:
         _refuse_avro(options, inputs.config)
     if options.column_selectors and options.renames_tables:
         found = f"them and target-schema or target-table in {DISPATCHERS}"
@@ -61,7 +61,7 @@ def _has_old_values(options: SinkOptions) -> bool:
 
 def _refuse_unordered_keys(options: SinkOptions) -> None:
     """If rows or deletes have no commit_ts, only the order within a partition is known."""
-    ordered = options.has_commit_ts and options.protocol is not Protocol.AVRO
+    ordered = options.has_commit_ts and options.protocol != Protocol.AVRO
     if options.spreads_keys and not ordered and not options.is_storage:
         found = "ts, columns, or index-value with an index"
         advice = (
@@ -94,7 +94,7 @@ def limits(options: SinkOptions, inputs: Inputs) -> Iterator[str]:
             yield f"{path}: what it leaves out is missing in the tables too"
     if inputs.find("bdr-mode", boolean):
         yield "bdr-mode: rows that came to this cluster from another one are not in the stream, nor in the tables"
-    if options.protocol is Protocol.SIMPLE and any(_is_off(inputs, name) for name in _BOOTSTRAPS):
+    if options.protocol == Protocol.SIMPLE and any(_is_off(inputs, name) for name in _BOOTSTRAPS):
         names = " and ".join(_BOOTSTRAPS)
         yield f"{names}: no BOOTSTRAP messages are sent; tables older than the changefeed need `schema_files`"
     yield from _of_files(options, inputs) if options.is_storage else _of_messages(inputs)

@@ -16,23 +16,17 @@ import orjson
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.formats.frames import Compression, decompress, frames, json_object
+from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import avro as simple_avro
 
 BODY_BYTES_MAX: Final = 32 << 20
 """Larger bodies are not decompressed for detection; the smaller messages of the sample suffice."""
-
-EXTENSION: Final = "enable-tidb-extension"
-CONTENT_COMPATIBLE: Final = "content-compatible"
-SCHEMA_BLOCK: Final = "debezium-schema"
 
 _OPEN_VERSION: Final = (1).to_bytes(8, "big")
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 _FRAME_BYTES: Final = 5
 _SCHEMA_ID_MAX: Final = (1 << 31) - 1
 _AVRO_DDL, _AVRO_WATERMARK, _AVRO_DELETE = 1, 2, 3
-_SIMPLE_ROWS: Final = ("INSERT", "UPDATE", "DELETE")
-_SIMPLE_SCHEMAS: Final = ("BOOTSTRAP", "CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY")
-_SIMPLE_TYPES: Final = frozenset({*_SIMPLE_ROWS, *_SIMPLE_SCHEMAS, "WATERMARK"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,23 +168,12 @@ def _parsed(body: bytes) -> dict[str, Any] | None:
 
 
 def _json_form(parsed: Mapping[str, Any]) -> tuple[str, frozenset[str]] | None:
-    payload = parsed.get("payload", parsed)
-    if isinstance(payload, dict) and isinstance(payload.get("source"), dict):
-        marks = [EXTENSION] if payload.get("op") == "m" else []
-        return "debezium", frozenset([*marks, *([SCHEMA_BLOCK] if "schema" in parsed else [])])
-    if "isDdl" in parsed and isinstance(parsed.get("type"), str):
-        return "canal-json", frozenset(_canal_marks(parsed))
-    if parsed.get("version") == 1 and isinstance(kind := parsed.get("type"), str) and kind in _SIMPLE_TYPES:
-        return "simple", frozenset()
+    """The first protocol that recognises the object, and the options that the object shows."""
+    for protocol in REGISTRY.values():
+        marks = protocol.recognise(parsed) if protocol.recognise is not None else None
+        if marks is not None:
+            return protocol.name, marks
     return None
-
-
-def _canal_marks(parsed: Mapping[str, Any]) -> Iterator[str]:
-    if isinstance(parsed.get("_tidb"), dict):
-        yield EXTENSION
-    types = parsed.get("mysqlType")
-    if isinstance(types, dict) and any(isinstance(text, str) and "(" in text for text in types.values()):
-        yield CONTENT_COMPATIBLE
 
 
 # -- the Avro protocol's modes -----------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ticdc_assets.protocols.columnar.message_rows import Bulk
 from ticdc_assets.protocols.events import Event, RowEvent
@@ -15,6 +15,11 @@ Decode = Callable[[bytes | None, bytes | None, str, Any], Iterator[Event]]
 OpenClaim = Callable[[bytes, str, Any], Iterator[Event]]
 Value = Callable[[Column, Any, str], Any]
 Infer = Callable[[RowEvent], TableSchema]
+Recognise = Callable[[Mapping[str, Any]], frozenset[str] | None]
+
+EXTENSION: Final = "enable-tidb-extension"
+CONTENT_COMPATIBLE: Final = "content-compatible"
+SCHEMA_BLOCK: Final = "debezium-schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ class MessageProtocol:
     infer: (row) to the schema of its table as far as a row shows it; None if rows of the protocol carry no types.
     bulk: the decoder for whole batches of messages; None if there is only the reference decoder.
     values: (options) to the `value` function for them; None if the form of values does not depend on options.
+    recognise: (JSON object) to the options of TiCDC that it shows; None if it is no message of this protocol. It never
+        raises an error. None for protocols whose messages are not JSON objects.
     has_utc_times: whether TIMESTAMPs are always in UTC, independent of TiCDC's time zone.
     """
 
@@ -58,6 +65,7 @@ class MessageProtocol:
     infer: Infer | None = None
     bulk: Bulk | None = None
     values: Callable[[Any], Value] | None = None
+    recognise: Recognise | None = None
     has_utc_times: bool = False
 
     def zone_of_times(self, zone: str) -> str:

@@ -21,7 +21,7 @@ def _given(changefeed: Changefeed) -> Iterator[Condition]:
     yield Condition.STORAGE if sink.is_storage else Condition.KAFKA
     if sink.enable_tidb_extension:
         yield Condition.EXTENSION
-    if sink.protocol is Protocol.CSV and sink.csv.include_commit_ts:
+    if sink.protocol == Protocol.CSV and sink.csv.include_commit_ts:
         yield Condition.COMMIT_TS
     if _sends_old_values(sink):
         yield Condition.OLD_VALUES

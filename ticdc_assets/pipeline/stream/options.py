@@ -51,7 +51,7 @@ def options_of(changefeed: Changefeed, control: Control | None = None) -> Any:
         output_old_value=sink.open_output_old_value,
         only_output_updated_columns=sink.only_output_updated_columns,
         binary_handling_mode=sink.debezium_binary_handling_mode,
-        schemas=_schemas(changefeed, control) if sink.protocol is Protocol.AVRO else None,
+        schemas=_schemas(changefeed, control) if sink.protocol == Protocol.AVRO else None,
     )
     return REGISTRY[str(sink.protocol)].options(settings)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ticdc_assets.protocols.columnar.compiled_bulk import compiled_bulk
 from ticdc_assets.protocols.columnar.message_rows import in_turn
@@ -16,6 +17,16 @@ def _options(settings: StreamSettings) -> SimpleOptions:
     return SimpleOptions(settings.compression, settings.claim_check_raw_value)
 
 
+_ROWS: Final = ("INSERT", "UPDATE", "DELETE")
+_SCHEMAS: Final = ("BOOTSTRAP", "CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY")
+_TYPES: Final = frozenset({*_ROWS, *_SCHEMAS, "WATERMARK"})
+
+
+def _recognise(message: Mapping[str, Any]) -> frozenset[str] | None:
+    kind = message.get("type")
+    return frozenset() if message.get("version") == 1 and isinstance(kind, str) and kind in _TYPES else None
+
+
 _JSON: Final = compiled_bulk("ticdc_assets.protocols.simple.json_bulk", native_columns.column)
 PROTOCOL: Final = MessageProtocol(
     name="simple",
@@ -25,4 +36,5 @@ PROTOCOL: Final = MessageProtocol(
     options=_options,
     open_claim=decoder.open_claim,
     bulk=in_turn(_JSON, avro_bulk.BULK, native_columns.column),
+    recognise=_recognise,
 )

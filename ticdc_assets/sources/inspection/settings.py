@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from ticdc_assets.config.reading import as_name
-from ticdc_assets.protocols.detection import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK, MessageForm, avro_modes
+from ticdc_assets.protocols.detection import MessageForm, avro_modes
 from ticdc_assets.protocols.formats.frames import Compression
+from ticdc_assets.protocols.protocol import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK
 from ticdc_assets.sources.inspection.traits import Traits, options_seen
 
 if TYPE_CHECKING:
