@@ -1,1 +1,1 @@
-"""Changelogs and mirrors that are built again."""
+"""`rebuild`: a mirror from its changelog, or a changelog from the source."""

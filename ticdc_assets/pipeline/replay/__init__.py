@@ -1,1 +1,1 @@
-"""Quarantined records that are decoded again."""
+"""`replay`: quarantined records, decoded again and added to changelogs and mirrors."""

@@ -1,1 +1,1 @@
-"""Buckets of the storage sink as a source of changes."""
+"""Buckets of the storage sink as a source of changes: the scan and the plan (the driver), then `decode` (the workers)."""
