@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def _entries(root: Path, variant: str) -> list[dict[str, Any]]:
         file = max((root / "data/shop" / table).rglob("CDC*.*"), key=lambda path: (path.stat().st_size, path.name))
         entry: dict[str, Any] = {"from": f"{variant}/seed1/{file.relative_to(root)}"}
         if str(sink.protocol) == "csv":
-            entry["csv"] = {name: getattr(sink.csv, name) for name in CsvOptions.__slots__ if hasattr(sink.csv, name)}
+            entry["csv"] = asdict(sink.csv)
             entry["columns"] = _columns(root / "data/shop" / table, file)
         entries.append({**entry, "data": b64encode(file.read_bytes()).decode()})
     return entries

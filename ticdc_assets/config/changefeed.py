@@ -172,7 +172,7 @@ def _tables(section: Section, sink: SinkOptions) -> TableFilter:
 
 def _upstream(section: Section, sink: SinkOptions, base: Path) -> Upstream | None:
     upstream = read_upstream(section, base)
-    if upstream is not None and sink.renames_tables:
+    if upstream is not None and sink.dispatch.renames_tables:
         expected = "a changefeed without target-schema and target-table in sink.dispatchers"
         advice = "Use claim-check for large messages: TiDB has the tables under other names than the stream."
         section.problem("upstream", expected, "one with", advice)

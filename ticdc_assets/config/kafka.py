@@ -36,7 +36,7 @@ def kafka_of_sink_uri(uri: str, sink: SinkOptions, config: Mapping[str, Any]) ->
     if not brokers or not topic:
         advice = "Write kafka://host:9092/topic, or add source.kafka."
         raise ConfigError("", "brokers and a topic", "no topic" if brokers else "no brokers", advice)
-    topics, pattern = _topics(topic, sink.topics)
+    topics, pattern = _topics(topic, sink.dispatch.topics)
     return KafkaSource(tuple(brokers.split(",")), topics, pattern, _login_of_ticdc(uri, sink, config))
 
 

@@ -77,7 +77,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:
-    """`[sink.csv]`. `null` is the unquoted text for NULL; `quote` may be empty."""
+    """`[sink.csv]` and `sink.terminator`. `null` is the unquoted text for NULL; `quote` may be empty."""
 
     delimiter: str = ","
     quote: str = '"'
@@ -87,6 +87,39 @@ class CsvOptions:
     output_old_value: bool = False
     output_handle_key: bool = False
     output_field_header: bool = False
+    terminator: str = "\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLayout:
+    """How the files of a storage sink are named.
+
+    file_index_width: the number of digits in the name of a data file.
+    table_across_nodes: whether file names have dispatcher ids.
+    """
+
+    date_separator: DateSeparator = DateSeparator.DAY
+    file_index_width: int = FILE_INDEX_WIDTH_MAX
+    enable_partition_separator: bool = True
+    use_table_id_as_path: bool = False
+    table_across_nodes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MessageContent:
+    """What the stream has of each change, in all protocols that know the option.
+
+    content_compatible: implies `only_output_updated_columns`, as in TiCDC.
+    column_selectors: the columns that rows lack.
+    integrity_check_level: whether rows have checksums.
+    """
+
+    enable_tidb_extension: bool = False
+    content_compatible: bool = False
+    only_output_updated_columns: bool = False
+    delete_only_output_handle_key_columns: bool = False
+    column_selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
+    integrity_check_level: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +133,54 @@ class LargeMessageHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class Integrity:
-    """`[integrity]`: whether rows have checksums."""
+class AvroOptions:
+    """The options of the Avro protocol. `schema_registry` is hidden in the repr, because it may have credentials."""
 
-    check_level: str = "none"
+    decimal_handling_mode: str = "precise"
+    bigint_unsigned_handling_mode: str = "long"
+    enable_watermark: bool = False
+    include_before_value: bool = False
+    schema_registry: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """`[sink.open]`."""
+
+    output_old_value: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleOptions:
+    """The options of the Simple protocol. `encoding_format` is json or avro."""
+
+    encoding_format: str = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class DebeziumOptions:
+    """`[sink.debezium]`."""
+
+    output_old_value: bool = True
+    decimal_handling_mode: str = "double"
+    bigint_unsigned_handling_mode: str = "long"
+    binary_handling_mode: str = "base64"
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """How changes are spread over topics and partitions.
+
+    topics: the topic expressions in `sink.dispatchers`.
+    renames_tables: whether `sink.dispatchers` give tables other names.
+    spreads_keys: whether changes of one key may be in several partitions.
+    partition_num: the configured number of partitions of each topic.
+    """
+
+    topics: tuple[str, ...] = ()
+    renames_tables: bool = False
+    spreads_keys: bool = False
+    partition_num: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,53 +189,24 @@ class SinkOptions:
 
     scheme: the scheme of the URI.
     protocol: a member of `Protocol`, or the name of another protocol in the registry.
-    file_index_width: the number of digits in the name of a data file.
-    content_compatible: implies `only_output_updated_columns`, as in TiCDC.
     case_sensitive: whether filter rules compare case.
-    table_across_nodes: whether file names have dispatcher ids.
-    topics: the topic expressions in `sink.dispatchers`.
-    renames_tables: whether `sink.dispatchers` give tables other names.
-    spreads_keys: whether changes of one key may be in several partitions.
-    column_selectors: the columns that rows lack.
-    schema_registry: without credentials in its repr.
-    partition_num: the configured number of partitions of each topic.
 
-    `encoding_format` (json or avro, of the Simple protocol) and the handling modes do not affect decoders, which detect
-    them from the bytes. They are read so that a word that TiCDC does not know is refused.
+    The encoding format of the Simple protocol and the handling modes do not affect decoders, which detect them from the
+    bytes. They are read so that a word that TiCDC does not know is refused.
     """
 
     scheme: str
     protocol: str
-    enable_tidb_extension: bool = False
-    date_separator: DateSeparator = DateSeparator.DAY
-    file_index_width: int = FILE_INDEX_WIDTH_MAX
-    enable_partition_separator: bool = True
-    terminator: str = "\r\n"
-    csv: CsvOptions = field(default_factory=CsvOptions)
-    use_table_id_as_path: bool = False
-    table_across_nodes: bool = False
-    content_compatible: bool = False
-    only_output_updated_columns: bool = False
-    delete_only_output_handle_key_columns: bool = False
-    large_message: LargeMessageHandle = field(default_factory=LargeMessageHandle)
-    integrity: Integrity = field(default_factory=Integrity)
-    encoding_format: str = "json"
-    avro_decimal_handling_mode: str = "precise"
-    avro_bigint_unsigned_handling_mode: str = "long"
-    avro_enable_watermark: bool = False
-    avro_include_before_value: bool = False
-    open_output_old_value: bool = True
-    debezium_output_old_value: bool = True
-    debezium_decimal_handling_mode: str = "double"
-    debezium_bigint_unsigned_handling_mode: str = "long"
-    debezium_binary_handling_mode: str = "base64"
     case_sensitive: bool = False
-    topics: tuple[str, ...] = ()
-    renames_tables: bool = False
-    spreads_keys: bool = False
-    column_selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
-    partition_num: int | None = None
-    schema_registry: str | None = field(default=None, repr=False)
+    layout: StorageLayout = field(default_factory=StorageLayout)
+    content: MessageContent = field(default_factory=MessageContent)
+    large_message: LargeMessageHandle = field(default_factory=LargeMessageHandle)
+    dispatch: Dispatch = field(default_factory=Dispatch)
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    open: OpenOptions = field(default_factory=OpenOptions)
+    simple: SimpleOptions = field(default_factory=SimpleOptions)
+    avro: AvroOptions = field(default_factory=AvroOptions)
+    debezium: DebeziumOptions = field(default_factory=DebeziumOptions)
 
     @property
     def is_storage(self) -> bool:
@@ -171,7 +219,7 @@ class SinkOptions:
             case Protocol.CSV:
                 return self.csv.include_commit_ts
             case Protocol.CANAL_JSON | Protocol.AVRO:
-                return self.enable_tidb_extension
+                return self.content.enable_tidb_extension
             case _:
                 return True
 
@@ -182,9 +230,24 @@ class SinkOptions:
             case _ if self.is_storage:
                 return True
             case Protocol.CANAL_JSON | Protocol.DEBEZIUM:
-                return self.enable_tidb_extension
+                return self.content.enable_tidb_extension
             case Protocol.AVRO:
-                return self.avro_enable_watermark and self.enable_tidb_extension
+                return self.avro.enable_watermark and self.content.enable_tidb_extension
+            case _:
+                return True
+
+    @property
+    def has_old_values(self) -> bool:
+        """Whether an UPDATE has the old values of its row."""
+        match self.protocol:
+            case Protocol.CSV:
+                return self.csv.output_old_value
+            case Protocol.OPEN:
+                return self.open.output_old_value
+            case Protocol.DEBEZIUM:
+                return self.debezium.output_old_value
+            case Protocol.AVRO:
+                return self.avro.include_before_value
             case _:
                 return True
 

@@ -119,7 +119,7 @@ def read_registry(
         section.problem("schema_registry", "url or file", "both", "Remove one of the two.")
     if file:
         return SchemaRegistry(file=Path(below(base, file)))
-    url = url or sink.schema_registry
+    url = url or sink.avro.schema_registry
     if url:
         return section.checked("schema_registry", lambda: _registry_at(url, auth), None)
     if sink.protocol != Protocol.AVRO:

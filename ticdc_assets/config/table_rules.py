@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from ticdc_assets.config.sink import Dispatch
 from ticdc_assets.config.ticdc_values import at, text
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.table_filter import ColumnSelector, ColumnSelectors, TableFilter
@@ -14,15 +14,6 @@ DISPATCHERS: Final = "sink.dispatchers"
 SELECTORS: Final = "sink.column-selectors"
 _ROUTES: Final = ("target-schema", "target-table")
 _PASTE: Final = "Paste it as TiCDC has it."
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatch:
-    """The topics in `sink.dispatchers`, and the other properties of the rules that decide how a stream is read."""
-
-    topics: tuple[str, ...] = ()
-    renames_tables: bool = False
-    spreads_keys: bool = False
 
 
 def read_dispatch(config: Mapping[str, Any]) -> Dispatch:

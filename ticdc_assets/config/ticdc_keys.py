@@ -8,6 +8,7 @@ cli changefeed query` (snake_case). `config.ticdc_options` has the effect of eac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ticdc_assets.config.reading import shown
@@ -15,14 +16,20 @@ from ticdc_assets.config.secrets import query_of
 from ticdc_assets.config.sink import (
     FILE_INDEX_WIDTH_MAX,
     FILE_INDEX_WIDTH_MIN,
+    AvroOptions,
     Compression,
     CsvOptions,
     DateSeparator,
-    Integrity,
+    DebeziumOptions,
+    Dispatch,
     LargeMessageHandle,
     LargeMessageOption,
+    MessageContent,
+    OpenOptions,
     Protocol,
+    SimpleOptions,
     SinkOptions,
+    StorageLayout,
     split_uri,
     storage_of,
 )
@@ -32,6 +39,7 @@ from ticdc_assets.config.ticdc_rules import limits, refuse
 from ticdc_assets.config.ticdc_values import Inputs, at, boolean, count, integer, text, tidy, word
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.table_filter import ColumnSelectors
 
 CSV_DELIMITER_CHARS_MAX: Final = 3
 
@@ -63,99 +71,130 @@ def _options(scheme: str, inputs: Inputs) -> SinkOptions:
     if protocol is None:
         advice = "Add ?protocol=... to sink_uri, or protocol below [sink], as the changefeed has it."
         raise ConfigError("sink_uri", "a protocol", "none", advice)
-    values: dict[str, Any] = {}
-    for option, (path, parse, query) in _SINGLE.items():
-        value = inputs.find(path, parse, query)
-        if value is not None:
-            values[option] = value
-    if protocol != Protocol.CANAL_JSON:
-        values.pop("content_compatible", None)
-    if values.get("content_compatible"):
-        values["only_output_updated_columns"] = True
-    if values.get("terminator") == "":
-        del values["terminator"]
-    if inputs.find("enable-old-value", boolean) is False:
-        values["open_output_old_value"] = False
-    dispatch = read_dispatch(inputs.config)
+    case_sensitive = bool(inputs.find("case-sensitive", boolean))
+    selectors = read_selectors(inputs.config, case_sensitive)
     return SinkOptions(
         scheme=scheme,
         protocol=protocol,
-        csv=_csv(inputs),
-        date_separator=_date_separator(inputs),
-        file_index_width=_file_index_width(inputs),
+        case_sensitive=case_sensitive,
+        layout=_layout(inputs),
+        content=_content(inputs, protocol, selectors),
         large_message=_large_message(inputs),
-        integrity=_integrity(inputs),
-        topics=dispatch.topics,
-        renames_tables=dispatch.renames_tables,
-        spreads_keys=dispatch.spreads_keys,
-        column_selectors=read_selectors(inputs.config, values.get("case_sensitive", False)),
-        **values,
+        dispatch=_dispatch(inputs),
+        csv=_csv(inputs),
+        open=_open(inputs),
+        simple=SimpleOptions(**_given(inputs, _SIMPLE)),
+        avro=AvroOptions(**_given(inputs, _AVRO)),
+        debezium=DebeziumOptions(**_given(inputs, _DEBEZIUM)),
     )
 
 
 _CODEC: Final = "sink.kafka-config.codec-config"
 _LARGE: Final = "sink.kafka-config.large-message-handle"
 
-# field of SinkOptions: (path in the configuration, parser, parameter of the URI)
-_SINGLE: Final[Mapping[str, tuple[str, Callable[[Any, str], Any], str | None]]] = {
-    "enable_tidb_extension": (f"{_CODEC}.enable-tidb-extension", boolean, "enable-tidb-extension"),
+# field of a part of SinkOptions: (path in the configuration, parser, parameter of the URI)
+_Options = Mapping[str, tuple[str, Callable[[Any, str], Any], str | None]]
+
+_LAYOUT: Final[_Options] = {
     "enable_partition_separator": ("sink.enable-partition-separator", boolean, None),
-    "terminator": ("sink.terminator", text, None),
     "use_table_id_as_path": ("sink.cloud-storage-config.use-table-id-as-path", boolean, "use-table-id-as-path"),
     "table_across_nodes": ("scheduler.enable-table-across-nodes", boolean, None),
+}
+
+_CONTENT: Final[_Options] = {
+    "enable_tidb_extension": (f"{_CODEC}.enable-tidb-extension", boolean, "enable-tidb-extension"),
     "content_compatible": ("sink.content-compatible", boolean, "content-compatible"),
     "only_output_updated_columns": ("sink.only-output-updated-columns", boolean, "only-output-updated-columns"),
     "delete_only_output_handle_key_columns": ("sink.delete-only-output-handle-key-columns", boolean, None),
+    "integrity_check_level": ("integrity.integrity-check-level", word("none", "correctness"), None),
+}
+
+_SIMPLE: Final[_Options] = {
     "encoding_format": (f"{_CODEC}.encoding-format", word("json", "avro"), "encoding-format"),
-    "avro_decimal_handling_mode": (
+}
+
+_AVRO: Final[_Options] = {
+    "decimal_handling_mode": (
         f"{_CODEC}.avro-decimal-handling-mode",
         word("precise", "string"),
         "avro-decimal-handling-mode",
     ),
-    "avro_bigint_unsigned_handling_mode": (
+    "bigint_unsigned_handling_mode": (
         f"{_CODEC}.avro-bigint-unsigned-handling-mode",
         word("long", "string"),
         "avro-bigint-unsigned-handling-mode",
     ),
-    "avro_enable_watermark": (f"{_CODEC}.avro-enable-watermark", boolean, "avro-enable-watermark"),
-    "avro_include_before_value": (f"{_CODEC}.avro-include-before-value", boolean, "avro-include-before-value"),
-    "open_output_old_value": ("sink.open.output-old-value", boolean, None),
-    "debezium_output_old_value": ("sink.debezium.output-old-value", boolean, None),
-    "debezium_decimal_handling_mode": (
+    "enable_watermark": (f"{_CODEC}.avro-enable-watermark", boolean, "avro-enable-watermark"),
+    "include_before_value": (f"{_CODEC}.avro-include-before-value", boolean, "avro-include-before-value"),
+    "schema_registry": ("sink.schema-registry", text, "schema-registry"),
+}
+
+_DEBEZIUM: Final[_Options] = {
+    "output_old_value": ("sink.debezium.output-old-value", boolean, None),
+    "decimal_handling_mode": (
         "sink.debezium.decimal-handling-mode",
         word("double", "string"),
         "debezium-decimal-handling-mode",
     ),
-    "debezium_bigint_unsigned_handling_mode": (
+    "bigint_unsigned_handling_mode": (
         "sink.debezium.bigint-unsigned-handling-mode",
         word("long", "string"),
         "debezium-bigint-unsigned-handling-mode",
     ),
-    "debezium_binary_handling_mode": (
+    "binary_handling_mode": (
         "sink.debezium.binary-handling-mode",
         word("bytes", "base64", "base64-url-safe", "hex"),
         "debezium-binary-handling-mode",
     ),
-    "partition_num": ("sink.kafka-config.partition-num", count, "partition-num"),
-    "case_sensitive": ("case-sensitive", boolean, None),
-    "schema_registry": ("sink.schema-registry", text, "schema-registry"),
 }
 
-_CSV: Final[Mapping[str, tuple[str, Callable[[Any, str], Any]]]] = {
-    "delimiter": ("delimiter", text),
-    "quote": ("quote", text),
-    "null": ("null", text),
-    "include_commit_ts": ("include-commit-ts", boolean),
-    "binary_encoding_method": ("binary-encoding-method", word("base64", "hex")),
-    "output_old_value": ("output-old-value", boolean),
-    "output_handle_key": ("output-handle-key", boolean),
-    "output_field_header": ("output-field-header", boolean),
+_CSV: Final[_Options] = {
+    "delimiter": ("sink.csv.delimiter", text, None),
+    "quote": ("sink.csv.quote", text, None),
+    "null": ("sink.csv.null", text, None),
+    "include_commit_ts": ("sink.csv.include-commit-ts", boolean, None),
+    "binary_encoding_method": ("sink.csv.binary-encoding-method", word("base64", "hex"), None),
+    "output_old_value": ("sink.csv.output-old-value", boolean, None),
+    "output_handle_key": ("sink.csv.output-handle-key", boolean, None),
+    "output_field_header": ("sink.csv.output-field-header", boolean, None),
+    "terminator": ("sink.terminator", text, None),
 }
+
+
+def _given(inputs: Inputs, options: _Options) -> dict[str, Any]:
+    """The values of the options that the changefeed sets."""
+    found = {name: inputs.find(path, parse, query) for name, (path, parse, query) in options.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _layout(inputs: Inputs) -> StorageLayout:
+    return StorageLayout(_date_separator(inputs), _file_index_width(inputs), **_given(inputs, _LAYOUT))
+
+
+def _content(inputs: Inputs, protocol: str, selectors: ColumnSelectors) -> MessageContent:
+    values = _given(inputs, _CONTENT)
+    if protocol != Protocol.CANAL_JSON:
+        values.pop("content_compatible", None)
+    if values.get("content_compatible"):
+        values["only_output_updated_columns"] = True
+    return MessageContent(column_selectors=selectors, **values)
+
+
+def _dispatch(inputs: Inputs) -> Dispatch:
+    partition_num = inputs.find("sink.kafka-config.partition-num", count, "partition-num")
+    return replace(read_dispatch(inputs.config), partition_num=partition_num)
+
+
+def _open(inputs: Inputs) -> OpenOptions:
+    written = inputs.find("sink.open.output-old-value", boolean)
+    return OpenOptions(written is not False and inputs.find("enable-old-value", boolean) is not False)
 
 
 def _csv(inputs: Inputs) -> CsvOptions:
-    found = {option: inputs.find(f"sink.csv.{name}", parse) for option, (name, parse) in _CSV.items()}
-    csv = CsvOptions(**{option: value for option, value in found.items() if value is not None})
+    values = _given(inputs, _CSV)
+    if values.get("terminator") == "":
+        del values["terminator"]
+    csv = CsvOptions(**values)
     delimiter, quote = csv.delimiter, csv.quote
     if not 1 <= len(delimiter) <= CSV_DELIMITER_CHARS_MAX or set(delimiter) & {"\r", "\n"}:
         raise _bad_csv("delimiter", f"1 to {CSV_DELIMITER_CHARS_MAX} characters without line breaks", delimiter)
@@ -197,8 +236,3 @@ def _large_message(inputs: Inputs) -> LargeMessageHandle:
         claim_check=storage_of(uri, f"config.{_LARGE}.claim-check-storage-uri") if uri else None,
         claim_check_raw_value=bool(inputs.find(f"{_LARGE}.claim-check-raw-value", boolean)),
     )
-
-
-def _integrity(inputs: Inputs) -> Integrity:
-    check = inputs.find("integrity.integrity-check-level", word("none", "correctness"))
-    return Integrity(check or "none")

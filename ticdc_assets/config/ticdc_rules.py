@@ -31,7 +31,7 @@ def refuse(options: SinkOptions, inputs: Inputs) -> None:
     _refuse_unordered_keys(options)
     if options.protocol == Protocol.AVRO:
         _refuse_avro(options, inputs.config)
-    if options.column_selectors and options.renames_tables:
+    if options.content.column_selectors and options.dispatch.renames_tables:
         found = f"them and target-schema or target-table in {DISPATCHERS}"
         advice = "Use one of the two: selectors match the names at the source, and the stream has only the others."
         raise ConfigError(f"config.{SELECTORS}", "column selectors without table routes", found, advice)
@@ -40,29 +40,15 @@ def refuse(options: SinkOptions, inputs: Inputs) -> None:
 def _refuse_raw_changes(options: SinkOptions, inputs: Inputs) -> None:
     sink = "cloud-storage" if options.is_storage else "pulsar" if options.scheme.startswith("pulsar") else "kafka"
     path = f"sink.{sink}-config.{_RAW_CHANGE}"
-    if inputs.find(path, boolean, _RAW_CHANGE) and not _has_old_values(options):
+    if inputs.find(path, boolean, _RAW_CHANGE) and not options.has_old_values:
         advice = "Let the changefeed send old values, or set it to false: else an update of a key leaves the old row."
         raise ConfigError(f"config.{path}", "false where old values are not sent", "true", advice)
-
-
-def _has_old_values(options: SinkOptions) -> bool:
-    match options.protocol:
-        case Protocol.AVRO:
-            return options.avro_include_before_value
-        case Protocol.CSV:
-            return options.csv.output_old_value
-        case Protocol.OPEN:
-            return options.open_output_old_value
-        case Protocol.DEBEZIUM:
-            return options.debezium_output_old_value
-        case _:
-            return True
 
 
 def _refuse_unordered_keys(options: SinkOptions) -> None:
     """If rows or deletes have no commit_ts, only the order within a partition is known."""
     ordered = options.has_commit_ts and options.protocol != Protocol.AVRO
-    if options.spreads_keys and not ordered and not options.is_storage:
+    if options.dispatch.spreads_keys and not ordered and not options.is_storage:
         found = "ts, columns, or index-value with an index"
         advice = (
             "Dispatch by table or by index-value, or let rows have a commit_ts (enable-tidb-extension): "
@@ -76,7 +62,7 @@ def _refuse_avro(options: SinkOptions, config: Mapping[str, Any]) -> None:
     if isinstance(glue, Mapping) and any(glue.values()):
         advice = "Give the changefeed a `schema-registry`: messages of AWS Glue's registry are framed in another way."
         raise ConfigError(f"config.{_GLUE}", "a Confluent schema registry", "AWS Glue's", advice)
-    if options.avro_include_before_value and not options.enable_tidb_extension:
+    if options.avro.include_before_value and not options.content.enable_tidb_extension:
         advice = "Set enable-tidb-extension for the changefeed: else nothing tells a DELETE from an UPDATE."
         raise ConfigError(f"config.{_BEFORE_VALUE}", "it with enable-tidb-extension", "it alone", advice)
 
@@ -87,7 +73,7 @@ def _refuse_avro(options: SinkOptions, config: Mapping[str, Any]) -> None:
 def limits(options: SinkOptions, inputs: Inputs) -> Iterator[str]:
     """What the stream lacks with the changefeed's options, one sentence each."""
     config = inputs.config
-    if options.column_selectors:
+    if options.content.column_selectors:
         yield f"{SELECTORS}: a column that it leaves out is NULL in the tables"
     for path in ("filter.event-filters", "filter.ignore-txn-start-ts"):
         if at(config, path):
@@ -106,13 +92,13 @@ def _is_off(inputs: Inputs, name: str) -> bool:
 
 
 def _of_files(options: SinkOptions, inputs: Inputs) -> Iterator[str]:
-    if not options.enable_partition_separator:
+    if not options.layout.enable_partition_separator:
         yield (
             "enable-partition-separator=false lets TiCDC overwrite files of partitioned tables: "
             "changes of such tables may be missing from the stream itself"
         )
     days = inputs.find("sink.cloud-storage-config.file-expiration-days", integer) or 0
-    if days > 0 and options.date_separator is DateSeparator.DAY:
+    if days > 0 and options.layout.date_separator is DateSeparator.DAY:
         yield f"file-expiration-days={days}: TiCDC removes files of that age; run more often, or what they hold is lost"
 
 

@@ -89,7 +89,7 @@ class Lake:
 
     @property
     def csv_options(self) -> CsvOptions:
-        return CsvOptions(**asdict(self.changefeed.sink.csv), terminator=self.changefeed.sink.terminator)
+        return CsvOptions(**asdict(self.changefeed.sink.csv))
 
     @property
     def io_properties(self) -> dict[str, str]:

@@ -56,7 +56,7 @@ def test_the_sample_is_small_and_has_every_protocol():
 
     assert sum(len(data) for data in files_of(demo_module.SAMPLE).values()) < SAMPLE_BYTES_MAX
     assert protocols == {*((name, False) for name in REGISTRY), ("csv", True), ("canal-json", True)}
-    assert {feed.sink.encoding_format for feed in feeds if feed.sink.protocol == "simple"} == {"json", "avro"}
+    assert {feed.sink.simple.encoding_format for feed in feeds if feed.sink.protocol == "simple"} == {"json", "avro"}
 
 
 @pytest.mark.parametrize("feed", load(demo_module.SAMPLE / "changefeeds.yaml", {}).changefeeds, ids=lambda f: f.name)

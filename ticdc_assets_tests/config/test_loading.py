@@ -83,8 +83,8 @@ changefeeds:
 
     assert config.catalog.uri == f"sqlite:///{tmp_path}/lake/catalog.db"
     shop = config.changefeed("shop")
-    assert shop.sink.date_separator is DateSeparator.NONE
-    assert shop.sink.enable_tidb_extension
+    assert shop.sink.layout.date_separator is DateSeparator.NONE
+    assert shop.sink.content.enable_tidb_extension
     assert shop.tables.case_sensitive
     assert shop.claim_check is not None
     assert shop.claim_check.location == "s3://bucket/claims"

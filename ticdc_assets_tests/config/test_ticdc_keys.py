@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import pytest
 
 from ticdc_assets.config import Compression, CsvOptions, DateSeparator, Protocol, read_sink
@@ -18,36 +20,40 @@ def test_every_real_changefeed_is_understood_without_warnings(workload):
 
     assert warnings == ()
     assert f"protocol={options.protocol.value}" in uri
-    assert options.enable_tidb_extension == ("enable-tidb-extension=true" in uri)
-    assert (options.encoding_format == "avro") == ("encoding-format=avro" in uri)
-    assert options.only_output_updated_columns == (
+    assert options.content.enable_tidb_extension == ("enable-tidb-extension=true" in uri)
+    assert (options.simple.encoding_format == "avro") == ("encoding-format=avro" in uri)
+    assert options.content.only_output_updated_columns == (
         "only-output-updated-columns=true" in uri or "content-compatible=true" in uri
     )
     sink = config["sink"]
-    assert options.date_separator.value == sink.get("date-separator", "day")
-    assert options.terminator == sink.get("terminator", "\r\n")
-    assert options.open_output_old_value == sink.get("open", {}).get("output-old-value", True)
-    assert (options.integrity.check_level != "none") == ("integrity" in config)
+    assert options.layout.date_separator.value == sink.get("date-separator", "day")
+    assert options.csv.terminator == sink.get("terminator", "\r\n")
+    assert options.open.output_old_value == sink.get("open", {}).get("output-old-value", True)
+    assert (options.content.integrity_check_level != "none") == ("integrity" in config)
     for name, value in sink.get("csv", {}).items():
         assert getattr(options.csv, name.replace("-", "_")) == value
     in_storage = sink.get("cloud-storage-config", {})
-    assert options.use_table_id_as_path == in_storage.get("use-table-id-as-path", False)
+    assert options.layout.use_table_id_as_path == in_storage.get("use-table-id-as-path", False)
     large = sink.get("kafka-config", {}).get("large-message-handle", {})
     assert options.large_message.option.value == large.get("large-message-handle-option", "none")
     assert options.large_message.compression.value == (large.get("large-message-handle-compression") or "none")
     assert options.large_message.claim_check_raw_value == large.get("claim-check-raw-value", False)
     assert (options.large_message.claim_check is not None) == bool(large.get("claim-check-storage-uri"))
-    assert list(options.topics) == [rule["topic"] for rule in sink.get("dispatchers", []) if rule["topic"]]
+    assert list(options.dispatch.topics) == [rule["topic"] for rule in sink.get("dispatchers", []) if rule["topic"]]
 
 
 def test_options_have_ticdc_defaults():
     options, _ = read_sink("kafka://h:9092/t?protocol=open-protocol", {})
 
     assert options.csv == CsvOptions(",", '"', "\\N", False, "base64", False, False, False)
-    assert (options.date_separator, options.file_index_width) == (DateSeparator.DAY, 20)
-    assert (options.enable_partition_separator, options.terminator) == (True, "\r\n")
-    assert (options.avro_decimal_handling_mode, options.avro_bigint_unsigned_handling_mode) == ("precise", "long")
-    assert (options.open_output_old_value, options.case_sensitive, options.encoding_format) == (True, False, "json")
+    assert (options.layout.date_separator, options.layout.file_index_width) == (DateSeparator.DAY, 20)
+    assert (options.layout.enable_partition_separator, options.csv.terminator) == (True, "\r\n")
+    assert (options.avro.decimal_handling_mode, options.avro.bigint_unsigned_handling_mode) == ("precise", "long")
+    assert (options.open.output_old_value, options.case_sensitive, options.simple.encoding_format) == (
+        True,
+        False,
+        "json",
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,41 +68,46 @@ def test_options_have_ticdc_defaults():
         (
             "kafka://h/t?protocol=canal-json",
             {"sink": {"kafka-config": {"codec-config": {"enable-tidb-extension": True}}}},
-            "enable_tidb_extension",
+            "content.enable_tidb_extension",
             True,
         ),
         (
             "kafka://h/t?protocol=canal-json&enable-tidb-extension=false",
             {"sink": {"kafka-config": {"codec-config": {"enable-tidb-extension": True}}}},
-            "enable_tidb_extension",
+            "content.enable_tidb_extension",
             False,
         ),
-        ("kafka://h/t?protocol=canal-json&enable-tidb-extension=1", {}, "enable_tidb_extension", True),
-        ("kafka://h/t?protocol=canal-json&enable-tidb-extension=", {}, "enable_tidb_extension", False),
-        ("kafka://h/t?protocol=canal-json&content-compatible=true", {}, "only_output_updated_columns", True),
-        ("kafka://h/t?protocol=open&content-compatible=true", {}, "only_output_updated_columns", False),
-        ("file:///x?protocol=csv", {"sink": {"file-index-digit": 6}}, "file_index_width", 6),
-        ("file:///x?protocol=csv", {"sink": {"file_index_width": 7}}, "file_index_width", 7),
-        ("file:///x?protocol=csv", {"sink": {"file-index-digit": 5}}, "file_index_width", 20),
-        ("file:///x?protocol=csv", {"sink": {"file-index-digit": 21}}, "file_index_width", 20),
-        ("file:///x?protocol=csv", {"sink": {"terminator": ""}}, "terminator", "\r\n"),
-        ("file:///x?protocol=csv", {"sink": {"date-separator": ""}}, "date_separator", DateSeparator.NONE),
-        ("file:///x?protocol=csv", {"sink": {"date_separator": "Month"}}, "date_separator", DateSeparator.MONTH),
+        ("kafka://h/t?protocol=canal-json&enable-tidb-extension=1", {}, "content.enable_tidb_extension", True),
+        ("kafka://h/t?protocol=canal-json&enable-tidb-extension=", {}, "content.enable_tidb_extension", False),
+        ("kafka://h/t?protocol=canal-json&content-compatible=true", {}, "content.only_output_updated_columns", True),
+        ("kafka://h/t?protocol=open&content-compatible=true", {}, "content.only_output_updated_columns", False),
+        ("file:///x?protocol=csv", {"sink": {"file-index-digit": 6}}, "layout.file_index_width", 6),
+        ("file:///x?protocol=csv", {"sink": {"file_index_width": 7}}, "layout.file_index_width", 7),
+        ("file:///x?protocol=csv", {"sink": {"file-index-digit": 5}}, "layout.file_index_width", 20),
+        ("file:///x?protocol=csv", {"sink": {"file-index-digit": 21}}, "layout.file_index_width", 20),
+        ("file:///x?protocol=csv", {"sink": {"terminator": ""}}, "csv.terminator", "\r\n"),
+        ("file:///x?protocol=csv", {"sink": {"date-separator": ""}}, "layout.date_separator", DateSeparator.NONE),
+        ("file:///x?protocol=csv", {"sink": {"date_separator": "Month"}}, "layout.date_separator", DateSeparator.MONTH),
         ("file:///x?protocol=csv", {"case_sensitive": True}, "case_sensitive", True),
         (
             "kafka://h/t?protocol=open",
             {"sink": {"dispatchers": [{"matcher": ["a.*"], "dispatcher": "ts"}, {"topic": "t_{schema}"}]}},
-            "topics",
+            "dispatch.topics",
             ("t_{schema}",),
         ),
-        ("s3://b/p?protocol=csv&use-table-id-as-path=true", {}, "use_table_id_as_path", True),
-        ("file:///x?protocol=csv", {"scheduler": {"enable-table-across-nodes": True}}, "table_across_nodes", True),
+        ("s3://b/p?protocol=csv&use-table-id-as-path=true", {}, "layout.use_table_id_as_path", True),
+        (
+            "file:///x?protocol=csv",
+            {"scheduler": {"enable-table-across-nodes": True}},
+            "layout.table_across_nodes",
+            True,
+        ),
     ],
 )
 def test_an_option_is_read_as_ticdc_reads_it(uri, config, field, value):
     options, _ = read_sink(uri, config)
 
-    assert value == getattr(options, field)
+    assert value == attrgetter(field)(options)
 
 
 @pytest.mark.parametrize(

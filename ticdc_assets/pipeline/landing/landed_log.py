@@ -82,7 +82,7 @@ def landed_log(lake: Lake) -> LandedLog:
     landings, offsets = messages_table.landings(table), messages_table.landed_offsets(table)
     removed = offsets.messages - sum(landing.rows for landing in landings)
     written_to = {topic for (topic, _), landed in offsets.partitions.items() if landed.last_mark}
-    count = changefeed.sink.partition_num
+    count = changefeed.sink.dispatch.partition_num
     partitions = frozenset(
         (topic, number)
         for topic, number in offsets.partitions

@@ -119,7 +119,7 @@ class StorageReplay:
             targets=targets,
             quarantine=True,
             zero_dates_allowed=changefeed.zero_dates == "null",
-            selectors=changefeed.sink.column_selectors,
+            selectors=changefeed.sink.content.column_selectors,
         )
 
 

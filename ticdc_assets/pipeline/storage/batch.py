@@ -71,7 +71,7 @@ class StorageBatch:
                     held={i: low for i, low in plan.held.items() if i in source_tables},
                     quarantine=self._changefeed.on_bad_message == "quarantine",
                     zero_dates_allowed=self._changefeed.zero_dates == "null",
-                    selectors=self._changefeed.sink.column_selectors,
+                    selectors=self._changefeed.sink.content.column_selectors,
                 )
             )
         return tasks

@@ -148,7 +148,7 @@ class StreamBatch:
     def _carried(self) -> dict[str, frozenset[SourceName]]:
         """The tables of each topic that a later run may need."""
         scan = self._pending.scan
-        if not self._context.changefeed.sink.topics and len({topic for topic, _ in scan.ends}) < 2:
+        if not self._context.changefeed.sink.dispatch.topics and len({topic for topic, _ in scan.ends}) < 2:
             return {}
         return {topic: frozenset(names) for topic, names in scan.carried.items() if names}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
 from ticdc_assets.config import Changefeed
-from ticdc_assets.config.sink import LargeMessageOption, Protocol, SinkOptions
+from ticdc_assets.config.sink import LargeMessageOption, Protocol
 from ticdc_assets.protocols.limitations import Condition, Limitation, gaps
 from ticdc_assets.protocols.values.text import time_zone
 
@@ -19,41 +19,27 @@ def gaps_of(changefeed: Changefeed) -> tuple[Limitation, ...]:
 def _given(changefeed: Changefeed) -> Iterator[Condition]:
     sink = changefeed.sink
     yield Condition.STORAGE if sink.is_storage else Condition.KAFKA
-    if sink.enable_tidb_extension:
+    if sink.content.enable_tidb_extension:
         yield Condition.EXTENSION
     if sink.protocol == Protocol.CSV and sink.csv.include_commit_ts:
         yield Condition.COMMIT_TS
-    if _sends_old_values(sink):
+    if sink.has_old_values:
         yield Condition.OLD_VALUES
-    if sink.delete_only_output_handle_key_columns:
+    if sink.content.delete_only_output_handle_key_columns:
         yield Condition.DELETES_ARE_KEYS
     if sink.large_message.option is LargeMessageOption.HANDLE_KEY_ONLY:
         yield Condition.LARGE_ROWS_ARE_KEYS
     if changefeed.upstream is not None:
         yield Condition.UPSTREAM
-    if sink.content_compatible:
+    if sink.content.content_compatible:
         yield Condition.FULL_TYPES
-    if sink.avro_enable_watermark and sink.enable_tidb_extension:
+    if sink.avro.enable_watermark and sink.content.enable_tidb_extension:
         yield Condition.AVRO_WATERMARK
-    if sink.debezium_decimal_handling_mode == "string":
+    if sink.debezium.decimal_handling_mode == "string":
         yield Condition.DECIMAL_TEXTS
-    if sink.column_selectors:
+    if sink.content.column_selectors:
         yield Condition.SELECTORS
     if changefeed.ddl_from is not None:
         yield Condition.DDL_FROM
     if isinstance(time_zone(changefeed.time_zone), ZoneInfo):
         yield Condition.CLOCK_CHANGES
-
-
-def _sends_old_values(sink: SinkOptions) -> bool:
-    match sink.protocol:
-        case Protocol.CSV:
-            return sink.csv.output_old_value
-        case Protocol.OPEN:
-            return sink.open_output_old_value
-        case Protocol.DEBEZIUM:
-            return sink.debezium_output_old_value
-        case Protocol.AVRO:
-            return sink.avro_include_before_value
-        case _:
-            return True

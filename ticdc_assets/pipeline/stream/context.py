@@ -56,11 +56,11 @@ class StreamContext:
             self.protocol,
             self.options,
             self.clock,
-            topics=self.changefeed.sink.topics,
+            topics=self.changefeed.sink.dispatch.topics,
             has_commit_ts=self.changefeed.sink.has_commit_ts,
             until=log.tso if log is not None else None,
             newest=record.tso if record is not None and self.clock is VersionClock.COMMIT_TS else 0,
-            deletes_are_keys=self.changefeed.sink.delete_only_output_handle_key_columns,
+            deletes_are_keys=self.changefeed.sink.content.delete_only_output_handle_key_columns,
             placed={event.place: event.commit_ts for event in kept_events if event.place is not None},
         )
 

@@ -48,9 +48,9 @@ def options_of(changefeed: Changefeed, control: Control | None = None) -> Any:
         compression=Compression(str(sink.large_message.compression)),
         claim_check_raw_value=sink.large_message.claim_check_raw_value,
         has_commit_ts=sink.has_commit_ts,
-        output_old_value=sink.open_output_old_value,
-        only_output_updated_columns=sink.only_output_updated_columns,
-        binary_handling_mode=sink.debezium_binary_handling_mode,
+        output_old_value=sink.open.output_old_value,
+        only_output_updated_columns=sink.content.only_output_updated_columns,
+        binary_handling_mode=sink.debezium.binary_handling_mode,
         schemas=_schemas(changefeed, control) if sink.protocol == Protocol.AVRO else None,
     )
     return REGISTRY[str(sink.protocol)].options(settings)

@@ -85,8 +85,10 @@ class StreamChanges:
         shared = topics if len(topics) < 2 else topics - set(scan.carried) | {self._changefeed.default_topic}
         held = faulty(scan, pending.commit_ranges, shared)
         if held == CaptureHolds() and pending.high <= known and not self._lake.by_arrival:
-            absent = sorted(scan.counted(self._live(pending.history), sink.partition_num) - scan.ledger.partitions)
-            held = awaited(scan, pending.commit_ranges, absent, known, sink.partition_num or 0)
+            absent = sorted(
+                scan.counted(self._live(pending.history), sink.dispatch.partition_num) - scan.ledger.partitions
+            )
+            held = awaited(scan, pending.commit_ranges, absent, known, sink.dispatch.partition_num or 0)
         held = replace(held, unread={name: why for name, why in held.unread.items() if self._lake.follows(*name)})
         return replace(pending, commit_ranges=with_holds(pending.commit_ranges, held.known), faults=held)
 
@@ -143,7 +145,7 @@ class StreamChanges:
         if self._lake.by_arrival:
             return max(known, scan.messages if self._context.clock is VersionClock.PLACE else scan.newest)
         live = self._live(self._lake.folds.of(events))
-        watermark = scan.watermark(live, self._changefeed.sink.partition_num) or 0
+        watermark = scan.watermark(live, self._changefeed.sink.dispatch.partition_num) or 0
         return max(known, watermark if self._until is None else min(watermark, self._until))
 
     @staticmethod

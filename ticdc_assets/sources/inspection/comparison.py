@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.sources.inspection.settings import UNTOLD
@@ -45,23 +45,25 @@ class _Option:
 _LARGE: Final = "sink.kafka-config.large-message-handle"
 
 _OPTIONS: Final[Mapping[str, _Option]] = {
-    "date-separator": _Option("sink.date-separator", "date_separator", "The folders by date are named so"),
-    "file-index-digit": _Option("sink.file-index-digit", "file_index_width", "The names of files have so many digits"),
+    "date-separator": _Option("sink.date-separator", "layout.date_separator", "The folders by date are named so"),
+    "file-index-digit": _Option(
+        "sink.file-index-digit", "layout.file_index_width", "The names of files have so many digits"
+    ),
     "enable-partition-separator": _Option(
-        "sink.enable-partition-separator", "enable_partition_separator", "Partitions have folders"
+        "sink.enable-partition-separator", "layout.enable_partition_separator", "Partitions have folders"
     ),
     "use-table-id-as-path": _Option(
         "sink.cloud-storage-config.use-table-id-as-path",
-        "use_table_id_as_path",
+        "layout.use_table_id_as_path",
         "Folders are named by table id",
         "Folders are named by database and table",
     ),
     "enable-table-across-nodes": _Option(
-        "scheduler.enable-table-across-nodes", "table_across_nodes", "The names of files have dispatchers"
+        "scheduler.enable-table-across-nodes", "layout.table_across_nodes", "The names of files have dispatchers"
     ),
     "enable-tidb-extension": _Option(
         "sink.kafka-config.codec-config.enable-tidb-extension",
-        "enable_tidb_extension",
+        "content.enable_tidb_extension",
         "The extension is in the stream",
     ),
     "csv.delimiter": _Option("sink.csv.delimiter", "csv.delimiter", "Fields are delimited so"),
@@ -87,15 +89,17 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
         "The files have a header line",
         "The files have no header line",
     ),
-    "content-compatible": _Option("sink.content-compatible", "content_compatible", "Types have parameters"),
+    "content-compatible": _Option("sink.content-compatible", "content.content_compatible", "Types have parameters"),
     "only-output-updated-columns": _Option(
-        "sink.only-output-updated-columns", "only_output_updated_columns", "Old values are of changed columns alone"
+        "sink.only-output-updated-columns",
+        "content.only_output_updated_columns",
+        "Old values are of changed columns alone",
     ),
     "open.output-old-value": _Option(
-        "sink.open.output-old-value", "open_output_old_value", "Rows that are there come again as inserted"
+        "sink.open.output-old-value", "open.output_old_value", "Rows that are there come again as inserted"
     ),
     "avro-enable-watermark": _Option(
-        "sink.kafka-config.codec-config.avro-enable-watermark", "avro_enable_watermark", "There are watermarks"
+        "sink.kafka-config.codec-config.avro-enable-watermark", "avro.enable_watermark", "There are watermarks"
     ),
     "large-message-handle-option": _Option(
         f"{_LARGE}.large-message-handle-option", "large_message.option", "Large rows come so"
@@ -106,7 +110,9 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "claim-check-raw-value": _Option(
         f"{_LARGE}.claim-check-raw-value", "large_message.claim_check_raw_value", "Claim-check files hold bare values"
     ),
-    "integrity-check-level": _Option("integrity.integrity-check-level", "integrity.check_level", "Rows have checksums"),
+    "integrity-check-level": _Option(
+        "integrity.integrity-check-level", "content.integrity_check_level", "Rows have checksums"
+    ),
 }
 """The options that decide how the stream is read. Options that decoders detect need not be configured."""
 
@@ -136,7 +142,7 @@ def _differing(detected: Mapping[str, Any], sink: SinkOptions) -> Iterator[Diffe
         option = _OPTIONS.get(name)
         if option is None:
             continue
-        configured = reduce(getattr, option.field.split("."), sink)
+        configured = attrgetter(option.field)(sink)
         if _written(configured) != _written(value):
             shown_by = option.otherwise if value is False and option.otherwise else option.shown_by
             yield Difference(name, option.path, _written(value), _written(configured), shown_by)

@@ -64,12 +64,12 @@ class Layout:
     def of(sink: SinkOptions) -> Layout:
         """The layout of a changefeed's options."""
         return Layout(
-            date_separator=str(sink.date_separator),
+            date_separator=str(sink.layout.date_separator),
             extension="csv" if sink.protocol == "csv" else "json",
-            partition_separator=sink.enable_partition_separator,
-            index_digits=sink.file_index_width,
-            table_id_as_path=sink.use_table_id_as_path,
-            across_nodes=sink.table_across_nodes,
+            partition_separator=sink.layout.enable_partition_separator,
+            index_digits=sink.layout.file_index_width,
+            table_id_as_path=sink.layout.use_table_id_as_path,
+            across_nodes=sink.layout.table_across_nodes,
         )
 
     @property

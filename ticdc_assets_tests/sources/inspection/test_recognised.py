@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +39,23 @@ def test_the_suggested_config_reads_the_stream_as_its_own_config_does(workload: 
     suggested = loaded(config_lines(found), tmp_path / "suggested.yaml")
     wanted = written(workload, tmp_path)
 
-    for name in ("protocol", "enable_tidb_extension", "has_commit_ts", "has_watermark", "encoding_format"):
-        assert (name, getattr(suggested.sink, name)) == (name, getattr(wanted.sink, name))
+    for name in (
+        "protocol",
+        "content.enable_tidb_extension",
+        "has_commit_ts",
+        "has_watermark",
+        "simple.encoding_format",
+    ):
+        assert (name, attrgetter(name)(suggested.sink)) == (name, attrgetter(name)(wanted.sink))
     assert suggested.sink.large_message.compression == wanted.sink.large_message.compression
     assert suggested.sink.large_message.option == wanted.sink.large_message.option
     assert suggested.sink.large_message.claim_check_raw_value == wanted.sink.large_message.claim_check_raw_value
-    assert suggested.sink.integrity.check_level == wanted.sink.integrity.check_level
-    assert suggested.sink.open_output_old_value == wanted.sink.open_output_old_value
+    assert suggested.sink.content.integrity_check_level == wanted.sink.content.integrity_check_level
+    assert suggested.sink.open.output_old_value == wanted.sink.open.output_old_value
     assert suggested.source == wanted.source
     if place(workload).is_dir():
-        assert suggested.sink.date_separator == wanted.sink.date_separator
-        assert suggested.sink.file_index_width == wanted.sink.file_index_width
+        assert suggested.sink.layout.date_separator == wanted.sink.layout.date_separator
+        assert suggested.sink.layout.file_index_width == wanted.sink.layout.file_index_width
     if suggested.sink.protocol == "csv":
         assert _but_line_ends(suggested.sink.csv) == _but_line_ends(wanted.sink.csv)
 
@@ -69,4 +76,4 @@ def test_what_the_stream_cannot_tell_is_noted_and_nothing_else(workload: Workloa
 
     assert ("no commit_ts" in notes) == (not sink.has_commit_ts and sink.protocol != "avro")
     assert ("no watermarks" in notes) == (not sink.has_watermark and sink.protocol == "debezium")
-    assert ("no statements" in notes) == (sink.protocol == "avro" and not sink.avro_enable_watermark)
+    assert ("no statements" in notes) == (sink.protocol == "avro" and not sink.avro.enable_watermark)

@@ -78,7 +78,7 @@ def _schemas(context: StreamContext, pending: StreamPending) -> Schemas:
         given=frozenset(context.lake.known.tables),
         tables=context.changefeed.tables,
         clock=context.clock,
-        selectors=context.changefeed.sink.column_selectors,
+        selectors=context.changefeed.sink.content.column_selectors,
         names=pending.names,
         statement_places=pending.places,
     )
@@ -112,7 +112,7 @@ def _versions(context: StreamContext, pending: StreamPending) -> dict[SchemaVers
 
 def _checked(context: StreamContext, pending: StreamPending) -> dict[SchemaVersion, TableSchema]:
     """The schemas as the stream lists them, where rows have checksums."""
-    if context.changefeed.sink.integrity.check_level == "none":
+    if context.changefeed.sink.content.integrity_check_level == "none":
         return {}
     if pending.scan.avro is not None:
         return pending.scan.avro.checked
