@@ -1,1 +1,1 @@
-"""Buckets of the storage sink as a source of changes: the scan and the plan (the driver), then `decode` (the workers)."""
+"""Buckets of the storage sink as a source of changes: scan and plan (the driver), then `decode` (workers)."""

@@ -1,1 +1,1 @@
-"""Every version of every source table, folded from the statements and schemas of a stream. A SchemaError stops a table."""
+"""Every version of every source table, folded from statements and schemas. A SchemaError stops a table."""
