@@ -86,7 +86,7 @@ def _inspected(changefeed: Changefeed, bounds: Bounds, on_progress: Callable[[st
         case CaptureSource(path):
             return inspect_source(str(path), bounds, on_progress)
         case KafkaSource():
-            return inspect_kafka(changefeed.source, changefeed.schema_registry, bounds, on_progress)
+            return inspect_kafka(changefeed.source, changefeed.schemas.registry, bounds, on_progress)
 
 
 def _tell(terminal: Terminal, one: Compared) -> None:

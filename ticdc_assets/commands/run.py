@@ -59,7 +59,7 @@ def run_all(
     with noise_kept_in(log), ExitStack() as opened:
         opened.callback(spark.stop)
         runs = _Runs(terminal, config, until, environ, opened)
-        for changefeed in sorted(chosen, key=lambda changefeed: changefeed.ddl_from is not None):
+        for changefeed in sorted(chosen, key=lambda changefeed: changefeed.schemas.ddl_from is not None):
             ran = runs.run(changefeed)
             tell(ran)
             results.append(ran)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ticdc_assets.config.loading import CONFIG_VARIABLE, load
 from ticdc_assets.config.model import (
+    BadInputPolicy,
     CaptureSource,
     CatalogConfig,
     Changefeed,
@@ -15,6 +16,8 @@ from ticdc_assets.config.model import (
     KafkaSource,
     KafkaStart,
     KeyOverride,
+    LargeRowSources,
+    MirrorConfig,
     OffsetRule,
     OnBadMessage,
     OnDrop,
@@ -22,6 +25,7 @@ from ticdc_assets.config.model import (
     PartitionRule,
     RegistryAuth,
     SchemaRegistry,
+    SchemaSources,
     Source,
     SparkConfig,
     StorageSource,
@@ -45,6 +49,7 @@ from ticdc_assets.names import IdentifierTemplates
 
 __all__ = [
     "CONFIG_VARIABLE",
+    "BadInputPolicy",
     "CaptureSource",
     "CatalogConfig",
     "Changefeed",
@@ -58,6 +63,8 @@ __all__ = [
     "KeyOverride",
     "LargeMessageHandle",
     "LargeMessageOption",
+    "LargeRowSources",
+    "MirrorConfig",
     "OffsetRule",
     "OnBadMessage",
     "OnDrop",
@@ -66,6 +73,7 @@ __all__ = [
     "Protocol",
     "RegistryAuth",
     "SchemaRegistry",
+    "SchemaSources",
     "Secret",
     "Settings",
     "SinkOptions",

@@ -12,20 +12,26 @@ from zoneinfo import ZoneInfo
 
 from ticdc_assets.config.files import below, matching_files, read_toml
 from ticdc_assets.config.model import (
+    BadInputPolicy,
     Changefeed,
     KeyOverride,
+    LargeRowSources,
+    MirrorConfig,
     OffsetRule,
     OnBadMessage,
     OnDrop,
     PartitionField,
     PartitionRule,
+    SchemaRegistry,
+    SchemaSources,
+    Source,
     Upstream,
     ZeroDates,
 )
 from ticdc_assets.config.offsets import read_offset_rules
 from ticdc_assets.config.reading import NAME, Section, as_name, nearest, shown
-from ticdc_assets.config.secrets import Secret, redacted
-from ticdc_assets.config.sink import KAFKA_SCHEMES, Protocol, SinkOptions
+from ticdc_assets.config.secrets import redacted
+from ticdc_assets.config.sink import KAFKA_SCHEMES, Protocol, SinkOptions, Storage
 from ticdc_assets.config.source import read_claim_check, read_registry, read_source
 from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.config.upstream import read_upstream
@@ -48,8 +54,17 @@ class _Stream:
     warnings: tuple[str, ...]
 
 
-# Placeholder for an invalid stream, so that faults of other keys are reported in the same pass.
-_UNKNOWN: Final = _Stream("file:///", SinkOptions("file", Protocol.CSV), {}, ())
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the stream is read; `source` is None if it is invalid."""
+
+    source: Source | None = None
+    registry: SchemaRegistry | None = None
+    claim_check: Storage | None = None
+
+
+# Placeholder for the options of an invalid stream, so that faults of other keys are reported in the same pass.
+_UNKNOWN: Final = SinkOptions("file", Protocol.CSV)
 
 
 def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Changefeed | None:
@@ -60,49 +75,58 @@ def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Ch
         found = "a digit first" if name[:1].isdigit() else "other characters"
         feeds.problem(name, "a name of letters, _ and, after the first, digits", found, f"Call it {as_name(name)}.")
     stream = _stream(section, base)
-    values = _values(section, stream or _UNKNOWN, base, portable, judged=stream is not None)
+    sink = stream.sink if stream is not None else _UNKNOWN
+    places = _places(section, stream, base)
+    large_rows = LargeRowSources(places.claim_check, _upstream(section, sink, base))
+    time_zone, tables = _time_zone(section), _tables(section, sink)
+    schemas = SchemaSources(places.registry, tuple(_schema_files(section, base)), section.text("ddl_from"))
+    mirror, bad_input = _mirror(section, sink), _bad_input(section, sink)
+    target = _target(section.section("target"), portable)
     section.close()
-    if stream is None or len(feeds.problems.found) > before:
+    if stream is None or places.source is None or len(feeds.problems.found) > before:
         return None
-    return Changefeed(name=name, sink_uri=Secret(stream.uri), redacted_sink_uri=redacted(stream.uri), **values)
+    return Changefeed(
+        name=name,
+        redacted_sink_uri=redacted(stream.uri),
+        sink=sink,
+        source=places.source,
+        time_zone=time_zone,
+        tables=tables,
+        schemas=schemas,
+        large_rows=large_rows,
+        mirror=mirror,
+        bad_input=bad_input,
+        target=target,
+        warnings=stream.warnings,
+    )
 
 
-def _values(section: Section, stream: _Stream, base: Path, portable: bool, *, judged: bool) -> dict[str, Any]:
-    sink = stream.sink
-    return {
-        "sink": sink,
-        "warnings": stream.warnings,
-        **(_places(section, stream, base) if judged else _skip_places(section)),
-        "upstream": _upstream(section, sink, base),
-        "time_zone": _time_zone(section),
-        "tables": _tables(section, sink),
-        "schema_files": tuple(_schema_files(section, base)),
-        "ddl_from": section.text("ddl_from"),
-        "keys": tuple(_keys(section, sink)),
-        "zero_dates": ZeroDates(section.choice("zero_dates", tuple(ZeroDates), "null")),
-        "on_bad_message": OnBadMessage(section.choice("on_bad_message", tuple(OnBadMessage), "quarantine")),
-        "on_drop": OnDrop(section.choice("on_drop", tuple(OnDrop), "keep")),
-        "partition": tuple(_partition(section, sink)),
-        "format_version": _format_version(section),
-        "skip_files": section.texts("skip_files"),
-        "skip_offsets": tuple(_skip_offsets(section, sink)),
-        "target": _target(section.section("target"), portable),
-    }
-
-
-def _places(section: Section, stream: _Stream, base: Path) -> dict[str, Any]:
+def _places(section: Section, stream: _Stream | None, base: Path) -> _Places:
+    if stream is None:
+        for key in ("source", "schema_registry", "claim_check"):
+            section.raw(key)
+        return _Places()
     source = read_source(section, stream.uri, stream.sink, stream.config, base)
-    return {
-        "source": source,
-        "schema_registry": read_registry(section, stream.sink, source, stream.config, base),
-        "claim_check": read_claim_check(section, stream.sink, source, base),
-    }
+    registry = read_registry(section, stream.sink, source, stream.config, base)
+    return _Places(source, registry, read_claim_check(section, stream.sink, source, base))
 
 
-def _skip_places(section: Section) -> dict[str, Any]:
-    for key in ("source", "schema_registry", "claim_check"):
-        section.raw(key)
-    return {}
+def _mirror(section: Section, sink: SinkOptions) -> MirrorConfig:
+    return MirrorConfig(
+        keys=tuple(_keys(section, sink)),
+        partition=tuple(_partition(section, sink)),
+        format_version=_format_version(section),
+        on_drop=OnDrop(section.choice("on_drop", tuple(OnDrop), "keep")),
+    )
+
+
+def _bad_input(section: Section, sink: SinkOptions) -> BadInputPolicy:
+    return BadInputPolicy(
+        on_bad_message=OnBadMessage(section.choice("on_bad_message", tuple(OnBadMessage), "quarantine")),
+        zero_dates=ZeroDates(section.choice("zero_dates", tuple(ZeroDates), "null")),
+        skip_files=section.texts("skip_files"),
+        skip_offsets=tuple(_skip_offsets(section, sink)),
+    )
 
 
 # ---- the stream ------------------------------------------------------------------------------------------------------

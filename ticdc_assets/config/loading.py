@@ -83,10 +83,12 @@ def _opened(changefeed: Changefeed, store: ObjectStore | None) -> Changefeed:
     """The changefeed, with the credentials and endpoint of the object store for its source and large messages."""
     if store is None:
         return changefeed
-    source, claim_check = changefeed.source, changefeed.claim_check
+    source, large_rows = changefeed.source, changefeed.large_rows
     if isinstance(source, StorageSource):
         source = StorageSource(store.opens(source.storage))
-    return replace(changefeed, source=source, claim_check=store.opens(claim_check) if claim_check else None)
+    if large_rows.claim_check is not None:
+        large_rows = replace(large_rows, claim_check=store.opens(large_rows.claim_check))
+    return replace(changefeed, source=source, large_rows=large_rows)
 
 
 # ---- catalog and Spark -----------------------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ def _check_together(feeds: Section, changefeeds: Sequence[Changefeed]) -> None:
 
 
 def _check_ddl_from(feeds: Section, changefeed: Changefeed, by_name: Mapping[str, Changefeed]) -> None:
-    wanted = changefeed.ddl_from
+    wanted = changefeed.schemas.ddl_from
     if wanted is None:
         return
     others = [name for name in feeds if name != changefeed.name]

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
-from zoneinfo import ZoneInfo
 
 from ticdc_assets.config.object_store import ObjectStore, StoreType, java_io_of, store_type_of
 from ticdc_assets.config.secrets import Secret, Settings
@@ -257,61 +256,44 @@ class OffsetRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Changefeed:
-    """One changefeed.
+class SchemaSources:
+    """Where the schemas of tables come from, besides the stream itself.
 
-    name: letters, digits and _, no digit first; the name of its Dagster group and part of its control namespace.
-    sink_uri, redacted_sink_uri: as given to cdc; the first is hidden, the second may be printed.
-    sink: TiCDC's options from URI and configuration that decide how the stream is read.
-    source: where this project reads the stream; default: the place in sink_uri.
-    schema_registry: for the Avro protocol.
-    claim_check: the storage of large messages; None if the changefeed has none.
-    upstream: the TiDB from which rows are completed; without it, rows with only their key wait.
-    time_zone: the zone in which TiCDC writes TIMESTAMP.
-    tables: which tables are read (TiCDC's filter syntax); default: all.
-    schema_files: CREATE TABLE statements or Dumpling schema dumps for tables older than the stream.
+    registry: for the Avro protocol.
+    files: CREATE TABLE statements or Dumpling schema dumps for tables older than the stream.
     ddl_from: the changefeed whose DDL is used for this one, for the Avro protocol.
-    keys: key columns of tables whose key is not in the stream; the last match decides.
-    zero_dates, on_bad_message, on_drop: see their types.
-    partition: partition specs of mirrors; the last match decides.
-    format_version: Iceberg's table format: 3, or 2 for readers without deletion vectors.
-    skip_files: patterns of data files to skip, whose rows may be lost.
-    skip_offsets: offsets that may be missing, whose messages may be lost.
-    target: templates of the identifiers of the tables.
-    warnings: questionable settings in the changefeed's own configuration.
     """
 
-    name: str
-    sink_uri: Secret
-    redacted_sink_uri: str
-    sink: SinkOptions
-    source: Source
-    schema_registry: SchemaRegistry | None = None
+    registry: SchemaRegistry | None = None
+    files: tuple[Path, ...] = ()
+    ddl_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LargeRowSources:
+    """Where rows come from that are too large for a message.
+
+    claim_check: the storage of large messages; None if the changefeed has none.
+    upstream: the TiDB from which rows are completed; without it, rows with only their key wait.
+    """
+
     claim_check: Storage | None = None
     upstream: Upstream | None = None
-    time_zone: str = "UTC"
-    tables: TableFilter = field(default_factory=lambda: TableFilter(("*.*",)))
-    schema_files: tuple[Path, ...] = ()
-    ddl_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorConfig:
+    """How mirrors are made.
+
+    keys: key columns of tables whose key is not in the stream; the last match decides.
+    partition: partition specs; the last match decides.
+    format_version: Iceberg's table format: 3, or 2 for readers without deletion vectors.
+    """
+
     keys: tuple[KeyOverride, ...] = ()
-    zero_dates: ZeroDates = ZeroDates.NULL
-    on_bad_message: OnBadMessage = OnBadMessage.QUARANTINE
-    on_drop: OnDrop = OnDrop.KEEP
     partition: tuple[PartitionRule, ...] = ()
     format_version: int = 3
-    skip_files: tuple[str, ...] = ()
-    skip_offsets: tuple[OffsetRule, ...] = ()
-    target: IdentifierTemplates = field(default_factory=IdentifierTemplates)
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def zone(self) -> ZoneInfo:
-        return ZoneInfo(self.time_zone)
-
-    @property
-    def default_topic(self) -> str:
-        """The topic in a Kafka sink's URI, for tables without a dispatch rule and for DDL of whole databases."""
-        return unquote(urlsplit(self.redacted_sink_uri).path).strip("/")
+    on_drop: OnDrop = OnDrop.KEEP
 
     def key_of(self, schema: str, table: str) -> tuple[str, ...] | None:
         """The configured key columns of a table."""
@@ -320,6 +302,63 @@ class Changefeed:
     def partition_of(self, schema: str, table: str) -> tuple[PartitionField, ...]:
         """The configured partition spec of a table's mirror."""
         return next((p.fields for p in reversed(self.partition) if p.tables.matches(schema, table)), ())
+
+
+@dataclass(frozen=True, slots=True)
+class BadInputPolicy:
+    """What happens to input that cannot be decoded, or that is missing.
+
+    skip_files: patterns of data files to skip, whose rows may be lost.
+    skip_offsets: offsets that may be missing, whose messages may be lost.
+    """
+
+    on_bad_message: OnBadMessage = OnBadMessage.QUARANTINE
+    zero_dates: ZeroDates = ZeroDates.NULL
+    skip_files: tuple[str, ...] = ()
+    skip_offsets: tuple[OffsetRule, ...] = ()
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether a record that cannot be decoded goes to quarantine, and its table goes on."""
+        return self.on_bad_message is OnBadMessage.QUARANTINE
+
+    @property
+    def allows_zero_dates(self) -> bool:
+        """Whether a zero date becomes NULL."""
+        return self.zero_dates is ZeroDates.NULL
+
+
+@dataclass(frozen=True, slots=True)
+class Changefeed:
+    """One changefeed.
+
+    name: letters, digits and _, no digit first; the name of its Dagster group and part of its control namespace.
+    redacted_sink_uri: the URI given to cdc without credentials; it may be printed.
+    sink: TiCDC's options from URI and configuration that decide how the stream is read.
+    source: where this project reads the stream; default: the place in the sink URI.
+    time_zone: the zone in which TiCDC writes TIMESTAMP.
+    tables: which tables are read (TiCDC's filter syntax); default: all.
+    target: templates of the identifiers of the tables.
+    warnings: questionable settings in the changefeed's own configuration.
+    """
+
+    name: str
+    redacted_sink_uri: str
+    sink: SinkOptions
+    source: Source
+    time_zone: str = "UTC"
+    tables: TableFilter = field(default_factory=lambda: TableFilter(("*.*",)))
+    schemas: SchemaSources = field(default_factory=SchemaSources)
+    large_rows: LargeRowSources = field(default_factory=LargeRowSources)
+    mirror: MirrorConfig = field(default_factory=MirrorConfig)
+    bad_input: BadInputPolicy = field(default_factory=BadInputPolicy)
+    target: IdentifierTemplates = field(default_factory=IdentifierTemplates)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def default_topic(self) -> str:
+        """The topic in a Kafka sink's URI, for tables without a dispatch rule and for DDL of whole databases."""
+        return unquote(urlsplit(self.redacted_sink_uri).path).strip("/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _DUMPLING: Final = re.compile(r"(?P<schema>[^.]+)\.(?P<table>.+)-schema\.sql")
 
 def known_of(changefeed: Changefeed) -> Known:
     """The config's `schema_files` and `keys`. Raises ConfigError for a file that is not a schema dump."""
-    return Known(dict(_tables(changefeed.schema_files)), changefeed.key_of)
+    return Known(dict(_tables(changefeed.schemas.files)), changefeed.mirror.key_of)
 
 
 def _tables(paths: Iterable[Path]) -> Iterable[tuple[SourceName, TableSchema]]:

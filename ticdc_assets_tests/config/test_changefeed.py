@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.config import OnBadMessage, OnDrop, PartitionField, ZeroDates
+from ticdc_assets.config import BadInputPolicy, OnBadMessage, OnDrop, PartitionField, ZeroDates
 from ticdc_assets_tests.config.config_file import feed, refused, with_feed
 
 
@@ -27,15 +27,15 @@ def test_keys_and_partitions_are_given_by_pattern_and_the_last_match_decides(tmp
         partition={"*.*": "bucket(16)", "shop.log*": ["days(created)", "bucket(4, user_id)"], "shop.tiny": "none"},
     )
 
-    assert shop.key_of("shop", "a.b") == ("x", "y")
-    assert shop.key_of("shop", "c") == ("id",)
-    assert shop.partition_of("shop", "orders") == (PartitionField("bucket", 16, None),)
-    assert shop.partition_of("shop", "logs") == (
+    assert shop.mirror.key_of("shop", "a.b") == ("x", "y")
+    assert shop.mirror.key_of("shop", "c") == ("id",)
+    assert shop.mirror.partition_of("shop", "orders") == (PartitionField("bucket", 16, None),)
+    assert shop.mirror.partition_of("shop", "logs") == (
         PartitionField("day", None, "created"),
         PartitionField("bucket", 4, "user_id"),
     )
-    assert shop.partition_of("shop", "tiny") == ()
-    assert feed(tmp_path, partition="truncate(4, name)").partition_of("a", "b") == (
+    assert shop.mirror.partition_of("shop", "tiny") == ()
+    assert feed(tmp_path, partition="truncate(4, name)").mirror.partition_of("a", "b") == (
         PartitionField("truncate", 4, "name"),
     )
 
@@ -81,7 +81,7 @@ def test_schema_files_are_found_in_order(tmp_path):
 
     shop = feed(tmp_path, schema_files=["*.sql", "sub/c.sql", str(tmp_path / "**" / "*.txt")])
 
-    assert [path.name for path in shop.schema_files] == ["a.sql", "b.sql", "c.sql", "d.txt"]
+    assert [path.name for path in shop.schemas.files] == ["a.sql", "b.sql", "c.sql", "d.txt"]
 
 
 def test_a_toml_fault_names_the_file_and_the_line_without_quoting_it(tmp_path):
@@ -99,7 +99,7 @@ def test_choices_are_taken(tmp_path):
         tmp_path, zero_dates="error", on_bad_message="stop", on_drop="drop", format_version=2, skip_files="*/CDC01.csv"
     )
 
-    assert (shop.zero_dates, shop.on_bad_message, shop.on_drop) == (ZeroDates.ERROR, OnBadMessage.STOP, OnDrop.DROP)
-    assert (shop.format_version, shop.skip_files) == (2, ("*/CDC01.csv",))
-    assert feed(tmp_path, zero_dates=None).zero_dates is ZeroDates.NULL
-    assert feed(tmp_path, zero_dates="null").zero_dates is ZeroDates.NULL
+    assert shop.bad_input == BadInputPolicy(OnBadMessage.STOP, ZeroDates.ERROR, ("*/CDC01.csv",))
+    assert (shop.mirror.on_drop, shop.mirror.format_version) == (OnDrop.DROP, 2)
+    assert feed(tmp_path, zero_dates=None).bad_input.zero_dates is ZeroDates.NULL
+    assert feed(tmp_path, zero_dates="null").bad_input.zero_dates is ZeroDates.NULL

@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.config import (
+    BadInputPolicy,
     DateSeparator,
     IdentifierTemplates,
     LargeMessageOption,
+    LargeRowSources,
+    MirrorConfig,
     OnBadMessage,
     OnDrop,
     Protocol,
+    SchemaSources,
     StorageSource,
     ZeroDates,
     load,
@@ -35,18 +39,14 @@ def test_a_minimal_config_has_all_defaults(tmp_path):
     shop = config.changefeed("shop")
     assert isinstance(shop.source, StorageSource)
     assert shop.source.storage.location == "s3://bucket/prefix"
-    assert (shop.time_zone, shop.ddl_from, shop.schema_files, shop.skip_files) == ("UTC", None, (), ())
-    assert (shop.zero_dates, shop.on_bad_message, shop.on_drop) == (
-        ZeroDates.NULL,
-        OnBadMessage.QUARANTINE,
-        OnDrop.KEEP,
-    )
-    assert (shop.format_version, shop.target) == (3, IdentifierTemplates())
-    assert (shop.schema_registry, shop.claim_check) == (None, None)
-    assert shop.upstream is None
+    assert shop.bad_input == BadInputPolicy(OnBadMessage.QUARANTINE, ZeroDates.NULL, (), ())
+    assert shop.mirror == MirrorConfig((), (), 3, OnDrop.KEEP)
+    assert shop.schemas == SchemaSources(None, (), None)
+    assert shop.large_rows == LargeRowSources(None, None)
+    assert (shop.time_zone, shop.target) == ("UTC", IdentifierTemplates())
     assert shop.tables.matches("any", "table")
-    assert shop.key_of("any", "table") is None
-    assert shop.partition_of("any", "table") == ()
+    assert shop.mirror.key_of("any", "table") is None
+    assert shop.mirror.partition_of("any", "table") == ()
     assert shop.warnings == ()
 
 
@@ -86,8 +86,8 @@ changefeeds:
     assert shop.sink.layout.date_separator is DateSeparator.NONE
     assert shop.sink.content.enable_tidb_extension
     assert shop.tables.case_sensitive
-    assert shop.claim_check is not None
-    assert shop.claim_check.location == "s3://bucket/claims"
+    assert shop.large_rows.claim_check is not None
+    assert shop.large_rows.claim_check.location == "s3://bucket/claims"
 
 
 def test_the_path_wins_over_the_variable_and_the_variable_over_the_sample(tmp_path):
@@ -146,12 +146,12 @@ def test_every_real_changefeed_loads_from_a_config(tmp_path):
     assert len(config.changefeeds) == len(workloads())
     for changefeed in config.changefeeds:
         if changefeed.sink.protocol is Protocol.AVRO:
-            assert changefeed.schema_registry is not None
-            assert changefeed.schema_registry.file is not None
-            assert json.loads(changefeed.schema_registry.file.read_text())
+            assert changefeed.schemas.registry is not None
+            assert changefeed.schemas.registry.file is not None
+            assert json.loads(changefeed.schemas.registry.file.read_text())
         if changefeed.sink.large_message.option is LargeMessageOption.CLAIM_CHECK:
-            assert changefeed.claim_check is not None
-            assert Path(changefeed.claim_check.location).is_dir()
+            assert changefeed.large_rows.claim_check is not None
+            assert Path(changefeed.large_rows.claim_check.location).is_dir()
 
 
 # ---- catalog and Spark
@@ -238,7 +238,7 @@ def test_ddl_comes_from_a_changefeed_that_has_it(tmp_path):
     avro = {"sink_uri": uri, "schema_registry": {"file": "r.json"}, "ddl_from": "ddl"}
     config = loaded(tmp_path, {"changefeeds": {"rows": avro, "ddl": {"sink_uri": "s3://b/p?protocol=canal-json"}}})
 
-    assert config.changefeed("rows").ddl_from == "ddl"
+    assert config.changefeed("rows").schemas.ddl_from == "ddl"
     assert "carries DDL" in str(refused(tmp_path, {"changefeeds": {"rows": avro, "ddl": {**avro, "ddl_from": "rows"}}}))
     typo = {"changefeeds": {"rows": {**avro, "ddl_from": "ddll"}, "ddl": {"sink_uri": "s3://b/p?protocol=canal-json"}}}
     assert "Did you mean ddl?" in str(refused(tmp_path, typo))

@@ -15,7 +15,7 @@ def test_offsets_may_be_given_up_of_whatever_source_has_messages(tmp_path):
     sources = ({}, {"source": {"capture": "m.jsonl"}}, {"source": {"kafka": {"topics": "t"}}})
 
     for source in sources:
-        assert len(feed(tmp_path, sink_uri=uri, skip_offsets=["t[0]@1-2"], **source).skip_offsets) == 1
+        assert len(feed(tmp_path, sink_uri=uri, skip_offsets=["t[0]@1-2"], **source).bad_input.skip_offsets) == 1
     assert "Remove it" in str(refused(tmp_path, with_feed(skip_offsets=["t[0]@1-2"])))
 
 
@@ -178,7 +178,7 @@ changefeeds:
 
 def test_the_registry_of_the_sink_uri_is_used_without_its_password_in_sight(tmp_path):
     uri = "kafka://h/t?protocol=avro&schema-registry=http://u:p%2540@registry:8081/x/"
-    registry = feed(tmp_path, sink_uri=uri).schema_registry
+    registry = feed(tmp_path, sink_uri=uri).schemas.registry
 
     assert registry.url == "http://registry:8081/x"
     assert (registry.auth.user, registry.auth.password) == ("u", Secret("p@"))
@@ -193,8 +193,8 @@ def test_the_avro_protocol_needs_a_registry(tmp_path):
 def test_a_registry_is_a_url_or_a_file(tmp_path):
     avro = {"sink_uri": "kafka://h/t?protocol=avro"}
 
-    assert feed(tmp_path, **avro, schema_registry={"file": "r.json"}).schema_registry.file == tmp_path / "r.json"
-    token = feed(tmp_path, **avro, schema_registry={"url": "https://r", "auth": {"token": "t"}}).schema_registry
+    assert feed(tmp_path, **avro, schema_registry={"file": "r.json"}).schemas.registry.file == tmp_path / "r.json"
+    token = feed(tmp_path, **avro, schema_registry={"url": "https://r", "auth": {"token": "t"}}).schemas.registry
     assert token.auth.token == Secret("t")
     assert "both" in str(refused(tmp_path, with_feed(**avro, schema_registry={"url": "https://r", "file": "r"})))
     assert "http" in str(refused(tmp_path, with_feed(**avro, schema_registry={"url": "ftp://r"})))
@@ -205,4 +205,4 @@ def test_claim_check_without_a_place_is_refused(tmp_path):
     values = {"sink_uri": "kafka://h/t?protocol=open", "config": large}
 
     assert "claim_check" in str(refused(tmp_path, with_feed(**values)))
-    assert feed(tmp_path, **values, claim_check="claims").claim_check.location == f"{tmp_path}/claims"
+    assert feed(tmp_path, **values, claim_check="claims").large_rows.claim_check.location == f"{tmp_path}/claims"

@@ -11,10 +11,10 @@ from ticdc_assets_tests.config.config_file import feed, loaded, refused, with_fe
 
 
 def test_an_upstream_has_tidbs_port_and_no_tls_unless_told(tmp_path):
-    upstream = feed(tmp_path, upstream={"host": "tidb.example", "user": "reader"}).upstream
+    upstream = feed(tmp_path, upstream={"host": "tidb.example", "user": "reader"}).large_rows.upstream
 
     assert upstream == Upstream("tidb.example", "reader", 4000, None, None)
-    assert feed(tmp_path).upstream is None
+    assert feed(tmp_path).large_rows.upstream is None
 
 
 def test_an_upstream_takes_its_password_from_the_environment_and_its_files_from_beside_the_config(tmp_path):
@@ -23,7 +23,7 @@ def test_an_upstream_takes_its_password_from_the_environment_and_its_files_from_
 
     config = loaded(tmp_path, with_feed(upstream=upstream), PASSWORD="hunter2", PORT="4001")
 
-    found = config.changefeed("shop").upstream
+    found = config.changefeed("shop").large_rows.upstream
     assert found == Upstream(
         "h", "u", 4001, Secret("hunter2"), UpstreamTls(tmp_path / "ca.pem", Path("/etc/c.pem"), tmp_path / "k.pem")
     )
@@ -32,7 +32,7 @@ def test_an_upstream_takes_its_password_from_the_environment_and_its_files_from_
 
 @pytest.mark.parametrize(("written", "wanted"), [(True, UpstreamTls()), (False, None)])
 def test_tls_of_an_upstream_may_be_switched(tmp_path, written, wanted):
-    assert feed(tmp_path, upstream={"host": "h", "user": "u", "tls": written}).upstream.tls == wanted
+    assert feed(tmp_path, upstream={"host": "h", "user": "u", "tls": written}).large_rows.upstream.tls == wanted
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def unlanded_offsets(lake: Lake) -> int:
     table = messages_table.load(lake.catalog, lake.control.namespace)
     landed = LandedOffsets() if table is None else messages_table.landed_offsets(table)
     with KafkaClient(source) as client:
-        return len(pending_offsets(client, source, landed, lake.changefeed.skip_offsets))
+        return len(pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets))
 
 
 def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lambda _: None) -> LandingReport:
@@ -74,7 +74,7 @@ def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lamb
     table = messages_table.ensure(lake.catalog, lake.control.namespace)
     landed = messages_table.landed_offsets(table)
     with KafkaClient(source) as client:
-        pending = pending_offsets(client, source, landed, lake.changefeed.skip_offsets)
+        pending = pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets)
     chosen = taken(pending.ranges, source.messages_max)
     if not len(pending) and {wanted.partition for wanted in pending.ranges} <= landed.partitions.keys():
         return LandingReport()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def is_retired(lake: Lake, table: TableRecord) -> bool:
     """Whether the source table is dropped at the recorded TSO and its mirror is to be removed."""
-    return lake.changefeed.on_drop is OnDrop.DROP and table.state == str(TableState.DROPPED)
+    return lake.changefeed.mirror.on_drop is OnDrop.DROP and table.state == str(TableState.DROPPED)
 
 
 def retire(lake: Lake, history: History, record: WatermarkRecord, awaited: Collection[str] = ()) -> list[Identifier]:

@@ -162,10 +162,10 @@ def writer_of(
 
 def options_of(lake: Lake, source_table: SourceTable) -> MirrorOptions:
     """The configured options of the source table's mirror."""
-    fields = lake.changefeed.partition_of(*source_table.name)
+    fields = lake.changefeed.mirror.partition_of(*source_table.name)
     first_key = column_name(source_table.newest.key[0]) if source_table.newest.key else ""
     spec = tuple((f.transform, f.argument, column_name(f.column) if f.column else first_key) for f in fields)
-    return MirrorOptions(lake.changefeed.format_version, spec)
+    return MirrorOptions(lake.changefeed.mirror.format_version, spec)
 
 
 # -- the record --------------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class StorageReplay:
             timelines={file.name: self._timelines[file.name]},
             targets=targets,
             quarantine=True,
-            zero_dates_allowed=changefeed.zero_dates == "null",
+            zero_dates_allowed=changefeed.bad_input.allows_zero_dates,
             selectors=changefeed.sink.content.column_selectors,
         )
 

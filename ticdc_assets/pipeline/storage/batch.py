@@ -69,8 +69,8 @@ class StorageBatch:
                     targets={i: target for i, target in targets.items() if i in source_tables},
                     io_properties=self._lake.io_properties,
                     held={i: low for i, low in plan.held.items() if i in source_tables},
-                    quarantine=self._changefeed.on_bad_message == "quarantine",
-                    zero_dates_allowed=self._changefeed.zero_dates == "null",
+                    quarantine=self._changefeed.bad_input.quarantines,
+                    zero_dates_allowed=self._changefeed.bad_input.allows_zero_dates,
                     selectors=self._changefeed.sink.content.column_selectors,
                 )
             )

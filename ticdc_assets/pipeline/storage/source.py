@@ -114,7 +114,7 @@ class StorageChanges:
         return checkpoint
 
     def _scanned(self, record: WatermarkRecord | None, cursor: Cursor, high: int, upto: int | None) -> StoragePending:
-        skip = self._changefeed.skip_files
+        skip = self._changefeed.bad_input.skip_files
         kept = {event.where: event for event in self._lake.control.ddl_events()}
         found = scan(
             self._root,

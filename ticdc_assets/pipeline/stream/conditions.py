@@ -29,7 +29,7 @@ def _given(changefeed: Changefeed) -> Iterator[Condition]:
         yield Condition.DELETES_ARE_KEYS
     if sink.large_message.option is LargeMessageOption.HANDLE_KEY_ONLY:
         yield Condition.LARGE_ROWS_ARE_KEYS
-    if changefeed.upstream is not None:
+    if changefeed.large_rows.upstream is not None:
         yield Condition.UPSTREAM
     if sink.content.content_compatible:
         yield Condition.FULL_TYPES
@@ -39,7 +39,7 @@ def _given(changefeed: Changefeed) -> Iterator[Condition]:
         yield Condition.DECIMAL_TEXTS
     if sink.content.column_selectors:
         yield Condition.SELECTORS
-    if changefeed.ddl_from is not None:
+    if changefeed.schemas.ddl_from is not None:
         yield Condition.DDL_FROM
     if isinstance(time_zone(changefeed.time_zone), ZoneInfo):
         yield Condition.CLOCK_CHANGES

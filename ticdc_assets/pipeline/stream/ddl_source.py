@@ -48,9 +48,9 @@ def ddl_log(config: Config, changefeed: Changefeed) -> DdlLog | None:
 
     Schemas that the other changefeed inferred from rows are left out: this changefeed's own rows carry more.
     """
-    if changefeed.ddl_from is None:
+    if changefeed.schemas.ddl_from is None:
         return None
-    other = config.changefeed(changefeed.ddl_from)
+    other = config.changefeed(changefeed.schemas.ddl_from)
     control = Control(open_catalog(config.catalog), control_namespace(other.target, other.name))
     record = control.newest()
     tso = record.tso if record else 0

@@ -65,7 +65,7 @@ def keep_schemas(options: Any, control: Control) -> None:
 
 
 def _schemas(changefeed: Changefeed, control: Control | None) -> confluent_avro.SchemaLookup:
-    registry = changefeed.schema_registry
+    registry = changefeed.schemas.registry
     if registry is not None and registry.url is not None:
         url = registry.url
         return RegistrySchemas(lambda: control.registered(url) if control else {}, RegistryClient(url, registry.auth))

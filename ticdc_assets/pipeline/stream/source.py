@@ -107,7 +107,7 @@ class StreamChanges:
             self._context.log,
             form,
             cursor,
-            self._changefeed.skip_offsets,
+            self._changefeed.bad_input.skip_offsets,
             in_order=self._lake.by_arrival,
             in_place=self._lake.by_arrival and self._context.is_appended_to,
         )

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from ticdc_assets.assets.graph import definitions_of
-from ticdc_assets.config import OffsetRule
+from ticdc_assets.config import BadInputPolicy, OffsetRule
 from ticdc_assets.errors import SourceError
 from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.pipeline.lake import Lake
@@ -302,7 +302,7 @@ def test_offsets_that_retention_removed_and_the_user_gives_up_are_passed_over(ka
     land(lake, LocalWorkers())
     kafka.send(numbered(topic, 5, first=3))
     kafka.remove_messages_before(topic, 0, 6)
-    given_up = replace(lake.changefeed, skip_offsets=(OffsetRule(topic, 0, 3, 6),))
+    given_up = replace(lake.changefeed, bad_input=BadInputPolicy(skip_offsets=(OffsetRule(topic, 0, 3, 6),)))
     land(Lake(lake.config, given_up), LocalWorkers())
 
     assert landed(lake) == {0: [0, 1, 2, 6, 7]}

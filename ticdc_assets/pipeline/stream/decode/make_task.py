@@ -58,15 +58,15 @@ def _stretch(context: StreamContext, pending: StreamPending, begin: Mark, last: 
 
 
 def _decoding(context: StreamContext) -> Decoding:
-    changefeed = context.changefeed
+    changefeed, large_rows = context.changefeed, context.changefeed.large_rows
     return Decoding(
         protocol=context.protocol,
         options=context.options,
         zone=changefeed.time_zone,
-        claim_check=changefeed.claim_check.uri if changefeed.claim_check else None,
-        upstream=changefeed.upstream,
-        quarantine=changefeed.on_bad_message == "quarantine",
-        zero_dates_allowed=changefeed.zero_dates == "null",
+        claim_check=large_rows.claim_check.uri if large_rows.claim_check else None,
+        upstream=large_rows.upstream,
+        quarantine=changefeed.bad_input.quarantines,
+        zero_dates_allowed=changefeed.bad_input.allows_zero_dates,
     )
 
 
