@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from ticdc_assets.protocols.csv.decoder import CsvOptions
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.protocols.values.text import TextForms
-from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName
+from ticdc_assets.schema.history.source_table import SourceName, Timeline
 from ticdc_assets.table_filter import ColumnSelectors
 
 
@@ -90,7 +90,7 @@ class DecodeTask:
     forms: TextForms
     by_arrival: bool
     files: tuple[TaskFile, ...]
-    timelines: dict[SourceName, tuple[SchemaPeriod, ...]]
+    timelines: dict[SourceName, Timeline]
     targets: dict[str, Target]
     io_properties: dict[str, str] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)

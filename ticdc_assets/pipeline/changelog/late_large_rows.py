@@ -40,13 +40,10 @@ class LateLarge:
 
     @property
     def version(self) -> tuple[str, int]:
-        assert self.period.source_table_id is not None
-        assert self.period.version is not None
         return (self.period.source_table_id, self.period.version.from_ts)
 
     def key(self, task: MessageTask) -> tuple[Column, ...] | None:
         """The key columns of its table; None for a table without a key, or where the message lacks one of them."""
-        assert self.period.version is not None
         table = self.period.version.table
         key = tuple(column for column in table.stored_columns if column.name in table.key)
         sent = {name.lower() for name, value in self.event.wire.items() if value is not None}
@@ -79,7 +76,6 @@ def _of_version(task: MessageTask, values: RowValues, rows: Sequence[LateLarge])
 def _identities(task: MessageTask, values: RowValues, rows: Sequence[LateLarge]) -> pa.Table:
     """The identity columns of the rows, under their names in the changelog."""
     version, key = rows[0].period.version, rows[0].key(task)
-    assert version is not None
     assert key is not None
     schema = task.targets[rows[0].version[0]].schemas[version.from_ts]
     stored = version.table.stored_columns

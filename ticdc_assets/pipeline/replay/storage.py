@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext
 from ticdc_assets.pipeline.storage.decode import decode
 from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, FileState, Target, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
-from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.tables.control import QuarantinedRecord
@@ -82,8 +82,8 @@ class StorageReplay:
         problem = _problem(report.files[0], record, rows) or self._ground.unsettled(record, rows)
         return Decoded(records, problem=problem) if problem else Decoded(records, rows)
 
-    def _source_tables(self, name: SourceName) -> set[str | None]:
-        return {period.source_table_id for period in self._timelines[name]}
+    def _source_tables(self, name: SourceName) -> set[str]:
+        return {period.source_table_id for period in self._timelines[name] if isinstance(period, SchemaPeriod)}
 
     def _written(self, offered: tuple[Offered, ...], name: SourceName, version: int) -> TaskFile:
         """The records as a file with their ordinal, so that they keep their order among other files."""

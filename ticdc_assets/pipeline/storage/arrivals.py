@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.order import next_position
-from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
+from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.sources.storage.paths import below
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.progress import Files, Progress
 
 
-def source_table_of(timelines: Mapping[SourceName, tuple[SchemaPeriod, ...]], file: SourceFile) -> str | None:
+def source_table_of(timelines: Mapping[SourceName, Timeline], file: SourceFile) -> str | None:
     """The source table of a file's rows: the one that had its name at its folder's version."""
     hit = [s for s in timelines.get(fold_name(file.schema, file.table), ()) if s.after_ts <= file.version]
-    return hit[-1].source_table_id if hit else None
+    return hit[-1].source_table_id if hit and isinstance(hit[-1], SchemaPeriod) else None
 
 
 def series_of(file: SourceFile) -> str:

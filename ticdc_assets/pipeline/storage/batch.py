@@ -13,6 +13,7 @@ from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, File
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.values.text import TextForms
+from ticdc_assets.schema.history.source_table import SchemaPeriod
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, now
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.storage.pending import StoragePending
     from ticdc_assets.pipeline.storage.plan import Plan
     from ticdc_assets.protocols.events import DdlEvent
-    from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceTable
+    from ticdc_assets.schema.history.source_table import SchemaGap, SourceTable
     from ticdc_assets.tables.progress import Files
 
 
@@ -50,11 +51,12 @@ class StorageBatch:
     def _tasks(self, tables: dict[str, Table]) -> list[DecodeTask]:
         pending, plan = self._pending, self._plan
         targets = {i: target_of(pending.commit_ranges[i], tables[i], pending.commit_ranges[i].low) for i in plan.open}
-        whole = {name: any(_is_keyless(period) for period in periods) for name, periods in plan.timelines.items()}
+        whole = {name: any(_is_keyless(period) for period in timeline) for name, timeline in plan.timelines.items()}
         tasks = []
         for number, dealt in enumerate(pack(plan.task_files(), self._lake.cores, whole)):
             timelines = {file.name: plan.timelines[file.name] for file in dealt}
-            source_tables = {period.source_table_id for periods in timelines.values() for period in periods}
+            periods = (period for timeline in timelines.values() for period in timeline)
+            source_tables = {period.source_table_id for period in periods if isinstance(period, SchemaPeriod)}
             tasks.append(
                 DecodeTask(
                     run_id=pending.run_id,
@@ -129,5 +131,5 @@ def _files(reports: Sequence[TaskReport]) -> list[FileReport]:
     return [file for report in reports for file in report.files]
 
 
-def _is_keyless(period: SchemaPeriod) -> bool:
-    return period.version is not None and not period.version.table.key
+def _is_keyless(period: SchemaPeriod | SchemaGap) -> bool:
+    return isinstance(period, SchemaPeriod) and not period.version.table.key

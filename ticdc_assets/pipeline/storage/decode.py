@@ -162,7 +162,6 @@ class _TableDecoder:
     def _rows(self, file: TaskFile, raw: RawRows, count: _Count) -> None:
         count.rows += len(raw)
         for period, rows in self._by_period(file, raw, count):
-            assert period.version is not None
             for kept, is_late in self._to_write(file, period, rows, count):
                 if not len(kept):
                     continue
@@ -173,8 +172,8 @@ class _TableDecoder:
                 count.repeats += self._write(file, period, changes, is_late)
 
     def _by_period(self, file: TaskFile, raw: RawRows, count: _Count) -> Iterator[tuple[SchemaPeriod, RawRows]]:
-        periods = self._task.timelines[file.name]
-        starts = np.array([period.after_ts for period in periods], np.int64)
+        timeline = self._task.timelines[file.name]
+        starts = np.array([period.after_ts for period in timeline], np.int64)
         if self._task.by_arrival:
             numbers = np.full(len(raw), np.searchsorted(starts, file.folder_version, side="right") - 1)
         else:
@@ -182,11 +181,11 @@ class _TableDecoder:
         for number in np.unique(numbers):
             mask = numbers == number
             rows = raw if mask.all() else raw.filter(pa.array(mask))
-            period = periods[number] if number >= 0 else None
-            if period is None or period.source_table_id is None:
-                self._leave_or_raise(file, rows, count)
-            else:
+            period = timeline[number] if number >= 0 else None
+            if isinstance(period, SchemaPeriod):
                 yield period, rows
+            else:
+                self._leave_or_raise(file, rows, count)
 
     def _leave_or_raise(self, file: TaskFile, rows: RawRows, count: _Count) -> None:
         """Rows from a time without a schema: above the run's TSO a schema may still come, below it none will."""
@@ -200,7 +199,6 @@ class _TableDecoder:
     ) -> Iterator[tuple[RawRows, bool]]:
         """The rows that this run publishes, with those that may be late separate. Rows that are left for later are
         counted, so that the file is read again."""
-        assert period.source_table_id is not None
         target = self._task.targets.get(period.source_table_id)
         if target is not None and self._task.by_arrival:
             yield rows, False
@@ -279,8 +277,6 @@ class _TableDecoder:
         return changes
 
     def _write(self, file: TaskFile, period: SchemaPeriod, changes: TypedChanges, is_late: bool) -> int:
-        assert period.version is not None
-        assert period.source_table_id is not None
         stream = (period.source_table_id, is_late)
         writer = self._writers.get(stream)
         if writer is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ticdc_assets.pipeline.commit_range import CommitRange, is_held, may_have_rows
 from ticdc_assets.pipeline.storage import arrivals
 from ticdc_assets.pipeline.tasks import TaskFile
-from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, fold_name
+from ticdc_assets.schema.history.source_table import History, SourceName, Timeline, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class Plan:
     seen: Collection[str] = frozenset()
 
     @cached_property
-    def timelines(self) -> dict[SourceName, tuple[SchemaPeriod, ...]]:
+    def timelines(self) -> dict[SourceName, Timeline]:
         return self.history.timelines()
 
     @cached_property

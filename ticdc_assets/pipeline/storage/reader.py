@@ -118,13 +118,12 @@ def columns_of(task: DecodeTask, file: TaskFile, stream: BinaryIO) -> tuple[str,
     """The columns to read: CSV fields are positional in the folder's version, JSON members are by name in any
     version."""
     if task.format is FileFormat.CSV:
-        version = _folder_slot(task, file).version
-        assert version is not None
+        version = _folder_period(task, file).version
         columns = file.listed_columns or tuple(c.name for c in version.table.stored_columns)
         return _fields_of(task, file, stream, columns)
     names: dict[str, str] = {}
     for period in task.timelines[file.name]:
-        for column in period.version.table.columns if period.version is not None else ():
+        for column in period.version.table.columns if isinstance(period, SchemaPeriod) else ():
             names.setdefault(column.name.lower(), column.name)
     for name in file.listed_columns:
         names.setdefault(name.lower(), name)
@@ -143,11 +142,12 @@ def _fields_of(task: DecodeTask, file: TaskFile, stream: BinaryIO, columns: tupl
     return left if is_left and csv.leading_fields(len(found or ()), task.csv, len(columns)) is None else columns
 
 
-def _folder_slot(task: DecodeTask, file: TaskFile) -> SchemaPeriod:
-    hit = [s for s in task.timelines[file.name] if s.after_ts <= file.folder_version and s.version is not None]
-    if not hit:
+def _folder_period(task: DecodeTask, file: TaskFile) -> SchemaPeriod:
+    begun = [period for period in task.timelines[file.name] if period.after_ts <= file.folder_version]
+    periods = [period for period in begun if isinstance(period, SchemaPeriod)]
+    if not periods:
         raise DecodeError(file.path, f"a schema of {file.schema}.{file.table} for its folder", "none", _TODO_SCHEMA)
-    return hit[-1]
+    return periods[-1]
 
 
 def _in_bulk(task: DecodeTask, file: TaskFile, stream: BufferedReader, columns: tuple[str, ...]) -> Iterator[RawRows]:

@@ -8,16 +8,17 @@ columns.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.schema.history.source_table import SchemaPeriod
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import Partition
     from ticdc_assets.protocols.events import DdlEvent, RowEvent
-    from ticdc_assets.schema.history.source_table import SchemaPeriod
+    from ticdc_assets.schema.history.source_table import SchemaGap, Timeline
 
 _SECOND_MS: Final = 1000
 
@@ -36,10 +37,11 @@ class PlacedRow:
     def of(cls, row: RowEvent, partition: Partition, offset: int) -> PlacedRow:
         return cls(partition, offset, row.commit_ms, row.sent_ms, frozenset(name.lower() for name in row.wire))
 
-    def fits(self, period: SchemaPeriod) -> bool:
+    def fits(self, period: SchemaPeriod | SchemaGap) -> bool:
         """Whether the row has the columns of a schema period."""
-        columns = period.version.table.stored_columns if period.version is not None else None
-        return columns is not None and {column.name.lower() for column in columns} == self.columns
+        if not isinstance(period, SchemaPeriod):
+            return False
+        return {column.name.lower() for column in period.version.table.stored_columns} == self.columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +63,17 @@ class Places:
                 times[event.commit_ts] = (event.commit_ms, event.sent_ms)
         return cls({partition: tuple(sorted(found.items())) for partition, found in steps.items()}, times)
 
-    def period(self, periods: Sequence[SchemaPeriod], row: PlacedRow) -> SchemaPeriod | None:
-        """The schema period that the row falls in."""
-        begins = [period.after_ts for period in periods]
+    def period(self, timeline: Timeline, row: PlacedRow) -> SchemaPeriod | SchemaGap | None:
+        """The schema period or gap that the row falls in."""
+        begins = [period.after_ts for period in timeline]
         before, after = self._around(row)
         first = max(bisect_left(begins, before + 1) - 1, 0)
-        last = len(periods) if after is None else bisect_left(begins, after)
+        last = len(timeline) if after is None else bisect_left(begins, after)
         if first >= last:
             return None
-        chosen = periods[first]
-        undecided: list[SchemaPeriod] = []
-        for period in periods[first + 1 : last]:
+        chosen = timeline[first]
+        undecided: list[SchemaPeriod | SchemaGap] = []
+        for period in timeline[first + 1 : last]:
             is_behind = self._is_behind(row, period.after_ts)
             if is_behind is False:
                 break

@@ -99,11 +99,23 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True)
 class SchemaPeriod:
-    """One source table and one version of a name, for rows with commit_ts above `after_ts`; both None in a gap."""
+    """One source table and one version of a name, for rows with commit_ts above `after_ts`."""
 
     after_ts: int
-    source_table_id: str | None
-    version: Version | None
+    source_table_id: str
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaGap:
+    """No table has the name, for rows with commit_ts above `after_ts`."""
+
+    after_ts: int
+
+
+Timeline = tuple[SchemaPeriod | SchemaGap, ...]
+"""The schema periods of one name and the gaps between two tables, ordered by `after_ts`. Each ends where the next
+begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +148,9 @@ class History:
         """The source tables that have or had the name."""
         return self._by_name.get(fold_name(schema, table), ())
 
-    def timelines(self) -> dict[SourceName, tuple[SchemaPeriod, ...]]:
-        """For every name in lower case: its schema periods ordered by `after_ts`, including gaps between two tables."""
-        periods: dict[SourceName, list[SchemaPeriod]] = {}
+    def timelines(self) -> dict[SourceName, Timeline]:
+        """The timeline of every name in lower case."""
+        periods: dict[SourceName, list[SchemaPeriod | SchemaGap]] = {}
         for source_table in self.source_tables:
             for name_period in source_table.name_periods:
                 periods.setdefault(fold_name(name_period.schema, name_period.table), []).extend(
@@ -147,7 +159,7 @@ class History:
         return {name: _merged(of_name) for name, of_name in periods.items()}
 
 
-def _name_periods(source_table: SourceTable, name_period: NamePeriod) -> Iterator[SchemaPeriod]:
+def _name_periods(source_table: SourceTable, name_period: NamePeriod) -> Iterator[SchemaPeriod | SchemaGap]:
     yield SchemaPeriod(name_period.after_ts, source_table.id, source_table.version_at(name_period.after_ts + 1))
     for version in source_table.versions:
         if version.from_ts > name_period.after_ts and (
@@ -155,13 +167,13 @@ def _name_periods(source_table: SourceTable, name_period: NamePeriod) -> Iterato
         ):
             yield SchemaPeriod(version.from_ts, source_table.id, version)
     if name_period.until_ts is not None:
-        yield SchemaPeriod(name_period.until_ts, None, None)
+        yield SchemaGap(name_period.until_ts)
 
 
-def _merged(periods: Sequence[SchemaPeriod]) -> tuple[SchemaPeriod, ...]:
-    by_start: dict[int, SchemaPeriod] = {}
+def _merged(periods: Sequence[SchemaPeriod | SchemaGap]) -> Timeline:
+    by_start: dict[int, SchemaPeriod | SchemaGap] = {}
     for period in periods:
         # A table may get the name at the TSO at which another one loses it: its period wins over the gap.
-        if period.after_ts not in by_start or period.source_table_id is not None:
+        if period.after_ts not in by_start or isinstance(period, SchemaPeriod):
             by_start[period.after_ts] = period
     return tuple(by_start[ts] for ts in sorted(by_start))

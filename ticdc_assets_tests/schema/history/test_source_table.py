@@ -7,6 +7,7 @@ import pytest
 from ticdc_assets.schema.history.source_table import (
     History,
     NamePeriod,
+    SchemaGap,
     SchemaPeriod,
     SourceTable,
     Version,
@@ -88,7 +89,7 @@ def test_a_name_has_a_period_for_each_table_and_version_and_the_gaps_between_the
         ("s", "u"): (
             SchemaPeriod(30, RENAMED.id, TWO),
             SchemaPeriod(40, RENAMED.id, THREE),
-            SchemaPeriod(50, None, None),
+            SchemaGap(50),
         ),
     }
     backwards = History((NEXT, RENAMED)).timelines()
@@ -99,6 +100,6 @@ def test_a_version_at_the_end_of_a_name_is_no_part_of_it():
     table = SourceTable("s.t@10", (NamePeriod("s", "t", 10, 20), NamePeriod("s", "u", 20)), (ONE, TWO))
 
     assert History((table,)).timelines() == {
-        ("s", "t"): (SchemaPeriod(10, table.id, ONE), SchemaPeriod(20, None, None)),
+        ("s", "t"): (SchemaPeriod(10, table.id, ONE), SchemaGap(20)),
         ("s", "u"): (SchemaPeriod(20, table.id, TWO),),
     }

@@ -29,7 +29,7 @@ from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.values.ambiguous_times import count
 from ticdc_assets.protocols.values.text import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
+from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.schema.model import Column
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
@@ -107,13 +107,21 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows of one table under one name, before they are typed. `number` is the schema period of each row, -1 where it
-    is not decided."""
+    """Rows of one table under one name, before they are typed. `number` is the schema period of each row in `timeline`,
+    -1 where it is not decided."""
 
     name: SourceName
-    periods: Sequence[SchemaPeriod]
+    timeline: Timeline
     table: TableRows
     number: Ints
+
+    def targets(self, task: MessageTask, numbers: Ints) -> Iterator[tuple[int, SchemaPeriod, Target]]:
+        """The schema periods among these numbers that the run writes, with their numbers and targets."""
+        for number in np.unique(numbers):
+            period = self.timeline[number]
+            target = task.targets.get(period.source_table_id) if isinstance(period, SchemaPeriod) else None
+            if isinstance(period, SchemaPeriod) and target is not None:
+                yield number, period, target
 
 
 def decode_in_bulk(task: MessageTask, bulk: Bulk, batch: Batch) -> Settled:
@@ -152,17 +160,15 @@ def _by_name(task: MessageTask, batch: Batch, table: TableRows) -> Iterator[_Fou
 
 
 def _found(task: MessageTask, batch: Batch, table: TableRows, name: SourceName) -> _Found:
-    periods = task.schemas.timelines.get(name, ())
-    numbers = _numbers(task, batch, table, name, periods) if periods else np.full(len(table), -1)
-    nowhere = np.array([period.source_table_id is None for period in periods] or [True])
-    return _Found(name, periods, table, np.where(nowhere[numbers], -1, numbers))
+    timeline = task.schemas.timelines.get(name, ())
+    numbers = _numbers(task, batch, table, name, timeline) if timeline else np.full(len(table), -1)
+    is_gap = np.array([isinstance(period, SchemaGap) for period in timeline] or [True])
+    return _Found(name, timeline, table, np.where(is_gap[numbers], -1, numbers))
 
 
-def _numbers(
-    task: MessageTask, batch: Batch, table: TableRows, name: SourceName, periods: Sequence[SchemaPeriod]
-) -> Ints:
+def _numbers(task: MessageTask, batch: Batch, table: TableRows, name: SourceName, timeline: Timeline) -> Ints:
     """The schema period of each row: the last one whose `after_ts` is below the row's time."""
-    after = np.array([period.after_ts for period in periods], np.int64)
+    after = np.array([period.after_ts for period in timeline], np.int64)
     if task.schemas.clock is VersionClock.PLACE:
         known = task.schemas.versions.get((name, table.schema_version or 0))
         own = batch.ordinals[_messages_of(table)] if known is None else np.full(len(table), known)
@@ -180,17 +186,18 @@ def _numbers(
         return np.full(len(table), -1)
     if task.schemas.clock is VersionClock.COMMIT_MS:
         return _by_millisecond(table, after)
-    return _by_delete(task, batch.ordinals[_messages_of(table)], periods)
+    return _by_delete(task, batch.ordinals[_messages_of(table)], timeline)
 
 
-def _by_delete(task: MessageTask, ordinals: Ints, periods: Sequence[SchemaPeriod]) -> Ints:
+def _by_delete(task: MessageTask, ordinals: Ints, timeline: Timeline) -> Ints:
     """The newest schema period with a table, else the first later one."""
-    borne = np.array([number for number, period in enumerate(periods) if period.source_table_id is not None], np.int64)
-    if not len(borne):
+    periods = [(number, period) for number, period in enumerate(timeline) if isinstance(period, SchemaPeriod)]
+    if not periods:
         return np.full(len(ordinals), -1)
     placed = np.array([task.order.placed.get(int(ordinal), 0) for ordinal in ordinals], np.int64)
-    after = np.array([periods[number].after_ts for number in borne], np.int64)
-    return borne[np.maximum(np.searchsorted(after, placed, side="left") - 1, 0)]
+    numbers = np.array([number for number, _ in periods], np.int64)
+    after = np.array([period.after_ts for _, period in periods], np.int64)
+    return numbers[np.maximum(np.searchsorted(after, placed, side="left") - 1, 0)]
 
 
 def _by_millisecond(table: TableRows, after: Ints) -> Ints:
@@ -242,14 +249,12 @@ def _count(
     sound = ~fallback[lines]
     tally = tallies.setdefault(found.name, Tally())
     tally.rows += int(sound.sum())
-    for number in np.unique(found.number[sound]):
-        target = task.targets.get(found.periods[number].source_table_id or "")
-        if target is not None:
-            rows = np.flatnonzero(sound & (found.number == number))
-            commit_ts = found.table.rows.commit_ts.take(pa.array(rows))
-            wanted = _wanted(task, target, commit_ts, batch, lines[rows], read)
-            tally.above += int(wanted.above.sum())
-            tally.repeats += int(wanted.again.sum())
+    for number, _, target in found.targets(task, found.number[sound]):
+        rows = np.flatnonzero(sound & (found.number == number))
+        commit_ts = found.table.rows.commit_ts.take(pa.array(rows))
+        wanted = _wanted(task, target, commit_ts, batch, lines[rows], read)
+        tally.above += int(wanted.above.sum())
+        tally.repeats += int(wanted.again.sum())
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
@@ -258,11 +263,7 @@ def _count(
 def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, fallback: Bools, read: Bools) -> Iterator[Piece]:
     """The changes that this run writes. Messages whose values cannot be typed are marked in `fallback`."""
     lines = _messages_of(found.table)
-    for number in np.unique(found.number[found.number >= 0]):
-        period = found.periods[number]
-        target = task.targets.get(period.source_table_id or "")
-        if target is None:
-            continue
+    for number, period, target in found.targets(task, found.number[found.number >= 0]):
         rows = np.flatnonzero((found.number == number) & ~fallback[lines])
         commit_ts = found.table.rows.commit_ts.take(pa.array(rows))
         wanted = _wanted(task, target, commit_ts, batch, lines[rows], read)
@@ -289,7 +290,6 @@ def _refuse_other_columns(
     task: MessageTask, batch: Batch, name: SourceName, period: SchemaPeriod, table: TableRows
 ) -> None:
     """Raise DecodeError where rows have other columns than their version; the reference decoder then finds which."""
-    assert period.version is not None
     known, columns = period.version.table, table.rows.columns
     odd = unknown_column(task, known, columns)
     if odd is None and not (is_of_keys(known, columns) and pc.all(pc.equal(table.rows.op, "D")).as_py()):
@@ -301,7 +301,6 @@ def _refuse_other_columns(
 
 
 def _changes(task: MessageTask, bulk: Bulk, period: SchemaPeriod, table: TableRows, ordinals: Ints) -> TypedChanges:
-    assert period.version is not None
     columns = period.version.table.stored_columns
     rows = table.rows
     places = {name.lower(): number for number, name in enumerate(rows.columns)}

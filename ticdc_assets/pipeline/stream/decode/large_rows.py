@@ -40,7 +40,6 @@ class CutRow:
 
     @property
     def table(self) -> TableSchema:
-        assert self.period.version is not None
         return self.period.version.table
 
 

@@ -25,8 +25,6 @@ Group = tuple[str, int, int, bool]
 
 def group_of(period: SchemaPeriod, epoch: int, late: bool = False) -> Group:
     """The group that rows of this schema period and delivery are written in."""
-    assert period.source_table_id is not None
-    assert period.version is not None
     return (period.source_table_id, period.version.from_ts, epoch, late)
 
 
@@ -72,9 +70,8 @@ def _write(
     version_ts: int,
     pieces: Sequence[Piece],
 ) -> None:
-    version = pieces[0].period.version
-    assert version is not None
-    table = version.table
+    period = pieces[0].period
+    table = period.version.table
     changes = split_key_moves(_in_order(pieces), table.unique_columns)
     if not len(changes):
         return
@@ -82,7 +79,7 @@ def _write(
         changes = changes.take(_sorted(changes))
         if table.key:
             changes = changes.take(_once(changes, table.key))
-    arrival = task.order.arrivals.get(pieces[0].period.source_table_id or "")
+    arrival = task.order.arrivals.get(period.source_table_id)
     writer.write(changes, (), version_ts, arrival.number if arrival else 0, by_arrival=task.order.by_arrival)
 
 

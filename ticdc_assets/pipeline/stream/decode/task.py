@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.stream.official_canal import Places
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition, Window
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.protocols.avro.table_names import Name
-from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName
+from ticdc_assets.schema.history.source_table import SourceName, Timeline
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_log import MessageLog
@@ -109,7 +109,7 @@ class Schemas:
     statement_places: the positions of statements that only their position orders.
     """
 
-    timelines: dict[SourceName, tuple[SchemaPeriod, ...]]
+    timelines: dict[SourceName, Timeline]
     versions: dict[SchemaVersion, int]
     checked: dict[SchemaVersion, TableSchema]
     given: frozenset[SourceName]

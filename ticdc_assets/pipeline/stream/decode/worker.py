@@ -147,7 +147,8 @@ class MessageDecoder:
         name = fold_name(*(true or (event.schema, event.table)))
         name_state = self._names.setdefault(name, NameState())
         name_state.rows += 1
-        period = self._slot(name, event, message, ordinal)
+        timeline = self._task.schemas.timelines.get(name, ())
+        period = period_of(self._task, name, timeline, event, message, ordinal)
         if period is None:
             self._without_schema(true, event, message, name_state)
             return
@@ -200,7 +201,6 @@ class MessageDecoder:
         except DecodeError as error:
             self._bad(name_state, message, error)
             return
-        assert period.version is not None
         source = self._true_name(whole, message) or (whole.schema, whole.table)
         odd = unlike(self._task, period.version.table, whole, source)
         if odd is not None:
@@ -215,12 +215,7 @@ class MessageDecoder:
         rows.events.append(whole)
         rows.messages.append(message)
 
-    # -- which version of its table a row has -------------------------------------------------------------------------
-
-    def _slot(self, name: SourceName, event: RowEvent, message: Message, ordinal: int) -> SchemaPeriod | None:
-        periods = self._task.schemas.timelines.get(name, ())
-        period = period_of(self._task, name, periods, event, message, ordinal) if periods else None
-        return None if period is None or period.source_table_id is None else period
+    # -- rows without a schema ---------------------------------------------------------------------------------------
 
     def _without_schema(self, true: Name | None, event: RowEvent, message: Message, name_state: NameState) -> None:
         if not self._task.order.by_arrival and (event.commit_ts or 0) > self._task.high:
@@ -245,9 +240,9 @@ class MessageDecoder:
 
     def _is_asked_for(self, name: Name) -> bool:
         """Whether the name is of a selected table, under this name or its present one."""
-        periods = self._task.schemas.timelines.get(fold_name(*name), ())
+        timeline = self._task.schemas.timelines.get(fold_name(*name), ())
         return self._task.schemas.tables.matches(*name) or any(
-            period.source_table_id in self._task.targets for period in periods
+            isinstance(period, SchemaPeriod) and period.source_table_id in self._task.targets for period in timeline
         )
 
     def _with_other_columns(
@@ -355,7 +350,6 @@ class MessageDecoder:
 
     def _typed(self, rows: _Rows) -> Piece:
         """The rows' values. A row that cannot be typed goes to quarantine with its message."""
-        assert rows.period.version is not None
         table = rows.period.version.table
         columns = table.stored_columns
         name_state = self._names[rows.name]

@@ -13,7 +13,7 @@ from ticdc_assets.pipeline.stream.scan.state import StreamScan
 from ticdc_assets.protocols.avro.table_names import Name, sanitised
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold_cache import Folds
-from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, fold_name
+from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, Timeline, fold_name
 
 _FILES: Final = "schema_files"
 _NAMES_ANOTHER: Final = re.compile(r"\b(rename|like|exchange|flashback|recover)\b")
@@ -43,9 +43,9 @@ class SchemaGuesses:
         """The events, plus schemas from the user or from rows (up to `high`) for tables that no statement creates."""
         events, history = list(known), self.folds.of(known)
         for together in _parts(self._first_rows(high), known):
-            periods = history.timelines() if any(row.placed for row in together) else {}
-            places = Places.of(events) if periods else Places()
-            unknown = [row for row in together if not _is_known(history, row, _source_tables(row, places, periods))]
+            timelines = history.timelines() if any(row.placed for row in together) else {}
+            places = Places.of(events) if timelines else Places()
+            unknown = [row for row in together if not _is_known(history, row, _source_tables(row, places, timelines))]
             guessed = self._guessed(unknown, events)
             if guessed:
                 events += guessed
@@ -135,13 +135,11 @@ def _as_it_was(event: DdlEvent) -> DdlEvent:
     return DdlEvent(version or 0, before.schema, before.name, "", after=before, version=version, where=where)
 
 
-def _source_tables(
-    row: _FirstRow, places: Places, periods: Mapping[SourceName, Sequence[SchemaPeriod]]
-) -> list[str | None]:
+def _source_tables(row: _FirstRow, places: Places, timelines: Mapping[SourceName, Timeline]) -> list[str | None]:
     """The source tables of rows that only positions order."""
-    of_name = periods.get(row.said, ())
-    found = [places.period(of_name, placed) for placed in row.placed]
-    return [period.source_table_id if period is not None else None for period in found]
+    timeline = timelines.get(row.said, ())
+    found = [places.period(timeline, placed) for placed in row.placed]
+    return [period.source_table_id if isinstance(period, SchemaPeriod) else None for period in found]
 
 
 def _is_known(history: History, row: _FirstRow, placed: Sequence[str | None] = ()) -> bool:
