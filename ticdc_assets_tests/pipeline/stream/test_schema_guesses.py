@@ -1,0 +1,131 @@
+"""Which tables of a stream get a guessed schema, and where the guess is from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
+from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.history.fold import Known
+from ticdc_assets.schema.history.fold_cache import Folds
+from ticdc_assets_tests.schema.history.histories import event, table
+
+T = ("shop", "t")
+USERS = table("t", "id", "v", key=("id",))
+ROWS = replace(table("t", "id", "w", key=("id",)), inferred=True)
+CREATE = "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY, `v` INT)"
+
+
+def guesses(known: Known, *rows: tuple[str, int, DdlEvent | None]) -> SchemaGuesses:
+    """Of a stream whose first row of each table has this commit_ts and tells this schema."""
+    scan = StreamScan(
+        first_rows={("shop", name): ("shop", name, ts) for name, ts, _ in rows},
+        inferred={("shop", name): told for name, _, told in rows if told is not None},
+    )
+    return SchemaGuesses(Folds(known), scan, {})
+
+
+def inferred(ts: int, name: str = "t", *columns: str) -> DdlEvent:
+    """The schema that the first row of a table tells, to hold from just before that row."""
+    told = replace(table(name, *(columns or ("id", "w")), key=("id",)), inferred=True)
+    return event(ts - 1, name, "", after=told)
+
+
+def added(guess: SchemaGuesses, *known: DdlEvent, high: int | None = None) -> list[DdlEvent]:
+    events = guess.added_to(known, high)
+    assert events[: len(known)] == list(known)
+    return events[len(known) :]
+
+
+def names(events: list[DdlEvent]) -> list[list[str]]:
+    return [[column.name for column in made.after.columns] for made in events if made.after is not None]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"), [(("id", "v"), ["id", "v"]), (("ID", "V"), ["id", "v"]), (("id", "w"), ["id", "w"])]
+)
+def test_the_users_schema_is_taken_unless_the_first_row_has_other_columns(
+    columns: tuple[str, ...], expected: list[str]
+):
+    assert names(added(guesses(Known({T: USERS}), ("t", 15, inferred(15, "t", *columns))))) == [expected]
+
+
+def test_the_users_schema_is_taken_where_the_first_row_tells_no_columns():
+    assert names(added(guesses(Known({T: USERS}), ("t", 15, None)))) == [["id", "v"]]
+    assert names(added(guesses(Known({T: USERS}), ("t", 15, replace(inferred(15), after=None))))) == [["id", "v"]]
+
+
+def test_a_table_that_a_statement_of_the_stream_creates_needs_no_guess_whatever_its_first_row_tells():
+    created = event(10, "t", CREATE)
+
+    assert added(guesses(Known(), ("t", 15, inferred(15))), created) == []
+    assert added(guesses(Known({T: USERS}), ("t", 15, inferred(15))), created) == []
+    assert added(guesses(Known(), ("t", 15, inferred(15))), event(1, "t", CREATE)) == []
+
+
+def test_a_row_at_or_before_the_statement_that_creates_its_table_is_of_an_older_one():
+    """A statement takes effect behind the rows with its own commit_ts."""
+    created = event(10, "t", CREATE)
+
+    assert names(added(guesses(Known(), ("t", 10, inferred(10))), created)) == [["id", "w"]]
+    assert added(guesses(Known(), ("t", 11, inferred(11))), created) == []
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(("id", "v"), []), (("id", "w"), ["t"])])
+def test_a_history_that_begins_with_the_users_schema_is_believed_only_by_rows_that_fit_it(
+    columns: tuple[str, ...], expected: list[str]
+):
+    """The first rows after a RENAME have the columns of the user's file, or the file is of another time."""
+    found = guesses(
+        Known({("shop", "u"): replace(USERS, name="u")}), ("u", 15, None), ("t", 25, inferred(25, "t", *columns))
+    )
+
+    assert [made.table for made in added(found, event(20, "t", "RENAME TABLE `u` TO `t`"))] == expected
+
+
+def test_a_row_without_a_commit_ts_needs_a_guess_only_where_no_table_ever_had_the_name():
+    told = replace(inferred(15), commit_ts=0)
+
+    assert names(added(guesses(Known(), ("t", 0, told)))) == [["id", "w"]]
+    assert added(guesses(Known(), ("t", 0, told)), event(10, "t", CREATE)) == []
+
+
+def test_rows_above_the_bound_are_not_looked_at():
+    found = guesses(Known(), ("t", 15, inferred(15)))
+
+    assert names(added(found, high=15)) == [["id", "w"]]
+    assert added(found, high=14) == []
+
+
+def test_a_guess_for_one_table_may_be_another_tables_past():
+    """Rows of `u` are older than the RENAME, those of `t` younger: one table, and one guess, that of the first row."""
+    rename = event(20, "t", "RENAME TABLE `u` TO `t`")
+    found = guesses(Known(), ("t", 25, inferred(25)), ("u", 15, inferred(15, "u", "id", "x")))
+
+    assert [(made.table, names([made])) for made in added(found, rename)] == [("u", [["id", "x"]])]
+
+
+def test_tables_that_only_later_statements_mention_are_as_they_were_before_the_first_of_them():
+    before, after = table("t", "id", key=("id",)), table("t", "id", "v", key=("id",))
+    later = [
+        replace(event(30, "t", "ALTER TABLE `t` ADD COLUMN `v` INT", after=after), before=before, before_version=7),
+        replace(event(40, "t", "ALTER TABLE `t` DROP COLUMN `v`", after=before), before=after),
+    ]
+
+    assert [(e.commit_ts, e.version, e.after, e.query) for e in guesses(Known()).as_of(20, later)] == [
+        (7, 7, before, "")
+    ]
+    assert guesses(Known()).as_of(30, later)[0] == later[0]
+    assert len(guesses(Known()).as_of(30, later)) == 1
+
+
+def test_a_table_that_a_later_statement_creates_is_not_as_it_was():
+    later = [
+        event(30, "t", CREATE),
+        replace(event(40, "t", "ALTER TABLE `t` DROP COLUMN `v`"), before=USERS),
+    ]
+
+    assert guesses(Known()).as_of(20, later) == []
