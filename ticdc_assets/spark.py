@@ -11,20 +11,21 @@ import gc
 import itertools
 import os
 import pickle
+import re
 import shutil
 import signal
 import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from zipimport import zipimporter
 
 import pyarrow as pa
 
-from ticdc_assets.errors import ConfigError, TicdcAssetsError
+from ticdc_assets.errors import ConfigError, MachineError, TicdcAssetsError
 from ticdc_assets.faults import DEBUG_VARIABLE, note_frames, plain
 from ticdc_assets.spark_packages import packages_of
 from ticdc_assets.spark_start import IVY, ivy_folder, packages_fetched_once, require_java, require_user, started
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Config
 
 _CATALOGS: Final = "spark.sql.catalog."
+_PYTHON: Final = "spark.pyspark.python"
+_SENT_PACKAGES: Final = "spark.submit.pyFiles"
+_IMPORT_PATH: Final = "spark.executorEnv.PYTHONPATH"
 TASKS_PER_CORE_MAX: Final = 4  # starting a task costs more than the work for a small table
 
 _SOCKET_FOLDER_MAX: Final = 60
@@ -79,12 +83,31 @@ class SparkWorkers:
                 pa.default_memory_pool().release_unused()  # the worker stays alive, and its next task may be different
 
         # An RDD and not a DataFrame: planning a DataFrame takes longer than sending such work and its answers.
-        found = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(run).collect()
+        with _unfit_workers_named():
+            found = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(run).collect()
         answers = [pickle.loads(answer) for _, answer in sorted(found)]  # noqa: S301  our own bytes
         for answer in answers:
             if isinstance(answer, TicdcAssetsError):
                 raise answer
         return answers
+
+
+@contextmanager
+def _unfit_workers_named() -> Iterator[None]:
+    """Raise MachineError where a worker's Python lacks a module, or is of another version than the driver's."""
+    try:
+        yield
+    except Exception as error:
+        text = str(error)
+        missing = re.search(r"No module named '([\w.]+)'", text)
+        if missing is None and "PYTHON_VERSION_MISMATCH" not in text:
+            raise
+        host = re.search(r"\((\S+) executor", text)
+        found = f"no module {missing[1]}" if missing else "another version of Python"
+        expected = "a Python of the driver's version that has ticdc-assets and what it needs"
+        advice = "docs/cluster.md has three ways to give workers this package."
+        where = f"Spark's worker on {host[1]}" if host else "Spark's workers"
+        raise MachineError(where, expected, found, advice) from None
 
 
 def spare_archives() -> None:
@@ -169,7 +192,7 @@ def _add_catalog(spark: SparkSession, running: dict[str, str], wanted: dict[str,
 def _start(conf: dict[str, str]) -> SparkSession:
     require_user()
     require_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _choose_python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
@@ -193,6 +216,11 @@ def _start(conf: dict[str, str]) -> SparkSession:
     if not os.environ.get(DEBUG_VARIABLE):
         _keep_rows_out_of_the_log(spark)
     return spark
+
+
+def _choose_python_of_workers(conf: dict[str, str]) -> None:
+    # PySpark reads this variable only; spark-submit would set it from the setting.
+    os.environ["PYSPARK_PYTHON"] = conf.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 @contextmanager
@@ -251,7 +279,25 @@ def session_conf(config: Config) -> dict[str, str]:
         **(_LOCAL_CONF if is_local(config.spark.master) else {}),
         **catalog_conf(config),
         **extra,
+        **_path_to_sent_packages(extra),
     }
+
+
+def _path_to_sent_packages(conf: Mapping[str, str]) -> dict[str, str]:
+    """The import path with the packages that Spark sends to workers, which find them in their working folder.
+
+    Spark adds them after a worker has started. The process that starts workers already needs this package.
+
+    Raises:
+        ConfigError: a package is no zip file, so that Python would not import it.
+    """
+    files = [entry.strip() for entry in conf.get(_SENT_PACKAGES, "").split(",") if entry.strip()]
+    for entry in files:
+        if not entry.endswith((".zip", ".egg")):
+            advice = "Copy a wheel to a name that ends in .zip, and name that."
+            raise ConfigError(f"spark.conf.{_SENT_PACKAGES}", "names of .zip or .egg files", repr(entry), advice)
+    paths = [entry.rpartition("/")[2] for entry in files] + [conf.get(_IMPORT_PATH, "")]
+    return {_IMPORT_PATH: ":".join(filter(None, paths))} if files else {}
 
 
 _QUOTING_LOGGERS: Final = (

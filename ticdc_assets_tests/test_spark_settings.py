@@ -42,6 +42,22 @@ def test_java_opens_the_database_that_python_opens(
     assert (conf.get("jdbc.user"), conf.get("jdbc.password")) == (user, password)
 
 
+def spark_conf(folder: Path, **conf: str) -> dict[str, str]:
+    return session_conf(loaded(folder, {"spark": {"conf": conf}, **with_feed()}))
+
+
+def test_packages_that_are_sent_are_on_the_import_path_of_the_process_that_starts_workers(tmp_path: Path):
+    sent = {"spark.submit.pyFiles": "dist/a.zip, hdfs://h/b.egg", "spark.executorEnv.PYTHONPATH": "/own"}
+
+    assert spark_conf(tmp_path, **sent)["spark.executorEnv.PYTHONPATH"] == "a.zip:b.egg:/own"
+    assert "spark.executorEnv.PYTHONPATH" not in spark_conf(tmp_path)
+
+
+def test_a_wheel_that_python_would_not_import_from_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"found 'dist/a\.whl'\. Copy a wheel to a name that ends in \.zip"):
+        spark_conf(tmp_path, **{"spark.submit.pyFiles": "dist/a.whl"})
+
+
 def test_properties_of_the_config_win(tmp_path: Path):
     conf = told(tmp_path, "postgresql://u:p@db/ice", **{"jdbc.user": "other"})
 
