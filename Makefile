@@ -25,9 +25,11 @@ matrix: install ## every variant and seed of the fixtures through Spark and Iceb
 COUNT ?= 120
 SEED ?= 0
 MINUTES ?= 60
+WITHIN ?=
 
 mutants: install ## a sample of COUNT mutants that the fast tests must notice (needs Python 3.12: PYTHON=python3.13)
-	nice $(BIN)/python -m ticdc_assets_tests.mutants --count $(COUNT) --seed $(SEED) --minutes $(MINUTES)
+	nice $(BIN)/python -m ticdc_assets_tests.mutants --count $(COUNT) --seed $(SEED) --minutes $(MINUTES) \
+		--within "$(WITHIN)"
 
 lint: install ## style, types, and the direction of imports
 	$(BIN)/ruff check

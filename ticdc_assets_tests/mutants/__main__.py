@@ -19,23 +19,27 @@ from ticdc_assets_tests.mutants.mutations import Mutant, mutants_of
 from ticdc_assets_tests.mutants.trial import ROOT, copied, killer, line_tests, related
 
 PLANNING = (
-    "commit_range user_schemas changelog/dedup mirror/segments storage/arrivals storage/packing storage/plan "
-    "storage/reader storage/record stream/arrivals stream/scan/inferred_schemas stream/decode/parts stream/pending "
-    "stream/record stream/decode/row_versions stream/scan/batches stream/scan/topics"
+    "commit_range landing/plan record user_schemas changelog/dedup mirror/pending mirror/segments storage/arrivals "
+    "storage/packing storage/pending storage/plan storage/reader storage/record stream/arrivals stream/conditions "
+    "stream/decode/name_state stream/decode/parts stream/decode/row_versions stream/offsets/advance "
+    "stream/offsets/blocked_topics stream/offsets/cursor stream/offsets/ledger stream/offsets/ranges stream/pending "
+    "stream/record stream/scan/avro_repeats stream/scan/batches stream/scan/inferred_schemas stream/scan/rising_rows "
+    "stream/scan/topics"
 )
 FOLDERS = ("schema", "changes", "protocols")
 
 
-def modules() -> list[Path]:
-    """The modules that are mutated."""
+def modules(within: str = "") -> list[Path]:
+    """The modules that are mutated, those whose path begins with `within`."""
     package = ROOT / "ticdc_assets"
     pure = [path for folder in FOLDERS for path in sorted((package / folder).rglob("*.py"))]
-    return pure + [package / "pipeline" / f"{name}.py" for name in PLANNING.split()]
+    every = pure + [package / "pipeline" / f"{name}.py" for name in PLANNING.split()]
+    return [path for path in every if str(path.relative_to(package)).startswith(within)]
 
 
-def sample(count: int, seed: int) -> list[Mutant]:
-    """Mutants of all modules: each line that can be changed has the same chance."""
-    every = [mutant for path in modules() for mutant in mutants_of(path)]
+def sample(count: int, seed: int, within: str = "") -> list[Mutant]:
+    """Mutants of these modules: each line that can be changed has the same chance."""
+    every = [mutant for path in modules(within) for mutant in mutants_of(path)]
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
@@ -43,6 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=120)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--within", default="", help="only modules whose path begins so, as in schema/ or pipeline/")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60, help="mutants that are not begun by then are left out")
     parser.add_argument("--lines", type=Path, help="a file that keeps which tests run which lines")
@@ -68,7 +73,7 @@ def main() -> int:
         for project in (one, two)[: asked.jobs]:
             projects.put(project)
         with ThreadPoolExecutor(asked.jobs) as pool:
-            verdicts = list(pool.map(judged, sample(asked.count, asked.seed)))
+            verdicts = list(pool.map(judged, sample(asked.count, asked.seed, asked.within)))
     tried = [verdict for verdict in verdicts if verdict is not None]
     print(f"{sum(tried)} of {len(tried)} mutants killed, seed {asked.seed}.")
     return 0 if all(tried) else 1
