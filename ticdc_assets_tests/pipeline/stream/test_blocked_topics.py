@@ -1,0 +1,179 @@
+"""Which tables a fault of one topic holds, and which go on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.record import unknown_table
+from ticdc_assets.pipeline.stream.offsets.blocked_topics import MESSAGES, CaptureHolds, awaited, faulty
+from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
+from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.source_table import SourceTable
+from ticdc_assets.tables.control import WatermarkRecord
+from ticdc_assets_tests.schema.history.histories import event
+
+T, U, NEW = ("shop", "t"), ("shop", "u"), ("shop", "new")
+FAULT = CaptureFault("a hole", ("one", 0), 5)
+STOPPED, WAITS = Hold(TableState.STOPPED, f"{MESSAGES}a hole"), Hold(TableState.WAITING, f"{MESSAGES}a hole")
+
+
+def tables(*statements: tuple[int, str, str]) -> dict[str, SourceTable]:
+    made = fold(event(ts, name, text) for ts, name, text in statements).source_tables
+    return {table.name[1]: table for table in made}
+
+
+def create(name: str, ts: int = 10) -> tuple[int, str, str]:
+    return (ts, name, f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY)")
+
+
+def ranges(found: dict[str, SourceTable], low: int = 20, hold: Hold | None = None) -> dict[str, CommitRange]:
+    return {table.id: CommitRange(table, low, 50, hold) for table in found.values()}
+
+
+TWO = tables(create("t"), create("u"))
+
+
+def scan(*faults: CaptureFault, **carried: set[tuple[str, str]]) -> StreamScan:
+    rows = {NEW: (*NEW, 30)} if any(NEW in names for names in carried.values()) else {}
+    return StreamScan(faults=faults, carried=carried, first_rows=rows)
+
+
+def held(holds: CaptureHolds) -> dict[str, Hold]:
+    return {i.partition("@")[0].partition(".")[2]: hold for i, hold in holds.known.items()}
+
+
+def test_no_fault_holds_nothing():
+    assert faulty(scan(one={T, NEW}), ranges(TWO), ()) == CaptureHolds()
+
+
+def test_a_topic_holds_the_tables_that_are_not_only_in_other_topics():
+    assert held(faulty(scan(FAULT, one={T}, two={U}), ranges(TWO), ())) == {"t": STOPPED}
+    assert held(faulty(scan(FAULT, one={T, U}, two={U}), ranges(TWO), ())) == {"t": STOPPED, "u": STOPPED}
+    assert held(faulty(scan(FAULT, one={T}), ranges(TWO), ())) == {"t": STOPPED, "u": STOPPED}
+
+
+def test_a_fault_of_a_topic_with_statements_of_any_table_or_of_the_whole_capture_holds_all():
+    whole = CaptureFault("a hole")
+
+    assert held(faulty(scan(FAULT, one={T}, two={U}), ranges(TWO), ("one",))) == {"t": STOPPED, "u": STOPPED}
+    assert held(faulty(scan(FAULT, one={T}, two={U}), ranges(TWO), ("two",))) == {"t": STOPPED}
+    assert held(faulty(scan(whole, one={T}, two={U}), ranges(TWO), ())) == {"t": STOPPED, "u": STOPPED}
+
+
+def test_a_new_table_of_the_topic_stops_and_one_of_another_topic_waits():
+    assert faulty(scan(FAULT, one={NEW}), {}, ()).unread == {NEW: STOPPED}
+    assert faulty(scan(FAULT, one={T}, two={NEW}), {}, ()).unread == {NEW: WAITS}
+
+
+def test_the_first_fault_of_a_table_is_the_one_that_is_told():
+    second = CaptureFault("another", ("one", 1), 7)
+
+    assert held(faulty(scan(FAULT, second, one={T}, two={U}), ranges(TWO), ())) == {"t": STOPPED}
+    assert faulty(scan(FAULT, second, one={NEW}), {}, ()).unread == {NEW: STOPPED}
+
+
+@pytest.mark.parametrize(("low", "is_held"), [(29, True), (30, False)])
+def test_a_table_needs_no_more_messages_once_its_drop_is_reached(low: int, is_held: bool):
+    dropped = tables(create("t"), (30, "t", "DROP TABLE `t`"))
+
+    assert held(faulty(scan(FAULT), ranges(dropped, low), ())) == ({"t": STOPPED} if is_held else {})
+
+
+def test_a_table_that_was_given_up_needs_no_more_messages():
+    over = Hold(TableState.DROPPED, "it stopped")
+
+    assert faulty(scan(FAULT), ranges(TWO, hold=over), ()).known == {}
+    assert held(faulty(scan(FAULT), ranges(TWO, hold=WAITS), ())) == {"t": STOPPED, "u": STOPPED}
+
+
+# -- partitions without any message -----------------------------------------------------------------------------------
+
+
+def capture(*watermarks: int | None) -> StreamScan:
+    """A capture with one message in each of these partitions, and their watermarks."""
+    ledger = Ledger()
+    for number in range(len(watermarks)):
+        ledger.add_range(("feed", number), 0, 1)
+    known = {("feed", number): ts for number, ts in enumerate(watermarks) if ts is not None}
+    return StreamScan(ledger=ledger, watermarks=known, first_rows={NEW: (*NEW, 30)}, carried={"feed": {T, NEW}})
+
+
+MISSING = [("feed", 7)]
+
+
+def test_tables_wait_for_partitions_without_messages_once_the_others_have_newer_watermarks():
+    found = awaited(capture(31, 40), ranges(TWO), MISSING, 30, 8)
+
+    assert {hold.state for hold in (*found.known.values(), *found.unread.values())} == {TableState.WAITING}
+    assert (set(held(found)), set(found.unread)) == ({"t", "u"}, {NEW})
+    assert "expected messages of feed[7], since sink_uri has partition-num=8" in next(iter(found.known.values())).reason
+
+
+@pytest.mark.parametrize(
+    ("look", "missing"),
+    [
+        (capture(31, 40), []),
+        (capture(31, None), MISSING),
+        (capture(30, 40), MISSING),
+        (capture(), MISSING),
+    ],
+)
+def test_tables_do_not_wait_where_other_partitions_are_behind_too(look: StreamScan, missing: list[tuple[str, int]]):
+    assert awaited(look, ranges(TWO), missing, 30, 8) == CaptureHolds()
+
+
+def test_a_table_that_is_held_or_needs_no_more_does_not_wait():
+    dropped = tables(create("t"), (20, "t", "DROP TABLE `t`"), create("u"))
+
+    assert set(held(awaited(capture(31), ranges(dropped), MISSING, 30, 8))) == {"u"}
+    assert awaited(capture(31), ranges(TWO, hold=STOPPED), MISSING, 30, 8).known == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "listed"),
+    [(3, "feed[0], feed[1], feed[2], since"), (4, "feed[0], feed[1], feed[2] and 1 more, since")],
+)
+def test_only_the_first_missing_partitions_are_listed(count: int, listed: str):
+    found = awaited(capture(31), ranges(TWO), [("feed", number) for number in range(count)], 30, 8)
+
+    assert f"expected messages of {listed}" in next(iter(found.known.values())).reason
+
+
+def test_partitions_that_earlier_runs_read_are_those_of_the_source():
+    look = capture(31)
+    look.known = frozenset(MISSING)
+
+    assert "which the source has" in next(iter(awaited(look, ranges(TWO), MISSING, 30, 8).known.values())).reason
+
+
+# -- what is recorded -------------------------------------------------------------------------------------------------
+
+
+def record(*notes: tuple[str, str]) -> WatermarkRecord:
+    made = tuple(unknown_table("shop", name, "stopped", note) for name, note in notes)
+    return WatermarkRecord(datetime(2026, 1, 1, tzinfo=UTC), "run", 30, True, "", made)
+
+
+@pytest.mark.parametrize(
+    ("notes", "recorded"),
+    [
+        ([("new", f"{MESSAGES}a hole")], True),
+        ([("new", f"{MESSAGES}a hole; a warning"), ("t", "another reason")], True),
+        ([("new", f"{MESSAGES}another")], False),
+        ([("new", f"{MESSAGES}a hole"), ("t", f"{MESSAGES}a hole")], False),
+        ([], False),
+    ],
+)
+def test_holds_are_recorded_where_exactly_these_tables_say_so(notes: list[tuple[str, str]], recorded: bool):
+    assert CaptureHolds(unread={NEW: STOPPED}).are_recorded(record(*notes)) is recorded
+
+
+def test_without_holds_a_record_with_none_says_the_same():
+    assert CaptureHolds().are_recorded(None)
+    assert CaptureHolds().are_recorded(record(("t", "another reason")))
+    assert not CaptureHolds().are_recorded(record(("t", f"{MESSAGES}a hole")))
+    assert not CaptureHolds(unread={NEW: STOPPED}).are_recorded(None)
