@@ -13,7 +13,7 @@ from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.stream.decode.make_task import task_of
 from ticdc_assets.pipeline.stream.decode.row_schemas import together
 from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask
-from ticdc_assets.pipeline.stream.offsets.advance import advanced
+from ticdc_assets.pipeline.stream.offsets.advance import advanced, still_read
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.record import unknown_tables, unread_tables, with_waiting
@@ -142,6 +142,8 @@ class StreamBatch:
         stopped = any(n.hold is not None and not n.is_over and not is_passed(n) for n in pending.commit_ranges.values())
         if not held and not _unknown(reports) and not stopped and not scan.faults:
             moved = advanced(moved, scan, self._first_unconsumed(), is_dated=not self._lake.by_arrival)
+        else:
+            moved = still_read(moved, scan)
         passed = {partition: scan.passed_before(partition, offset) for partition, offset in moved.offsets.items()}
         return replace(moved, watermarks=dict(scan.watermarks), carried=self._carried(), passed=passed).to_json()
 

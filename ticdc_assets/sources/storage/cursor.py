@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -87,6 +87,13 @@ class TableCursor:
     def names(self, version: int) -> tuple[str, str]:
         """Schema and table as in the version's schema file."""
         return self.renamed.get(version, (self.schema, self.table))
+
+    def unseen(self) -> TableCursor:
+        """The same after a run that did not find the folder: the watermark has passed rows of files read in part."""
+        if not any(version.seen for version in self.open.values()):
+            return self
+        opened = {number: replace(version, seen={}) for number, version in self.open.items()}
+        return replace(self, open={number: version for number, version in opened.items() if version.done or version.over})
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +240,8 @@ class Cursor:
         if scan.checkpoint_ts is None:
             return self
         consumed = _Read({file.path for file in fully_consumed}, {file.path for file in seen})
-        tables = dict(self.tables)
+        listed = {found.folder for found in scan.tables}
+        tables = {folder: state if folder in listed else state.unseen() for folder, state in self.tables.items()}
         for found in scan.tables:
             if found.problems or not found.names.isdisjoint(held):
                 continue
@@ -275,7 +283,7 @@ def _advanced(
     if before is None and not scan.checksums:
         return None
     state = before or TableCursor(scan.schema, scan.table, {})
-    opened = dict(state.open)
+    opened = dict(state.unseen().open)
     for version, folders in scan.versions.items():
         opened[version] = _advanced_version(opened.get(version), folders, read, layout, checkpoint_ts)
     finished = {v for v, folders in scan.versions.items() if all(f.is_complete(read.wholly) for f in folders)}
@@ -303,7 +311,8 @@ def _advanced_version(
 ) -> VersionState:
     state, consumed = before or VersionState(), read.wholly
     done = dict(state.done) | {folder.place: folder.after(consumed) for folder in folders}
-    seen = dict(state.seen) | {folder.place: folder.after({*consumed, *read.in_part}) for folder in folders}
+    # A place that is away has no file here that counts as seen when it comes back: the watermark goes on without it.
+    seen = {folder.place: folder.after({*consumed, *read.in_part}) for folder in folders}
     over = dict(state.over)
     for partition in {folder.partition for folder in folders if folder.date}:
         unfinished = {f.date for f in folders if f.partition == partition and not f.is_complete(consumed)}

@@ -105,6 +105,38 @@ def test_a_partition_that_leaves_the_capture_comes_back_with_older_rows(tmp_path
     assert_quiet(lake)
 
 
+@pytest.mark.parametrize("is_cut", [False, True], ids=["is away", "is cut"])
+@pytest.mark.parametrize("is_another_held", [False, True], ids=["", "another table is held"])
+def test_rows_that_were_above_the_watermark_are_late_if_it_passes_them_while_their_partition(
+    tmp_path: Path, is_cut: bool, is_another_held: bool
+):
+    """Their messages were read before, when they were above the watermark: they are no repeats for that."""
+    stream = begun(tmp_path)
+    if is_another_held:
+        stream.create(2, B)
+        stream.ddl(7, "ALTER TABLE `s`.`b` BEFUDDLE", B)
+    stream.put(4, A, 3, partition=1)
+    length = (stream.capture / f"{TOPIC}-1.bin").stat().st_size
+    stream.put(15, A, 4, partition=1)
+    told(stream, 20, 1)
+    lake = stream.lake()
+    lake.publish()
+    file, kept = stream.capture / f"{TOPIC}-1.bin", tmp_path / "kept"
+    shutil.move(file, kept)
+    if is_cut:
+        file.write_bytes(kept.read_bytes()[:length])
+    stream.watermark(20)
+    lake.publish()
+    assert ids(lake) == {"a": [1, 2, 3]}
+
+    shutil.move(kept, file)
+
+    assert late(lake) == 1
+    lake.publish()
+    assert ids(lake) == {"a": [1, 2, 3, 4]}
+    assert states(lake)["a"] == "live"
+
+
 def test_late_and_new_rows_of_one_file_and_of_a_dropped_and_a_renamed_table(tmp_path: Path):
     stream = begun(tmp_path)
     stream.create(2, B)

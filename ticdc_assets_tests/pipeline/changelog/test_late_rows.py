@@ -135,6 +135,29 @@ def test_a_partition_that_joins_or_comes_back_with_older_rows_is_taken_in(sink: 
     assert_whole(feed, sink)
 
 
+@pytest.mark.parametrize("place", ["s/t", "s/t/100/8"], ids=["table", "partition"])
+def test_rows_that_were_above_the_checkpoint_are_late_if_it_passes_them_while_their_folder_is_away(
+    sink: Sink, tmp_path: Path, place: str
+):
+    """Their file was read before, when they were above the checkpoint: they are no repeats for that."""
+    sink.table(U)
+    for partition, rows in {"7": [(110, 1)], "8": [(120, 2), (1500, 3)]}.items():
+        sink.bucket.index(f"s/t/100/{partition}", 1)
+        lines = b"".join(sink.insert(T, ts, number, "a") for ts, number in rows)
+        sink.bucket.data(f"s/t/100/{partition}", 1, lines)
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    kept = tmp_path / "kept"
+    shutil.move(sink.folder / place, kept)
+    sink.file(U, 1, [sink.insert(U, 1600, 1, "a")])
+    sink.bucket.checkpoint(2000)
+    feed.run()
+    shutil.move(kept, sink.folder / place)
+
+    assert taken(feed.run()) == {"s.t": 1}
+    assert_whole(feed, sink)
+
+
 def test_late_rows_have_the_columns_and_the_day_of_their_own_time(tmp_path: Path):
     """Of a table that got a column, and one that was renamed since."""
     day = 86_400_000 << 18

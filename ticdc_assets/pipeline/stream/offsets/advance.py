@@ -20,7 +20,7 @@ def advanced(cursor: StreamCursor, scan: StreamScan, ends: Mapping[Partition, in
     them are read again. `is_dated` where rows have a commit_ts.
     """
     offsets, begins, gaps, digests = dict(cursor.offsets), dict(cursor.begins), dict(cursor.gaps), dict(cursor.digests)
-    read = dict(cursor.read)
+    read = dict(still_read(cursor, scan).read)
     for partition, first_left in ends.items():
         old_end = cursor.offsets.get(partition)
         old_begin = cursor.begins.get(partition, 0) if old_end is not None else scan.begins[partition]
@@ -42,6 +42,18 @@ def advanced(cursor: StreamCursor, scan: StreamScan, ends: Mapping[Partition, in
     kept = {partition: found for partition, found in gaps.items() if found}
     moved = replace(cursor, offsets=offsets, begins=begins, read=read, gaps=kept, digests=digests)
     return moved if is_dated else replace(moved, messages=scan.messages)
+
+
+def still_read(cursor: StreamCursor, scan: StreamScan) -> StreamCursor:
+    """The cursor without the messages as read that this scan did not have.
+
+    Their tables may have gone on without them, so that rows below the new TSO are missing when they come back.
+    """
+    read = {}
+    for partition, (first, end) in cursor.in_part.items():
+        present = next((b for a, b in scan.ledger.ranges(partition) if a <= first < b), first)
+        read[partition] = min(end, present, max(first, scan.until.get(partition, end)))
+    return replace(cursor, read=read)
 
 
 def gone(cursor: StreamCursor, scan: StreamScan) -> Partition | None:
