@@ -71,7 +71,8 @@ class VersionState:
 
 @dataclass(frozen=True, slots=True)
 class TableCursor:
-    """A table folder. Versions below `closed_below` are finished; `schemas` has the delivered ones from there on.
+    """A table folder. Versions below `closed_below` are finished; `schemas` has the delivered ones from there on, and
+    older ones without any file so far, whose folder may come late.
 
     `renamed` has the names of versions whose names differ from the newest; only folders named by id have such versions.
     """
@@ -88,12 +89,18 @@ class TableCursor:
         """Schema and table as in the version's schema file."""
         return self.renamed.get(version, (self.schema, self.table))
 
+    def is_open(self, version: int) -> bool:
+        """Whether the folder of a version may have files that no run has read."""
+        return version >= self.closed_below or version in self.schemas
+
     def unseen(self) -> TableCursor:
         """The same after a run that did not find the folder: the watermark has passed rows of files read in part."""
         if not any(version.seen for version in self.open.values()):
             return self
         opened = {number: replace(version, seen={}) for number, version in self.open.items()}
-        return replace(self, open={number: version for number, version in opened.items() if version.done or version.over})
+        return replace(
+            self, open={number: version for number, version in opened.items() if version.done or version.over}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,14 +297,21 @@ def _advanced(
     finished |= {version for version in opened if version not in scan.versions and version <= checkpoint_ts}
     dropped = _dropped(state.dropped, scan)
     closed_below = _closed_below(state.closed_below, opened, finished, dropped)
-    schemas = _kept_schemas(state.schemas, scan.checksums, closed_below)
+    read_through = {
+        version for version in finished if version in opened and (opened[version].done or opened[version].over)
+    }
+    schemas = _kept_schemas(state.schemas, scan.checksums, closed_below, read_through)
     return TableCursor(
         schema=scan.schema,
         table=scan.table,
         schemas=schemas,
         closed_below=closed_below,
         dropped=dropped,
-        open={v: o for v, o in sorted(opened.items()) if v >= closed_below and (o.done or o.over or o.seen)},
+        open={
+            v: o
+            for v, o in sorted(opened.items())
+            if (v >= closed_below or v in schemas) and (o.done or o.over or o.seen)
+        },
         renamed=_renamed(state, scan, schemas),
     )
 
@@ -360,11 +374,18 @@ def _dropped(before: int | None, scan: TableScan) -> int | None:
 
 
 def _kept_schemas(
-    before: Mapping[int, tuple[str, ...]], found: Mapping[int, tuple[str, ...]], closed_below: int
+    before: Mapping[int, tuple[str, ...]],
+    found: Mapping[int, tuple[str, ...]],
+    closed_below: int,
+    read_through: Collection[int],
 ) -> dict[int, tuple[str, ...]]:
     union = {v: tuple(sorted({*before.get(v, ()), *found.get(v, ())})) for v in sorted({*before, *found})}
     newest = max(union, default=0)
-    return {version: sums for version, sums in union.items() if version >= closed_below or version == newest}
+    return {
+        version: sums
+        for version, sums in union.items()
+        if version >= closed_below or version == newest or version not in read_through
+    }
 
 
 def _renamed(state: TableCursor, scan: TableScan, kept: Collection[int]) -> dict[int, tuple[str, str]]:

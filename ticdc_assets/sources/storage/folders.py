@@ -143,8 +143,9 @@ def _table_folder(
     state: TableCursor | None,
 ) -> None:
     announced = {version for version, _ in schemas} | set(state.schemas if state else ())
-    closed_below = state.closed_below if state else 0
-    versions = {number: name for name in folders if (number := numeral(name)) and number >= closed_below}
+    versions = {
+        number: name for name in folders if (number := numeral(name)) and (state is None or state.is_open(number))
+    }
     orphans = set()
     for number, name in sorted(versions.items()):
         if number not in announced and not _is_version(root, visit, number, name, schemas):

@@ -144,7 +144,8 @@ class _Scanner:
     def _with_files(self, folder: Folder, found: TableScan, state: TableCursor | None) -> TableScan:
         versions: dict[int, tuple[FolderScan, ...]] = {}
         notes = [f"{file.where}: not the checksum of its name" for file in found.schema_files if not file.checksum_ok]
-        closed_below = state.closed_below if state else 0
+        # Where nothing but their order tells what came first, the folder of an older version is not read any more.
+        closed_below = 0 if state is None or self.tells_repeats else state.closed_below
         for version in sorted(v for v in folder.versions if closed_below <= v <= self.checkpoint_ts):
             reader = self._reader(found, state, version)
             try:

@@ -158,6 +158,28 @@ def test_rows_that_were_above_the_checkpoint_are_late_if_it_passes_them_while_th
     assert_whole(feed, sink)
 
 
+def test_the_folder_of_an_older_version_that_comes_late_is_read(sink: Sink, tmp_path: Path):
+    """The rows of version 200, and those that `t` had before it was dropped, come after those of 300."""
+    sink.alter(T, 200, "ALTER TABLE `t` COMMENT = 'a'")
+    sink.alter(T, 300, "ALTER TABLE `t` COMMENT = 'b'")
+    sink.table(U)
+    sink.bucket.schema("s", "u", 400, [ID, NAME], "DROP TABLE `u`", 4)
+    sink.file(T, 1, [sink.insert(T, 110, 1, "a")])
+    sink.file(T, 1, [sink.insert(T, 310, 3, "c")], version=300)
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    sink.file(T, 2, [sink.insert(T, 1100, 4, "d")], version=300)
+    sink.bucket.checkpoint(2000)
+    feed.run()
+
+    sink.file(T, 1, [sink.insert(T, 210, 2, "b")], version=200)
+    sink.file(U, 1, [sink.insert(U, 120, 1, "a")])
+
+    assert taken(feed.run()) == {"s.t": 1, "s.u": 1}
+    assert feed.found() == type(feed.truth)(sink.rows)
+    assert feed.run() is None
+
+
 def test_late_rows_have_the_columns_and_the_day_of_their_own_time(tmp_path: Path):
     """Of a table that got a column, and one that was renamed since."""
     day = 86_400_000 << 18
