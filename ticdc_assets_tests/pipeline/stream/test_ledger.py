@@ -1,0 +1,151 @@
+"""What a ledger of offsets says of a capture: what it has, what is missing, and what is not what it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from ticdc_assets.config.model import OffsetRule
+from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.offsets.ledger import DIGESTS_MAX, CaptureFault, Ledger
+from ticdc_assets.sources.capture import Message, digest_of
+
+P, Q = ("feed", 0), ("feed", 1)
+
+
+def message(offset: int, value: bytes = b"", partition: tuple[str, int] = P) -> Message:
+    return Message(*partition, offset, None, value, 0)
+
+
+def ledger(*offsets: int, known: dict[int, str] | None = None) -> Ledger:
+    made = Ledger({P: known} if known else {})
+    for offset in offsets:
+        made.add(P, message(offset))
+    return made
+
+
+def faults(
+    made: Ledger, cursor: StreamCursor, *rules: OffsetRule, in_order: bool = False, differing: int | None = None
+) -> list[CaptureFault]:
+    return list(made.faults(cursor, rules, {} if differing is None else {P: differing}, in_order=in_order))
+
+
+def test_a_capture_without_gaps_has_no_fault():
+    assert faults(ledger(5, 6, 7), StreamCursor()) == []
+    assert faults(ledger(5, 6, 7), StreamCursor({P: 5})) == []
+    assert faults(ledger(5, 6, 7), StreamCursor({P: 8})) == []
+    assert faults(ledger(6, 5, 7), StreamCursor({P: 5})) == []
+
+
+@pytest.mark.parametrize(
+    ("offsets", "first", "found", "count", "rule"),
+    [
+        ((5, 7), 6, 7, "1 message is", "feed[0]@6"),
+        ((5, 8), 6, 8, "2 messages are", "feed[0]@6-7"),
+        ((6, 7), 5, 6, "1 message is", "feed[0]@5"),
+        ((5, 7, 9), 6, 7, "1 message is", "feed[0]@6"),
+    ],
+)
+def test_the_first_missing_offset_is_told_and_stops_the_partition(
+    offsets: tuple[int, ...], first: int, found: int, count: str, rule: str
+):
+    [fault] = faults(ledger(*offsets), StreamCursor({P: 5}))
+
+    assert (fault.partition, fault.until) == (P, first)
+    assert f"feed[0]: expected offset {first} next, found {found}: {count} missing." in fault.sentence
+    assert f'"{rule}"' in fault.sentence
+
+
+def test_offsets_that_the_user_accepts_are_not_missing():
+    accepted = OffsetRule("feed", 0, 6, 8)
+
+    assert faults(ledger(5, 8), StreamCursor({P: 5}), accepted) == []
+    assert [fault.until for fault in faults(ledger(5, 9), StreamCursor({P: 5}), accepted)] == [8]
+    assert [fault.until for fault in faults(ledger(5, 8), StreamCursor({P: 5}), OffsetRule("feed", 1, 6, 8))] == [6]
+
+
+@pytest.mark.parametrize(
+    ("cursor", "until"),
+    [
+        (StreamCursor(), []),
+        (StreamCursor({Q: 9}), [0]),
+        (StreamCursor({Q: 9}, begins={Q: 1}), []),
+        (StreamCursor({("other", 1): 9}), []),
+    ],
+)
+def test_a_new_partition_begins_at_0_where_the_others_of_its_topic_did(cursor: StreamCursor, until: list[int]):
+    assert [fault.until for fault in faults(ledger(3, 4), cursor)] == until
+
+
+def test_a_consumed_message_that_is_another_now_stops_its_partition():
+    same, other = digest_of(message(2)), digest_of(message(2, b"x"))
+
+    assert faults(ledger(1, 2, 3, known={2: same}), StreamCursor({P: 3})) == []
+    [fault] = faults(ledger(1, 2, 3, known={2: other}), StreamCursor({P: 3}))
+    assert (fault.partition, fault.until) == (P, 3)
+    assert "expected the message at offset 2 that an earlier run has read, found another" in fault.sentence
+
+
+def test_the_first_message_is_compared_too():
+    [fault] = faults(ledger(2, 3, known={2: "x", 3: "y"}), StreamCursor({P: 4}))
+
+    assert "offset 2 " in fault.sentence
+
+
+def test_a_message_that_comes_twice_is_counted_once_and_compared():
+    made = ledger(1, 2)
+
+    assert made.has_twice is False
+    assert made.add(P, message(2)) is False
+    assert made.has_twice is True
+    assert made.differing([message(1), message(2)]) == {}
+    assert made.differing([message(1), message(2, b"x"), message(2, b"y")]) == {P: 2}
+    [fault] = faults(made, StreamCursor({P: 1}), differing=2)
+    assert (fault.until, "found two that differ" in fault.sentence) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "cursor", "told"),
+    [
+        ((1, 2, 3), StreamCursor({P: 4}), None),
+        ((1, 3, 2), StreamCursor({P: 1}), "found 2 after 3"),
+        ((2, 1, 3, 0), StreamCursor({P: 1}), "found 1 after 2"),
+        ((1, 2, 3), StreamCursor({P: 4}, begins={P: 1}), None),
+        ((1, 2, 3), StreamCursor({P: 4}, begins={P: 2}), "found 1 after 4"),
+    ],
+)
+def test_offsets_out_of_order_are_a_fault_where_only_order_tells_what_came_first(
+    offsets: tuple[int, ...], cursor: StreamCursor, told: str | None
+):
+    found = faults(ledger(*offsets), cursor, in_order=True)
+
+    assert [told in fault.sentence for fault in found if told] == [True] * bool(told)
+    assert len(found) == bool(told)
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 33, 34, 100, 1000])
+def test_digests_are_few_spread_evenly_and_have_the_first(count: int):
+    """Those at multiples of a power of two, so that the digests of two captures are of the same offsets."""
+    made = ledger(*range(3, 3 + count))
+    kept = made.digests(P, 3 + count)
+
+    step = min((offset & -offset for offset in kept if offset != 3), default=1)
+    assert set(kept) == {3} | {offset for offset in range(3, 3 + count) if offset % step == 0}
+    assert min(count, DIGESTS_MAX // 2) <= len(kept) <= DIGESTS_MAX + 1
+    assert kept == {offset: digest_of(message(offset)) for offset in kept}
+
+
+def test_digests_are_of_messages_before_the_end_and_of_earlier_captures():
+    made = ledger(4, 5, 6, known={1: "x"})
+
+    assert made.digests(P, 6) == {1: "x", 4: digest_of(message(4)), 5: digest_of(message(5))}
+    assert made.digests(Q, 6) == {}
+
+
+def test_ranges_of_consumed_messages_count_as_in_the_capture():
+    made = Ledger()
+    made.add_range(P, 3, 6)
+    made.add_range(P, 6, 8)
+    made.add(Q, message(5, partition=Q))
+
+    assert (made.ranges(P), made.ranges(Q), made.ranges(("other", 0))) == ([(3, 8)], [(5, 6)], [])
+    assert (made.partitions, made.begins()) == ({P, Q}, {P: 3, Q: 5})
