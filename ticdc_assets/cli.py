@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _interrupted() -> int:
-    return _failed("Interrupted. Nothing half-done is visible; run again to go on.", EXIT_INTERRUPTED)
+    return _failed("Interrupted. No partial result is visible. Run the command again to continue.", EXIT_INTERRUPTED)
 
 
 def _failed(sentence: str, code: int) -> int:
@@ -55,13 +55,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("ticdc-assets", description="TiCDC change streams as exact Apache Iceberg tables.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    demo = commands.add_parser("demo", help="the packaged sample changefeeds into a fresh lake")
-    demo.add_argument("--dir", type=Path, default=Path("demo"), help="the folder to make (default: ./demo)")
+    demo = commands.add_parser("demo", help="run the packaged sample in every protocol and compare the results")
+    demo.add_argument("--dir", type=Path, default=Path("demo"), help="the folder to create (default: ./demo)")
     demo.add_argument("--changefeed", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
     demo.set_defaults(command=_demo)
     run = _with_config(commands.add_parser("run", help="process everything pending once; safe to repeat"))
     run.add_argument("--until", type=_tso, metavar="TSO", help="stop at this TSO")
-    run.add_argument("--strict", action="store_true", help="then evaluate all checks, and fail where one does")
+    run.add_argument("--strict", action="store_true", help="evaluate all checks afterwards, and fail if one fails")
     run.set_defaults(command=_run)
     check = _with_config(commands.add_parser("check", help="evaluate all asset checks; runs nothing"))
     check.add_argument("--json", action="store_true", help="a JSON list")
@@ -69,14 +69,14 @@ def _parser() -> argparse.ArgumentParser:
     doctor = _with_config(commands.add_parser("doctor", help="test what a run needs: Java, catalog, sources, workers"))
     doctor.add_argument("--json", action="store_true", help="a JSON list")
     doctor.set_defaults(command=_doctor)
-    tables = _with_config(commands.add_parser("tables", help="every source table, and where it is"))
+    tables = _with_config(commands.add_parser("tables", help="list source tables with state, watermark and rows"))
     tables.add_argument("--json", action="store_true", help="a JSON list")
     tables.set_defaults(command=_tables)
-    snapshot = _with_config(commands.add_parser("snapshot", help="the snapshots that belong together at a TSO"))
+    snapshot = _with_config(commands.add_parser("snapshot", help="list the snapshots to read together at a TSO"))
     snapshot.add_argument("--at", type=_tso, required=True, metavar="TSO", help="the newest record up to this TSO")
     snapshot.add_argument("--json", action="store_true", help="a JSON object")
     snapshot.set_defaults(command=_snapshot)
-    inspect = commands.add_parser("inspect", help="what is in a source, or what a config lacks")
+    inspect = commands.add_parser("inspect", help="report what a source contains, or what a config lacks")
     inspect.add_argument(
         "place",
         metavar="PLACE",
@@ -85,16 +85,18 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("--all", action="store_true", help="read everything (default: a bounded part)")
     inspect.add_argument("--json", action="store_true", help="a JSON object")
     inspect.set_defaults(command=_inspect)
-    capture = _with_config(commands.add_parser("capture", help="Kafka topics into files that this project reads"))
+    capture = _with_config(commands.add_parser("capture", help="copy messages of Kafka topics to files"))
     capture.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the folder to add messages to")
     capture.add_argument("--max-messages", type=_count, metavar="N", help="read at most N offsets")
     capture.set_defaults(command=_capture)
     _add_maintain(commands)
-    replay = _with_config(commands.add_parser("replay", help="take records of the quarantine back in"))
+    replay = _with_config(commands.add_parser("replay", help="decode quarantined records again"))
     replay.add_argument("--quarantine", action="store_true", required=True, help="what to replay")
     replay.add_argument("--record", action="append", default=[], metavar="PATH:LINE", help="only this one (repeatable)")
-    replay.add_argument("--with", dest="mended", type=Path, metavar="FILE", help="its mended bytes")
-    replay.add_argument("--discard", action="append", default=[], metavar="PATH:LINE", help="give this one up")
+    replay.add_argument("--with", dest="mended", type=Path, metavar="FILE", help="the corrected bytes of the record")
+    replay.add_argument(
+        "--discard", action="append", default=[], metavar="PATH:LINE", help="give this record up (repeatable)"
+    )
     replay.set_defaults(command=_replay)
     _add_rebuild(commands)
     discover = _with_config(commands.add_parser("discover", help="list the tables of the source"))
@@ -105,18 +107,18 @@ def _parser() -> argparse.ArgumentParser:
 def _add_maintain(commands: Any) -> None:
     maintain = _with_config(commands.add_parser("maintain", help="expire old snapshots and remove orphan files"))
     maintain.add_argument("--dry-run", action="store_true", help="only show what would be removed")
-    maintain.add_argument("--older-than-hours", type=_hours, metavar="N", help="nothing younger goes")
-    maintain.add_argument("--keep-days", type=_days, metavar="N", help="how long the last record of a day stays")
+    maintain.add_argument("--older-than-hours", type=_hours, metavar="N", help="keep everything younger than N hours")
+    maintain.add_argument("--keep-days", type=_days, metavar="N", help="keep the last record of each day for N days")
     maintain.add_argument("--compact", action="store_true", help="also rewrite small files (needs Java)")
     pins = maintain.add_mutually_exclusive_group()
-    pins.add_argument("--pin", type=_tso, metavar="TSO", help="keep what `snapshot --at TSO` answers; only that")
-    pins.add_argument("--unpin", type=_tso, metavar="TSO", help="keep it no longer; only that")
+    pins.add_argument("--pin", type=_tso, metavar="TSO", help="only pin the record that `snapshot --at TSO` returns")
+    pins.add_argument("--unpin", type=_tso, metavar="TSO", help="only unpin that record")
     maintain.add_argument("--json", action="store_true", help="a JSON list")
     maintain.set_defaults(command=_maintain)
 
 
 def _add_rebuild(commands: Any) -> None:
-    rebuild = _with_config(commands.add_parser("rebuild", help="rebuild mirrors, or whole tables"))
+    rebuild = _with_config(commands.add_parser("rebuild", help="rebuild mirrors, or changelogs and mirrors"))
     rebuild.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="this one (repeatable)")
     rebuild.add_argument(
         "--from",
@@ -125,7 +127,9 @@ def _add_rebuild(commands: Any) -> None:
         default="changelog",
         help="the mirror from its changelog (default), or changelog and mirror from the source",
     )
-    rebuild.add_argument("--at", type=_tso, metavar="TSO", help="the mirror as of this TSO; the next run goes on")
+    rebuild.add_argument(
+        "--at", type=_tso, metavar="TSO", help="rebuild the mirror as of this TSO; the next run continues from there"
+    )
     rebuild.add_argument("--json", action="store_true", help="a JSON list")
     rebuild.set_defaults(command=_rebuild)
 

@@ -48,27 +48,27 @@ _OUTAGE_WORDS: Final = (
     *("No space left on device", "Disk quota exceeded", "Too many open files", "Read-only file system"),
     *("Permission denied", "stopped SparkContext", "SparkContext was shut down", "SparkContext has been shutdown"),
 )
-_AGAIN: Final = "Then run again: nothing half-done is visible."
+_AGAIN: Final = "Then run again; no partial result is visible."
 _TODO_BY_ERRNO: Final = {
-    errno.ENOSPC: f"Make room where the lake lies, or in the folder for temporary files. {_AGAIN}",
-    errno.EDQUOT: f"Make room where the lake lies, or in the folder for temporary files. {_AGAIN}",
+    errno.ENOSPC: f"Free space on the disk of the lake, or in the folder for temporary files. {_AGAIN}",
+    errno.EDQUOT: f"Free space on the disk of the lake, or in the folder for temporary files. {_AGAIN}",
     errno.EFBIG: f"Raise the limit on the size of files (ulimit -f). {_AGAIN}",
-    errno.EROFS: f"Let this process write where the lake lies. {_AGAIN}",
+    errno.EROFS: f"Give this process the right to write the lake. {_AGAIN}",
     errno.EACCES: f"Give this process the right to read and write the lake. {_AGAIN}",
     errno.EPERM: f"Give this process the right to read and write the lake. {_AGAIN}",
     errno.EMFILE: f"Raise the limit on open files (ulimit -n). {_AGAIN}",
     errno.ENFILE: f"Raise the machine's limit on open files. {_AGAIN}",
-    errno.ENOENT: f"Restore the file, where somebody removed it from the lake. {_AGAIN}",
+    errno.ENOENT: f"Restore the file if somebody removed it from the lake. {_AGAIN}",
 }
 _TODO_BY_SQLITE: Final = {
     "SQLITE_BUSY": f"Another process holds the catalog's database: let it end, or stop it. {_AGAIN}",
     "SQLITE_LOCKED": f"Another process holds the catalog's database: let it end, or stop it. {_AGAIN}",
-    "SQLITE_FULL": f"Make room on the disk of the catalog's database. {_AGAIN}",
+    "SQLITE_FULL": f"Free space on the disk of the catalog's database. {_AGAIN}",
     "SQLITE_READONLY": f"Let this process write the catalog's database and its folder. {_AGAIN}",
-    "SQLITE_CANTOPEN": f"Look whether the catalog's database is there and may be opened. {_AGAIN}",
-    "SQLITE_IOERR": f"Look at the disk of the catalog's database. {_AGAIN}",
-    "SQLITE_CORRUPT": "Restore the catalog's database from a copy: what it says of the tables is damaged.",
-    "SQLITE_NOTADB": "Restore the catalog's database from a copy: the file is something else.",
+    "SQLITE_CANTOPEN": f"Check that the catalog's database exists and can be opened. {_AGAIN}",
+    "SQLITE_IOERR": f"Check the disk of the catalog's database. {_AGAIN}",
+    "SQLITE_CORRUPT": "Restore the catalog's database from a copy: its data about the tables is damaged.",
+    "SQLITE_NOTADB": "Restore the catalog's database from a copy: the file is not a database.",
 }
 
 
@@ -152,21 +152,21 @@ def _converted(error: BaseException) -> TicdcAssetsError:
     if isinstance(error, OSError) and error.errno is not None:
         return _of_system(error, error.errno)
     if module in _NO_ANSWER:
-        advice = f"Look at the catalog or store and the way to it. {_AGAIN}"
+        advice = f"Check the catalog or the store, and the network. {_AGAIN}"
         return LakeError(_place(error), "an answer of the catalog or store", _kind(error), advice)
-    advice = "Nothing half-done is visible. Run again, and report this line where it comes again."
+    advice = "No partial result is visible. Run again, and report this line if it appears again."
     return UnexpectedError(_place(error), "to finish", _kind(error), advice)
 
 
 def _of_sqlite(error: BaseException, name: str) -> LakeError:
     base = "_".join(name.split("_")[:2])
-    advice = _TODO_BY_SQLITE.get(base, f"Look at the catalog's database. {_AGAIN}")
+    advice = _TODO_BY_SQLITE.get(base, f"Check the catalog's database. {_AGAIN}")
     return LakeError(_place(error), "an answer of the catalog's database", name, advice)
 
 
 def _of_system(error: OSError, number: int) -> LakeError:
     found = f"{os.strerror(number)} ({errno.errorcode.get(number, number)}){_at_file(error)}"
-    advice = _TODO_BY_ERRNO.get(number, f"Look at the disk or the way to the store. {_AGAIN}")
+    advice = _TODO_BY_ERRNO.get(number, f"Check the disk, the store and the network. {_AGAIN}")
     return LakeError(_place(error), "to read and write files", found, advice)
 
 

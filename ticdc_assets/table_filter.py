@@ -140,7 +140,7 @@ def _compile(pattern: str, flags: re.RegexFlag, rule: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern, flags)
     except (re.error, OverflowError, RecursionError):
-        raise _bad(rule, "a pattern that does not compile", "Look at its brackets.") from None
+        raise _bad(rule, "a pattern that does not compile", "Check its brackets.") from None
 
 
 def _pattern(text: str, rule: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.fields import all_fields
 
-RENAMED = "The source has no table of this name any more; its assets go when the code location is loaded again."
+RENAMED = "The source no longer has a table of this name. Reload the code location to remove its assets."
 
 
 def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
@@ -40,7 +40,7 @@ def _quarantine_spec(feed: Feed) -> dg.AssetSpec:
         group_name=feed.names.group,
         kinds={"iceberg"},
         code_version=f"{feed.names.protocol}-{CODE_VERSION}",
-        description="Records that could not be decoded: raw, with their place and the reason.",
+        description="Records that cannot be decoded: raw, with position and reason.",
     )
 
 

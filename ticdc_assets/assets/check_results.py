@@ -39,7 +39,7 @@ class Verdict:
 
 def unknown_table() -> Verdict:
     """For an asset whose table does not exist at the source, or no longer under this name."""
-    sentence = "The source has no table of this name now. Reload the code location, and its assets are gone."
+    sentence = "The source has no table of this name now. Reload the code location to remove its assets."
     return Verdict(False, sentence, warns=True)
 
 
@@ -48,10 +48,12 @@ def goes_on(record: TableRecord) -> Verdict:
     if record.state == TableState.STOPPED:
         return Verdict(False, f"Stopped at {record.watermark}: {record.note}")
     if record.state == TableState.WAITING:
-        advice = "It goes on by itself when that comes; until then no newer TSO is recorded for all tables."
+        advice = "It continues by itself when that arrives; until then no newer TSO is recorded for all tables."
         return Verdict(False, f"Waiting at {record.watermark}: {record.note} {advice}", warns=True)
     if record.state == TableState.DROPPED:
-        detail = f", read up to {record.watermark}: {record.note}" if record.note else "; all its changes are here."
+        detail = (
+            f", read up to {record.watermark}: {record.note}" if record.note else "; its changelog has all its changes."
+        )
         return Verdict(True, f"Dropped at the source{detail}")
     return Verdict(True, "It goes on.")
 
@@ -59,13 +61,13 @@ def goes_on(record: TableRecord) -> Verdict:
 def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Verdict:
     """Fails while the quarantine holds records of the table: its changelog and mirror lack them."""
     if not records:
-        return Verdict(True, "Every record could be decoded.")
+        return Verdict(True, "Every record can be decoded.")
     first = records[0]
     place = "" if first.path in first.reason else f"{first.path}, line {first.line}: "
     count = "1 record is" if len(records) == 1 else f"{len(records)} records are"
     sentence = (
-        f"{count} kept in {where} and missing from the tables. The first: {place}{first.reason} Mend the config "
-        "or the record, then `ticdc-assets replay --quarantine` takes it back in; or give it up with --discard."
+        f"{count} kept in {where} and missing from the tables. The first: {place}{first.reason} Correct the config "
+        "or the record, then `ticdc-assets replay --quarantine` adds it; or give it up with --discard."
     )
     return Verdict(False, sentence, facts={"quarantined": len(records)})
 
@@ -80,10 +82,10 @@ def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
     if not is_counted:
         return Verdict(True, f"Not counted: {count.reason or 'there is no mirror'}.", facts=facts)
     if count.rows == mirror_rows:
-        return Verdict(True, f"{mirror_rows:,} rows, as the changelog folds to.", facts=facts)
+        return Verdict(True, f"{mirror_rows:,} rows, as many as the fold of the changelog.", facts=facts)
     sentence = (
-        f"The mirror has {mirror_rows:,} rows, its changelog folds to {count.rows:,}. Do not read the mirror: look who "
-        "else writes it; then `ticdc-assets rebuild` with its --table makes it anew from the changelog."
+        f"The mirror has {mirror_rows:,} rows, its changelog folds to {count.rows:,}. Do not read the mirror. Find out "
+        "who else writes it; then `ticdc-assets rebuild` with its --table rebuilds it from the changelog."
     )
     return Verdict(False, sentence, facts=facts)
 
@@ -94,7 +96,7 @@ def keeps_up(record: TableRecord, clock: Clock) -> Verdict:
     if not clock.tells_time:
         return Verdict(True, _NO_TIME)
     if record.state == TableState.DROPPED:
-        return Verdict(True, "Dropped at the source; nothing more comes.")
+        return Verdict(True, "Dropped at the source; no more changes arrive.")
     advice = "Look for failed or queued runs of this changefeed, and run it more often or on more cores."
     return _lag(behind, f"{duration(behind)} behind the source's checkpoint", advice)
 
@@ -111,7 +113,7 @@ def source_moves(clock: Clock, is_sample: bool) -> Verdict:
         return Verdict(True, _NO_TIME)
     lag = clock.lag_s(clock.checkpoint)
     if is_sample:
-        return Verdict(True, f"The sample's stream ended {duration(lag)} ago; that is not held against it.")
+        return Verdict(True, f"The sample's stream ended {duration(lag)} ago; its lag always passes.")
     advice = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
     return _lag(lag, f"The source's checkpoint is {duration(lag)} behind the clock", advice)
 
@@ -141,12 +143,12 @@ def all_go_on(records: Iterable[TableRecord]) -> Verdict:
 def no_late_rows(late: Mapping[str, int]) -> Verdict:
     """`late` is the number of late rows that a run took in, by table."""
     if not late:
-        return Verdict(True, "No row came late.")
+        return Verdict(True, "No row is late.")
     listed = ", ".join(f"{name} {rows:,}" for name, rows in sorted(late.items())[:_SHOWN_MAX])
     more = f" and {len(late) - _SHOWN_MAX} more" if len(late) > _SHOWN_MAX else ""
     sentence = (
-        f"Late rows were taken in, at commits that their tables were complete up to: {listed}{more}. Changelogs and "
-        "mirrors have them now; snapshots that were recorded before lack them. Look whether files are copied to the "
+        f"Late rows were added, at or below the watermarks of their tables: {listed}{more}. Changelogs and "
+        "mirrors have them now; snapshots that were recorded before lack them. Check whether files are copied to the "
         "source after its `metadata`, or whether a partition or topic joined the capture."
     )
     return Verdict(False, sentence, warns=True, facts={"late_rows": sum(late.values())})
@@ -164,7 +166,7 @@ def no_gaps(problems: Sequence[Problem], strays: Sequence[str] = ()) -> Verdict:
         )
         return Verdict(False, f"{listed}{more}. {advice}", warns=True, facts={"not_read": len(strays)})
     if not problems:
-        return Verdict(True, "Every file that the index files speak of is there.")
+        return Verdict(True, "Every file that the index files name exists.")
     listed = "; ".join(p.sentence for p in problems[:_SHOWN_MAX])
     more = f"; and {len(problems) - _SHOWN_MAX} more" if len(problems) > _SHOWN_MAX else ""
     waits = all(str(p.kind) == TableState.WAITING for p in problems)

@@ -51,8 +51,10 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
     specs = [
         dg.AssetCheckSpec(ALL_GO_ON, asset=names.watermarks, description="No table is stopped or waiting."),
         dg.AssetCheckSpec(SOURCE_MOVES, asset=names.watermarks, description="TiCDC's checkpoint is near the clock."),
-        dg.AssetCheckSpec(NO_LATE_ROWS, asset=names.watermarks, description="No row came after its table's watermark."),
-        dg.AssetCheckSpec(QUARANTINE_EMPTY, asset=names.quarantine, description="Every record could be decoded."),
+        dg.AssetCheckSpec(
+            NO_LATE_ROWS, asset=names.watermarks, description="No row arrived at or below the watermark of its table."
+        ),
+        dg.AssetCheckSpec(QUARANTINE_EMPTY, asset=names.quarantine, description="Every record can be decoded."),
     ]
     if feed.reads_files:
         specs.append(
@@ -107,11 +109,13 @@ def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
     key = (names.mirror if table.has_key else names.changelog)(table.schema, table.table)
     specs = [
         dg.AssetCheckSpec(GOES_ON, asset=key, blocking=True, description="The table is not stopped or waiting."),
-        dg.AssetCheckSpec(NOTHING_QUARANTINED, asset=key, blocking=True, description="No change of it was kept aside."),
+        dg.AssetCheckSpec(
+            NOTHING_QUARANTINED, asset=key, blocking=True, description="No record of the table is in quarantine."
+        ),
         dg.AssetCheckSpec(KEEPS_UP, asset=key, description="The table is near the source's checkpoint."),
     ]
     if table.has_key:
-        text = "The mirror has as many rows as its changelog folds to."
+        text = "The mirror has as many rows as the fold of its changelog."
         specs.append(dg.AssetCheckSpec(ROWS_EQUAL, asset=key, blocking=True, description=text))
 
     @dg.multi_asset_check(

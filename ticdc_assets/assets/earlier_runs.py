@@ -44,8 +44,8 @@ def on_its_way(instance: dg.DagsterInstance, tags: Mapping[str, str], job: str |
     for record in instance.get_run_records(asked, limit=1, ascending=True):
         run, age = record.dagster_run, duration(time.time() - _since(record))
         return (
-            f"Run {run.run_id} of {run.job_name} has been {run.status.value} for {age}; what is new is asked for after "
-            "it. If its process is gone, terminate it in the UI."
+            f"Run {run.run_id} of {run.job_name} has been {run.status.value} for {age}; the next run is requested "
+            "after it. If its process no longer exists, terminate the run in the UI."
         )
     return None
 
@@ -65,8 +65,8 @@ class Broken:
     @property
     def sentence(self) -> str:
         return (
-            f"Run {self.run_id} failed {duration(self.age_s)} ago; the next is asked for in {duration(self.wait_s)}, "
-            "whether or not anything is new. Look at why it failed; or start the job yourself."
+            f"Run {self.run_id} failed {duration(self.age_s)} ago; the next run is requested in "
+            f"{duration(self.wait_s)}, with or without new data. Find out why it failed, or start the job yourself."
         )
 
 
@@ -87,8 +87,8 @@ def cancelled(instance: dg.DagsterInstance, names: FeedNames) -> str | None:
         run = record.dagster_run
         if run.status in _CANCELLED:
             return (
-                f"Run {run.run_id[:8]} for this state of the source was cancelled, so none is asked for. To go on, "
-                f"start {run.job_name} by hand; new files or messages, or a newer checkpoint, go on too."
+                f"Run {run.run_id[:8]} for this state of the source was cancelled, so no run is requested. To "
+                f"continue, start {run.job_name} yourself, or wait for new files, messages or a newer checkpoint."
             )
     return None
 

@@ -75,7 +75,7 @@ def _refusal(source_table: SourceTable, begin: Version, watermark: int) -> str:
     if not key_uids:
         return "the table has no key"
     if any(isinstance(effect, DeletePartitions) for effect in effects):
-        return "partitions were removed, and with them rows that the changelog alone does not name"
+        return "partitions were removed, with rows that the changelog alone does not show"
     if any(isinstance(effect, KeyChanged) for effect in effects) or not all(v.table.key for v in later):
         return "the key was changed"
     if any(isinstance(effect, ConvertColumn) and effect.new_uid in key_uids for effect in effects):

@@ -67,7 +67,7 @@ def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNa
         selection=_everything(feed),
         tags=feed.names.tags,
         executor_def=dg.in_process_executor,
-        description=f"Everything pending of {changefeed.name}.",
+        description=f"Processes everything pending of the changefeed {changefeed.name}.",
     )
     lake = lake_resource(config, changefeed)
     return dg.Definitions(

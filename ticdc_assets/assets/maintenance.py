@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.maintenance import MaintenanceReport
 
 _SETTINGS = {
-    "older_than_hours": dg.Field(float, default_value=float(OLDER_THAN_HOURS), description="Nothing younger goes."),
+    "older_than_hours": dg.Field(
+        float, default_value=float(OLDER_THAN_HOURS), description="Keep everything younger than this."
+    ),
     "keep_days": dg.Field(int, default_value=DAYS_KEPT, description="How long the last record of each day stays."),
     "compact": dg.Field(bool, default_value=False, description="Also rewrite small files, with Spark."),
     "dry_run": dg.Field(bool, default_value=False, description="Only show what would be removed."),
@@ -44,7 +46,7 @@ def maintenance_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefini
     op = dg.OpDefinition(
         lambda context, _: _maintain(context, feed),
         feed.names.maintenance_op,
-        description="Thins the records, expires snapshots, removes files that no table needs.",
+        description="Removes old records, expires snapshots and removes files that no table needs.",
         config_schema=_SETTINGS,
         required_resource_keys={feed.names.resource},
         pool=feed.names.pool,
@@ -68,7 +70,7 @@ def _maintain(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[
     yield dg.Output(None, metadata=metadata)
     if report.left_alone:
         listed = "; ".join(f"{place}: left alone, because {why}" for place, why in sorted(report.left_alone.items()))
-        raise dg.Failure(f"{listed}. All else was done.", metadata, allow_retries=False)
+        raise dg.Failure(f"{listed}. Everything else is done.", metadata, allow_retries=False)
 
 
 def _policy(asked: Mapping[str, Any]) -> Policy:

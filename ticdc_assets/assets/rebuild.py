@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ticdc_assets.assets.steps import Feed
 
 _SETTINGS = {
-    "tables": dg.Field([str], default_value=[], description="As schema.table; all where none is named."),
+    "tables": dg.Field([str], default_value=[], description="Each as schema.table; default: all tables."),
     "from": dg.Field(
         dg.Enum("origin", [dg.EnumValue("changelog"), dg.EnumValue("source")]),
         default_value="changelog",
         description="Mirrors from their changelogs, or changelogs and mirrors from the source.",
     ),
-    "at": dg.Field(dg.Noneable(str), default_value=None, description="Mirrors as of this TSO."),
+    "at": dg.Field(dg.Noneable(str), default_value=None, description="Rebuild mirrors as of this TSO."),
 }
 
 

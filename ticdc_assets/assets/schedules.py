@@ -24,8 +24,8 @@ Evaluation = Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipRea
 def schedules_of(feed: Feed, job: str) -> list[dg.ScheduleDefinition]:
     """Two schedules, off by default. Maintenance waits in the queue while another run of the changefeed is active."""
     names = feed.names
-    pending = "Everything pending of this changefeed."
-    maintenance = "Maintenance of this changefeed's tables."
+    pending = "Processes everything pending of this changefeed."
+    maintenance = "Maintains the tables of this changefeed."
     return [
         _schedule(names.schedule, job, EVERY_10_MINUTES, pending, _unless_on_its_way(names.tags)),
         _schedule(

@@ -33,7 +33,7 @@ def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
         group_name=feed.names.group,
         kinds={"iceberg"},
         code_version=CODE_VERSION,
-        description="Every version of every table's schema, with the TSO from which it holds.",
+        description="Every version of every table's schema, with the TSO after which it is in effect.",
     )
 
     @dg.multi_asset(

@@ -47,7 +47,7 @@ def _sensor(name: str, job: str, description: str, evaluate: Evaluation) -> dg.S
         evaluation_fn=_report_failures(evaluate),
         minimum_interval_seconds=INTERVAL_S,
         default_status=dg.DefaultSensorStatus.STOPPED,
-        description=f"{description} Asks for a run; the run decides what is to do.",
+        description=f"{description} Requests a run; the run decides what to do.",
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.model import Column
 
 NULL: Final = "NULL"
-ZERO_DATE: Final = "a date that no calendar has"
+ZERO_DATE: Final = "a date that does not exist"
 NUMBER_ZERO: Final = "the number 0, which reads like the label ''"
 
 AMBIGUOUS: Final = "a time that occurs twice in the time zone that it is sent in"

@@ -51,7 +51,7 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
     environ = {**environ, "DAGSTER_HOME": str(folder / HOME)}
     config = load(folder / "changefeeds.yaml", environ)
     chosen = [changefeed for changefeed in config.changefeeds if not shown or changefeed.name in shown]
-    terminal.note(f"A fresh lake in {folder / 'lake'}; {counted(len(chosen), 'changefeed')}, one for each protocol.")
+    terminal.note(f"A new lake in {folder / 'lake'}; {counted(len(chosen), 'changefeed')}, one for each protocol.")
     results = run_all(terminal, config, chosen, None, environ, folder / STATE_FOLDER / "run.log")
     lines = checked(config, folder, {changefeed.name for changefeed in chosen})
     terminal.out.print(_as_table(lines))
@@ -62,7 +62,7 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
         terminal.note(sentence)
     for sentence in _agreement(lines, faults):
         terminal.tell(sentence)
-    terminal.tell("\nLook at the assets, their checks and charts:\n  " + _dagster_dev(folder))
+    terminal.tell("\nSee the assets, their checks and charts:\n " + _dagster_dev(folder))
     terminal.tell(f"List the tables:\n  {called('ticdc-assets')} tables --config {folder / 'changefeeds.yaml'}")
     return 1 if faults else 0
 
@@ -117,7 +117,7 @@ def _as_table(lines: Sequence[Line]) -> Table:
 def _agreement(lines: Sequence[Line], faults: Sequence[str]) -> list[str]:
     """Which changefeeds were compared with each other: the sample has several workloads."""
     if faults:
-        return ["The protocols do not agree, or not everything came out."]
+        return ["The results of the protocols differ, or are not complete."]
     shared = [line for line in lines if len(line.changefeeds) > 1]
     single = [line for line in lines if len(line.changefeeds) == 1]
     feeds = list(dict.fromkeys(name for line in shared for name in line.changefeeds))

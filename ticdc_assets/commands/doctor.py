@@ -107,7 +107,7 @@ def _versions() -> str:
 def _java() -> str:
     require_java()
     require_user()
-    return "it can be started."
+    return "Spark can start it."
 
 
 def _room(folder: Path) -> str:

@@ -123,12 +123,12 @@ def _print(terminal: Terminal, found: Inspection) -> None:
         terminal.tell("\nGood to know:")
         for sentence in found.notes:
             terminal.tell(f"- {sentence}")
-    verdict, style = ("Wrong with it:", "bold red") if found.problems else ("Nothing wrong was found.", "bold green")
+    verdict, style = ("Wrong with it:", "bold red") if found.problems else ("No fault was found.", "bold green")
     terminal.tell("")
     terminal.out.print(verdict, style=style, highlight=False)
     for problem in found.problems.values():
         terminal.tell(f"- {problem.sentence}")
-    terminal.tell("\nIn changefeeds.yaml (what TiCDC was given wins where it says otherwise):\n")
+    terminal.tell("\nIn changefeeds.yaml (where TiCDC's own configuration differs, use that):\n")
     terminal.tell(config_lines(found).rstrip())
 
 
@@ -159,7 +159,7 @@ def _sum(found: Inspection) -> str:
         "inserts": counts.inserts,
         "updates": counts.updates,
         "deletes": counts.deletes,
-        "inserts or updates (the stream does not tell which)": counts.upserts,
+        "inserts or updates (the stream does not say which)": counts.upserts,
     }
     by_kind = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
     partly = "" if found.whole else ", counted in part"

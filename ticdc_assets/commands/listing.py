@@ -33,7 +33,7 @@ def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     elif rows:
         terminal.out.print(_as_table(rows))
     else:
-        terminal.tell("No table yet: nothing has been run. Start with `ticdc-assets run`.")
+        terminal.tell("No table yet: there was no run. Start with `ticdc-assets run`.")
     return 0
 
 

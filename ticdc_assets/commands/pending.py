@@ -75,7 +75,7 @@ def _asks_for_nothing(changefeed: Changefeed, pending: Pending) -> str:
         return ""
     more = len(names) - _NAMES_MAX
     there = ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
-    return f"{changefeed.name}: `tables` asks for none of the tables that the source has: {there}"
+    return f"{changefeed.name}: `tables` selects none of the tables of the source: {there}"
 
 
 def is_needed(lake: Lake, pending: Pending) -> bool:

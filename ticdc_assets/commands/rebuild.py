@@ -81,4 +81,4 @@ def _tell(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
             hit = f" up to {moment(table['watermark'])}" if table["watermark"] else ""
             terminal.tell(f"{table['changefeed']}, {table['table']}: rebuilt{hit}, {table['rows']:,} rows.")
         else:
-            terminal.tell(f"{table['changefeed']}, {table['table']}: as it was.")
+            terminal.tell(f"{table['changefeed']}, {table['table']}: unchanged.")

@@ -101,7 +101,7 @@ def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str
     ):
         return []
 
-    with terminal.working(f"{lake.changefeed.name}: bringing the mirrors along"):
+    with terminal.working(f"{lake.changefeed.name}: updating the mirrors"):
         report = run_mirrors(lake, run_id, jvm_of(config))
     errors = report.errors if report is not None else {}
     return [f"{lake.changefeed.name}: {sentence}" for sentence in errors.values()]

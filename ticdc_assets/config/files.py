@@ -43,5 +43,5 @@ def matching_files(base: Path, pattern: str) -> tuple[Path, ...]:
     candidates = [full] if full.is_file() else Path(full.anchor).glob(str(full.relative_to(full.anchor)))
     found = tuple(sorted(path for path in candidates if path.is_file()))
     if not found:
-        raise ConfigError("", "files", "none that match", "Mend the path, or remove it.")
+        raise ConfigError("", "files", "none that match", "Correct the path, or remove it.")
     return found

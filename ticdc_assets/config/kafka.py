@@ -106,7 +106,7 @@ def _check_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error:
-        raise ConfigError("", "a regular expression", "one that does not compile", "Look at its brackets.") from None
+        raise ConfigError("", "a regular expression", "one that does not compile", "Check its brackets.") from None
 
 
 def _count(section: Section, name: str, example: int) -> int | None:

@@ -177,8 +177,8 @@ def _check_ddl_from(feeds: Section, changefeed: Changefeed, by_name: Mapping[str
     elif wanted in by_name and by_name[wanted].sink.protocol == Protocol.AVRO:
         feeds.problem(place, "a changefeed that carries DDL", "one of the Avro protocol", "Name another.")
     elif changefeed.sink.protocol != Protocol.AVRO:
-        found, advice = f"one of {changefeed.sink.protocol}", "Remove it: the stream tells its own statements."
+        found, advice = f"one of {changefeed.sink.protocol}", "Remove it: the stream carries its own statements."
         feeds.problem(place, "a changefeed of the Avro protocol to give it to", found, advice)
     elif not changefeed.sink.has_commit_ts:
-        advice = "Statements and rows cannot be put in one order: give cdc enable-tidb-extension=true."
+        advice = "Nothing orders statements and rows: give cdc enable-tidb-extension=true."
         feeds.problem(place, "rows with a commit_ts", "an Avro changefeed without the TiDB extension", advice)

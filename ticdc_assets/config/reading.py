@@ -135,7 +135,7 @@ def _yaml_found(problem: str) -> str:
 def _yaml_hint(problem: str) -> str:
     if "alias" in problem or "anchor" in problem or "alphabetic" in problem:
         return 'Quote texts that start with * or &, such as "*.*".'
-    return "Mend the YAML there; quote texts that hold `: ` or start with a special character."
+    return "Correct the YAML there; quote texts that hold `: ` or start with a special character."
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -38,7 +38,6 @@ from ticdc_assets.config.table_rules import read_dispatch, read_selectors
 from ticdc_assets.config.ticdc_rules import limits, refuse
 from ticdc_assets.config.ticdc_values import Inputs, at, boolean, count, integer, text, tidy, word
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.table_filter import ColumnSelectors
 
 CSV_DELIMITER_CHARS_MAX: Final = 3
@@ -54,11 +53,20 @@ def read_sink(sink_uri: str, config: Mapping[str, Any]) -> tuple[SinkOptions, tu
     return options, (*inputs.warnings, *unknown, *limits(options, inputs))
 
 
-_OTHER_NAMES: Final = {"default": Protocol.OPEN, "open": Protocol.OPEN, "flat-avro": Protocol.AVRO}
+_PROTOCOLS: Final[dict[str, str]] = {
+    "default": Protocol.OPEN,
+    "open": Protocol.OPEN,
+    "flat-avro": Protocol.AVRO,
+    **{protocol.value: protocol for protocol in Protocol},
+}
 
 
 def _protocol(value: Any, where: str) -> str | None:
-    known: dict[str, str] = {**_OTHER_NAMES, **{name: name for name in REGISTRY}, **{p.value: p for p in Protocol}}
+    known = _PROTOCOLS
+    if isinstance(value, str) and value.lower() not in known:
+        from ticdc_assets.protocols.registry import REGISTRY  # imported only when needed: the decoders take a second
+
+        known = known | {name: name for name in REGISTRY if name not in known}
     found = word(*known)(value, where)
     return known[found] if found else None
 

@@ -63,7 +63,9 @@ def _refuse_avro(options: SinkOptions, config: Mapping[str, Any]) -> None:
         advice = "Give the changefeed a `schema-registry`: messages of AWS Glue's registry are framed in another way."
         raise ConfigError(f"config.{_GLUE}", "a Confluent schema registry", "AWS Glue's", advice)
     if options.avro.include_before_value and not options.content.enable_tidb_extension:
-        advice = "Set enable-tidb-extension for the changefeed: else nothing tells a DELETE from an UPDATE."
+        advice = (
+            "Set enable-tidb-extension for the changefeed: otherwise a DELETE cannot be distinguished from an UPDATE."
+        )
         raise ConfigError(f"config.{_BEFORE_VALUE}", "it with enable-tidb-extension", "it alone", advice)
 
 

@@ -138,7 +138,7 @@ def lacks_messages(source_table: SourceTable, partition: tuple[str, int], begin:
     return Hold(
         TableState.STOPPED,
         f"{WRITTEN_OTHERWISE}{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
-        f"since a statement that came late says that some are its rows, found {found}. Put them back, "
+        f"since a statement that came late says that some are its rows, found {found}. Restore them, "
         "or read it in a changefeed of its own.",
     )
 
@@ -185,7 +185,7 @@ def _set_aside(lake: Lake, table: TableRecord) -> TableRecord:
 
     note = (
         f"{REPLACED}a statement came late: the rows of {table.schema}.{table.table} are those of other source tables. "
-        "Nothing is added here any more: drop these tables when nobody reads them."
+        "Nothing more is added here. Drop these tables when nobody reads them."
     )
     state = str(TableState.DROPPED)
     return replace(table, state=state, note=note, mirror=moved(table.mirror), changelog=moved(table.changelog))

@@ -61,8 +61,8 @@ def messages_gone(source_table: SourceTable, partition: tuple[str, int], begin: 
     name, found = ".".join(source_table.name), "none" if now is None else f"those from {now} on"
     return _held(
         source_table,
-        f"expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, since `tables` asks for "
-        f"{name} only now, found {found}. Put them back, or read it in a changefeed of its own.",
+        f"expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, since `tables` selects "
+        f"{name} only now, found {found}. Restore them, or read the table in a changefeed of its own.",
     )
 
 
@@ -133,10 +133,10 @@ def obstacle_by_arrival(source_table: SourceTable, followed: Iterable[SourceTabl
     """Advice where rows have no commit_ts and nothing records which files were read: for this table if it has rows, or
     for one of those `followed` that took its name later."""
     if has_rows:
-        return "Without commit_ts nothing tells which: drop its changelog and mirror to have it read anew, or read"
+        return "Without commit_ts it is not known which ones: drop its changelog and mirror, or read"
     borne = [name_period for other in followed for name_period in other.name_periods]
     if any(_is_after(theirs, mine) for theirs in borne for mine in source_table.name_periods):
-        return "Without commit_ts they cannot be told from those of the table that took its name: read"
+        return "Without commit_ts they cannot be distinguished from those of the table that took its name: read"
     return ""
 
 
@@ -178,7 +178,7 @@ def _files_passed(source_table: SourceTable, advice: str) -> Hold:
     name = ".".join(source_table.name)
     return _held(
         source_table,
-        f"expected all files of {name} to be read, since `tables` asks for it, found some that were passed while it "
+        f"expected all files of {name} to be read, since `tables` selects it, found some that were passed while it "
         f"did not. {advice} it in a changefeed of its own.",
     )
 
@@ -187,8 +187,8 @@ def _no_folder(source_table: SourceTable) -> Hold:
     name = ".".join(source_table.name)
     return _held(
         source_table,
-        f"expected a folder of {name} in the source, since `tables` asks for it only now, found none. Check that "
-        "`sink_uri` names the right bucket; if the folder was removed, load the table anew.",
+        f"expected a folder of {name} in the source, since `tables` selects it only now, found none. Check that "
+        "`sink_uri` names the right bucket; if the folder was removed, load the table again.",
     )
 
 

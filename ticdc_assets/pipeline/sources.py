@@ -62,9 +62,11 @@ def source_of(lake: Lake, until: int | None = None) -> ChangeSource[Any]:
         ConfigError: `until` is given, and rows have no TSO to compare with it.
     """
     if until is not None and lake.by_arrival:
-        found = "a stream that is read in the order of arrival"
+        found = "a stream without commit_ts, which is read in the order of arrival"
         advice = "Run it without --until; in Dagster, without `until`."
-        raise ConfigError(f"changefeed {lake.changefeed.name}", "a stream that can be cut at a TSO", found, advice)
+        raise ConfigError(
+            f"changefeed {lake.changefeed.name}", "a stream with commit_ts, which can stop at a TSO", found, advice
+        )
     changes: type[ChangeSource[Any]] = _imported(SOURCES[type(lake.changefeed.source)].changes)
     return changes(lake, until)  # type: ignore[call-arg]  # a protocol declares no constructor
 

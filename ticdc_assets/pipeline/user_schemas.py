@@ -39,5 +39,5 @@ def _tables(paths: Iterable[Path]) -> Iterable[tuple[SourceName, TableSchema]]:
                 f"schema_files, {path.name}",
                 "CREATE TABLE statements (SHOW CREATE TABLE, Dumpling's *-schema.sql)",
                 str(error) if isinstance(error, SchemaError) else type(error).__name__,
-                "Dump the schemas anew, or take the file out of `schema_files`.",
+                "Dump the schemas again, or remove the file from `schema_files`.",
             ) from error

@@ -36,8 +36,8 @@ class About(StrEnum):
     """What a limitation affects."""
 
     ROWS = "the rows of every table"
-    TABLES = "what becomes of tables"
-    PROGRESS = "how far the stream is"
+    TABLES = "statements and schemas"
+    PROGRESS = "the watermark"
     OLDER = "tables older than the stream"
     KEYLESS = "tables without a key"
 
@@ -60,38 +60,40 @@ def _limit(
     return Limitation(name, name.partition(".")[0], about, sentence, frozenset(when), frozenset(unless))
 
 
-_DELETED: Final = "A deleted row comes as its handle key: the other columns of a D are NULL."
-_LARGE: Final = "A row over the message limit comes as its handle key: its table waits."
+_DELETED: Final = "The columns of a deleted row, except its handle key. They are NULL in the D."
+_LARGE: Final = "The columns of a row over the message limit, except its handle key. Its table waits."
 _LARGE_DELETED: Final = (
-    "A deleted row over the message limit comes as its handle key: the other columns of a D are NULL."
+    "The columns of a deleted row over the message limit, except its handle key. They are NULL in the D."
 )
-_BY_ARRIVAL: Final = "Order is that of arrival, and what TiCDC sends again after a restart is in the changelog twice."
-_LABELS: Final = "Labels of ENUM and SET, lengths and the precision of DECIMAL: `schema_files` give them."
+_BY_ARRIVAL: Final = (
+    "Changes are in the order of arrival, and what TiCDC sends again after a restart is in the changelog twice."
+)
+_LABELS: Final = "Labels of ENUM and SET, lengths, and the precision of DECIMAL. `schema_files` provide them."
 _REPEATED_HOUR: Final = (
-    "Which of two times a TIMESTAMP is in the hour that a clock change repeats: the first is taken and counted; a row "
-    "with such a key is quarantined. With `time_zone` UTC there is no such hour."
+    "Which of two times a TIMESTAMP means in the hour that a clock change repeats. The first one is stored and "
+    "counted. A row with such a key is quarantined. With `time_zone` UTC there is no such hour."
 )
-_UNLESS_CHECKSUM: Final = f"{_REPEATED_HOUR} Row checksums tell which one it is."
-_LEFT_OUT: Final = "The values of columns that the selectors leave out: they are NULL."
-_VIRTUAL: Final = "Which columns are virtual: any that rows come without is in the tables and NULL."
+_UNLESS_CHECKSUM: Final = f"{_REPEATED_HOUR} Row checksums show which one it is."
+_LEFT_OUT: Final = "The values of columns that the selectors leave out. They are NULL."
+_VIRTUAL: Final = "Which columns are virtual. A column without values in the rows is in the tables, and NULL."
 
 GAPS: Final[tuple[Limitation, ...]] = (
     _limit("csv.commit-ts", About.ROWS, f"The commit_ts of a row. {_BY_ARRIVAL}", unless=[Condition.COMMIT_TS]),
     _limit("csv.old-values", About.ROWS, "The old values of an update.", unless=[Condition.OLD_VALUES]),
     _limit(
-        "csv.updated-row", About.KEYLESS, "Which row an update changed. There can be no mirror.",
+        "csv.updated-row", About.KEYLESS, "Which row an update changed. The table has no mirror.",
         unless=[Condition.OLD_VALUES],
     ),
     _limit("csv.left-out", About.ROWS, _LEFT_OUT, when=[Condition.SELECTORS]),
     _limit("csv.repeated-hour", About.ROWS, _REPEATED_HOUR, when=[Condition.CLOCK_CHANGES]),
-    _limit("csv.unique-key", About.OLDER, "A key that is UNIQUE NOT NULL and not primary: name it in `keys`."),
+    _limit("csv.unique-key", About.OLDER, "A key that is UNIQUE NOT NULL and not primary. `keys` can name it."),
     _limit("csv.labels", About.OLDER, "Labels of ENUM and SET that no row has had."),
     _limit(
         "canal-json.commit-ts", About.ROWS,
-        f"The commit_ts of a row, but for its milliseconds. {_BY_ARRIVAL}", unless=[Condition.EXTENSION],
+        f"The commit_ts of a row, except its milliseconds. {_BY_ARRIVAL}", unless=[Condition.EXTENSION],
     ),
     _limit(
-        "canal-json.watermark", About.PROGRESS, "Up to which TSO the stream is complete: there is none to read at.",
+        "canal-json.watermark", About.PROGRESS, "Up to which TSO the stream is complete. There is no TSO to read at.",
         when=[Condition.KAFKA], unless=[Condition.EXTENSION],
     ),
     _limit("canal-json.deleted-row", About.ROWS, _DELETED, when=[Condition.DELETES_ARE_KEYS]),
@@ -106,11 +108,11 @@ GAPS: Final[tuple[Limitation, ...]] = (
     _limit("canal-json.left-out", About.ROWS, _LEFT_OUT, when=[Condition.SELECTORS]),
     _limit("canal-json.repeated-hour", About.ROWS, _REPEATED_HOUR, when=[Condition.CLOCK_CHANGES]),
     _limit("canal-json.virtual", About.OLDER, _VIRTUAL, when=[Condition.STORAGE]),
-    _limit("canal-json.unique-key", About.OLDER, "A key that is UNIQUE NOT NULL and not primary: name it in `keys`."),
+    _limit("canal-json.unique-key", About.OLDER, "A key that is UNIQUE NOT NULL and not primary. `keys` can name it."),
     _limit("canal-json.types", About.OLDER, _LABELS, when=[Condition.KAFKA], unless=[Condition.FULL_TYPES]),
     _limit(
         "canal-json.partition-id", About.TABLES,
-        "Which partition a row is in. TRUNCATE and DROP PARTITION take the rows that its bounds or function name.",
+        "The partition of a row. TRUNCATE and DROP PARTITION remove the rows of its bounds or function.",
         when=[Condition.KAFKA],
     ),
     _limit("open-protocol.old-values", About.ROWS, "The old values of an update.", unless=[Condition.OLD_VALUES]),
@@ -131,7 +133,7 @@ GAPS: Final[tuple[Limitation, ...]] = (
     _limit("open-protocol.large-deleted-row", About.ROWS, _LARGE_DELETED, when=[Condition.LARGE_ROWS_ARE_KEYS]),
     _limit("open-protocol.left-out", About.ROWS, _LEFT_OUT, when=[Condition.SELECTORS]),
     _limit("open-protocol.repeated-hour", About.ROWS, _REPEATED_HOUR, when=[Condition.CLOCK_CHANGES]),
-    _limit("open-protocol.types", About.OLDER, f"{_LABELS} Nor the order of columns."),
+    _limit("open-protocol.types", About.OLDER, f"The order of columns. {_LABELS}"),
     _limit("simple.deleted-row", About.ROWS, _DELETED, when=[Condition.DELETES_ARE_KEYS]),
     _limit("simple.large-row", About.ROWS, _LARGE, when=[Condition.LARGE_ROWS_ARE_KEYS], unless=[Condition.UPSTREAM]),
     _limit("simple.large-deleted-row", About.ROWS, _LARGE_DELETED, when=[Condition.LARGE_ROWS_ARE_KEYS]),
@@ -141,53 +143,53 @@ GAPS: Final[tuple[Limitation, ...]] = (
     _limit("simple.virtual", About.OLDER, _VIRTUAL),
     _limit(
         "avro.deleted-row", About.ROWS,
-        "A deleted row comes as its handle key, without a commit_ts: the other columns of a D are NULL, its order is "
-        "that of arrival, and next to a statement its table version may be the one before.",
+        "The commit_ts of a deleted row, and its columns except the handle key. These columns are NULL in the D. The D "
+        "is in the order of arrival; next to a statement it may have the table version from before the statement.",
         unless=[Condition.OLD_VALUES],
     ),
     _limit("avro.old-values", About.ROWS, "The old values of an update.", unless=[Condition.OLD_VALUES]),
     _limit(
         "avro.left-out", About.ROWS,
-        f"{_LEFT_OUT} Where rows alone tell a table's columns, the table has no such columns.",
+        f"{_LEFT_OUT} If a table's columns are known only from rows, the table lacks these columns.",
         when=[Condition.SELECTORS],
     ),
     _limit("avro.repeated-hour", About.ROWS, _UNLESS_CHECKSUM, when=[Condition.CLOCK_CHANGES]),
     _limit("avro.commit-ts", About.ROWS, f"The commit_ts of a row. {_BY_ARRIVAL}", unless=[Condition.EXTENSION]),
     _limit("avro.operation", About.ROWS, "Whether a row was inserted or updated.", unless=[Condition.EXTENSION]),
-    _limit("avro.watermark", About.PROGRESS, "Up to which TSO the stream is complete: there is none to read at."),
+    _limit("avro.watermark", About.PROGRESS, "Up to which TSO the stream is complete. There is no TSO to read at."),
     _limit(
         "avro.statements", About.TABLES,
-        "DDL. A renamed table begins anew under its name, TRUNCATE and DROP leave rows, a dropped column its values; "
-        "what was added shows in the next row.",
+        "DDL. A renamed table begins again under its new name. TRUNCATE and DROP leave rows, and a dropped column "
+        "leaves its values. An added column appears with the next row.",
         unless=[Condition.DDL_FROM, Condition.AVRO_WATERMARK],
     ),
     _limit(
         "avro.names", About.TABLES,
-        "Names of columns with characters other than letters, digits and `_` (they become `_`), and of databases and "
-        "tables where the topic has not them either.",
+        "Characters of column names other than letters, digits and `_`: they become `_`. The same is true of names of "
+        "databases and tables, unless the topic has them.",
         unless=[Condition.DDL_FROM, Condition.AVRO_WATERMARK],
     ),
     _limit(
         "avro.types", About.TABLES,
-        "Lengths, fraction digits, partitioning, and the precision of DECIMAL sent as text: such a column is text.",
+        "Lengths, fraction digits, partitioning, and the precision of a DECIMAL sent as text. Such a column is text.",
         unless=[Condition.DDL_FROM, Condition.AVRO_WATERMARK],
     ),
-    _limit("avro.row", About.KEYLESS, "Which row was deleted: such messages are quarantined."),
+    _limit("avro.row", About.KEYLESS, "Which row was deleted. Such messages are quarantined."),
     _limit(
         "debezium.decimal",
         About.ROWS,
-        "The digits of a DECIMAL behind the 15th.",
+        "The digits of a DECIMAL after the 15th.",
         unless=[Condition.DECIMAL_TEXTS],
     ),
-    _limit("debezium.null", About.ROWS, "NULL in a column that has a default: the default comes instead."),
+    _limit("debezium.null", About.ROWS, "NULL in a column that has a default. The stream has the default instead."),
     _limit("debezium.left-out", About.ROWS, _LEFT_OUT, when=[Condition.SELECTORS]),
-    _limit("debezium.zero-date", About.ROWS, "Zero dates in NOT NULL columns: 1970 comes instead."),
+    _limit("debezium.zero-date", About.ROWS, "Zero dates in NOT NULL columns. The stream has 1970 instead."),
     _limit("debezium.old-values", About.ROWS, "The old values of an update.", unless=[Condition.OLD_VALUES]),
     _limit(
-        "debezium.watermark", About.PROGRESS, "Up to which TSO the stream is complete: there is none to read at.",
+        "debezium.watermark", About.PROGRESS, "Up to which TSO the stream is complete. There is no TSO to read at.",
         unless=[Condition.EXTENSION],
     ),
-    _limit("debezium.schema", About.OLDER, "The columns of a table: it waits until `schema_files` give them."),
+    _limit("debezium.schema", About.OLDER, "The columns of a table. It waits until `schema_files` provide them."),
 )  # fmt: skip
 
 

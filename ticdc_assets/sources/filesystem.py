@@ -259,7 +259,7 @@ def _translated(where: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
-        raise NotYetError(where, "a file or folder", "none", "It is looked for again at the next run.") from None
+        raise NotYetError(where, "a file or folder", "none", "The next run looks for it again.") from None
     except PermissionError:
         advice = "Give this process the right to read and list there."
         raise SourceError(where, "permission to read", "none", advice) from None

@@ -200,7 +200,7 @@ def _cut_after(connected: socket.socket, seconds: float) -> Iterator[None]:
 
 def _body(response: HTTPResponse, where: str) -> bytes:
     if 300 <= response.status < 400:  # the body of a redirect has no schema
-        advice = "Name the address that answers itself: credentials are sent nowhere else."
+        advice = "Name the final address: credentials are sent to no other host."
         raise SourceError(where, "an answer of the host that is configured", f"a redirect ({response.status})", advice)
     body = response.read(ANSWER_BYTES_MAX + 1)
     if len(body) > ANSWER_BYTES_MAX:

@@ -100,7 +100,7 @@ def _require_its_database(config: CatalogConfig, folder: str | None) -> None:
     path = Path(config.uri.removeprefix(_SQLITE).partition("?")[0])
     tables = Path(config.warehouse) / folder
     if path.name and not path.exists() and any(tables.glob("**/metadata/*.metadata.json")):
-        advice = f"Restore it from a copy; or move {tables} away to begin anew, where the source has everything."
+        advice = f"Restore it from a copy; or, if the source has all data, move {tables} away to read it again."
         raise ConfigError(str(path), "the catalog's database, since its warehouse holds tables", "none", advice)
 
 

@@ -63,7 +63,7 @@ def test_a_broken_run_is_asked_for_again_though_nothing_is_new(tmp_path: Path, m
 
     assert at_once.run_requests == []
     assert run_id in reason(at_once)
-    assert "whether or not anything is new" in reason(at_once)
+    assert "with or without new data" in reason(at_once)
     assert len(again.run_requests) == 1
 
 

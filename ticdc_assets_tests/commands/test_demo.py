@@ -164,7 +164,7 @@ def test_changefeeds_that_are_asked_for_are_compared_with_each_other_alone(tmp_p
 
     assert {one.changefeeds for one in lines} == {("open",), ("avro",)}
     assert {one.table: one.changes for one in lines if one.changefeeds == ("open",)}["shop.users"] == 51
-    assert demo_module._agreement(lines, ["a fault"]) == ["The protocols do not agree, or not everything came out."]
+    assert demo_module._agreement(lines, ["a fault"]) == ["The results of the protocols differ, or are not complete."]
     alone = [replace(one, faults=()) for one in lines if one.changefeeds == ("open",)]
     assert demo_module._agreement(alone, []) == ["open is shown alone: every row is equal to the source's."]
 

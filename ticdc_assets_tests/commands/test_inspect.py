@@ -27,7 +27,7 @@ def test_it_says_what_it_is_how_much_and_how_far(capfd: Any):
     assert f"{OPEN}: Open Protocol, 261 messages of 1 topic and 3 partitions." in told
     assert "rows:     404 (229 inserts, 88 updates, 87 deletes) of 10 tables" in told
     assert "complete: up to 459802261460090884 (2025-08-01 00:00:29 UTC)" in told
-    assert "Nothing wrong was found." in told
+    assert "No fault was found." in told
     assert told.rstrip().endswith(f"capture: {OPEN}")
     assert not spark.is_running()
 

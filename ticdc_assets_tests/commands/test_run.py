@@ -95,7 +95,7 @@ def test_run_refuses_until_where_rows_have_no_commit_ts(tmp_path: Path, capfd: A
 
     assert main(on(feed, "run", "--until", str(ts(3)))) == 2
 
-    assert "expected a stream that can be cut at a TSO" in capfd.readouterr().err
+    assert "expected a stream with commit_ts, which can stop at a TSO" in capfd.readouterr().err
     assert feed.records() == {}
 
 
@@ -218,7 +218,7 @@ def test_ctrl_c_ends_with_one_line_and_the_next_run_goes_on(tmp_path: Path):
     running.wait(timeout=30)
 
     assert running.returncode == 130
-    assert left.splitlines() == ["Interrupted. Nothing half-done is visible; run again to go on."]
+    assert left.splitlines() == ["Interrupted. No partial result is visible. Run the command again to continue."]
     assert feed.records() == {}
 
 
@@ -244,7 +244,7 @@ def test_a_fault_that_came_of_an_interruption_is_the_interruption(
     assert main(on(shop(tmp_path), "run")) == 130
 
     told = capfd.readouterr().err
-    assert "Interrupted. Nothing half-done is visible" in told
+    assert "Interrupted. No partial result is visible" in told
     assert "Py4JError" not in told
 
 
@@ -281,7 +281,7 @@ def test_run_warns_where_tables_asks_for_nothing_that_there_is(tmp_path: Path, w
 
     assert main(on(feed, "run")) == 0
 
-    assert "warning: shop: `tables` asks for none of the tables that the source has: shop." in capfd.readouterr().err
+    assert "warning: shop: `tables` selects none of the tables of the source: shop." in capfd.readouterr().err
 
 
 # -- several changefeeds -----------------------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ def test_ddl_is_taken_only_where_rows_can_be_put_in_order_with_it(tmp_path):
     told = {"sink_uri": "kafka://h/t?protocol=simple", "ddl_from": "ddl"}
 
     assert "enable-tidb-extension=true" in str(refused(tmp_path, {"changefeeds": {"rows": plain, "ddl": ddl}}))
-    assert "tells its own statements" in str(refused(tmp_path, {"changefeeds": {"rows": told, "ddl": ddl}}))
+    assert "carries its own statements" in str(refused(tmp_path, {"changefeeds": {"rows": told, "ddl": ddl}}))
 
 
 def test_changefeeds_do_not_share_control_tables(tmp_path):

@@ -41,8 +41,8 @@ def condition(gap: Limitation) -> str:
 def document() -> str:
     lines = [
         "# What each protocol cannot carry", "",
-        "What a stream does not tell, no reader can know. All else comes out the same, whatever the protocol; the",
-        "tests read this same table (`ticdc_assets/protocols/limitations.py`), and allow nothing more.", "",
+        "No reader can recover what a stream does not contain. Everything else is the same in every protocol. The",
+        "tests use the same table (`ticdc_assets/protocols/limitations.py`), and allow no other difference.", "",
     ]  # fmt: skip
     for protocol in Protocol:
         lines += [f"## {protocol}", "", "| gap | about | only | what is missing |", "|---|---|---|---|"]

@@ -20,11 +20,11 @@ REFUSALS = (
     "expected dates that tell in which partition each row was",
     "EXCHANGE PARTITION of",
     "EXCHANGE PARTITION brought rows of",
-    "expected rows that belong into the partition, found others (WITHOUT VALIDATION)",
+    "expected rows that belong to the partition, found others (WITHOUT VALIDATION)",
     "CREATE TABLE LIKE",
     "expected a change of type that this project can redo",
     "expected rows from before its key came",
-    "expected a key without a break",
+    "expected a key at all times",
     "expected a value in every row, since it is of the key",
     "expected a value for the column",
 )

@@ -74,7 +74,7 @@ def sound_changes(raw: RawRows, rules: RowRules) -> tuple[TypedChanges, list[Bad
 def _strict(raw: RawRows, rules: RowRules) -> TypedChanges:
     changes = typed(raw, rules.columns, rules.table.unique_columns, rules.forms)
     if not rules.zero_dates_allowed and _zero_date(raw, rules) is not None:
-        raise _fault(rules.where, "a date of the calendar", "a zero date", _TODO_DATES)
+        raise _fault(rules.where, "a date that exists", "a zero date", _TODO_DATES)
     if may_have_faults(changes, rules.table.key, rules.forms.zone) and _key_fault(raw, rules) is not None:
         raise _fault(rules.where, "a value in every key column", "none", _TODO_KEY)
     return changes
@@ -104,7 +104,7 @@ def too_many(where: str, found: int) -> DecodeError:
         where,
         "records of the configured protocol, options and schema",
         f"at least {found} others",
-        "Compare the changefeed's options and the table's schema with the file; the table goes on when they fit.",
+        "Compare the changefeed's options and the table's schema with the file; the table continues when they match.",
     )
 
 
@@ -123,7 +123,7 @@ def _first_fault(raw: RawRows, rules: RowRules, where: str) -> DecodeError:
             return _fault(f"{where}, column {column.name!r}", error.expected, error.found, _TODO)
     name = None if rules.zero_dates_allowed else _zero_date(raw, rules)
     if name is not None:
-        return _fault(f"{where}, column {name!r}", "a date of the calendar", "a zero date", _TODO_DATES)
+        return _fault(f"{where}, column {name!r}", "a date that exists", "a zero date", _TODO_DATES)
     fault = _key_fault(raw, rules)
     if fault is not None:
         name, found = fault

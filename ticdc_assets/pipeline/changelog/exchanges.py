@@ -107,9 +107,7 @@ class Exchanges:
         for exchange in self._all:
             done = [side for side in exchange.sides if self._is_done(exchange, side)]
             if done and any(self._has_late(source_table_id, exchange.ts) for source_table_id in exchange.tables):
-                fault = _fault(
-                    exchange, self._source_tables, "no rows of before it once it is done", "rows that came late"
-                )
+                fault = _fault(exchange, self._source_tables, "no rows of before it once it is done", "late rows")
                 found.update({side.id: str(fault) for side in done})
         return found
 
@@ -200,7 +198,7 @@ class Exchanges:
 
     def _write(self, exchange: Exchange, side: SourceTable, failed: set[str]) -> None:
         if self._lake.by_arrival:
-            found = "one without commit_ts, where the moment of a statement is not told"
+            found = "one without commit_ts, where the time of a statement is not known"
             raise _fault(exchange, self._source_tables, "a stream with commit_ts", found)
         table = self._changelog(side.id)
         other = next(i for i in exchange.tables if i != side.id)
@@ -246,7 +244,7 @@ class Exchanges:
             or self._watermark(source_table_id) < exchange.ts
         )
         if mirror is None or table is None or behind:
-            raise _fault(exchange, self._source_tables, "both tables complete up to it", f"{name}, which is not")
+            raise _fault(exchange, self._source_tables, "both tables to be complete up to it", f"{name}, which is not")
         at = min(self._watermark(source_table_id), exchange.ts)
         is_there = not any(segments(source_table, table, mirror, at, by_arrival=False))
         if not is_there or int(mirror.properties[VERSION]) >= exchange.ts:
@@ -258,11 +256,11 @@ class Exchanges:
         session = self._jvm().thread_session()
         doubt = doubt_condition((exchange.moved.rows,))
         if doubt is not None and any(session.sql(any_row(source, doubt)).take(1) for source in sources):
-            found = "rows without a date, where the source may have had one that no calendar has"
-            raise _fault(exchange, self._source_tables, "dates that tell the partition of each row", found)
+            found = "rows without a date, where the source may have had one that does not exist"
+            raise _fault(exchange, self._source_tables, "dates that determine the partition of each row", found)
         if session.sql(any_row(sources[1], f"NOT ({inside})")).take(1):
             raise _fault(
-                exchange, self._source_tables, "rows that belong into the partition", "others (WITHOUT VALIDATION)"
+                exchange, self._source_tables, "rows that belong to the partition", "others (WITHOUT VALIDATION)"
             )
 
     def _moved_back(self, exchange: Exchange, side: SourceTable, theirs: Table) -> str:
@@ -312,5 +310,6 @@ def _fault(exchange: Exchange, source_tables: dict[str, SourceTable], expected: 
         f"EXCHANGE PARTITION {partition} of {one} with {other} at {exchange.ts}",
         expected,
         found,
-        "Both changelogs stay complete but for the rows that it moved; see to the table named, or load both anew.",
+        "Both changelogs are complete except for the rows that it moved. Correct the table that is named, or load both "
+        "tables again.",
     )

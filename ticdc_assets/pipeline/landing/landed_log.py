@@ -173,7 +173,7 @@ def _row_groups(io: FileIO, files: Sequence[SegmentFile], first: int, columns: l
                     first = max(0, first - rows)
         except OSError as error:
             name, found = PurePosixPath(file.uri).name, error.strerror or type(error).__name__
-            advice = "Restore it: it holds messages that Kafka may not have any more."
+            advice = "Restore it: it has messages that Kafka may no longer have."
             raise SourceError(f"messages, file {name}", "a file that can be read", found, advice) from None
 
 

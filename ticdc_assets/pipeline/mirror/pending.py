@@ -125,17 +125,17 @@ def mirror_of(lake: Lake, source_table_id: str, place: TableLocations) -> Table 
 
 def damage_of(source_table: SourceTable, mirror: Table) -> str:
     """Damage to the mirror by another writer that stops a run, as a sentence; "" where there is none."""
-    name, advice = ".".join(mirror.name()), f"{rebuild_command('.'.join(source_table.name))} makes it anew."
+    name, advice = ".".join(mirror.name()), f"{rebuild_command('.'.join(source_table.name))} rebuilds it."
     version, rows_version = int(mirror.properties[VERSION]), version_of(mirror)
     if version != rows_version:
         return (
             f"{name}: expected rows as of the statement at {version}, found those of {rows_version}: "
-            f"an earlier snapshot was set. {advice}"
+            f"the mirror was set back to an earlier snapshot. {advice}"
         )
     if _is_of_other_statements(source_table, mirror):
         return (
-            f"{name}: expected what all statements up to {version} did to its rows, found one that came after newer "
-            f"rows were merged. {advice}"
+            f"{name}: expected the effects of all statements up to {version} on its rows, found a statement that "
+            f"arrived after newer rows were merged. {advice}"
         )
     places = columns_of(mirror.properties)
     there = {field.field_id for field in mirror.schema().fields}

@@ -277,7 +277,7 @@ def _key_came_back(source_table: SourceTable, watermark: int) -> str | None:
     if lost is None or not source_table.version_at(watermark + 1).table.key:
         return None
     return (
-        f"{source_table.name[0]}.{source_table.name[1]}: expected a key without a break, "
-        f"found none from {lost} on for a while. "
-        "Its changelog is complete; no mirror can be made of the rows of that time."
+        f"{source_table.name[0]}.{source_table.name[1]}: expected a key at all times, "
+        f"found a time without one, which begins at {lost}. "
+        "Its changelog is complete; the rows of that time cannot be in a mirror."
     )

@@ -109,13 +109,13 @@ def changelog_from_source(
 def check_can_be_read_again(lake: Lake) -> None:
     """Raise ConfigError where tables cannot be rebuilt from this source."""
     if lake.by_arrival:
-        found = "a stream that is read in the order of arrival"
+        found = "a stream without commit_ts, which is read in the order of arrival"
         advice = "Rebuild its mirrors from their changelogs; or read the source in a changefeed of another name."
         raise ConfigError(f"changefeed {lake.changefeed.name}, --from source", "rows with a commit_ts", found, advice)
 
 
 def _lacking(source_table: SourceTable, expected: str, found: str) -> SourceError:
-    advice = "Nothing was changed. Put back what the source lacks, or rebuild from the changelog."
+    advice = "Nothing was changed. Restore what the source lacks, or rebuild from the changelog."
     return SourceError(f"{'.'.join(source_table.name)} from the source", expected, found, advice)
 
 

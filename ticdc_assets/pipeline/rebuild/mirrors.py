@@ -91,7 +91,7 @@ def rebuild_tables(
     lake.settle_mirrors(history, record)
     report = RebuildReport(uuid.uuid4().hex, record)
     for source_table in chosen:
-        on_progress(f"making {'.'.join(source_table.name)} anew")
+        on_progress(f"rebuilding {'.'.join(source_table.name)}")
         work = partial(_rebuilt, lake, jvm, source_table.id, at)
         try:
             if request.from_source:
@@ -162,9 +162,11 @@ def _check_tso(lake: Lake, at: int | None, named: Collection[SourceTable]) -> No
     if at is None:
         return
     if lake.by_arrival:
-        found = "a stream that is read in the order of arrival"
+        found = "a stream without commit_ts, which is read in the order of arrival"
         advice = "Rebuild it without --at."
-        raise ConfigError(f"changefeed {lake.changefeed.name}", "a stream that can be cut at a TSO", found, advice)
+        raise ConfigError(
+            f"changefeed {lake.changefeed.name}", "a stream with commit_ts, which can stop at a TSO", found, advice
+        )
     if not named:
         advice = "Name the tables with --table."
         raise ConfigError("--at", "tables to bring to that TSO", "none named", advice)
@@ -188,7 +190,7 @@ def _changelog_read_again(
     source_table, taken = history.by_id()[source_table_id], lake.settle_changelogs(history, record)
     changelog = load_or_none(lake.catalog, lake.places(history)[source_table_id].changelog)
     if changelog is None or source_table_of(changelog) != source_table_id or source_table_id in taken:
-        advice = "Run `ticdc-assets run` first, which says why it is not there."
+        advice = "Run `ticdc-assets run` first; it reports why there is none."
         raise ConfigError(
             ".".join(lake.places(history)[source_table_id].changelog), "the table's changelog", "none", advice
         )
@@ -246,7 +248,7 @@ class _Work:
         if found is None or source_table_of(found) != self.source_table.id:
             found = load_or_none(self.lake.catalog, self.place.changelog)
         if found is None or source_table_of(found) != self.source_table.id:
-            advice = "Run `ticdc-assets run` first, which says why it is not there."
+            advice = "Run `ticdc-assets run` first; it reports why there is none."
             raise ConfigError(".".join(self.place.changelog), f"the changelog of {self._name}", "none", advice)
         return found
 

@@ -164,8 +164,8 @@ class MessageReplay:
         if not late:
             return ""
         return (
-            f"{message.where}: expected rows, or a statement that another message told too, found a statement that "
-            f"was missed at {late[0].commit_ts}. Its table was read without it since: start the changefeed anew in "
+            f"{message.where}: expected rows, or a statement that another message has too, found a statement that "
+            f"was missed at {late[0].commit_ts}. Its table was read without it since: start the changefeed again in "
             "another lake; or discard the message if the statement does not matter."
         )
 
@@ -178,7 +178,7 @@ class MessageReplay:
             return ""
         return (
             f"{message.where}: expected a schema that other rows of its table have, found one that only this message "
-            "has. It cannot be placed among the table's versions: start the changefeed anew in another lake."
+            "has. It cannot be placed among the table's versions: start the changefeed again in another lake."
         )
 
 
@@ -217,7 +217,7 @@ def _unplaced(record: QuarantinedRecord) -> str:
     return (
         f"{record.path}, offset {record.line}: expected a capture in one file, found a file for each partition. These "
         "grow side by side, and without commit_ts nothing tells where the message stood among those of the others: "
-        "capture the topics to one file and start the changefeed anew in another lake; or discard the message."
+        "capture the topics to one file and start the changefeed again in another lake; or discard the message."
     )
 
 

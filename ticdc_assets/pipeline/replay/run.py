@@ -90,7 +90,7 @@ def _check_named(lake: Lake, kept: Mapping[Position, QuarantinedRecord], named: 
         if (path, line) not in kept:
             raise NotYetError(
                 f"changefeed {lake.changefeed.name}, {path}:{line}",
-                "a record of the quarantine that nobody has resolved yet",
+                "a record of the quarantine that is not resolved yet",
                 "none",
                 "`ticdc-assets replay --quarantine` lists them as PATH:LINE.",
             )

@@ -325,7 +325,7 @@ def _no_schema(file: TaskFile) -> DecodeError:
         file.path,
         f"rows of a time when {file.schema}.{file.table} existed",
         "rows from before its first or after its last schema",
-        "Give the table's CREATE TABLE in `schema_files`, or look whether schema files were removed from the bucket.",
+        "Give the table's CREATE TABLE in `schema_files`, or check whether schema files were removed from the bucket.",
     )
 
 
@@ -334,8 +334,8 @@ def _lacking(file: TaskFile, column: str) -> DecodeError:
         file.path,
         f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
         f"rows without {column!r}",
-        "If the changefeed leaves it out, give its `column-selectors` in the configuration here; else look whether a "
-        "statement was lost.",
+        "If the changefeed leaves it out, give its `column-selectors` in the configuration here; else check whether "
+        "a statement was lost.",
     )
 
 
@@ -344,5 +344,5 @@ def _other_columns(file: TaskFile, found: str) -> DecodeError:
         file.path,
         f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
         found,
-        "Look whether schema files were removed from the bucket, or files moved between folders.",
+        "Check whether schema files were removed from the bucket, or files moved between folders.",
     )

@@ -36,8 +36,8 @@ MANY_JSON_BYTES: Final = 4 << 20
 
 Records = Iterable[tuple[int, RowEvent] | BadRecord | Incomplete]
 
-_TODO_RECORD: Final = "The record is kept as it is; look at what wrote into this folder."
-_TODO_SCHEMA: Final = "Look whether schema files were removed from the bucket."
+_TODO_RECORD: Final = "The record is kept; check what wrote into this folder."
+_TODO_SCHEMA: Final = "Check whether schema files were removed from the bucket."
 
 
 class FileReader:
@@ -100,7 +100,7 @@ def _found(file: TaskFile) -> Iterator[None]:
         ) from None
     except OSError as error:
         found = error.strerror or type(error).__name__
-        raise SourceError(file.path, "a file that can be read", found, "It is read again at the next run.") from None
+        raise SourceError(file.path, "a file that can be read", found, "The next run reads it again.") from None
 
 
 def _check_size(file: TaskFile, stream: BinaryIO) -> None:
@@ -110,7 +110,7 @@ def _check_size(file: TaskFile, stream: BinaryIO) -> None:
             file.path,
             f"{file.size_bytes} bytes, as it was listed",
             f"{size_bytes}",
-            "It is being written; the table goes on when it is whole.",
+            "It is being written; the table continues when it is complete.",
         )
 
 
@@ -227,8 +227,10 @@ def _other_table(file: TaskFile, line: int) -> DecodeError:
 
 
 def _no_commit_ts(file: TaskFile, line: int) -> DecodeError:
-    advice = "Look whether enable-tidb-extension was switched off for a while; the record is kept as it is."
-    return DecodeError(f"{file.path}, record {line}", "_tidb.commitTs, as the changefeed promises", "none", advice)
+    advice = "Check whether enable-tidb-extension was switched off for a time; the record is kept."
+    return DecodeError(
+        f"{file.path}, record {line}", "_tidb.commitTs, as enable-tidb-extension=true says", "none", advice
+    )
 
 
 def _half(file: TaskFile, line: int) -> DecodeError:
@@ -240,7 +242,7 @@ def _unfinished(file: TaskFile, line: int) -> NotYetError:
         f"{file.path}, record {line}",
         "a whole record with its line end",
         "the file's end",
-        "It is being written, or was cut; the table goes on when the file is whole.",
+        "It is being written, or was cut; the table continues when the file is complete.",
     )
 
 
@@ -262,7 +264,7 @@ def from_events(rows: list[tuple[int, RowEvent]], columns: tuple[str, ...], wher
         unknown = sorted((wire.keys() | (old or {}).keys()).difference(lowered))
         if unknown:
             name = f"{event.schema}.{event.table}"
-            found = f"a column {unknown[0]!r} that no schema file tells of"
+            found = f"a column {unknown[0]!r} that is in no schema file"
             raise DecodeError(f"{where}, record {line}", f"columns of {name}", found, _TODO_SCHEMA)
     return RawRows(
         op=pa.array([str(event.op) for event in events], pa.string()),

@@ -75,7 +75,7 @@ def unknown_tables(plan: Plan, problems: Iterable[Problem]) -> dict[SourceName, 
 def _without_schema(file: SourceFile) -> str:
     return (
         f"{file.path}: expected a schema of {file.schema}.{file.table} for its folder, found none. "
-        "Look whether schema files were removed from the bucket."
+        "Check whether schema files were removed from the bucket."
     )
 
 

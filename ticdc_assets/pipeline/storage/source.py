@@ -166,7 +166,7 @@ class StorageChanges:
         if not (pending.late or pending.is_rewound) or pending.record is None:
             return pending
         places = self._lake.places(pending.history)
-        hold = Hold(TableState.WAITING, "It is asked for since this run, and is read from its beginning.")
+        hold = Hold(TableState.WAITING, "`tables` selects it since this run; the next run reads it from its beginning.")
         new = [table_record(pending.commit_ranges[i], hold, None, places[i], None, "") for i in sorted(pending.late)]
         record = replace(
             pending.record,

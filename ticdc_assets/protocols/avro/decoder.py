@@ -44,7 +44,9 @@ MS_MAX: Final = TS_MAX >> 18
 OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.DELETE}
 """For a delete with values, newer encoders write "d" and older ones an empty text."""
 _TODO: Final = "Check that the topic is written by TiCDC with protocol=avro; the message stays quarantined."
-_TODO_EXTENSION: Final = "Set enable-tidb-extension for the changefeed: else nothing tells a DELETE from an UPDATE."
+_TODO_EXTENSION: Final = (
+    "Set enable-tidb-extension for the changefeed: otherwise a DELETE cannot be distinguished from an UPDATE."
+)
 _TODO_SCHEMA: Final = "Check that the schema registry is the one that TiCDC registers at."
 
 

@@ -275,5 +275,5 @@ def _kind(thing: object) -> str:
 
 
 def _error(where: str, expected: str, found: str) -> DecodeError:
-    advice = "Check that the changefeed's protocol is canal-json; the message is kept as it is."
+    advice = "Check that the changefeed's protocol is canal-json; the message is kept."
     return DecodeError(where, expected, found, advice)

@@ -160,7 +160,7 @@ class _Reader:
         commit_field = _COMMIT_TS if self._options.include_commit_ts else 0
         update_field = self._options.leading_fields(False) - 1 if self._options.output_old_value else 0
         if not lead(data, places[:count], commit_field, update_field, ops, commit_ts, is_update):
-            raise _unsupported(self._where, "records that begin otherwise, or of more than one table")
+            raise _unsupported(self._where, "records that begin in another way, or of more than one table")
         return _Records(places[:count], ops, commit_ts, is_update), bounds, why
 
     def _scan(self, data: Bytes, begin: int) -> tuple[int, Ints, Places, int]:

@@ -307,7 +307,7 @@ def _integer(value: Any, where: str, field: str) -> int:
 
 
 def _half_written(path: str) -> NotYetError:
-    return NotYetError(path, "a whole schema file", "the beginning of one", "It is read again at the next run.")
+    return NotYetError(path, "a whole schema file", "the beginning of one", "The next run reads it again.")
 
 
 def _broken(where: str, expected: str, found: str) -> SchemaError:

@@ -210,7 +210,7 @@ def _date(column_type: MySqlType, text: str, forms: TextForms) -> date | None:
     try:
         return date(int(parts[1]), int(parts[2]), int(parts[3]))
     except ValueError as error:
-        raise _refused(column_type, "a day that no calendar has") from error
+        raise _refused(column_type, "a day that does not exist") from error
 
 
 def _datetime(column_type: MySqlType, text: str, forms: TextForms) -> datetime | None:
@@ -224,7 +224,7 @@ def _datetime(column_type: MySqlType, text: str, forms: TextForms) -> datetime |
     try:
         return datetime(year, month, day, hour, minute, second, microsecond)
     except ValueError as error:
-        raise _refused(column_type, "a time that no calendar has") from error
+        raise _refused(column_type, "a time that does not exist") from error
 
 
 def _timestamp(column_type: MySqlType, text: str, forms: TextForms) -> datetime | None:
@@ -235,7 +235,7 @@ def _timestamp(column_type: MySqlType, text: str, forms: TextForms) -> datetime 
     try:
         return wall.replace(tzinfo=time_zone(forms.zone)).astimezone(UTC)
     except OverflowError as error:
-        raise _refused(column_type, "a time that no calendar has") from error
+        raise _refused(column_type, "a time that does not exist") from error
 
 
 def _time(column_type: MySqlType, text: str, forms: TextForms) -> str:

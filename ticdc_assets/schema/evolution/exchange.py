@@ -16,7 +16,7 @@ from ticdc_assets.schema.history.schema_compare import same_columns
 from ticdc_assets.schema.history.source_table import SourceName
 from ticdc_assets.schema.partitions.rows import PartitionRows, rows_of
 
-_TODO: Final = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables anew."
+_TODO: Final = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def pair_of(live: Mapping[SourceName, SourceTableBuilder], event: DdlEvent, stat
         raise _fault(event, "EXCHANGE PARTITION alone in its statement", "other actions too")
     partitioned, table = _both(live, event, statement)
     if partitioned.stop is not None or table.stop is not None:
-        raise _fault(event, "two tables that go on", "one that has stopped")
+        raise _fault(event, "two tables that are not stopped", "one that has stopped")
     one, other = partitioned.shape.table, table.shape.table
     if not same_columns(one, other, ordered=False) or any(
         (found := other.column(c.name)) is None or lake_type(c.type) != lake_type(found.type) for c in one.columns
@@ -58,7 +58,7 @@ def _both(
     elif len(of_second) == 1:
         of_first = candidates(live, first, of_second[0].shape.table, ordered=False)
     if len(of_first) != 1 or len(of_second) != 1 or of_first[0] is of_second[0]:
-        raise _fault(event, "two tables that the stream told of", "one that is not known, or several of its name")
+        raise _fault(event, "two tables that the stream has shown", "one that is not known, or several of its name")
     return of_first[0], of_second[0]
 
 

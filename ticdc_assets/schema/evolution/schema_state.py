@@ -101,7 +101,7 @@ class Change:
 def ddl_error(schema: str, name: str, expected: str, found: str) -> SchemaError:
     """The error for a statement that does not fit its table."""
     advice = (
-        "Check that the stream is whole. What schema_files say of the table must be what it was before this statement: "
+        "Check that the stream is complete. `schema_files` must describe the table as it was before this statement: "
         "give its CREATE TABLE of that time."
     )
     return SchemaError(f"DDL of {schema}.{name}", expected, found, advice)

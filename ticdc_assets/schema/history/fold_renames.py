@@ -24,7 +24,7 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name, same
 
 _REPEATED: Final = (
     "a RENAME came again, after its names had gone to other tables: rows that came again under them are of one of "
-    "these, and the stream does not tell of which. Load the tables of these names anew."
+    "these, and the stream does not say of which one. Load the tables of these names again."
 )
 
 Parsed = tuple[DdlEvent, tuple[ddl.Statement, ...] | None]
@@ -72,7 +72,7 @@ def _old_name(state: FoldState, event: DdlEvent, old: SourceName, new: SourceNam
         # A table of that name in the event's own database that is not a candidate must not be renamed.
         own = (event.schema, old[1])
         return names[0] if names else old if fold_name(*own) in state.live else own
-    reason = f"{listed(names)} is now {'.'.join(new)}: the stream does not tell which"
+    reason = f"{listed(names)} is now {'.'.join(new)}: the stream does not say which one"
     for builder in builders:
         state.stop(builder, event, reason)
     state.stop_subject(event, reason, rows_are_missing=True)

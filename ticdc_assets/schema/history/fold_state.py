@@ -162,7 +162,7 @@ class FoldState:
         if event.after is not None and not same_columns(builder.shape.table, event.after, event.after_is_ordered):
             sent = ", ".join(c.name for c in event.after.columns)
             folded = ", ".join(c.name for c in builder.shape.table.columns)
-            self.stop(builder, event, f"the stream tells the columns ({sent}), its statements lead to ({folded})")
+            self.stop(builder, event, f"the stream has the columns ({sent}), its statements lead to ({folded})")
 
     def stop_subject(self, event: DdlEvent, reason: str, rows_are_missing: bool = False) -> None:
         """Stop the table or the database of an event.

@@ -96,7 +96,7 @@ def _shape_of_create(
     if is_known and len({as_made(copy) for copy in copies}) == 1:
         return shape_of(copies[0])
     if copies:
-        why = "the stream does not tell which" if len(models) > 1 else "which has stopped"
+        why = "the stream does not say which one" if len(models) > 1 else "which has stopped"
         state.stop_subject(event, f"CREATE TABLE LIKE {listed(model.name for model in models)}: {why}")
         return None
     if event.after is None:
@@ -113,7 +113,7 @@ def _recover(state: FoldState, event: DdlEvent, statement: ddl.RecoverTable) -> 
     if dropped is not None and event.after is None and fold_name(*name) not in state.live:
         table = replace(dropped.shape.table, schema=name[0], name=name[1])
         state.add(name, shape_of(table), event.commit_ts, event.commit_ts)
-    reason = "RECOVER and FLASHBACK bring rows back that the stream does not send"
+    reason = "RECOVER and FLASHBACK restore rows that the stream does not send"
     state.stop_subject(event, reason, rows_are_missing=True)
 
 
@@ -129,7 +129,7 @@ def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> N
     for builder, other in ((pair.partitioned, pair.table), (pair.table, pair.partitioned)):
         if builder.is_whole and not other.is_whole:
             reason = f"EXCHANGE PARTITION brought rows of {listed([other.name])} here, which is older than the stream"
-            state.stop(builder, event, f"{reason}: what it had before was not sent; load this table anew")
+            state.stop(builder, event, f"{reason}: its earlier rows were not sent; load this table again")
         else:
             state.change(builder, Change(builder.shape, (effect,)), event.commit_ts)
 

@@ -16,7 +16,7 @@ from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
 from ticdc_assets.schema.mysql_types import CHARACTER_KINDS, INTEGER_BITS
 
 _TODO: Final = (
-    "A statement is missing from the stream. Load the table anew, or give its CREATE TABLE in `schema_files`."
+    "A statement is missing from the stream. Load the table again, or give its CREATE TABLE in `schema_files`."
 )
 _UNSIGNED: Final = frozenset({*INTEGER_BITS, Kind.DECIMAL})
 _UNKNOWN_PRECISION: Final = 65
@@ -46,7 +46,7 @@ def _widened(table: TableSchema, known: Column, sent: Column | None) -> Column:
         return known
     if not preserves(known.type, sent.type):
         where = f"column {known.name!r} of type {known.type.kind}"
-        raise _error(table, where, f"type {sent.type.kind} in a row: what rows of before become is not told")
+        raise _error(table, where, f"type {sent.type.kind} in a row: the values that earlier rows get are not known")
     return replace(known, type=sent.type)
 
 

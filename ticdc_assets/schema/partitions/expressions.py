@@ -161,7 +161,7 @@ class _Reader:
     def _column(self, kinds: frozenset[Kind]) -> Column:
         if self._cursor.peek().kind not in (TokenKind.WORD, TokenKind.QUOTED):
             raise self._cursor.fault("a column")
-        fault = self._cursor.fault("a column of a type that can be computed with")
+        fault = self._cursor.fault("a column of a type that the expression can use")
         column = self._table.column(self._cursor.column_name())
         if column is None or column.virtual or column.type.kind not in kinds:
             raise fault

@@ -66,7 +66,7 @@ def key_rows(table: TableSchema, partitioning: Partitioning, place: int) -> KeyR
     primary = next((index.columns for index in table.indexes if index.primary), ())
     names = partitioning.columns or primary
     if not names:
-        refuse(table, "KEY partitions by columns that are told", "neither columns nor a primary key")
+        refuse(table, "KEY partitions by columns that are known", "neither columns nor a primary key")
     columns = tuple(_key_column(table, name) for name in names)
     return KeyRows(name_at(partitioning, place), columns, place, partitioning.count or 1)
 
@@ -107,5 +107,5 @@ def name_at(partitioning: Partitioning, place: int) -> str:
 
 def refuse(table: TableSchema, expected: str, found: str) -> NoReturn:
     """Raise the error of a statement on partitions whose rows are not known."""
-    advice = "The rows it touches cannot be told: rebuild this table from a fresh snapshot."
+    advice = "The rows that it affects are not known: load this table again."
     raise SchemaError(f"a partition of {table.schema}.{table.name}", expected, found, advice)

@@ -96,13 +96,13 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
         "Old values are of changed columns alone",
     ),
     "open.output-old-value": _Option(
-        "sink.open.output-old-value", "open.output_old_value", "Rows that are there come again as inserted"
+        "sink.open.output-old-value", "open.output_old_value", "Existing rows are sent again as inserts"
     ),
     "avro-enable-watermark": _Option(
         "sink.kafka-config.codec-config.avro-enable-watermark", "avro.enable_watermark", "There are watermarks"
     ),
     "large-message-handle-option": _Option(
-        f"{_LARGE}.large-message-handle-option", "large_message.option", "Large rows come so"
+        f"{_LARGE}.large-message-handle-option", "large_message.option", "Large rows are sent so"
     ),
     "large-message-handle-compression": _Option(
         f"{_LARGE}.large-message-handle-compression", "large_message.compression", "Values are compressed so"

@@ -165,8 +165,8 @@ class _Look:
     def _unreadable(self, message: Message, error: DecodeError | SchemaError) -> None:
         form = detection.form_of(message.key, message.value)
         if form is None:
-            expected, found = f"a message of {self._form.protocol}", "one that no decoder reads"
-            self._found.problem(message.where, expected, found, "Look who else writes to the topic.")
+            expected, found = f"a message of {self._form.protocol}", "one that the decoder cannot read"
+            self._found.problem(message.where, expected, found, "Find out who else writes to the topic.")
         elif form.protocol != self._form.protocol:
             expected, found = f"a message of {self._form.protocol}", f"one of {form.protocol}"
             self._found.problem(message.where, expected, found, "Give each changefeed topics of its own.")
@@ -256,7 +256,10 @@ def _watermark(found: Inspection) -> None:
     elif known:
         without = sorted(f"{topic}[{number}]" for (topic, number), mark in marks.items() if mark is None)
         listed = ", ".join(without[:3]) + (" ..." if len(without) > 3 else "")
-        found.note(f"No watermark has come yet on {len(without)} of {len(marks)} partitions ({listed}): they hold all.")
+        found.note(
+            f"No watermark has arrived yet on {len(without)} of {len(marks)} partitions ({listed}): "
+            "all tables wait for them."
+        )
     back = sum(seen.watermark_went_back for seen in found.partitions.values())
     if back:
         found.note(f"Watermarks went back {back} times: TiCDC was restarted, and sent changes again.")
@@ -266,4 +269,4 @@ def _watermark(found: Inspection) -> None:
         found.note(f"{subject} does not begin at offset 0: {', '.join(begun[:3])}{' ...' if len(begun) > 3 else ''}.")
     repeats = sum(seen.repeats for seen in found.partitions.values())
     if repeats:
-        found.note(f"{repeats:,} messages have offsets that came before: they are in the capture twice.")
+        found.note(f"{repeats:,} messages have offsets that occurred before: they are in the capture twice.")

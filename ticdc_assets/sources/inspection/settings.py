@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNTOLD: Final = "not shown yet"
 """The value of an option that the source does not show yet."""
 
-ZONE_UNTOLD: Final = "The zone of TIMESTAMPs is not in the stream: set `time_zone` if TiCDC's is not UTC."
+ZONE_UNTOLD: Final = "The time zone of TIMESTAMPs is not in the stream: set `time_zone` if TiCDC's is not UTC."
 
 
 def message_settings(
@@ -72,11 +72,11 @@ def _kafka_settings(
 ) -> None:
     """What the topics do not hold is named with the key to write."""
     if origin.has_login:
-        found.note("The lines below are without the login: write it as TiCDC has it, or as `source.kafka.security`.")
+        found.note("The lines below have no login: add it as TiCDC has it, or as `source.kafka.security`.")
     if form.protocol == "avro" and schemas is None:
-        found.note("Rows of Avro are not read without their schemas: write `schema_registry`, and inspect the config.")
+        found.note("Rows of Avro need their schemas: write `schema_registry`, and inspect the config.")
     if traits.claims:
-        found.note("The files of large rows are not looked at: write where they are as `claim_check`.")
+        found.note("The files of large rows are not read: write their place as `claim_check`.")
 
 
 _IN_QUERY: Final = (

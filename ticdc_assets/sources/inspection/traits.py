@@ -113,7 +113,9 @@ class Traits:
             if (schema, table, version) not in self.declared:
                 expected = f"the schema of {schema}.{table}, version {version}"
                 missing = f"none for {count:,} rows of it"
-                advice = "It comes with a BOOTSTRAP or DDL message: capture on, or give the table in `schema_files`."
+                advice = (
+                    "A BOOTSTRAP or DDL message brings it: continue the capture, or add the table to `schema_files`."
+                )
                 found.problem(where, expected, missing, advice)
 
     def _undeclared_tables(self, found: Inspection, protocol: str) -> None:
@@ -122,7 +124,7 @@ class Traits:
         if undeclared:
             listed = ", ".join(undeclared[:5]) + (" ..." if len(undeclared) > 5 else "")
             guess = "" if protocol == "debezium" else "; without, their types are guessed from rows"
-            found.note(f"No statement makes {listed}: give their CREATE TABLE in `schema_files`{guess}.")
+            found.note(f"No statement creates {listed}: give their CREATE TABLE in `schema_files`{guess}.")
 
 
 def options_seen(traits: Traits, protocol: str) -> dict[str, Any]:

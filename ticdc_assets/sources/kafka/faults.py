@@ -31,8 +31,8 @@ _TODO_BY_CODE: Final = {
 }
 _LOGIN_CODES: Final = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
 _TODO_OFFSETS: Final = (
-    "The retention of the topic has removed unread messages, or the topic was created again. Start where messages "
-    "are left with source.kafka.starting and a new target folder, or start a new changefeed."
+    "The retention of the topic has removed unread messages, or the topic was created again. Start at the "
+    "first message that is left, with source.kafka.starting and a new target folder, or start a new changefeed."
 )
 _TODO: Final = "Check source.kafka.brokers and that the brokers can be reached, then try again. Nothing is lost."
 _ADDRESS: Final = re.compile(r"^[^ ]*(?:\d+|bootstrap): ")

@@ -439,5 +439,5 @@ def _places_from_json(listed: list[list[Any]]) -> dict[Place, Done]:
 
 
 def _not_a_cursor(found: str) -> SourceError:
-    advice = "Start from the empty cursor: all files are read again, and rows that are already there are left out."
+    advice = "Start from the empty cursor: all files are read again, and repeats are left out."
     return SourceError("storage cursor", f"a cursor of format {CURSOR_FORMAT}", found, advice)

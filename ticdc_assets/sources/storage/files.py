@@ -214,7 +214,7 @@ class VersionReader:
     def _index(self, content: bytes, where: str, dispatcher: str | None) -> DataName:
         last = data_name(content.decode(errors="replace").removesuffix("\n"))
         if last is None:
-            advice = "It is read again at the next run."
+            advice = "The next run reads it again."
             raise NotYetError(where, "the name of a data file", "half of one or another text", advice)
         if last.extension != self.layout.extension:
             advice = _TODO_LAYOUT.format("protocol")
@@ -240,7 +240,7 @@ class VersionReader:
         path = below(self.path, spot.path)
         if sequence.last < done.number:
             found = f"an index that fell back to {sequence.last}"
-            advice = "Files are being written anew under old numbers: start this table over from another folder."
+            advice = "Files are written again under old numbers: read this table from another folder."
             raise HeldError(self.root.where(path), f"file {done.number} or a later one", found, advice)
         sequence = self._with_unnamed(path, spot, sequence)
         sizes = self._sizes(path, spot, sequence, done)
@@ -313,7 +313,7 @@ class VersionReader:
             return Done(done.number - 1, 0)
         file, size = sizes[done.number]
         advice = (
-            "It was written again after it was read: `ticdc-assets rebuild --from source` with its --table takes it."
+            "It was written again after it was read: `ticdc-assets rebuild --from source` with its --table reads it."
         )
         raise HeldError(self.root.where(file), f"{done.size} bytes, as when it was read", f"{size} bytes", advice)
 
@@ -330,8 +330,8 @@ class VersionReader:
         if later:
             return HeldError(where, f"a file, since there is number {min(later)}", found, _TODO_FILE)
         advice = (
-            "TiCDC is still writing it, or was stopped before it did and the date has changed since. "
-            "If it stays so, restore it or name it in skip_files."
+            "TiCDC is still writing it, or stopped before the file was complete, and the date has changed since. "
+            "If the file does not arrive, restore it or name it in skip_files."
         )
         return NotYetError(where, "the file that the index names", found, advice)
 

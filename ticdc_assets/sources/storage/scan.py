@@ -40,8 +40,8 @@ SCHEMA_BYTES_MAX: Final = 16 << 20
 """A schema with 4096 columns and long defaults is far smaller."""
 
 _TODO_TABLE_ID: Final = (
-    "Set use-table-id-as-path in the changefeed's configuration here, if it has that: `ticdc-assets inspect` on the "
-    "bucket tells."
+    "Set use-table-id-as-path in the changefeed's configuration here, if it is set there: `ticdc-assets inspect` on "
+    "the bucket shows it."
 )
 _HELD: Final = (NotYetError, SchemaError, HeldError, OutsideError)
 
@@ -56,7 +56,7 @@ def read_checkpoint(root: Root) -> int | None:
     try:
         checkpoint = json.loads(content)["checkpoint-ts"]
     except (ValueError, RecursionError):
-        raise NotYetError(where, "JSON", "half of it or another text", "It is read again at the next run.") from None
+        raise NotYetError(where, "JSON", "half of it or another text", "The next run reads it again.") from None
     except (KeyError, TypeError):
         raise _not_metadata(where, "another JSON") from None
     if not isinstance(checkpoint, int) or isinstance(checkpoint, bool) or not 0 < checkpoint < 1 << 63:

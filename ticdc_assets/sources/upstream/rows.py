@@ -43,7 +43,7 @@ _NO_PROTOCOL: Final = (AssertionError, ValueError, LookupError, RuntimeError, st
 """Raised by the client library for bytes that violate MySQL's protocol or request a local file."""
 _CHECK: Final = "Check `upstream` in the config; the next run tries again."
 _GC_TODO: Final = (
-    "What TiDB has collected cannot come back: load the table anew in another lake. Set `tidb_gc_life_time` to more "
+    "TiDB has removed these rows: load the table again in another lake. Set `tidb_gc_life_time` to more "
     "than the time between two runs, or let TiCDC use claim-check."
 )
 _ENCODERS: Final[dict[Any, Any]] = {
@@ -142,7 +142,7 @@ class UpstreamRows:
                 self._close()
                 if fault is not None:
                     raise fault from None
-        advice = "Check `upstream` and the way there; the next run tries again."
+        advice = "Check `upstream` and the network; the next run tries again."
         found = f"no connection that lasts, {self._patience.tries} times"
         self._gone = NotYetError(self._where, "a TiDB server that answers in time", found, advice)
         raise self._gone
@@ -197,7 +197,7 @@ class UpstreamRows:
             )
         if code in _LOGIN or (isinstance(error, RuntimeError) and self._connection is None):
             advice = "Set `upstream.tls`; or install `pymysql[rsa]`, where the user logs in with caching_sha2_password."
-            return self._for_good("a login that shows nobody the password", "one that would", advice)
+            return self._for_good("a login that does not expose the password", "one that would", advice)
         if not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError) or code in _LOST:
             return None
         if code in _DENIED:

@@ -72,7 +72,7 @@ def refreshed(table: Table) -> Table:
 def other_table(name: str, found: str) -> ConfigError:
     """The error of a table that is not the one that earlier runs wrote."""
     advice = (
-        "Restore it, or let the catalog be as it was. Where the source still has everything, a changefeed of another "
-        "name begins anew."
+        "Restore the table or the catalog. If the source still has all data, read it again in a changefeed of another "
+        "name."
     )
     return ConfigError(name, "the table that earlier runs wrote", found, advice)

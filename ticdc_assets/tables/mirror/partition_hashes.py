@@ -100,7 +100,7 @@ def _bytes(column: Column) -> str:
 
 
 def doubtful_dates(computed: Iterable[HashRows | KeyRows | ComputedKey]) -> Iterable[Column]:
-    """The columns whose NULL may stand for a date that no calendar has, and is then in another place than NULL.
+    """The columns whose NULL may stand for a date that does not exist, and is then in another place than NULL.
 
     A function whose value for 0000-00-00 is 0 or NULL puts both into the same HASH partition.
     """

@@ -247,8 +247,8 @@ def _no_key(version: Version, column: str) -> SchemaError:
     return SchemaError(
         f"{version.table.schema}.{version.table.name}, column {column!r}",
         f"a value in every row, since it is of the key from {version.from_ts} on",
-        "rows without one: NULL, or a date that no calendar has",
-        "No mirror can hold such rows: give them another key at the source, then load this table anew.",
+        "rows without one: NULL, or a date that does not exist",
+        "No mirror can hold such rows: give them another key at the source, then load this table again.",
     )
 
 
@@ -265,7 +265,7 @@ def _no_place(version: Version) -> SchemaError:
     return SchemaError(
         f"{version.table.schema}.{version.table.name}",
         f"dates that tell in which partition each row was at {version.from_ts}",
-        "rows without a date, where the source may have had one that no calendar has",
+        "rows without a date, where the source may have had one that does not exist",
         LOAD_AGAIN,
     )
 

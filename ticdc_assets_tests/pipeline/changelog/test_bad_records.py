@@ -139,7 +139,7 @@ def test_zero_dates_are_set_aside_where_the_changefeed_says_so_and_else_become_n
 
     [bad] = strict.quarantined()
     assert (bad.line, bad.raw) == (1, zero)
-    assert "column 'v': expected a date of the calendar, found a zero date" in bad.reason
+    assert "column 'v': expected a date that exists, found a zero date" in bad.reason
     assert_whole(strict)
     assert report is not None
     assert report.zero_dates == 1
@@ -265,7 +265,7 @@ def test_a_column_that_no_schema_tells_of_stops_the_table(tmp_path: Path):
 
     feed.run()
 
-    assert_held(feed, {T: ("stopped", path.name, "record 1", "a column 'more' that no schema file tells of")})
+    assert_held(feed, {T: ("stopped", path.name, "record 1", "a column 'more' that is in no schema file")})
     path.write_bytes(good)
     feed.run()
     assert_whole(feed)

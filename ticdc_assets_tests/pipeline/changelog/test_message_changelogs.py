@@ -54,7 +54,7 @@ def test_a_run_up_to_0_takes_nothing_in(tmp_path: Path):
 
 @pytest.mark.parametrize("workload", [w for w in STREAMS if w.name.startswith("avro")], ids=lambda w: w.name)
 def test_a_stream_that_is_read_by_arrival_cannot_be_cut_at_a_tso(workload: Workload, tmp_path: Path):
-    with pytest.raises(ConfigError, match="cut at a TSO"):
+    with pytest.raises(ConfigError, match="stop at a TSO"):
         FeedLake(workload, tmp_path / "lake").publish(until=1)
 
 

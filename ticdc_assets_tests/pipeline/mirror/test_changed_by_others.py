@@ -47,7 +47,7 @@ def assert_held(feed: Feed, said: str) -> None:
     assert not newest.complete
     assert feed.state(LATER) == "stopped"
     assert said in feed.note(LATER)
-    assert "`ticdc-assets rebuild --table s.later` makes it anew." in feed.note(LATER)
+    assert "`ticdc-assets rebuild --table s.later` rebuilds it." in feed.note(LATER)
     assert feed.state(PLAIN) == "live"
     assert shown(feed, "plain") == [(1, "one"), (2, "two"), (3, "three")]
     assert rebuild(feed.lake, "s.later").errors == {}

@@ -89,7 +89,7 @@ def test_a_truncate_that_comes_after_newer_rows_is_done_by_rebuild(sink: Sink, t
     feed.lake.run()
     assert feed.state(T) == "stopped"
     assert feed.state(U) == "live"
-    assert "`ticdc-assets rebuild --table s.t` makes it anew." in feed.note(T)
+    assert "`ticdc-assets rebuild --table s.t` rebuilds it." in feed.note(T)
 
     assert rebuild(feed.lake, "s.t").errors == {}
 

@@ -53,7 +53,7 @@ def test_such_a_row_is_quarantined_and_all_others_are_read(sink: JsonSink, tmp_p
     assert (feed.state(A), feed.state(B)) == ("live", "live")
     [kept] = feed.quarantined()
     assert (kept.line, kept.raw) == (1, bad)
-    assert "record 1: expected _tidb.commitTs, as the changefeed promises, found none" in kept.reason
+    assert "record 1: expected _tidb.commitTs, as enable-tidb-extension=true says, found none" in kept.reason
     assert "undated" not in kept.reason
     assert feed.run() is None
 

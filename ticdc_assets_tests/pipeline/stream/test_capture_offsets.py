@@ -1,4 +1,4 @@
-"""Captures that rotate, have holes or are of a topic that was made anew: nothing is passed over in silence."""
+"""Captures that rotate, have holes or are of a topic that was created again: nothing is passed over in silence."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_hole_in_a_capture_holds_its_tables_until_it_is_filled(stream: SmallSt
     assert states(lake) == {"a": "stopped"}
     assert ids(lake) == {}
     assert notes(lake) == [
-        "messages: feed[0]: expected offset 4 next, found 6: 2 messages are missing. Put them back; "
+        "messages: feed[0]: expected offset 4 next, found 6: 2 messages are missing. Restore them; "
         'if they may be lost, write skip_offsets: ["feed[0]@4-5"].'
     ]
     before = lake.lake.control.newest()
@@ -278,7 +278,7 @@ def test_two_messages_of_one_offset_that_differ_hold_their_tables(stream: SmallS
     lake.publish()
 
     assert states(lake) == {"a": "stopped"}
-    assert "feed[0]: expected one message at offset 5, found two that differ." in notes(lake)[0]
+    assert "feed[0]: expected one message at offset 5, found two different ones." in notes(lake)[0]
     assert ids(lake) == {}
 
 
@@ -428,5 +428,5 @@ def test_by_arrival_offsets_must_be_in_order(tmp_path: Path):
     lake.publish()
 
     assert states(lake) == {"a": "stopped"}
-    assert "feed[0]: expected offsets in their order" in notes(lake)[0]
+    assert "feed[0]: expected offsets in ascending order" in notes(lake)[0]
     assert ids(lake) == {}

@@ -49,7 +49,7 @@ def test_what_happens_in_one_second_is_done_in_the_order_it_came(tmp_path: Path)
 @pytest.mark.parametrize(
     ("order", "sentence"),
     [
-        ([0, 1, 2, 4, 3], "feed[0]: expected offsets in their order"),
+        ([0, 1, 2, 4, 3], "feed[0]: expected offsets in ascending order"),
         ([3, 4], "expected new messages after the 3 messages that were consumed"),
         ([0, 1, 2, 4], "feed[0]: expected offset 3 next, found 4"),
     ],
@@ -260,7 +260,7 @@ def test_rows_that_were_sent_again_under_a_name_of_before_wait(tmp_path: Path):
     lake.publish()
 
     assert {name: record.state for name, record in lake.records().items()} == {u: "waiting"}
-    assert "s.t: expected a table of that name where the row is, found that it was renamed" in lake.records()[u].note
+    assert "s.t: expected a table of that name at the row, found that it was renamed" in lake.records()[u].note
 
 
 def test_a_row_that_cannot_be_typed_names_its_column_and_type(tmp_path: Path):

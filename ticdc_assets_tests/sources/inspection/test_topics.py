@@ -96,7 +96,7 @@ def test_a_partition_without_messages_has_no_watermark(kafka, topics, capfd):
     assert main(["inspect", f"kafka://{kafka.brokers}/{topic}"]) == 0
     shown = capfd.readouterr().out
     assert "complete: not known yet" in shown
-    assert f"No watermark has come yet on 1 of {count + 1} partitions ({topic}[{count}])" in shown
+    assert f"No watermark has arrived yet on 1 of {count + 1} partitions ({topic}[{count}])" in shown
     assert f"sink_uri: kafka://{kafka.brokers}/{topic}?protocol=canal-json&enable-tidb-extension=true" in shown
 
 
@@ -136,7 +136,7 @@ def test_a_login_is_used_and_not_shown(kafka, topics, capfd):
 
     assert main(["inspect", f"kafka://{kafka.sasl_brokers}/{topic}?{login}"]) == 0
     shown = capfd.readouterr()
-    assert "The lines below are without the login" in shown.out
+    assert "The lines below have no login" in shown.out
     assert SCRAM_PASSWORD not in shown.out + shown.err
 
 

@@ -65,7 +65,7 @@ def test_a_message_of_somebody_else_is_a_problem_with_its_place(capture: Path):
     found = inspected(capture)
 
     told = {(p.where, p.found) for p in found.problems.values()}
-    assert told == {("oracle[9]@0", "one that no decoder reads"), ("oracle[9]@1", "one of simple")}
+    assert told == {("oracle[9]@0", "one that the decoder cannot read"), ("oracle[9]@1", "one of simple")}
 
 
 def test_a_stream_of_nobody_is_an_error_in_four_parts(tmp_path: Path):

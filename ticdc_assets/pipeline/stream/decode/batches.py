@@ -297,7 +297,7 @@ def _refuse_other_columns(
         odd = missing_column(task, known, columns, as_written if fold_name(*as_written) == name else name)
     last = batch.messages[int(_messages_of(table)[-1])]
     if odd is not None or sample_is_unlike(task, known, name, last):
-        raise DecodeError(table.table, "the columns of its version", "others", "The reference tells what to do.")
+        raise DecodeError(table.table, "the columns of its version", "others", "The reference decoder decides.")
 
 
 def _changes(task: MessageTask, bulk: Bulk, period: SchemaPeriod, table: TableRows, ordinals: Ints) -> TypedChanges:
@@ -308,7 +308,7 @@ def _changes(task: MessageTask, bulk: Bulk, period: SchemaPeriod, table: TableRo
     before = _columns(task, bulk, columns, places, rows.before, len(rows))
     zero_dates = _zero_dates(task, columns, places, rows.wire, now)
     if zero_dates and not task.decoding.zero_dates_allowed:
-        raise DecodeError(table.table, "dates that a calendar has", "zero dates", "The reference tells which.")
+        raise DecodeError(table.table, "dates that exist", "zero dates", "The reference decoder decides.")
     changes = TypedChanges(
         columns,
         rows.op.cast(pa.string()),
@@ -324,7 +324,7 @@ def _changes(task: MessageTask, bulk: Bulk, period: SchemaPeriod, table: TableRo
     )
     zone = None if task.decoding.protocol == "simple" else _zone(task)
     if may_have_faults(changes, period.version.table.key, zone):
-        raise DecodeError(table.table, "keys that the lake can hold", "another", "The reference tells which.")
+        raise DecodeError(table.table, "keys that the lake can hold", "another", "The reference decoder decides.")
     return changes
 
 

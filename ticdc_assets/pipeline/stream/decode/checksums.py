@@ -39,4 +39,4 @@ def checked_schema(task: MessageTask, event: RowEvent) -> TableSchema | None:
 
 def mismatch(message: Message, fault: str) -> DecodeError:
     """The error of a row that does not match its checksum."""
-    return DecodeError(message.where, "a row with the checksum it came with", fault, "Load the row anew.")
+    return DecodeError(message.where, "a row with the checksum it came with", fault, "Load the row again.")

@@ -58,7 +58,7 @@ class RowValues:
         ]  # fmt: skip
         if dates and not self._task.decoding.zero_dates_allowed:
             advice = "Set `zero_dates: null` to take such dates as NULL; the message is kept."
-            raise DecodeError("", "a date of the calendar", "a zero date", advice)
+            raise DecodeError("", "a date that exists", "a zero date", advice)
         return len(dates)
 
     def ambiguous_times(self, columns: Sequence[Column], wire: Mapping[str, Any], now: Sequence[Any]) -> int:

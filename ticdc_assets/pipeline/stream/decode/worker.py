@@ -266,7 +266,7 @@ class MessageDecoder:
             )
         else:
             advice = (
-                "Look whether a statement was lost; its table goes on when the stream or `schema_files` tell of it."
+                "Check whether a statement was lost; the table continues when the stream or `schema_files` have it."
             )
             name_state.state, name_state.problem = FileState.STOPPED, f"{problem} {advice}"
 

@@ -114,5 +114,5 @@ def _awaited(look: StreamScan, missing: Sequence[Partition], partition_num: int)
         why = "which the source has, since no watermark counts without all partitions"
     else:
         why = f"since sink_uri has partition-num={partition_num}"
-    advice = "It goes on when they come; a capture must hold them too."
+    advice = "The table continues when they arrive; a capture must have them too."
     return f"expected messages of {listed}{more}, {why}, found none. {advice}"

@@ -24,8 +24,8 @@ DIGESTS_MAX: Final = 16
 
 _MIXED: Final = "Captures of two topics or clusters are mixed: make each a changefeed of its own."
 _ANEW: Final = (
-    "The topic was made anew, or this is the capture of another one: put the former capture back, or read this one in "
-    "a changefeed of its own."
+    "The topic was created again, or this is the capture of another one: restore the former capture, or read this one "
+    "in a changefeed of its own."
 )
 
 Digests = Mapping[Partition, Mapping[int, str]]
@@ -178,8 +178,8 @@ def _disorder(partition: Partition, found: _Partition, cursor: StreamCursor) -> 
     if found.out_of_order is None and not late:
         return None
     return (
-        f"{_named(partition)}: expected offsets in their order, since nothing else tells what came first in this "
-        f"stream, found {offset} after {after}. Sort the capture by offset."
+        f"{_named(partition)}: expected offsets in ascending order, since nothing else orders this stream, "
+        f"found {offset} after {after}. Sort the capture by offset."
     )
 
 
@@ -187,7 +187,7 @@ def _hole(partition: Partition, first: int, end: int) -> str:
     count = "1 message is" if end == first + 1 else f"{end - first} messages are"
     last = "" if end == first + 1 else f"-{end - 1}"
     return (
-        f"{_named(partition)}: expected offset {first} next, found {end}: {count} missing. Put them back; "
+        f"{_named(partition)}: expected offset {first} next, found {end}: {count} missing. Restore them; "
         f'if they may be lost, write skip_offsets: ["{_named(partition)}@{first}{last}"].'
     )
 
@@ -200,7 +200,7 @@ def _another(partition: Partition, offset: int) -> str:
 
 
 def _two(partition: Partition, offset: int) -> str:
-    return f"{_named(partition)}: expected one message at offset {offset}, found two that differ. {_MIXED}"
+    return f"{_named(partition)}: expected one message at offset {offset}, found two different ones. {_MIXED}"
 
 
 def _named(partition: Partition) -> str:

@@ -76,9 +76,9 @@ def _moved(look: StreamScan, cursor: StreamCursor, in_place: bool) -> Iterator[C
     """Faults where tables advance by message position and new messages are not after all consumed ones."""
     if in_place and cursor.messages and look.marks and look.marks[0].ordinal != cursor.messages:
         yield CaptureFault(
-            f"expected new messages after the {counted(cursor.messages, 'message')} that were consumed, since nothing "
-            f"but their places tells what came first in this stream, found one after "
-            f"{counted(look.marks[0].ordinal, 'message')}. Put the former messages back in front, and append new ones."
+            f"expected new messages after the {counted(cursor.messages, 'message')} that were consumed, since only "
+            f"their places order this stream, found one after {counted(look.marks[0].ordinal, 'message')}. "
+            "Restore the former messages at the beginning, and append new ones."
         )
 
 
@@ -185,7 +185,7 @@ def _dates(look: StreamScan, stream: StreamForm, message: Message, ordinal: int)
         raise
     except Exception as error:  # noqa: BLE001  raised again where it is not of this message
         fault = of_one_table(error)
-        advice = "The message is kept as it is; report this line."
+        advice = "The message is kept; report this line."
         look.bad.append(
             bad_line(message, DecodeError(message.where, "a message that can be read", fault.found, advice))
         )
