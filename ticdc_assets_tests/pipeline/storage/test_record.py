@@ -1,0 +1,200 @@
+"""What a run of a storage changefeed records of tables that are held, unknown or warned about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import pytest
+
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
+from ticdc_assets.pipeline.record import unknown_table
+from ticdc_assets.pipeline.storage.plan import Fate, Plan
+from ticdc_assets.pipeline.storage.record import (
+    WARNINGS_MAX,
+    asked_again,
+    held_by_files,
+    holds_of,
+    unknown_tables,
+    warnings_of,
+)
+from ticdc_assets.pipeline.tasks import FileReport, FileState
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.storage.schema_file import SchemaFile
+from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.source_table import History
+from ticdc_assets.sources.storage.cursor import Cursor, Problem, ProblemKind, Scan, TableCursor, TableScan
+from ticdc_assets.sources.storage.paths import Layout, SourceFile
+from ticdc_assets.tables.control import TableRecord
+from ticdc_assets.tables.progress import Progress
+from ticdc_assets_tests.schema.history.histories import event
+
+T, U = ("shop", "t"), ("shop", "u")
+
+
+def create(ts: int, name: str, schema: str = "shop") -> DdlEvent:
+    return event(ts, name, f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY)", schema)
+
+
+TWO = fold([create(10, "t"), create(10, "u"), create(10, "v", "bank")])
+
+
+def file(table: str, number: int = 1, version: int = 10) -> SourceFile:
+    path = f"shop/{table}/{version}/CDC{number}.csv"
+    return SourceFile(path, 9, "shop", table, version, None, None, None, number)
+
+
+def plan(*files: SourceFile, history: History = TWO, low: int = 20, selected: Collection[str] | None = None) -> Plan:
+    lows = {table.id: low for table in history.source_tables}
+    ranges = commit_ranges(history.source_tables, lows, 50, {})
+    asked = {i: found for i, found in ranges.items() if selected is None or found.source_table.name[1] in selected}
+    progress = {i: Progress(low) for i in asked}
+    return Plan(files, history, asked, progress, Cursor.empty(), False, lambda _schema, name: name != "not-asked-for")
+
+
+def problem(
+    table: str, sentence: str = "bad", schema: str = "shop", kind: ProblemKind = ProblemKind.STOPPED
+) -> Problem:
+    return Problem(kind, schema, table, "somewhere", sentence)
+
+
+# -- holds ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_problem_of_a_table_holds_it():
+    waits = problem("T", "later", kind=ProblemKind.WAITING)
+
+    assert holds_of([waits, problem("t", "bad")], TWO) == {T: Hold(TableState.WAITING, "later")}
+    assert holds_of([problem("t", "bad"), waits], TWO) == {T: Hold(TableState.STOPPED, "bad")}
+
+
+def test_a_problem_of_a_database_holds_the_tables_that_were_ever_in_it():
+    moved = fold(
+        [create(10, "t"), event(20, "w", "RENAME TABLE `shop`.`t` TO `bank`.`w`", "bank"), create(10, "x", "bank")]
+    )
+
+    assert holds_of([problem("", schema="SHOP")], TWO).keys() == {T, U}
+    assert holds_of([problem("", schema="shop")], moved).keys() == {T}
+    assert holds_of([problem("", schema="bank")], moved).keys() == {("bank", "w"), ("bank", "x")}
+
+
+def test_a_file_that_is_not_read_holds_its_table_with_the_first_reason():
+    first, second, other = file("t"), file("t", 2), file("u")
+    reports = [
+        FileReport(first.path, T, FileState.WAITING, problem="it is short"),
+        FileReport(second.path, T, FileState.STOPPED, problem="it is no CSV"),
+        FileReport(other.path, U, FileState.READ),
+    ]
+
+    held = held_by_files(plan(first, second, other), reports)
+
+    assert held == {"shop.t@10": Hold(TableState.WAITING, "it is short")}
+
+
+# -- tables without a schema ------------------------------------------------------------------------------------------
+
+
+def test_problems_of_tables_without_a_schema_are_recorded_once_where_the_table_is_selected():
+    problems = [problem("new", "first"), problem("NEW", "second"), problem("t"), problem("not-asked-for"), problem("")]
+
+    [(name, record)] = unknown_tables(plan(), problems).items()
+
+    assert (name, record.table, record.note, record.state) == (("shop", "new"), "new", "first", "stopped")
+
+
+def test_files_of_tables_without_a_schema_are_recorded_unless_a_problem_says_why():
+    records = unknown_tables(plan(file("new"), file("more"), file("t"), file("not-asked-for")), [problem("new", "why")])
+
+    assert records.keys() == {("shop", "new"), ("shop", "more")}
+    assert records["shop", "new"].note == "why"
+    assert records["shop", "more"].note.startswith("shop/more/10/CDC1.csv: expected a schema of shop.more")
+
+
+# -- warnings ---------------------------------------------------------------------------------------------------------
+
+
+def schema_file(version: int, *, ok: bool = False, table: str = "t") -> SchemaFile:
+    return SchemaFile("shop", table, version, "", 0, (), (), ok, f"schema_{version}")
+
+
+def scan(*files: SchemaFile) -> Scan:
+    return Scan(99, Layout(), (TableScan("shop/t", "shop", "t", schema_files=files),))
+
+
+def noted(*notes: str) -> TableRecord:
+    return unknown_table("shop", "t", "live", "; ".join(notes))
+
+
+[TABLE] = (made for made in TWO.source_tables if made.name == T)
+WRONG = "not the checksum of its name"
+
+
+def test_schema_files_with_a_wrong_checksum_are_warned_about():
+    files = [schema_file(11), schema_file(12, ok=True), schema_file(13, table="u"), schema_file(9)]
+
+    assert warnings_of(scan(*files), TABLE, None) == f"schema_11: {WRONG}"
+
+
+def test_warnings_of_earlier_runs_stay_once_and_other_notes_do_not():
+    old = noted(f"schema_11: {WRONG}", "a reason", f"schema_12: {WRONG}")
+
+    assert warnings_of(scan(), TABLE, old) == f"schema_11: {WRONG}; schema_12: {WRONG}"
+    assert warnings_of(scan(schema_file(11)), TABLE, old) == f"schema_11: {WRONG}; schema_12: {WRONG}"
+
+
+def test_the_newest_warnings_are_kept():
+    found = warnings_of(scan(*map(schema_file, range(11, 19))), TABLE, None).split("; ")
+
+    assert found == [f"schema_{version}: {WRONG}" for version in range(19 - WARNINGS_MAX, 19)]
+
+
+# -- the cursor -------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_that_stops_asks_again_for_the_schema_files_from_its_stop_on():
+    state = TableCursor(
+        "shop", "t", schemas={10: ("a",), 20: ("b",), 30: ("c",)}, renamed={20: T, 10: U}, closed_below=25
+    )
+    cursor = Cursor("", {"shop/t": state, "shop/u": replace(state, table="u")})
+
+    moved = asked_again(cursor, {T: 20})
+
+    assert moved.tables["shop/u"] == cursor.tables["shop/u"]
+    assert (moved.tables["shop/t"].schemas, moved.tables["shop/t"].renamed) == ({10: ("a",)}, {10: U})
+    assert moved.tables["shop/t"].closed_below == 20
+    assert asked_again(cursor, {T: 31}).tables["shop/t"] == state
+
+
+# -- fates ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_read_passed_or_unknown_by_its_table():
+    found = plan(file("t"), file("u"), file("new"), file("not-asked-for"), selected={"t"})
+
+    assert {f.table: found.fates[f.path] for f in found.files} == {
+        "t": Fate.READ,
+        "u": Fate.DONE,
+        "new": Fate.UNKNOWN,
+        "not-asked-for": Fate.DONE,
+    }
+
+
+def test_a_file_is_left_where_its_table_is_held():
+    held = plan(file("t"))
+    ranges = {
+        i: CommitRange(n.source_table, 20, 20, Hold(TableState.STOPPED, "bad")) for i, n in held.commit_ranges.items()
+    }
+
+    assert replace(held, commit_ranges=ranges).fates == {file("t").path: Fate.LEFT}
+    assert replace(held, commit_ranges=ranges).held.keys() == set(ranges)
+
+
+@pytest.mark.parametrize(
+    ("low", "seen", "fate"), [(29, True, Fate.READ), (30, True, Fate.DONE), (30, False, Fate.READ)]
+)
+def test_a_file_that_was_read_in_part_is_done_once_the_table_lost_its_name(low: int, seen: bool, fate: Fate):
+    """One that no run has read may hold late rows."""
+    renamed = fold([create(10, "t"), event(30, "w", "RENAME TABLE `t` TO `w`")])
+    found = replace(plan(file("t"), history=renamed, low=low), seen={file("t").path} if seen else ())
+
+    assert found.fates == {file("t").path: fate}
