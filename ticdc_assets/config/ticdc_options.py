@@ -108,7 +108,7 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     # -- shown by the stream
     **_options(
         Decision.SHOWN,
-        "The decoder tells it from the bytes. A word that TiCDC does not know is refused.",
+        "The decoder detects it from the bytes. A word that TiCDC does not know is refused.",
         f"{_CODEC}.encoding-format",
         f"{_CODEC}.avro-decimal-handling-mode",
         f"{_CODEC}.avro-bigint-unsigned-handling-mode",
@@ -116,7 +116,7 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     ),
     **_options(
         Decision.SHOWN,
-        "The decoder tells it from the bytes.",
+        "The decoder detects it from the bytes.",
         f"{_CODEC}.output-row-key",
         "sink.debezium-disable-schema",
         "sink.debezium.include-start-ts",
@@ -126,14 +126,14 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     # -- limits
     **_options(
         Decision.LIMIT,
-        "A column that it leaves out is in the tables and NULL. A row that lacks another column holds its table. "
+        "A column that it leaves out is NULL in the tables. A row that lacks another column holds its table. "
         "Refused together with `target-schema` and `target-table`.",
         "sink.column-selectors.matcher",
         "sink.column-selectors.columns",
     ),
     **_options(
         Decision.LIMIT,
-        "Changes that it leaves out are missing in the tables too.",
+        "The tables lack the changes that it leaves out.",
         "filter.ignore-txn-start-ts",
         *_below("filter.event-filters", "matcher ignore-event ignore-sql ignore-insert-value-expr"),
         *_below("filter.event-filters", "ignore-update-new-value-expr ignore-update-old-value-expr"),
@@ -151,12 +151,12 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     ),
     **_options(
         Decision.LIMIT,
-        "TiCDC removes files of that age: a changefeed that is not run for so long loses what they hold.",
+        "TiCDC removes files of that age: a changefeed that runs less often loses their changes.",
         f"{_STORAGE}.file-expiration-days",
     ),
     **_options(
         Decision.LIMIT,
-        "0 and 1 let Kafka lose messages that TiCDC takes for sent: changes may be missing from the stream itself.",
+        "0 and 1 let Kafka lose messages that TiCDC counts as sent: changes may be missing from the stream itself.",
         f"{_KAFKA}.required-acks",
     ),
     **_options(
@@ -169,7 +169,7 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     # -- refused, wholly or with others
     **_options(
         Decision.REFUSED,
-        "Rows that are deleted softly are told by columns that are not read here.",
+        "Soft-deleted rows are marked by columns that this project does not read.",
         "enable-active-active",
     ),
     **_options(
@@ -179,7 +179,7 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     ),
     **_options(
         Decision.REFUSED,
-        "Refused without `enable-tidb-extension`: nothing would tell a DELETE from an UPDATE.",
+        "Refused without `enable-tidb-extension`: a DELETE could not be distinguished from an UPDATE.",
         f"{_CODEC}.avro-include-before-value",
     ),
     **_options(
@@ -190,13 +190,14 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     ),
     **_options(
         Decision.REFUSED,
-        "Refused with the Avro protocol: AWS Glue's registry frames messages in another way. Others do not use it.",
+        "Refused with the Avro protocol: AWS Glue's registry frames messages in another way. Other "
+        "protocols do not use a registry.",
         *_below(f"{_KAFKA}.glue-schema-registry-config", "registry-name region access-key secret-access-key token"),
     ),
     # -- no effect
     **_options(
         Decision.NO_EFFECT,
-        "Which tables are sent at all. Tables that are not sent are not there.",
+        "Which tables TiCDC sends. Other tables have no lake tables.",
         "filter.rules",
         "filter.ddl-allow-list",
         "force-replicate",
@@ -227,7 +228,7 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     ),
     **_options(
         Decision.NO_EFFECT,
-        "How TiCDC watches itself and its checkpoints.",
+        "How TiCDC monitors itself and its checkpoints.",
         "check-gc-safe-point",
         "enable-table-monitor",
         "changefeed-error-stuck-duration",
@@ -241,7 +242,8 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     ),
     **_options(
         Decision.NO_EFFECT,
-        "When BOOTSTRAP messages are sent, and to which partitions: all are read, and rows wait for theirs.",
+        "When BOOTSTRAP messages are sent, and to which partitions: all are read, and rows wait "
+        "for the message of their table.",
         "sink.send-bootstrap-to-all-partition",
         "sink.send-all-bootstrap-at-start",
     ),

@@ -24,7 +24,7 @@ def refuse(options: SinkOptions, inputs: Inputs) -> None:
     """Raise ConfigError for options with which a stream cannot be read exactly."""
     if inputs.find(_ACTIVE_ACTIVE, boolean):
         advice = (
-            "Read a changefeed without it: rows that are deleted softly are told by columns that are not read here."
+            "Read a changefeed without it: soft-deleted rows are marked by columns that this project does not read."
         )
         raise ConfigError(f"config.{_ACTIVE_ACTIVE}", "false", "true", advice)
     _refuse_raw_changes(options, inputs)
@@ -101,7 +101,7 @@ def _of_files(options: SinkOptions, inputs: Inputs) -> Iterator[str]:
         )
     days = inputs.find("sink.cloud-storage-config.file-expiration-days", integer) or 0
     if days > 0 and options.layout.date_separator is DateSeparator.DAY:
-        yield f"file-expiration-days={days}: TiCDC removes files of that age; run more often, or what they hold is lost"
+        yield f"file-expiration-days={days}: TiCDC removes files of that age; run more often, or their changes are lost"
 
 
 def _of_messages(inputs: Inputs) -> Iterator[str]:

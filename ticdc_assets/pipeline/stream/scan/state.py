@@ -49,19 +49,19 @@ class StreamForm:
 
 @dataclass(slots=True)
 class StreamScan:
-    """What the messages after a cursor say.
+    """The result of reading the messages after a cursor.
 
-    `first_rows` holds schema, table and the smallest commit_ts of every name (its first place where rows have none),
-    `inferred` the schema that its earliest row tells, to hold from just before that row; the first to arrive may be of
-    after a statement, where a table's rows are on several partitions. `newest` is the largest commit_ts of anything.
+    `first_rows` has schema, table and the smallest commit_ts of every name (its first place where rows have none).
+    `inferred` has the schema of its earliest row, in effect from just before that row. Where a table's rows are on
+    several partitions, the first row to arrive may be from after a statement. `newest` is the largest commit_ts.
     `waiting` has the tables with rows that wait; their messages are in nothing else.
     `passed` has the watermarks of each partition with their offsets: where one is smaller than that before it, a new
     delivery begins (`epochs`, by offset).
-    `ledger` tells which offsets the capture has, consumed or not, `begins` the first of each partition. `twice` has the
-    ordinals of messages that it has before; they are in nothing else. `faults` keep partitions from being read
-    (`until`); `behind` has what else the capture tells of names of tables.
-    `known` are the partitions of earlier runs; `has_older` tells of messages before what these consumed.
-    `marks` are places to begin reading at, one for every few thousand messages, the first at the first new one.
+    `ledger` has the offsets of the capture, consumed or not; `begins` has the first one of each partition. `twice` has
+    the ordinals of messages that the capture has twice; they are in nothing else. `faults` keep partitions from being
+    read (`until`); `behind` has the other names of tables that the capture mentions.
+    `known` are the partitions of earlier runs; `has_older` is whether there are messages before what these consumed.
+    `marks` are places to begin reading at, one for every few thousand messages; the first is at the first new message.
     `carried` has, by topic, the tables that its rows and statements are of.
     `first_placed` has the first row of each name in every partition, where only places order them.
     """
