@@ -1,0 +1,46 @@
+"""How the offsets of one landing are cut: to a number of messages, and into pieces for tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from ticdc_assets.pipeline.landing.plan import TASK_OFFSETS_MIN, PendingOffsets, pieces, taken
+from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
+
+A, B, C = (Partition("feed", number) for number in range(3))
+
+
+def test_a_landing_takes_so_many_messages_divided_fairly_in_order_of_partitions():
+    ranges = [OffsetRange(C, 0, 9), OffsetRange(A, 5, 7), OffsetRange(B, 0, 9)]
+
+    assert taken(ranges, 8) == [OffsetRange(A, 5, 7), OffsetRange(B, 0, 3), OffsetRange(C, 0, 3)]
+    assert taken(ranges, 99) == [OffsetRange(A, 5, 7), OffsetRange(B, 0, 9), OffsetRange(C, 0, 9)]
+    assert len(PendingOffsets(tuple(ranges), {})) == 20
+
+
+@pytest.mark.parametrize(
+    ("count", "tasks", "lengths"),
+    [
+        (0, 4, []),
+        (1, 4, [1]),
+        (TASK_OFFSETS_MIN, 4, [TASK_OFFSETS_MIN]),
+        (TASK_OFFSETS_MIN + 1, 4, [TASK_OFFSETS_MIN, 1]),
+        (8 * TASK_OFFSETS_MIN, 4, [2 * TASK_OFFSETS_MIN] * 4),
+        (8 * TASK_OFFSETS_MIN + 1, 4, [2 * TASK_OFFSETS_MIN + 1] * 3 + [2 * TASK_OFFSETS_MIN - 2]),
+    ],
+)
+def test_a_long_range_is_cut_into_as_many_pieces_as_there_are_tasks(count: int, tasks: int, lengths: list[int]):
+    found = list(pieces([OffsetRange(A, 3, 3 + count)], tasks))
+
+    assert [len(piece) for piece in found] == lengths
+    assert [(piece.begin, piece.partition) for piece in found] == [(3 + sum(lengths[:n]), A) for n in range(len(found))]
+
+
+def test_pieces_are_as_long_as_all_ranges_together_need():
+    ranges = [OffsetRange(A, 0, 3 * TASK_OFFSETS_MIN), OffsetRange(B, 0, TASK_OFFSETS_MIN)]
+
+    assert [(piece.partition, len(piece)) for piece in pieces(ranges, 2)] == [
+        (A, 2 * TASK_OFFSETS_MIN),
+        (A, TASK_OFFSETS_MIN),
+        (B, TASK_OFFSETS_MIN),
+    ]

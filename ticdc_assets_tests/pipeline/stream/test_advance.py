@@ -1,0 +1,119 @@
+"""The cursor after a run: what it consumed, and what a later run reads again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ticdc_assets.pipeline.stream.offsets.advance import advanced, gone
+from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.offsets.ledger import Ledger
+from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, Range
+from ticdc_assets.pipeline.stream.scan.rising_rows import RisingRows
+from ticdc_assets.pipeline.stream.scan.state import StreamScan
+
+P = ("feed", 0)
+
+
+def scan(*ranges: Range, above: tuple[int, ...] = ()) -> StreamScan:
+    """A capture with these offsets, of which `above` have rows above the TSO of the run."""
+    ledger, rising = Ledger(), RisingRows()
+    for first, end in ranges:
+        ledger.add_range(P, first, end)
+    offsets = np.array(above, np.int64)
+    rising.add(offsets, offsets, offsets)
+    rows = {P: rising} if above else {}
+    return StreamScan(ledger=ledger, begins=ledger.begins(), ends={P: ranges[-1][1]}, above=rows, messages=9)
+
+
+def after(cursor: StreamCursor, found: StreamScan, first_left: int, *, is_dated: bool = True) -> StreamCursor:
+    return advanced(cursor, found, {P: first_left}, is_dated=is_dated)
+
+
+@pytest.mark.parametrize("first_left", [3, 5, 8])
+def test_a_new_partition_is_consumed_from_its_first_message_up_to_what_is_left(first_left: int):
+    moved = after(StreamCursor(), scan((3, 8)), first_left)
+
+    assert (moved.offsets, moved.begins, moved.gaps) == ({P: first_left}, {P: 3}, {})
+    assert moved.read == {P: 8}
+
+
+def test_a_known_partition_goes_on_from_its_cursor():
+    moved = after(StreamCursor({P: 5}, begins={P: 3}), scan((5, 8)), 7)
+
+    assert (moved.offsets, moved.begins, moved.gaps, moved.read) == ({P: 7}, {P: 3}, {}, {P: 8})
+
+
+def test_a_cursor_of_an_older_release_began_at_0():
+    assert after(StreamCursor({P: 5}), scan((5, 8)), 7).begins == {P: 0}
+
+
+def test_offsets_that_the_capture_lacks_are_gaps_of_what_was_consumed():
+    assert after(StreamCursor(), scan((3, 5), (7, 9)), 9).gaps == {P: ((5, 7),)}
+    assert after(StreamCursor({P: 4}, begins={P: 3}), scan((6, 9)), 8).gaps == {P: ((4, 6),)}
+    assert after(StreamCursor({P: 9}, begins={P: 3}, gaps={P: ((5, 7),)}), scan((6, 7), (9, 10)), 10).gaps == {
+        P: ((5, 6),)
+    }
+
+
+def test_what_was_read_ends_at_the_first_gap_behind_what_was_consumed():
+    found = scan((3, 5), (7, 9))
+
+    assert after(StreamCursor(), found, 4).read == {P: 5}
+    assert after(StreamCursor(), found, 5).read == {P: 5}
+    assert after(StreamCursor(), found, 7).read == {P: 9}
+
+
+def test_only_the_newest_gaps_are_kept():
+    ranges = [(2 * n, 2 * n + 1) for n in range(GAPS_MAX + 3)]
+
+    kept = after(StreamCursor(), scan(*ranges), ranges[-1][1]).gaps[P]
+
+    assert (len(kept), kept[-1]) == (GAPS_MAX, (2 * GAPS_MAX + 3, 2 * GAPS_MAX + 4))
+
+
+CONSUMED = StreamCursor({P: 5}, begins={P: 3})
+
+
+def test_earlier_messages_with_rows_above_the_tso_are_read_again_with_all_earlier_ones():
+    """The cursor stays behind what it had, and before the first new message above the TSO."""
+    moved = after(CONSUMED, scan((1, 9), above=(2, 7)), 2)
+
+    assert (moved.offsets, moved.begins, moved.gaps) == ({P: 7}, {P: 3}, {})
+    assert after(CONSUMED, scan((1, 9), above=(2,)), 2).offsets == {P: 9}
+    assert after(CONSUMED, scan((1, 9)), 2).offsets == {P: 9}
+    assert after(CONSUMED, scan((1, 9), above=(2, 5)), 2).offsets == {P: 5}
+
+
+def test_earlier_messages_without_rows_above_the_tso_are_consumed_too():
+    moved = after(CONSUMED, scan((1, 9)), 9)
+
+    assert (moved.offsets, moved.begins) == ({P: 9}, {P: 1})
+    assert after(CONSUMED, scan((1, 9)), 5).begins == {P: 1}
+
+
+def test_without_commit_ts_all_of_a_scan_is_counted_and_nothing_is_read_in_part():
+    moved = after(CONSUMED, scan((1, 9)), 4, is_dated=False)
+
+    assert (moved.offsets, moved.begins, moved.read, moved.messages) == ({P: 5}, {P: 1}, {}, 9)
+    assert after(CONSUMED, scan((5, 9)), 9).messages == 0
+
+
+@pytest.mark.parametrize(
+    ("cursor", "first", "is_gone"),
+    [
+        (CONSUMED, 3, False),
+        (CONSUMED, 4, True),
+        (CONSUMED, 2, False),
+        (StreamCursor({P: 3}, begins={P: 3}), 4, False),
+        (StreamCursor({P: 5}), 0, False),
+        (StreamCursor({P: 5}), 1, True),
+        (StreamCursor(), 4, False),
+    ],
+)
+def test_a_capture_must_still_have_the_first_message_that_was_read(cursor: StreamCursor, first: int, is_gone: bool):
+    assert gone(cursor, scan((first, 9))) == (P if is_gone else None)
+
+
+def test_a_capture_without_any_message_of_a_partition_has_lost_them():
+    assert gone(CONSUMED, StreamScan()) == P
