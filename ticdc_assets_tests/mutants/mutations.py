@@ -1,12 +1,13 @@
 """The mutants of a module: each is its source with one expression changed.
 
-Not changed: annotations, docstrings, decorators, the text of errors (`raise`, `assert` messages), and imports. They
-have no part in what the code does, or change only words.
+Not changed: annotations, names of types (`Effect = FillColumn | TruncateRows`), docstrings, decorators, the text of
+errors (`raise`, `assert` messages), and imports. They have no part in what the code does, or change only words.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
     ast.BitXor: ast.BitOr,
 }
+_TYPE_NAME = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 _COMPILED = {"compiled", "inlined"}
 
 
@@ -85,7 +87,7 @@ _Change = tuple[ast.expr, str, ast.stmt, bool]
 
 
 def _changes(node: ast.AST, statement: ast.stmt | None, compiled: bool) -> Iterator[_Change]:
-    if isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.JoinedStr):
+    if isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.JoinedStr) or _names_a_type(node):
         return
     if isinstance(node, ast.stmt):
         statement = node
@@ -102,6 +104,14 @@ def _changes(node: ast.AST, statement: ast.stmt | None, compiled: bool) -> Itera
         for one in child if isinstance(child, list) else [child]:
             if isinstance(one, ast.AST):
                 yield from _changes(one, statement, compiled)
+
+
+def _names_a_type(node: ast.AST) -> bool:
+    match node:
+        case ast.Assign([ast.Name(name)]):
+            return _TYPE_NAME.fullmatch(name) is not None
+        case _:
+            return False
 
 
 def _is_telling(value: ast.expr | None) -> bool:

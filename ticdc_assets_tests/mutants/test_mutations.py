@@ -11,6 +11,7 @@ from ticdc_assets_tests.mutants.mutations import mutants_of
 SOURCE = '''\
 """A limit of 7."""
 LIMIT: int = 7 + 1
+Parsed = tuple[Shape, 3] | None
 
 
 @known(3)
@@ -31,13 +32,13 @@ def test_each_kind_of_expression_is_changed_and_nothing_else(tmp_path: Path):
         (2, "7 + 1", "(7 - 1)"),
         (2, "7", "(8)"),
         (2, "1", "(2)"),
-        (6, "True", "(False)"),
-        (7, "not flag and len(data) <= 4", "(not flag or len(data) <= 4)"),
-        (7, "not flag", "(flag)"),
-        (7, "len(data) <= 4", "(len(data) < 4)"),
-        (7, "4", "(5)"),
-        (9, "LIMIT if data else None", "(None)"),
-        (9, "LIMIT if data else None", "(None if data else LIMIT)"),
+        (7, "True", "(False)"),
+        (8, "not flag and len(data) <= 4", "(not flag or len(data) <= 4)"),
+        (8, "not flag", "(flag)"),
+        (8, "len(data) <= 4", "(len(data) < 4)"),
+        (8, "4", "(5)"),
+        (10, "LIMIT if data else None", "(None)"),
+        (10, "LIMIT if data else None", "(None if data else LIMIT)"),
     ]
 
 
