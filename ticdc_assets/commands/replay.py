@@ -82,7 +82,7 @@ def _bytes(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         found = error.strerror or type(error).__name__
-        raise ConfigError(f"--with {file}", "a file with the mended record", found, "Check the path.") from None
+        raise ConfigError(f"--with {file}", "a file with the corrected record", found, "Check the path.") from None
 
 
 # -- mirrors -----------------------------------------------------------------------------------------------------------
