@@ -79,7 +79,7 @@ def test_a_discarded_record_does_not_turn_runs_red_any_more(feed: Feed, capfd: A
         (["--with", "README.md"], 2, "one record"),
         (["--record", "nowhere"], 2, "PATH:LINE"),
         (["--record", "a/b.csv:7"], 1, "a record of the quarantine"),
-        (["--record", "a/b.csv:7", "--with", "no such file"], 2, "a file with the mended record"),
+        (["--record", "a/b.csv:7", "--with", "no such file"], 2, "a file with the corrected record"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(feed: Feed, capfd: Any, arguments: list[str], code: int, said: str):
