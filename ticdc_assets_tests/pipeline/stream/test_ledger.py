@@ -100,7 +100,7 @@ def test_a_message_that_comes_twice_is_counted_once_and_compared():
     assert made.differing([message(1), message(2)]) == {}
     assert made.differing([message(1), message(2, b"x"), message(2, b"y")]) == {P: 2}
     [fault] = faults(made, StreamCursor({P: 1}), differing=2)
-    assert (fault.until, "found two that differ" in fault.sentence) == (1, True)
+    assert (fault.until, "found two different ones" in fault.sentence) == (1, True)
 
 
 @pytest.mark.parametrize(
