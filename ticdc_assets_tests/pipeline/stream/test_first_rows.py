@@ -1,0 +1,77 @@
+"""The first row of each table, and the columns that it tells, where one batch has rows of several tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.scan.scan import look_through
+from ticdc_assets.pipeline.stream.scan.state import StreamForm, StreamScan
+from ticdc_assets.protocols.protocol import StreamSettings
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.sources.capture import Message, MessagePosition
+from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState
+from ticdc_assets_tests.deliveries.wires import CanalJson, OpenProtocol, Wire
+
+ID = Column("id", "INT", nullable=False)
+T = SchemaState(1, 1, "shop", "t", (ID, Column("v", "VARCHAR(9)")), "id", None, 0)
+U = SchemaState(2, 1, "shop", "u", (ID, Column("w", "INT")), "id", None, 0)
+BASE = 450_000_000_000_000_000
+
+
+def row(at: int, shape: SchemaState, op: str = "I") -> RowChange:
+    return RowChange(BASE + at, shape, op, {name: "7" if name == "v" else 7 for name in shape.names})
+
+
+def scanned(wire: Wire, *sent: tuple[int, RowChange], deletes_are_keys: bool = False) -> StreamScan:
+    """The scan of these rows, each sent to a partition."""
+    form = StreamForm(wire.name, REGISTRY[wire.name].options(StreamSettings()), deletes_are_keys=deletes_are_keys)
+    return look_through(placed(wire, sent), form, StreamCursor())
+
+
+def placed(wire: Wire, sent: Iterable[tuple[int, RowChange]]) -> Iterable[tuple[MessagePosition, Message]]:
+    for offset, (partition, change) in enumerate(sent):
+        [(key, value)] = wire.rows([change])
+        yield MessagePosition(0, offset, offset), Message("feed", partition, offset, key, value, 0)
+
+
+def told(found: StreamScan) -> dict[str, tuple[int, list[str], int]]:
+    """By table: its first commit_ts, the columns that are inferred and when they take effect."""
+    return {
+        name: (ts - BASE, [c.name for c in event.after.columns], event.commit_ts - BASE)
+        for folded, (_, name, ts) in found.first_rows.items()
+        if (event := found.inferred.get(folded)) is not None and event.after is not None
+    }
+
+
+@pytest.fixture(params=["in bulk", "one by one"])
+def _in_bulk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "one by one":
+        for name, protocol in REGISTRY.items():
+            monkeypatch.setitem(REGISTRY, name, replace(protocol, bulk=None))
+
+
+@pytest.mark.usefixtures("_in_bulk")
+@pytest.mark.parametrize("wire", [OpenProtocol(), CanalJson()], ids=lambda wire: wire.name)
+def test_each_table_has_its_own_first_row(wire: Wire):
+    """The first by commit_ts, not by arrival: rows of one table may be on several partitions."""
+    older = replace(T, columns=(ID,))
+    found = scanned(wire, (0, row(30, T)), (0, row(40, U)), (1, row(20, older)), (1, row(50, U)))
+
+    assert told(found) == {"t": (20, ["id"], 19), "u": (40, ["id", "w"], 39)}
+    assert found.carried == {"feed": {("shop", "t"), ("shop", "u")}}
+    assert found.newest == BASE + 50
+
+
+@pytest.mark.usefixtures("_in_bulk")
+def test_deletes_that_may_be_keys_tell_no_columns():
+    """The first row of a table with only a key says when the table was there, but not what columns it has."""
+    sent = (0, row(10, replace(T, columns=(ID,)), "D")), (0, row(30, T)), (0, row(40, U, "D"))
+    found = scanned(OpenProtocol(), *sent, deletes_are_keys=True)
+
+    assert told(found) == {"t": (10, ["id", "v"], 29)}
+    assert found.first_rows["shop", "u"][2] == BASE + 40
+    assert told(scanned(OpenProtocol(), *sent)) == {"t": (10, ["id"], 9), "u": (40, ["id", "w"], 39)}
