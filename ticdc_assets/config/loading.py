@@ -137,6 +137,10 @@ def _spark(section: Section) -> SparkConfig:
     if section.raw("remote") is not None:
         section.problem("remote", *_NO_CONNECT)
     conf = section.settings("conf")
+    if "spark.master" in conf:  # settings that depend on the master are chosen by the key
+        section.problem("conf", "settings without spark.master", "spark.master", "Write it as master:, beside conf:.")
+    if "spark.remote" in conf:
+        section.problem("conf", *_NO_CONNECT)
     section.close()
     return SparkConfig(master, conf)
 

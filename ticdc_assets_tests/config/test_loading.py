@@ -191,6 +191,11 @@ def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
         ({"catalog": {"properties": {"a": [1]}}}, "a list"),
         ({"spark": {"remote": "sc://h"}}, "spark.remote (line 5): expected the master of a Spark with a JVM"),
         ({"spark": {"master": "sc://h"}}, "found Spark Connect. Mirrors are merged through the driver's own JVM"),
+        (
+            {"spark": {"conf": {"spark.remote": "sc://h"}}},
+            "spark.conf (line 5): expected the master of a Spark with a JVM",
+        ),
+        ({"spark": {"conf": {"spark.master": "local"}}}, "found spark.master. Write it as master:, beside conf:."),
         ({"spark": 3}, "a mapping"),
         ({"catalog": {"portable_names": "yes"}}, "true or false"),
     ],
