@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     replay = _with_config(commands.add_parser("replay", help="decode quarantined records again"))
     replay.add_argument("--quarantine", action="store_true", required=True, help="what to replay")
     replay.add_argument("--record", action="append", default=[], metavar="PATH:LINE", help="only this one (repeatable)")
-    replay.add_argument("--with", dest="mended", type=Path, metavar="FILE", help="the corrected bytes of the record")
+    replay.add_argument("--with", dest="corrected", type=Path, metavar="FILE", help="the corrected bytes of the record")
     replay.add_argument(
         "--discard", action="append", default=[], metavar="PATH:LINE", help="give this record up (repeatable)"
     )
@@ -284,7 +284,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     config, chosen = _chosen(arguments)
     from ticdc_assets.commands.replay import replay
 
-    return replay(config, chosen, arguments.record, arguments.mended, arguments.discard)
+    return replay(config, chosen, arguments.record, arguments.corrected, arguments.discard)
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:

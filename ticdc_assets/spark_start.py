@@ -90,7 +90,7 @@ def _java_fault(java: str) -> str | None:
         return f"{java}, which does not answer within {JAVA_SECONDS_MAX} s"
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if found is None:
-        return f"{java}, which tells no version"
+        return f"{java}, which shows no version"
     return None if int(found[1]) >= JAVA_MAJOR_MIN else f"version {found[1]} ({java})"
 
 

@@ -147,7 +147,7 @@ def test_a_java_that_is_new_enough_is_taken(told: str, tmp_path: Path):
     ("script", "mode", "found"),
     [
         ("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n", 0o755, "version 8 ({java})"),
-        ("#!/bin/sh\necho nothing\n", 0o755, "{java}, which tells no version"),
+        ("#!/bin/sh\necho nothing\n", 0o755, "{java}, which shows no version"),
         ("#!/bin/sh\n", 0o644, "{java}, which cannot be started (Permission denied)"),
         ("not a program", 0o755, "{java}, which cannot be started (Exec format error)"),
         ("#!/bin/sh\nexec sleep 5\n", 0o755, "{java}, which does not answer within 1 s"),

@@ -93,7 +93,7 @@ def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
 def keeps_up(record: TableRecord, clock: Clock) -> Verdict:
     """How far the table is behind the source's checkpoint."""
     behind = clock.behind_source_s(record.watermark)
-    if not clock.tells_time:
+    if not clock.measures_lag:
         return Verdict(True, _NO_TIME)
     if record.state == TableState.DROPPED:
         return Verdict(True, "Dropped at the source; no more changes arrive.")
@@ -109,7 +109,7 @@ def source_moves(clock: Clock, is_sample: bool) -> Verdict:
     if not clock.checkpoint:
         advice = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
         return Verdict(False, f"The source has no checkpoint yet. {advice}", warns=True)
-    if not clock.tells_time:
+    if not clock.measures_lag:
         return Verdict(True, _NO_TIME)
     lag = clock.lag_s(clock.checkpoint)
     if is_sample:

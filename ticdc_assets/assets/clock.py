@@ -12,13 +12,13 @@ from ticdc_assets.tso import physical_ms, to_datetime
 class Clock:
     """The source's checkpoint and the current time.
 
-    `tells_time` is False for a stream without watermarks. A table's watermark is then its newest commit_ts, or a count
-    of messages, and there is no lag.
+    `measures_lag` is False for a stream without watermarks. A table's watermark is then its newest commit_ts, or a
+    count of messages, and there is no lag.
     """
 
     checkpoint: int
     now: datetime
-    tells_time: bool = True
+    measures_lag: bool = True
 
     def lag_s(self, watermark: int) -> float:
         return max((self.now - to_datetime(watermark)).total_seconds(), 0.0)

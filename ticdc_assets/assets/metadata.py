@@ -30,13 +30,13 @@ def watermark_metadata(watermark: int, clock: Clock) -> Metadata:
     """The TSO as text (browsers round large numbers), its time, and its lag. Empty without a watermark."""
     if not watermark:
         return {}
-    if not clock.tells_time and not is_tso(watermark):
+    if not clock.measures_lag and not is_tso(watermark):
         return {"messages_read": watermark}
     place = {
         "watermark": str(watermark),
         "watermark_time": dg.MetadataValue.timestamp(to_datetime(watermark).astimezone(UTC)),
     }
-    if not clock.tells_time:
+    if not clock.measures_lag:
         return place
     return {
         **place,
@@ -100,7 +100,7 @@ def mirror_metadata(
         **(_place(catalog, record.mirror, location) if record.mirror else {}),
         **({"dagster/column_schema": column_schema(fields, source_table)} if fields else {}),
         "dagster/column_lineage": mirror_lineage(source_table, changelog_key),
-        **({"recent": dg.MetadataValue.md(chart_markdown(points))} if clock.tells_time else {}),
+        **({"recent": dg.MetadataValue.md(chart_markdown(points))} if clock.measures_lag else {}),
     }
 
 

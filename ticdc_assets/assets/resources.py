@@ -109,7 +109,7 @@ class ChangefeedRun:
         """The TSO up to which the source is complete (0 where it has no watermark), and the current time."""
         if self.outcome.checkpoint is None:
             self.outcome.checkpoint = self._checkpoint()
-        return Clock(self.outcome.checkpoint, datetime.now(UTC), self.lake.tells_time)
+        return Clock(self.outcome.checkpoint, datetime.now(UTC), self.lake.measures_lag)
 
     def _checkpoint(self) -> int:
         checkpoint = self.run.source.checkpoint()

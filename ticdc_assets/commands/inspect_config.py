@@ -94,7 +94,7 @@ def _tell(terminal: Terminal, one: Compared) -> None:
     if one.is_well:
         verdict = "its configuration has what its source shows."
     else:
-        verdict = f"{counted(len(sentences), 'thing')} to mend:"
+        verdict = f"{counted(len(sentences), 'thing')} to correct:"
     terminal.tell(f"{one.changefeed}: {verdict}")
     for sentence in sentences:
         terminal.tell(f"- {sentence}")

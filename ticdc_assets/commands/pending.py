@@ -56,7 +56,7 @@ def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tupl
     needed = is_needed(lake, pending) or unlanded_offsets(lake) > 0
     if not needed and until is None:
         # A run reports this in a check. With nothing pending, the cause may be that TiCDC does not write any more.
-        clock = Clock(pending.checkpoint, datetime.now(UTC), lake.tells_time)
+        clock = Clock(pending.checkpoint, datetime.now(UTC), lake.measures_lag)
         moves = source_moves(clock, is_sample(config))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
     return Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed

@@ -67,7 +67,7 @@ def as_objects(changefeed: str, lake: Lake, report: RebuildReport) -> list[dict[
             "changefeed": changefeed,
             "table": f"{recorded[i].schema}.{recorded[i].table}",
             "rebuilt": i in report.rebuilt,
-            "watermark": report.rebuilt[i].watermark if i in report.rebuilt and lake.tells_time else None,
+            "watermark": report.rebuilt[i].watermark if i in report.rebuilt and lake.measures_lag else None,
             "rows": recorded[i].rows,
             "error": report.errors.get(i, ""),
         }

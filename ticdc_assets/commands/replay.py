@@ -15,7 +15,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.mirror.run import run_mirrors
-from ticdc_assets.pipeline.replay.run import Fate, Position, ReplayOutcome, ReplayReport, ReplayRequest
+from ticdc_assets.pipeline.replay.run import Position, ReplayOutcome, ReplayReport, ReplayRequest, Resolution
 from ticdc_assets.pipeline.replay.run import replay as take_in
 from ticdc_assets.plurals import counted
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def replay(
-    config: Config, chosen: Sequence[Changefeed], only: Sequence[str], mended: Path | None, discarded: Sequence[str]
+    config: Config, chosen: Sequence[Changefeed], only: Sequence[str], corrected: Path | None, discarded: Sequence[str]
 ) -> int:
     """Print one line per record. Returns the exit code: 1 if a record is still bad or a mirror could not be updated.
 
-    `only` and `discarded` name records as PATH:LINE; `mended` is the file with the bytes for the record in `only`.
+    `only` and `discarded` name records as PATH:LINE; `corrected` is the file with the bytes for the record in `only`.
     """
     if (only or discarded) and len(chosen) > 1:
         listed = ", ".join(changefeed.name for changefeed in chosen)
         advice = "Name one with --changefeed: positions are of one changefeed."
         raise ConfigError(str(config.path), "one changefeed", listed, advice)
-    request = _request(only, mended, discarded)
+    request = _request(only, corrected, discarded)
     terminal = Terminal()
     with noise_kept_in(state_folder(config) / "run.log"):
         try:
@@ -55,16 +55,16 @@ def _replayed(terminal: Terminal, config: Config, changefeed: Changefeed, reques
     return report.is_clean and not faults
 
 
-def _request(only: Sequence[str], mended: Path | None, discarded: Sequence[str]) -> ReplayRequest:
+def _request(only: Sequence[str], corrected: Path | None, discarded: Sequence[str]) -> ReplayRequest:
     positions = [_position(text) for text in only]
-    if mended is not None and len(positions) != 1:
+    if corrected is not None and len(positions) != 1:
         advice = "Write --record PATH:LINE --with FILE."
         raise ConfigError("--with", "one record to put these bytes in place of", f"{len(positions)}", advice)
     # Records to discard and none to decode: then no other record is decoded.
     wanted = frozenset(positions) if positions or discarded else None
     return ReplayRequest(
         only=wanted,
-        mended={} if mended is None else {positions[0]: _bytes(mended)},
+        corrected={} if corrected is None else {positions[0]: _bytes(corrected)},
         discarded=frozenset(_position(text) for text in discarded),
     )
 
@@ -115,7 +115,7 @@ def _tell(terminal: Terminal, changefeed: str, report: ReplayReport) -> None:
         terminal.tell(line_of(outcome))
     if not report.outcomes:
         terminal.tell(f"{changefeed}: nothing is in quarantine.")
-    elif any(outcome.fate is Fate.REPLAYED for outcome in report.outcomes):
+    elif any(outcome.resolution is Resolution.REPLAYED for outcome in report.outcomes):
         added = sum(report.added.values())
         terminal.tell(f"{changefeed}: the changelogs gained {counted(added, 'change')}.")
 
@@ -123,4 +123,4 @@ def _tell(terminal: Terminal, changefeed: str, report: ReplayReport) -> None:
 def line_of(outcome: ReplayOutcome) -> str:
     """One line for a record: its position and its result."""
     reason = f": {outcome.reason}" if outcome.reason else ""
-    return f"{outcome.record.path}:{outcome.record.line}: {outcome.fate}{reason}"
+    return f"{outcome.record.path}:{outcome.record.line}: {outcome.resolution}{reason}"

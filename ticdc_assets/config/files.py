@@ -34,7 +34,7 @@ def read_toml(path: Path) -> Mapping[str, Any]:
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at .*\)", str(error))
         found = f"a mistake {place[0]}" if place else "a mistake"
-        raise ConfigError(str(path), "TOML", found, "Mend the file.") from None
+        raise ConfigError(str(path), "TOML", found, "Correct the file.") from None
 
 
 def matching_files(base: Path, pattern: str) -> tuple[Path, ...]:

@@ -146,7 +146,7 @@ def _spark(section: Section) -> SparkConfig:
 
 
 _NO_CONNECT: Final = (
-    "the master of a Spark with a JVM beside this process",
+    "the master of a Spark with a JVM on this machine",
     "Spark Connect",
     "Mirrors are merged through the driver's own JVM: name the cluster in master:, such as spark://host:7077.",
 )

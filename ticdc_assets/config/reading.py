@@ -61,7 +61,7 @@ class Problems:
             where = f"{self.file}, {only.where}" if only.where else self.file
             raise ConfigError(where, only.expected, only.found, only.advice)
         listed = "".join(f"\n- {ConfigError(p.where, p.expected, p.found, p.advice)}" for p in self.found)
-        raise ConfigError(self.file, "a config without faults", f"{len(self.found)} faults", f"Mend them:{listed}")
+        raise ConfigError(self.file, "a config without faults", f"{len(self.found)} faults", f"Correct them:{listed}")
 
 
 class Block(dict[str, Any]):
@@ -115,7 +115,7 @@ def parse_yaml(text: str) -> Block:
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise _not_yaml(where, _yaml_found(error.problem or ""), _yaml_hint(error.problem or "")) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _not_yaml("", type(error).__name__, "Mend the YAML.") from None
+        raise _not_yaml("", type(error).__name__, "Correct the YAML.") from None
     if loaded is None:
         loaded = Block()
         loaded.lines = {}

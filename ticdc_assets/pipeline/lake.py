@@ -83,7 +83,7 @@ class Lake:
         return not (sink.has_commit_ts and sink.has_watermark) or str(sink.protocol) == "avro"
 
     @property
-    def tells_time(self) -> bool:
+    def measures_lag(self) -> bool:
         """Whether watermarks say how far behind a table is. Messages ordered by arrival have none."""
         return isinstance(self.changefeed.source, StorageSource) or not self.by_arrival
 
@@ -158,7 +158,7 @@ class Lake:
         if len(source_table.name_periods) == 1 and held == wanted:
             return held  # it never had another name
         if held or len(source_table.name_periods) > 1 or source_table.dropped_ts is not None:
-            names = [*([held] if held else []), *self._names_borne(history, source_table, kind)]
+            names = [*([held] if held else []), *self._former_names(history, source_table, kind)]
             return next((name for name in names if self._holds(name, source_table)), held)
         return ()
 
@@ -170,14 +170,14 @@ class Lake:
         table = load_or_none(self.catalog, name) if name else None
         return table if table is not None and source_table_of(table) == source_table.id else None
 
-    def _names_borne(self, history: History, source_table: SourceTable, kind: str) -> Iterator[Identifier]:
+    def _former_names(self, history: History, source_table: SourceTable, kind: str) -> Iterator[Identifier]:
         """The names that the source table's table may have, each with its intermediate name during a move."""
-        borne = [getattr(self.places(history)[source_table.id], kind)]
+        names = [getattr(self.places(history)[source_table.id], kind)]
         for number in range(len(source_table.name_periods), 0, -1):
             former = replace(source_table, name_periods=source_table.name_periods[:number])
-            borne.append(getattr(self.places(replace(history, source_tables=(former,)))[source_table.id], kind))
-        yield from borne
-        yield from (parked(source_table.id, name) for name in borne)
+            names.append(getattr(self.places(replace(history, source_tables=(former,)))[source_table.id], kind))
+        yield from names
+        yield from (parked(source_table.id, name) for name in names)
 
     def _holds(self, name: Identifier, source_table: SourceTable) -> bool:
         table = load_or_none(self.catalog, name)

@@ -134,8 +134,8 @@ def obstacle_by_arrival(source_table: SourceTable, followed: Iterable[SourceTabl
     for one of those `followed` that took its name later."""
     if has_rows:
         return "Without commit_ts it is not known which ones: drop its changelog and mirror, or read"
-    borne = [name_period for other in followed for name_period in other.name_periods]
-    if any(_is_after(theirs, mine) for theirs in borne for mine in source_table.name_periods):
+    others = [name_period for other in followed for name_period in other.name_periods]
+    if any(_is_after(theirs, mine) for theirs in others for mine in source_table.name_periods):
         return "Without commit_ts they cannot be distinguished from those of the table that took its name: read"
     return ""
 

@@ -75,7 +75,7 @@ class ChangelogRun:
         """The workers' answers; nothing of them is published yet."""
         control = self._lake.control
         pending = self.source.prepare(pending)
-        control.mend_ddl_events(pending.changed_events)
+        control.replace_ddl_events(pending.changed_events)
         control.keep_ddl_events(pending.new_events)
         hit(Failpoint.SCHEMAS_KEPT)
         commit_ranges, tables = settled_changelogs(self._lake, pending.history, pending.commit_ranges, pending.record)

@@ -181,13 +181,13 @@ class Control:
         """Add the events that the table lacks."""
         self._append("schemas", _SCHEMAS, [_ddl_row(event) for event in events], ("where", "event"))
 
-    def mend_ddl_events(self, events: Sequence[DdlEvent]) -> None:
+    def replace_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         """Replace the events that were read at the same positions before."""
         if events:
             data = pa.Table.from_pylist([_ddl_row(event) for event in events], schema=_SCHEMAS)
-            mended = In("where", {event.where for event in events})
+            replaced = In("where", {event.where for event in events})
             table = self._ensure("schemas", _SCHEMAS)
-            _committed(table, lambda _, tx: tx.overwrite(data, overwrite_filter=mended))
+            _committed(table, lambda _, tx: tx.overwrite(data, overwrite_filter=replaced))
 
     # -- registry -------------------------------------------------------------------------------------------------
 

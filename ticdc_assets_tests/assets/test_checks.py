@@ -91,7 +91,7 @@ def test_a_count_that_cannot_be_exact_is_told_as_not_counted():
     ids=["none", "count", "commit time"],
 )
 def test_a_stream_without_watermarks_tells_no_lag_and_calls_no_time_a_count(watermark: int, told: set[str]):
-    assert set(watermark_metadata(watermark, replace(at(5, 5), tells_time=False))) == told
+    assert set(watermark_metadata(watermark, replace(at(5, 5), measures_lag=False))) == told
 
 
 def test_a_lag_is_told_to_the_second():

@@ -49,7 +49,7 @@ def test_what_csv_files_show_and_the_config_lacks_is_named(tmp_path: Path, capfd
     code, text = told(capfd, config)
 
     assert code == 1
-    assert "shop: 5 things to mend:" in text
+    assert "shop: 5 things to correct:" in text
     assert (
         "- The files have a header line; the configuration has csv.output-field-header = false. "
         "Set `sink.csv.output-field-header = true` in the changefeed's configuration here." in text
@@ -89,7 +89,7 @@ def test_another_protocol_is_the_only_thing_named(tmp_path: Path, capfd: Any):
     code, text = told(capfd, config)
 
     assert code == 1
-    assert "shop: 1 thing to mend:" in text
+    assert "shop: 1 thing to correct:" in text
     assert "Set `sink.protocol = csv`" in text
 
 

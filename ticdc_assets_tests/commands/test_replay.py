@@ -45,10 +45,10 @@ def test_a_record_that_is_still_bad_says_why_and_no_value(feed: Feed, capfd: Any
 
 
 def test_a_mended_record_is_replayed_and_everything_is_complete_again(feed: Feed, tmp_path: Path, capfd: Any):
-    bad, mended = position(feed), tmp_path / "mended.csv"
-    mended.write_text(f'"I","log","shop",{ts(3)},2,"bob"\n')
+    bad, corrected = position(feed), tmp_path / "corrected.csv"
+    corrected.write_text(f'"I","log","shop",{ts(3)},2,"bob"\n')
 
-    code = replay(feed, "--record", bad, "--with", str(mended))
+    code = replay(feed, "--record", bad, "--with", str(corrected))
 
     assert code == 0
     assert capfd.readouterr().out == f"{bad}: replayed\nshop: the changelogs gained 1 change.\n"

@@ -94,7 +94,7 @@ class MemoryControl(Control):
         self.writes += bool(events)
         self.events += [_DDL.dump_json(event) for event in events]
 
-    def mend_ddl_events(self, events: Sequence[DdlEvent]) -> None:
+    def replace_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         mended = {event.where: event for event in events}
         kept = [mended.get(event.where, event) for event in self.ddl_events()]
         self.writes += bool(events)

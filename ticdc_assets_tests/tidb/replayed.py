@@ -34,7 +34,7 @@ from ticdc_assets.tables.mirror.sql import spark_type
 from ticdc_assets.tables.mirror.typed_literals import typed
 from ticdc_assets_tests.tidb.recording import History
 
-UNTOLD = "not told"
+NOT_SHOWN = "not told"
 """The value of a column that was added with the time of the statement, which no stream tells."""
 REFUSED = "refused"
 SCHEMA = "s"
@@ -208,7 +208,7 @@ class Step:
             for place, number in enumerate(numbers):
                 if number in after and not self._is_zero_date(column.name, place, before[number]):
                     found = self._value(column.name, place, before[number])
-                    if found not in (UNTOLD, REFUSED) and found != after[number][column.name]:
+                    if found not in (NOT_SHOWN, REFUSED) and found != after[number][column.name]:
                         was = before[number].get(self.same.get(column.name, column.name))
                         yield f"{column.name} of {was!r} is {after[number][column.name]!r}, not {found!r}"
 
@@ -291,7 +291,7 @@ def _apply(made: Step, shape: SchemaState | None, zone: str, name: str) -> Schem
 
 def _filled(effect: FillColumn, zone: str) -> Any:
     if effect.value.expression is not None:
-        return UNTOLD
+        return NOT_SHOWN
     if effect.value.value is None:
         return None
     return pa.array([typed(effect.name, effect.type, effect.value.value, zone)], arrow_type(effect.type)).to_pylist()[0]

@@ -17,7 +17,7 @@ REFUSALS = (
     "expected KEY partitions by columns whose hash can be computed",
     "expected a partition's bound that is a literal of its column",
     "expected partitions by what can be computed from a row",
-    "expected dates that tell in which partition each row was",
+    "expected dates that show in which partition each row was",
     "EXCHANGE PARTITION of",
     "EXCHANGE PARTITION brought rows of",
     "expected rows that belong to the partition, found others (WITHOUT VALIDATION)",

@@ -72,17 +72,17 @@ def _overlapping(parts: list[ChangelogPart]) -> tuple[set[str], int, int]:
 def resolve(task: RepeatTask) -> RepeatReport:
     """Rewrite the parts that hold repeats of earlier parts."""
     io = load_file_io(dict(task.io_properties), location=task.parts[0].uri)
-    doomed: dict[str, Ints] = {}
+    removed: dict[str, Ints] = {}
     for group, low, high in _groups(task.parts):
-        doomed.update(_repeats(io, group, task.keys[group[0].version_ts], low, high))
-    return without_rows(io, task.parts, doomed)
+        removed.update(_repeats(io, group, task.keys[group[0].version_ts], low, high))
+    return without_rows(io, task.parts, removed)
 
 
-def without_rows(io: FileIO, parts: Sequence[ChangelogPart], doomed: Mapping[str, Ints]) -> RepeatReport:
+def without_rows(io: FileIO, parts: Sequence[ChangelogPart], removed: Mapping[str, Ints]) -> RepeatReport:
     """The parts without the rows of these numbers, by part URI. Parts that lose rows are rewritten."""
-    kept = [_without(io, part, doomed[part.uri]) if part.uri in doomed else part for part in parts]
-    replaced = tuple(part.uri for part in parts if part.uri in doomed)
-    return RepeatReport(tuple(p for p in kept if p is not None), sum(len(rows) for rows in doomed.values()), replaced)
+    kept = [_without(io, part, removed[part.uri]) if part.uri in removed else part for part in parts]
+    replaced = tuple(part.uri for part in parts if part.uri in removed)
+    return RepeatReport(tuple(p for p in kept if p is not None), sum(len(rows) for rows in removed.values()), replaced)
 
 
 def _repeats(io: FileIO, parts: list[ChangelogPart], key: tuple[str, ...], low: int, high: int) -> dict[str, Ints]:

@@ -219,8 +219,8 @@ class Exchanges:
         mirrors = [self._mirror_before(exchange, source_table_id, failed) for source_table_id in exchange.tables]
         sources = [f"{self._quoted(mirror)} VERSION AS OF {snapshot_id(mirror)}" for mirror in mirrors]
         zone = self._lake.changefeed.time_zone
-        wheres = [rows_condition((exchange.moved.rows,), zone), "true"]
-        self._check_places(exchange, sources, wheres[0])
+        conditions = [rows_condition((exchange.moved.rows,), zone), "true"]
+        self._check_places(exchange, sources, conditions[0])
         names = [
             self._names(source_table_id, mirror, exchange)
             for source_table_id, mirror in zip(exchange.tables, mirrors, strict=True)
@@ -228,7 +228,7 @@ class Exchanges:
         columns = [c.name.lower() for c in _before(side, exchange).table.stored_columns]
         mine = exchange.tables.index(side.id)
         pairs = [(names[mine][column], names[1 - mine][column]) for column in columns]
-        return exchange_sql.moved_rows(sources[mine], wheres[mine], sources[1 - mine], wheres[1 - mine], pairs)
+        return exchange_sql.moved_rows(sources[mine], conditions[mine], sources[1 - mine], conditions[1 - mine], pairs)
 
     def _mirror_before(self, exchange: Exchange, source_table_id: str, failed: set[str]) -> Table:
         """The mirror as of just before the statement."""

@@ -73,11 +73,11 @@ def late_parts(task: LateTask) -> RepeatReport:
     """The parts without the rows that the changelog has."""
     io = load_file_io(dict(task.io_properties), location=task.parts[0].uri)
     changelog = Table(("changelog",), task.changelog, "", io, NoopCatalog("changelog"))
-    doomed: dict[str, Ints] = {}
+    removed: dict[str, Ints] = {}
     for version_ts in sorted({part.version_ts for part in task.parts}):
         parts = [part for part in task.parts if part.version_ts == version_ts]
-        doomed |= _known(io, changelog, parts, task.keys.get(version_ts, ()), task.deliveries_are_known)
-    return without_rows(io, task.parts, doomed)
+        removed |= _known(io, changelog, parts, task.keys.get(version_ts, ()), task.deliveries_are_known)
+    return without_rows(io, task.parts, removed)
 
 
 def are_known(metadata_uri: str, io_properties: Mapping[str, str], rows: pa.Table) -> Bools:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class MirrorWork:
     """One source table's pending segments up to `watermark`, from the mirror's progress as `planned`.
 
-    `replayed` where a replay added changes below that progress. `to_be_made_anew` where changes arrived of a schema
+    `replayed` where a replay added changes below that progress. `must_be_rebuilt` where changes arrived of a schema
     version that the mirror has passed; the segments then only bring it to its next version. A mirror with `damage` is
     not changed.
     """
@@ -52,7 +52,7 @@ class MirrorWork:
     watermark: int
     replayed: Replayed | None = None
     is_new: bool = False
-    to_be_made_anew: bool = False
+    must_be_rebuilt: bool = False
     planned: Progress = field(default_factory=Progress)
     damage: str = ""
 

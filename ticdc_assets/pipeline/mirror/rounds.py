@@ -82,19 +82,19 @@ class MirrorJob:
         self.plan = None
 
 
-def catch_up(lake: Lake, courses: Iterable[MirrorJob], workers: Workers) -> None:
+def catch_up(lake: Lake, jobs: Iterable[MirrorJob], workers: Workers) -> None:
     """Bring all mirrors to the end of their segments. An error of one table stops only its mirror; any other is raised,
     such as StaleRunError where another run was first."""
-    going = list(courses)
+    going = list(jobs)
     with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
         while going:
-            list(pool.map(lambda course: _guarded(course, course.next_segment, lake), going))
-            going = [course for course in going if course.left and not course.error]
-            tasks = [task for course in going if course.plan is not None for task in course.plan.tasks]
+            list(pool.map(lambda job: _guarded(job, job.next_segment, lake), going))
+            going = [job for job in going if job.left and not job.error]
+            tasks = [task for job in going if job.plan is not None for task in job.plan.tasks]
             reports = _by_source_table(_merged(workers, tasks))
-            made = [reports.get(course.source_table.id, []) for course in going]
-            list(pool.map(lambda course, mine: _guarded(course, course.finish_segment, mine), going, made))
-            going = [course for course in going if course.left and not course.error]
+            made = [reports.get(job.source_table.id, []) for job in going]
+            list(pool.map(lambda job, mine: _guarded(job, job.finish_segment, mine), going, made))
+            going = [job for job in going if job.left and not job.error]
 
 
 def _merged(workers: Workers, tasks: Sequence[MergeTask]) -> list[MergeReport]:
@@ -115,8 +115,8 @@ def _by_source_table(reports: Iterable[MergeReport]) -> dict[str, list[MergeRepo
     return found
 
 
-def _guarded(course: MirrorJob, step: Callable[[Input], None], given: Input) -> None:
+def _guarded(job: MirrorJob, step: Callable[[Input], None], given: Input) -> None:
     try:
         step(given)
     except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-        course.error = str(of_one_table(error))
+        job.error = str(of_one_table(error))

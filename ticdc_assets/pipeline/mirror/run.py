@@ -23,7 +23,7 @@ from ticdc_assets.pipeline.mirror.pending import MirrorWork, blocked_tables, dam
 from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
-from ticdc_assets.pipeline.replay.mirror import made_anew, merged_again, name_beside
+from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import History, SourceTable
 from ticdc_assets.spark import SparkWorkers
@@ -98,53 +98,55 @@ def run_mirrors(
 
 def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWork], report: MirrorReport) -> None:
     workers = SparkWorkers(jvm.spark)
-    courses = [_course(lake, run_id, jvm, work) for work in works]
-    catch_up(lake, courses, workers)
-    for work, course in zip(works, courses, strict=True):
-        if (work.replayed is not None or work.to_be_made_anew) and not course.error:
-            _guarded_follow(lake, run_id, jvm, workers, work, course)
-        if course.error:
-            report.errors[work.source_table.id] = course.error
+    jobs = [_job(lake, run_id, jvm, work) for work in works]
+    catch_up(lake, jobs, workers)
+    for work, job in zip(works, jobs, strict=True):
+        if (work.replayed is not None or work.must_be_rebuilt) and not job.error:
+            _guarded_follow(lake, run_id, jvm, workers, work, job)
+        if job.error:
+            report.errors[work.source_table.id] = job.error
         elif work.source_table.id not in report.merged:
             report.merged.append(work.source_table.id)
 
 
 def _guarded_follow(
-    lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, course: MirrorJob
+    lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, job: MirrorJob
 ) -> None:
     try:
-        _follow(lake, run_id, jvm, workers, work, course)
+        _follow(lake, run_id, jvm, workers, work, job)
     except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-        course.error = str(of_one_table(error))
+        job.error = str(of_one_table(error))
 
 
-def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, course: MirrorJob) -> None:
+def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, job: MirrorJob) -> None:
     """Merge replayed and late changes of the changelog into the mirror, after its segments are merged. A new mirror
     already has them."""
-    assert course.table is not None, "a course without an error has opened its mirror"
+    assert job.table is not None, "a job without an error has opened its mirror"
     # The changelog is that of the plan: a newer merge of another run must not be overwritten.
-    mirror = course.table = require_progress(course.table, progress_of(course.table))
+    mirror = job.table = require_progress(job.table, progress_of(job.table))
     if not work.is_new:
         again = _merged_again(lake, work, mirror)
         if again is not None:
-            course.left.append(again)
-            catch_up(lake, [course], workers)
+            job.left.append(again)
+            catch_up(lake, [job], workers)
         else:
-            beside = writer_of(lake, run_id, jvm, work.source_table, name_beside(lake, work.source_table, run_id))
+            replacement = writer_of(
+                lake, run_id, jvm, work.source_table, replacement_name(lake, work.source_table, run_id)
+            )
             watermark = max(work.watermark, progress_of(mirror).watermark)
             planned = segments(work.source_table, work.changelog, None, watermark, lake.by_arrival)
-            made_anew(lake, jvm, course, beside, planned, workers)
-    if work.replayed is not None and not course.error:
-        course.writer.note_replay(course.table, work.replayed.run_id)
+            rebuild_mirror(lake, jvm, job, replacement, planned, workers)
+    if work.replayed is not None and not job.error:
+        job.writer.note_replay(job.table, work.replayed.run_id)
 
 
 def _merged_again(lake: Lake, work: MirrorWork, mirror: Table) -> Segment | None:
-    if work.replayed is None or work.to_be_made_anew:
+    if work.replayed is None or work.must_be_rebuilt:
         return None
     return merged_again(lake, work.source_table, work.changelog, mirror, work.replayed, work.watermark)
 
 
-def _course(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> MirrorJob:
+def _job(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> MirrorJob:
     writer = writer_of(lake, run_id, jvm, work.source_table, work.place.mirror)
     return MirrorJob(
         writer, work.source_table, work.place.mirror_location, work.changelog, work.planned, deque(work.segments)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Beside(Lake):
+class _CloneLake(Lake):
     """The lake of a run that reads one table: its changelog is the clone, and its control tables are separate."""
 
     source_table_id: str = ""
@@ -82,14 +82,14 @@ def changelog_from_source(
         SourceError: the source lacks changes of the changelog; nothing is changed then.
     """
     names = frozenset(fold_name(name_period.schema, name_period.table) for name_period in source_table.name_periods)
-    beside = _Beside(lake.config, lake.changefeed, source_table.id, clone.identifier, names)
+    clone_lake = _CloneLake(lake.config, lake.changefeed, source_table.id, clone.identifier, names)
     try:
-        beside.control.keep_ddl_events(lake.control.ddl_events())
-        run = run_of(beside, record.tso)
+        clone_lake.control.keep_ddl_events(lake.control.ddl_events())
+        run = run_of(clone_lake, record.tso)
         pending = run.scan()
         _check_beginning(run.source, source_table, record, pending)
         run.publish_changelogs(pending, SparkWorkers(jvm.spark), on_progress)
-        made = beside.control.newest()
+        made = clone_lake.control.newest()
         found = Lake.recorded(made).get(source_table.id)
         old = Lake.recorded(record)[source_table.id]
         if made is None or found is None or found.state not in (str(TableState.LIVE), str(TableState.DROPPED)):
@@ -98,12 +98,12 @@ def changelog_from_source(
         if found.watermark < old.watermark:
             raise _lacking(source_table, f"to reach {old.watermark}, as the changelog does", str(found.watermark))
         _check_all_is_there(lake, jvm, source_table, tuple(old.changelog or ()), clone.identifier)
-        lake.control.quarantine(beside.control.ever_quarantined())
+        lake.control.quarantine(clone_lake.control.ever_quarantined())
         mark = Replayed(run_id, 0, source_table.versions[0].from_ts)
         clone.take_over({REPLAYED: mark.to_json()})
         _record(lake, run.source, source_table, record, made, found, run_id)
     finally:
-        _forget(beside)
+        _forget(clone_lake)
 
 
 def check_can_be_read_again(lake: Lake) -> None:
@@ -188,21 +188,21 @@ def _record(
     lake.control.record(replace(record, recorded_at=now(), run_id=run_id, complete=False, cursor=cursor, tables=tables))
 
 
-def _forget(beside: _Beside) -> None:
+def _forget(clone_lake: _CloneLake) -> None:
     """Remove the control tables of this rebuild and of killed rebuilds of the table, with their files."""
-    own = beside.control.namespace
+    own = clone_lake.control.namespace
     of_the_table = own[-1].rpartition("_")[0]
-    for namespace in beside.catalog.list_namespaces(own[:-1]):
+    for namespace in clone_lake.catalog.list_namespaces(own[:-1]):
         if namespace[-1].startswith(f"{of_the_table}_"):
             with suppress(NoSuchNamespaceError):
-                _remove(beside, namespace)
+                _remove(clone_lake, namespace)
 
 
-def _remove(beside: _Beside, namespace: Identifier) -> None:
-    for identifier in beside.catalog.list_tables(namespace):
+def _remove(clone_lake: _CloneLake, namespace: Identifier) -> None:
+    for identifier in clone_lake.catalog.list_tables(namespace):
         with suppress(NoSuchTableError):
             try:
-                beside.catalog.purge_table(identifier)
+                clone_lake.catalog.purge_table(identifier)
             except NotImplementedError:  # pyiceberg cannot with Hive
-                beside.catalog.drop_table(identifier)
-    beside.catalog.drop_namespace(namespace)
+                clone_lake.catalog.drop_table(identifier)
+    clone_lake.catalog.drop_namespace(namespace)

@@ -85,7 +85,7 @@ def rebuild_tables(
     """
     if request.from_source:
         check_can_be_read_again(lake)
-    record, history = recorded_ground(lake)
+    record, history = recorded_history(lake)
     chosen, at = chosen_tables(lake, history, record, request.tables, keyless=request.from_source), request.at
     _check_tso(lake, at, chosen if request.tables else ())
     lake.settle_mirrors(history, record)
@@ -107,7 +107,7 @@ def rebuild_tables(
                 raise
             report.rebuilt.pop(source_table.id, None)
             report.errors[source_table.id] = str(plain(error))
-    record, history = recorded_ground(lake)
+    record, history = recorded_history(lake)
     mirrors = MirrorReport(record, list(report.rebuilt), _faults_left(record, report.rebuilt))
     report.record = record_mirrors(lake, report.run_id, history, record, mirrors, asked_for_all=False)
     return report
@@ -123,7 +123,7 @@ def _faults_left(record: WatermarkRecord, rebuilt: Collection[str]) -> dict[str,
     return {source_table_id: note.removeprefix(MIRROR_FAULT) for source_table_id, note in notes.items()}
 
 
-def recorded_ground(lake: Lake) -> tuple[WatermarkRecord, History]:
+def recorded_history(lake: Lake) -> tuple[WatermarkRecord, History]:
     """The newest record, and the history."""
     record = lake.control.newest()
     if record is None:
@@ -186,7 +186,7 @@ def _changelog_read_again(
     lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, on_progress: Callable[[str], None], run_id: str
 ) -> Progress:
     """Rebuild the changelog from the source."""
-    record, history = recorded_ground(lake)
+    record, history = recorded_history(lake)
     source_table, taken = history.by_id()[source_table_id], lake.settle_changelogs(history, record)
     changelog = load_or_none(lake.catalog, lake.places(history)[source_table_id].changelog)
     if changelog is None or source_table_of(changelog) != source_table_id or source_table_id in taken:
@@ -205,7 +205,7 @@ def _changelog_read_again(
 
 def _rebuilt(lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, at: int | None, run_id: str) -> Progress:
     """One try, from the newest record: a run may have advanced since the last try."""
-    record, history = recorded_ground(lake)
+    record, history = recorded_history(lake)
     work = _Work(
         lake,
         jvm,
@@ -237,7 +237,7 @@ class _Work:
         mirror = mirror_of(self.lake, self.source_table.id, self.place)
         if mirror is None:
             return self._made(run_id, changelog, watermark)
-        return self._made_beside(run_id, mirror, changelog, first, watermark)
+        return self._made_in_clone(run_id, mirror, changelog, first, watermark)
 
     @property
     def _name(self) -> str:
@@ -272,14 +272,12 @@ class _Work:
     # -- where there is none --------------------------------------------------------------------------------------
 
     def _made(self, run_id: str, changelog: Table, watermark: int) -> Progress:
-        course = self._course(
-            run_id, self.place.mirror, changelog, Progress(), first_keyed(self.source_table), watermark
-        )
-        return progress_of(self._finished(course))
+        job = self._job(run_id, self.place.mirror, changelog, Progress(), first_keyed(self.source_table), watermark)
+        return progress_of(self._finished(job))
 
     # -- under a second name ---------------------------------------------------------------------------------------
 
-    def _made_beside(self, run_id: str, mirror: Table, changelog: Table, first: Version, watermark: int) -> Progress:
+    def _made_in_clone(self, run_id: str, mirror: Table, changelog: Table, first: Version, watermark: int) -> Progress:
         clone = clone_of(
             self.jvm(), mirror, clone_name(self.lake, self.source_table, run_id), self.lake.changefeed.name
         )
@@ -291,15 +289,15 @@ class _Work:
             key = [column_name(name) for name in first.table.key]
             partitioning = options_of(self.lake, self.source_table).partitioning
             clone.empty_with((*columns_at(first), COMMIT_TS_COLUMN), key, properties, partitioning, begin)
-            course = self._course(run_id, clone.identifier, changelog, begin, first, watermark)
-            progress = progress_of(self._finished(course))
+            job = self._job(run_id, clone.identifier, changelog, begin, first, watermark)
+            progress = progress_of(self._finished(job))
             mark = unfollowed(changelog, None)
             clone.take_over({REPLAYED: mark.run_id} if mark is not None else None)
             return progress
         finally:
             forget_clones(self.lake, self.source_table)
 
-    def _course(
+    def _job(
         self, run_id: str, name: Identifier, changelog: Table, begin: Progress, first: Version, watermark: int
     ) -> MirrorJob:
         planned = segments(self.source_table, changelog, None, watermark, self.lake.by_arrival)
@@ -307,12 +305,12 @@ class _Work:
         writer = writer_of(self.lake, run_id, self.jvm(), self.source_table, name)
         return MirrorJob(writer, self.source_table, self.place.mirror_location, changelog, begin, left)
 
-    def _finished(self, course: MirrorJob) -> Table:
-        catch_up(self.lake, [course], SparkWorkers(self.jvm().spark))
-        if course.error:
-            raise NotMadeError(course.error)
-        assert course.table is not None
-        return course.table
+    def _finished(self, job: MirrorJob) -> Table:
+        catch_up(self.lake, [job], SparkWorkers(self.jvm().spark))
+        if job.error:
+            raise NotMadeError(job.error)
+        assert job.table is not None
+        return job.table
 
 
 class NotMadeError(Exception):
@@ -325,7 +323,7 @@ def clone_name(lake: Lake, source_table: SourceTable, run_id: str) -> Identifier
 
 
 def _prefix(source_table: SourceTable) -> str:
-    return f"anew_{hashlib.sha256(source_table.id.encode()).hexdigest()[:12]}_"
+    return f"clone_{hashlib.sha256(source_table.id.encode()).hexdigest()[:12]}_"
 
 
 def forget_clones(lake: Lake, source_table: SourceTable) -> None:

@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 _PLACE: Final = (layout.COMMIT_TS, layout.OP)
 
 
-def put_back(ground: ReplayContext, source_table_id: str, rows: Sequence[Rows]) -> int:
+def put_back(replay_context: ReplayContext, source_table_id: str, rows: Sequence[Rows]) -> int:
     """Append the changes that the source table's changelog lacks, in one fenced commit. Returns their number."""
-    table = ground.tables[source_table_id].refresh()
-    ground.tables[source_table_id] = table
-    lacking = [fresh for version in _by_version(rows) if len((fresh := _lacking(ground, table, version)).table)]
+    table = replay_context.tables[source_table_id].refresh()
+    replay_context.tables[source_table_id] = table
+    lacking = [fresh for version in _by_version(rows) if len((fresh := _lacking(replay_context, table, version)).table)]
     if not lacking:
         return 0
     files = [
-        _written(table, f"{ground.run_id}-replay-{number:05d}", day)
+        _written(table, f"{replay_context.run_id}-replay-{number:05d}", day)
         for number, day in enumerate(day for one in lacking for day in _by_day(one.table))
     ]
     parent = progress_of(table)
     newest = max(pc.max(one.table.column(layout.SEQ)).as_py() for one in lacking)
-    position = max(parent.position, newest) if ground.lake.by_arrival else parent.position
-    progress = Progress(parent.watermark, position, ground.run_id, parent.files)
-    name = ground.lake.changefeed.name
-    mark = _mark(ground, source_table_id, table, lacking)
-    ground.tables[source_table_id] = changelog.publish(table, name, files, parent, progress, mark)
+    position = max(parent.position, newest) if replay_context.lake.by_arrival else parent.position
+    progress = Progress(parent.watermark, position, replay_context.run_id, parent.files)
+    name = replay_context.lake.changefeed.name
+    mark = _mark(replay_context, source_table_id, table, lacking)
+    replay_context.tables[source_table_id] = changelog.publish(table, name, files, parent, progress, mark)
     return sum(len(one.table) for one in lacking)
 
 
@@ -66,13 +66,13 @@ def _ordered(table: pa.Table) -> pa.Table:
 # -- what is there already --------------------------------------------------------------------------------------------
 
 
-def _lacking(ground: ReplayContext, table: Table, rows: Rows) -> Rows:
+def _lacking(replay_context: ReplayContext, table: Table, rows: Rows) -> Rows:
     """The changes that are not in the changelog, each once."""
-    key = key_names(ground.commit_ranges[rows.source_table_id], table).get(rows.version_ts, ())
+    key = key_names(replay_context.commit_ranges[rows.source_table_id], table).get(rows.version_ts, ())
     columns = [n for n in rows.table.column_names if n not in (layout.BEFORE, layout.COMMIT_TIME, layout.TABLE_VERSION)]
-    identity = [*_PLACE, layout.SEQ, *key] if ground.lake.by_arrival else [*_PLACE, *key]
+    identity = [*_PLACE, layout.SEQ, *key] if replay_context.lake.by_arrival else [*_PLACE, *key]
     identity = identity if key else columns
-    by = layout.SEQ if ground.lake.by_arrival else layout.COMMIT_TS
+    by = layout.SEQ if replay_context.lake.by_arrival else layout.COMMIT_TS
     where = In(by, set(rows.table.column(by).to_pylist()))
     there = table.scan(row_filter=where, selected_fields=tuple(identity)).to_arrow().select(identity)
     kept = _not_among(rows.table.select(identity), there, counts=not key)
@@ -110,10 +110,12 @@ def _written(table: Table, name: str, rows: pa.Table) -> WrittenFile:
     return WrittenFile(uri, size_bytes, writer.writer.metadata)
 
 
-def _mark(ground: ReplayContext, source_table_id: str, table: Table, rows: Sequence[Rows]) -> dict[str, str]:
+def _mark(replay_context: ReplayContext, source_table_id: str, table: Table, rows: Sequence[Rows]) -> dict[str, str]:
     """The properties that make the mirror merge these changes again."""
-    by = layout.SEQ if ground.lake.by_arrival else layout.COMMIT_TS
+    by = layout.SEQ if replay_context.lake.by_arrival else layout.COMMIT_TS
     first = min(pc.min(one.table.column(by)).as_py() for one in rows)
-    mark = Replayed(ground.run_id, first, min(one.version_ts for one in rows))
-    mirror = load_or_none(ground.lake.catalog, ground.lake.places(ground.history)[source_table_id].mirror)
-    return marked(ground.commit_ranges[source_table_id].source_table, table, mirror, mark)
+    mark = Replayed(replay_context.run_id, first, min(one.version_ts for one in rows))
+    mirror = load_or_none(
+        replay_context.lake.catalog, replay_context.lake.places(replay_context.history)[source_table_id].mirror
+    )
+    return marked(replay_context.commit_ranges[source_table_id].source_table, table, mirror, mark)

@@ -30,7 +30,7 @@ class Offered:
 
     record: QuarantinedRecord
     data: bytes
-    is_mended: bool = False
+    is_corrected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ReplayContext:
         )
 
 
-def ground_of(lake: Lake, run_id: str) -> ReplayContext | None:
+def replay_context_of(lake: Lake, run_id: str) -> ReplayContext | None:
     """The context of a changefeed; None before anything was published."""
     record = lake.control.newest()
     if record is None:
@@ -123,7 +123,7 @@ def above(record: QuarantinedRecord) -> str:
     )
 
 
-def homeless(record: QuarantinedRecord) -> str:
+def no_table_for(record: QuarantinedRecord) -> str:
     """Why a change has no table to go to."""
     return (
         f"{record.path}, record {record.line}: expected a table of this changefeed with a changelog, found none. "

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, above, homeless, rows_of
+from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, above, no_table_for, rows_of
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.ddl_source import ddl_log
 from ticdc_assets.pipeline.stream.decode.make_task import task_of
@@ -41,10 +41,10 @@ Found = tuple[int, Message]
 class MessageReplay:
     """Decodes messages into a temporary folder."""
 
-    def __init__(self, ground: ReplayContext, folder: Path) -> None:
-        self._lake = ground.lake
-        self._context = StreamContext(ground.lake)
-        self._ground = ground
+    def __init__(self, replay_context: ReplayContext, folder: Path) -> None:
+        self._lake = replay_context.lake
+        self._context = StreamContext(replay_context.lake)
+        self._replay_context = replay_context
         self._folder = folder
 
     def decode(self, offered: Sequence[Offered]) -> list[Decoded]:
@@ -73,28 +73,28 @@ class MessageReplay:
 
     def _pending(self, found: Mapping[Position, Found]) -> StreamPending:
         """The scan of the whole stream, with the corrected messages in their positions."""
-        ground, scan = self._ground, StreamScan()
+        replay_context, scan = self._replay_context, StreamScan()
         if self._context.protocol == "avro":
             log = ddl_log(self._lake.config, self._lake.changefeed)
             passed, form = PassedMessages(self._context.log.first_ordinal), self._context.form(None, log)
             scan = look_through(self._with_mended(found), form, StreamCursor(), passed=passed)
         return StreamPending(
-            run_id=ground.run_id,
-            high=ground.record.tso,
-            record=ground.record,
+            run_id=replay_context.run_id,
+            high=replay_context.record.tso,
+            record=replay_context.record,
             cursor=StreamCursor(),
             scan=scan,
-            history=ground.history,
-            commit_ranges=ground.commit_ranges,
-            names=self._context.names(scan, ground.history),
+            history=replay_context.history,
+            commit_ranges=replay_context.commit_ranges,
+            names=self._context.names(scan, replay_context.history),
             follows=self._lake.follows,
             places=Places.of(self._lake.control.ddl_events()),
         )
 
     def _with_mended(self, found: Mapping[Position, Found]) -> Iterator[tuple[MessagePosition, Message]]:
         for place, message in self._context.log.read():
-            mended = found.get(_position(message))
-            yield place, mended[1] if mended else message
+            corrected = found.get(_position(message))
+            yield place, corrected[1] if corrected else message
 
     # -- one message --------------------------------------------------------------------------------------------------
 
@@ -115,9 +115,9 @@ class MessageReplay:
         except TicdcAssetsError as error:
             return Decoded((record,), problem=str(error))
         changes = rows_of(report.parts)
-        problem = _problem(report, record) or self._ground.unsettled(record, changes)
+        problem = _problem(report, record) or self._replay_context.unsettled(record, changes)
         if not problem and not changes and any(self._is_asked_for(pending, message, row) for row in rows):
-            problem = homeless(record)
+            problem = no_table_for(record)
         return Decoded((record,), problem=problem) if problem else Decoded((record,), changes)
 
     def _message_task(self, pending: StreamPending, ordinal: int, message: Message) -> MessageTask:
@@ -127,7 +127,7 @@ class MessageReplay:
             "key": _encoded(message.key), "value": _encoded(message.value), "ts_ms": message.ts_ms,
         }  # fmt: skip
         capture.write_text(json.dumps(line) + "\n")
-        targets = self._ground.targets(self._folder / str(ordinal))
+        targets = self._replay_context.targets(self._folder / str(ordinal))
         task = task_of(self._context, pending, ordinal, Mark(ordinal, MessagePosition()), ordinal + 1, targets)
         return replace(
             task,
@@ -149,7 +149,7 @@ class MessageReplay:
         passed = PassedMessages(self._context.log.first_ordinal)
         before = look_through(self._context.log.read(), form, StreamCursor(), passed=passed).avro
         freed = (before.repeated() if before else frozenset()) - pending.scan.avro.repeated()
-        consumed = StreamCursor.from_json(self._ground.record.cursor).offsets
+        consumed = StreamCursor.from_json(self._replay_context.record.cursor).offsets
         for ordinal, message in numbered_messages(self._context.log) if freed else ():
             if ordinal in freed and message.offset < consumed.get((message.topic, message.partition), 0):
                 rows = rows_of(decode_messages(self._message_task(pending, ordinal, message)).parts)
@@ -199,7 +199,7 @@ def _position(message: Message) -> Position:
 
 def _mended(message: Message, one: Offered) -> Message:
     """The message with the given bytes. A message without a value is kept by its key."""
-    if not one.is_mended:
+    if not one.is_corrected:
         return message
     key, value = (message.key, one.data) if message.value is not None else (one.data, None)
     return Message(message.topic, message.partition, message.offset, key, value, message.ts_ms)
@@ -216,7 +216,7 @@ def _statement(event: DdlEvent) -> tuple[int, str, str, str]:
 def _unplaced(record: QuarantinedRecord) -> str:
     return (
         f"{record.path}, offset {record.line}: expected a capture in one file, found a file for each partition. These "
-        "grow side by side, and without commit_ts nothing tells where the message stood among those of the others: "
+        "grow side by side, and without commit_ts it is not known where the message stood among those of the others: "
         "capture the topics to one file and start the changefeed again in another lake; or discard the message."
     )
 

@@ -61,30 +61,32 @@ def _touches_rows(version: Version, zone: str) -> bool:
     return not all(isinstance(e, FillColumn) and fill_literal(e, version, zone) is None for e in version.effects)
 
 
-def made_anew(
-    lake: Lake, jvm: JvmCatalog, course: MirrorJob, beside: MirrorWriter, planned: Iterable[Segment], workers: Workers
+def rebuild_mirror(
+    lake: Lake, jvm: JvmCatalog, job: MirrorJob, replacement: MirrorWriter, planned: Iterable[Segment], workers: Workers
 ) -> None:
-    """Rebuild the course's mirror with the writer `beside`, under a second name, and let the mirror take its rows."""
-    mirror, location = course.table, f"{course.location}_{beside.identifier[-1]}"
+    """Rebuild the job's mirror with the writer `replacement`, under a second name, and let the mirror take its rows."""
+    mirror, location = job.table, f"{job.location}_{replacement.identifier[-1]}"
     assert mirror is not None
-    anew = MirrorJob(beside, course.source_table, location, course.changelog, Progress(), deque(planned))
+    rebuild = MirrorJob(replacement, job.source_table, location, job.changelog, Progress(), deque(planned))
     try:
-        catch_up(lake, [anew], workers)
-        course.error = anew.error
-        if anew.table is not None and not anew.error:
-            have, found = progress_of(mirror), progress_of(anew.table)
-            progress = Progress(max(have.watermark, found.watermark), max(have.position, found.position), beside.run_id)
-            course.table = course.writer.take_rows_of(mirror, beside.identifier, progress)
+        catch_up(lake, [rebuild], workers)
+        job.error = rebuild.error
+        if rebuild.table is not None and not rebuild.error:
+            have, found = progress_of(mirror), progress_of(rebuild.table)
+            progress = Progress(
+                max(have.watermark, found.watermark), max(have.position, found.position), replacement.run_id
+            )
+            job.table = job.writer.take_rows_of(mirror, replacement.identifier, progress)
     finally:
-        _remove(lake, jvm, course.source_table)
+        _remove(lake, jvm, job.source_table)
 
 
-def name_beside(lake: Lake, source_table: SourceTable, run_id: str) -> Identifier:
+def replacement_name(lake: Lake, source_table: SourceTable, run_id: str) -> Identifier:
     """The name of a mirror while it is rebuilt."""
-    return (*lake.control.namespace, f"{_prefix_beside(source_table)}{run_id.replace('-', '')}")
+    return (*lake.control.namespace, f"{_replacement_prefix(source_table)}{run_id.replace('-', '')}")
 
 
-def _prefix_beside(source_table: SourceTable) -> str:
+def _replacement_prefix(source_table: SourceTable) -> str:
     return f"rebuilt_{hashlib.sha256(source_table.id.encode()).hexdigest()[:12]}_"
 
 
@@ -92,6 +94,6 @@ def _remove(lake: Lake, jvm: JvmCatalog, source_table: SourceTable) -> None:
     """Remove the rebuilt copies of the mirror, including those of killed runs. A run that still reads one fails and is
     repeated."""
     for identifier in lake.catalog.list_tables(lake.control.namespace):
-        if identifier[-1].startswith(_prefix_beside(source_table)):
+        if identifier[-1].startswith(_replacement_prefix(source_table)):
             with suppress(NoSuchTableError):
                 jvm.thread_session().sql(f"DROP TABLE IF EXISTS {quote_path((jvm.name, *identifier))} PURGE")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.replay.changelog import put_back
-from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, Rows, ground_of
+from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, Rows, replay_context_of
 from ticdc_assets.pipeline.sources import replay_of
 from ticdc_assets.tables.control import QuarantinedRecord, now
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Position = tuple[str, int]
 
 
-class Fate(StrEnum):
+class Resolution(StrEnum):
     """The outcome of a record; the first two resolve it."""
 
     REPLAYED = "replayed"
@@ -39,7 +39,7 @@ class ReplayOutcome:
     """One record and its outcome, with the reason where it is still bad."""
 
     record: QuarantinedRecord
-    fate: Fate
+    resolution: Resolution
     reason: str = ""
 
 
@@ -53,16 +53,16 @@ class ReplayReport:
 
     @property
     def is_clean(self) -> bool:
-        return all(outcome.fate is not Fate.STILL_BAD for outcome in self.outcomes)
+        return all(outcome.resolution is not Resolution.STILL_BAD for outcome in self.outcomes)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """What to replay: `only` these records (all where None), with the `mended` bytes of some. The `discarded` records
-    are resolved without a change."""
+    """What to replay: `only` these records (all where None), with the `corrected` bytes of some. The `discarded`
+    records are resolved without a change."""
 
     only: frozenset[Position] | None = None
-    mended: Mapping[Position, bytes] = field(default_factory=dict)
+    corrected: Mapping[Position, bytes] = field(default_factory=dict)
     discarded: frozenset[Position] = frozenset()
 
 
@@ -71,17 +71,17 @@ def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
     committed first."""
     report = ReplayReport(uuid.uuid4().hex)
     kept = {record.position: record for record in lake.control.quarantined()}
-    _check_named(lake, kept, {*(request.only or ()), *request.mended, *request.discarded})
-    lake.control.resolve(dict.fromkeys(request.discarded, str(Fate.DISCARDED)), report.run_id)
-    report.outcomes += [ReplayOutcome(kept[position], Fate.DISCARDED) for position in sorted(request.discarded)]
+    _check_named(lake, kept, {*(request.only or ()), *request.corrected, *request.discarded})
+    lake.control.resolve(dict.fromkeys(request.discarded, str(Resolution.DISCARDED)), report.run_id)
+    report.outcomes += [ReplayOutcome(kept[position], Resolution.DISCARDED) for position in sorted(request.discarded)]
     wanted = kept.keys() - request.discarded if request.only is None else request.only - request.discarded
     offered = [_offered(kept[position], request) for position in sorted(wanted)]
-    ground = ground_of(lake, report.run_id) if offered else None
-    if ground is not None:
-        _take_in(lake, ground, offered, report)
+    replay_context = replay_context_of(lake, report.run_id) if offered else None
+    if replay_context is not None:
+        _take_in(lake, replay_context, offered, report)
     elif offered:
         reason = "expected a changefeed that was published, found none. Run `ticdc-assets run` first."
-        report.outcomes += [ReplayOutcome(one.record, Fate.STILL_BAD, reason) for one in offered]
+        report.outcomes += [ReplayOutcome(one.record, Resolution.STILL_BAD, reason) for one in offered]
     return report
 
 
@@ -97,21 +97,21 @@ def _check_named(lake: Lake, kept: Mapping[Position, QuarantinedRecord], named: 
 
 
 def _offered(record: QuarantinedRecord, request: ReplayRequest) -> Offered:
-    mended = request.mended.get(record.position)
-    return Offered(record, record.raw) if mended is None else Offered(record, mended, is_mended=True)
+    corrected = request.corrected.get(record.position)
+    return Offered(record, record.raw) if corrected is None else Offered(record, corrected, is_corrected=True)
 
 
-def _take_in(lake: Lake, ground: ReplayContext, offered: Sequence[Offered], report: ReplayReport) -> None:
+def _take_in(lake: Lake, replay_context: ReplayContext, offered: Sequence[Offered], report: ReplayReport) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        decoded = replay_of(lake)(ground, Path(folder)).decode(offered)
+        decoded = replay_of(lake)(replay_context, Path(folder)).decode(offered)
     by_source_table = _by_source_table(decoded)
     for source_table_id, rows in sorted(by_source_table.items()):
-        report.added[source_table_id] = put_back(ground, source_table_id, rows)
-    _record(lake, ground, by_source_table)
+        report.added[source_table_id] = put_back(replay_context, source_table_id, rows)
+    _record(lake, replay_context, by_source_table)
     sound = [record for one in decoded if not one.problem for record in one.records]
-    lake.control.resolve({record.position: str(Fate.REPLAYED) for record in sound}, report.run_id)
+    lake.control.resolve({record.position: str(Resolution.REPLAYED) for record in sound}, report.run_id)
     report.outcomes += [
-        ReplayOutcome(record, Fate.STILL_BAD if one.problem else Fate.REPLAYED, one.problem)
+        ReplayOutcome(record, Resolution.STILL_BAD if one.problem else Resolution.REPLAYED, one.problem)
         for one in decoded
         for record in one.records
     ]
@@ -124,12 +124,12 @@ def _by_source_table(decoded: Sequence[Decoded]) -> dict[str, list[Rows]]:
     return found
 
 
-def _record(lake: Lake, ground: ReplayContext, touched: Collection[str]) -> None:
+def _record(lake: Lake, replay_context: ReplayContext, touched: Collection[str]) -> None:
     """Record the changelogs' new snapshots. `complete` is set again when the mirrors have followed."""
     newest = lake.control.newest()
     if newest is None:
         return
-    snapshots = {i: table.current_snapshot() for i, table in ground.tables.items() if i in touched}
+    snapshots = {i: table.current_snapshot() for i, table in replay_context.tables.items() if i in touched}
     tables = tuple(
         replace(table, changelog_snapshot_id=snapshot.snapshot_id)
         if (snapshot := snapshots.get(table.source_table)) is not None
@@ -137,5 +137,5 @@ def _record(lake: Lake, ground: ReplayContext, touched: Collection[str]) -> None
         for table in newest.tables
     )
     if tables != newest.tables:
-        record = replace(newest, recorded_at=now(), run_id=ground.run_id, complete=False, tables=tables)
+        record = replace(newest, recorded_at=now(), run_id=replay_context.run_id, complete=False, tables=tables)
         lake.control.record(record)

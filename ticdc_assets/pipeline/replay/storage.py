@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ticdc_assets.changes import layout, order
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, Rows, above, homeless, rows_of
+from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, Rows, above, no_table_for, rows_of
 from ticdc_assets.pipeline.storage.decode import decode
 from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, FileState, Target, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
@@ -30,10 +30,10 @@ _FILE: Final = "record"
 class StorageReplay:
     """Decodes records into a temporary folder."""
 
-    def __init__(self, ground: ReplayContext, folder: Path) -> None:
-        self._ground = ground
+    def __init__(self, replay_context: ReplayContext, folder: Path) -> None:
+        self._replay_context = replay_context
         self._folder = folder
-        self._timelines = ground.history.timelines()
+        self._timelines = replay_context.history.timelines()
         self._number = 0
 
     def decode(self, offered: Sequence[Offered]) -> list[Decoded]:
@@ -61,7 +61,7 @@ class StorageReplay:
 
     @property
     def _format(self) -> FileFormat:
-        return FileFormat(self._ground.lake.changefeed.sink.protocol)
+        return FileFormat(self._replay_context.lake.changefeed.sink.protocol)
 
     # -- one record, or the two of an update --------------------------------------------------------------------------
 
@@ -69,9 +69,9 @@ class StorageReplay:
         records = tuple(one.record for one in offered)
         record = records[-1]
         name = fold_name(record.schema, record.table)
-        targets = self._ground.targets(self._folder / f"{self._number}")
+        targets = self._replay_context.targets(self._folder / f"{self._number}")
         if name not in self._timelines or not targets or record.version is None:
-            return Decoded(records, problem=homeless(record))
+            return Decoded(records, problem=no_table_for(record))
         file = self._written(offered, name, record.version)
         task = self._task(file, {i: t for i, t in targets.items() if i in self._source_tables(name)} or targets)
         try:
@@ -79,7 +79,7 @@ class StorageReplay:
         except TicdcAssetsError as error:
             return Decoded(records, problem=_placed(str(error), record))
         rows = tuple(_at_line(r, record.line) for r in rows_of(report.parts))
-        problem = _problem(report.files[0], record, rows) or self._ground.unsettled(record, rows)
+        problem = _problem(report.files[0], record, rows) or self._replay_context.unsettled(record, rows)
         return Decoded(records, problem=problem) if problem else Decoded(records, rows)
 
     def _source_tables(self, name: SourceName) -> set[str]:
@@ -97,17 +97,17 @@ class StorageReplay:
 
     def _ended(self, one: Offered) -> bytes:
         """The bytes with a line end: an editor may have written another one, or none."""
-        if not one.is_mended:
+        if not one.is_corrected:
             return one.data
-        end = self._ground.lake.csv_options.terminator.encode() if self._format is FileFormat.CSV else b"\r\n"
+        end = self._replay_context.lake.csv_options.terminator.encode() if self._format is FileFormat.CSV else b"\r\n"
         return one.data.removesuffix(end).rstrip(b"\r\n") + end
 
     def _task(self, file: TaskFile, targets: dict[str, Target]) -> DecodeTask:
-        lake, changefeed = self._ground.lake, self._ground.lake.changefeed
+        lake, changefeed = self._replay_context.lake, self._replay_context.lake.changefeed
         zone = changefeed.time_zone
         forms = lake.csv_options.forms(zone) if self._format is FileFormat.CSV else canal_json.forms(zone)
         return DecodeTask(
-            run_id=self._ground.run_id,
+            run_id=self._replay_context.run_id,
             number=self._number,
             root_uri=str(self._folder / f"{self._number}"),
             format=self._format,
@@ -136,7 +136,7 @@ def _problem(report: FileReport, record: QuarantinedRecord, rows: tuple[Rows, ..
             f"{record.path}, record {record.line}: expected one change, found {report.rows}. "
             "Give the bytes of this record alone; an update with old values is two lines."
         )
-    return "" if rows else homeless(record)
+    return "" if rows else no_table_for(record)
 
 
 def _placed(sentence: str, record: QuarantinedRecord) -> str:

@@ -143,7 +143,7 @@ class _TableDecoder:
         """All batches of a file: in bulk, else record by record. The bulk decoder may fail halfway, so nothing is
         written before the whole file is decoded."""
         if self._files.is_read_in_bulk(file):
-            # A stray quote looks like a missing end; only the reference decoder tells them apart.
+            # A stray quote looks like a missing end; only the reference decoder distinguishes them.
             with suppress(BulkUnsupported, NotYetError):
                 rows = self._files.raw_rows(file, False, count.bad)
                 return self._in_order(file, rows)

@@ -49,11 +49,11 @@ class StoragePending(Pending):
 
     def _may_be_read(self, file: SourceFile) -> bool:
         """Whether the file's table is selected and advances. Late rows of a stopped table wait."""
-        borne = (
+        commit_ranges = (
             self.commit_ranges.get(source_table.id)
             for source_table in self.history.ever_called(file.schema, file.table)
         )
-        return any(commit_range is not None and commit_range.hold is None for commit_range in borne)
+        return any(commit_range is not None and commit_range.hold is None for commit_range in commit_ranges)
 
     @property
     def checkpoint(self) -> int:

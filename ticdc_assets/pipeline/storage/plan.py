@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _Key = TypeVar("_Key")
 
 
-class Fate(StrEnum):
+class FilePlan(StrEnum):
     """What a run does with a file; UNKNOWN where its table has no schema."""
 
     READ = "read"
@@ -40,7 +40,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """The fate of every scanned file. `progress` is that of each changelog; a new source table has none.
+    """The plan of every scanned file. `progress` is that of each changelog; a new source table has none.
 
     `schema_columns` gives the columns in the schema file of a name's version. `seen` are the paths of the files of
     which an earlier run has read a part.
@@ -77,9 +77,9 @@ class Plan:
         return {i: low for i, low in left.items() if i not in self.open}
 
     @cached_property
-    def fates(self) -> dict[str, Fate]:
+    def file_plans(self) -> dict[str, FilePlan]:
         """By path."""
-        return {file.path: self._fate(file) for file in self.files}
+        return {file.path: self._file_plan(file) for file in self.files}
 
     def source_tables_of(self, file: SourceFile) -> set[str]:
         """The source tables whose rows the file may hold."""
@@ -124,15 +124,15 @@ class Plan:
                 found.setdefault(fold_name(name_period.schema, name_period.table), set()).add(source_table.id)
         return found
 
-    def _fate(self, file: SourceFile) -> Fate:
+    def _file_plan(self, file: SourceFile) -> FilePlan:
         source_tables = self.source_tables_of(file)
         if not source_tables:
-            return Fate.UNKNOWN if self.follows(file.schema, file.table) else Fate.DONE
+            return FilePlan.UNKNOWN if self.follows(file.schema, file.table) else FilePlan.DONE
         concerned = self.concerned(file)
         if not concerned:
-            return Fate.DONE
+            return FilePlan.DONE
         readable = {i for i in concerned & self.open if not (self.by_arrival and self._is_beyond_stop(i, file))}
-        return Fate.READ if readable else Fate.LEFT
+        return FilePlan.READ if readable else FilePlan.LEFT
 
     def _is_beyond_stop(self, source_table_id: str, file: SourceFile) -> bool:
         """Whether the file's folder begins after the statement that stops the table."""
@@ -144,7 +144,7 @@ class Plan:
     @cached_property
     def read(self) -> list[SourceFile]:
         """The files to read, in order of consumption by name."""
-        wanted = [file for file in self.files if self.fates[file.path] is Fate.READ]
+        wanted = [file for file in self.files if self.file_plans[file.path] is FilePlan.READ]
         return sorted(wanted, key=lambda file: (fold_name(file.schema, file.table), file.order))
 
     def task_files(self) -> list[TaskFile]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.record import BETWEEN_NOTES, unknown_table
-from ticdc_assets.pipeline.storage.plan import Fate, Plan
+from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
 from ticdc_assets.pipeline.tasks import FileReport, FileState
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.tables.control import TableRecord
@@ -59,14 +59,14 @@ def held_by_files(plan: Plan, reports: Iterable[FileReport]) -> dict[str, Hold]:
 
 def unknown_tables(plan: Plan, problems: Iterable[Problem]) -> dict[SourceName, TableRecord]:
     """Records of the tables without a known schema: they hold back the recorded TSO like any other table."""
-    borne = plan.timelines.keys()
+    known = plan.timelines.keys()
     records: dict[SourceName, TableRecord] = {}
     for problem in problems:
         name = fold_name(problem.schema, problem.table)
-        if problem.table and plan.follows(problem.schema, problem.table) and name not in borne:
+        if problem.table and plan.follows(problem.schema, problem.table) and name not in known:
             records.setdefault(name, unknown_table(problem.schema, problem.table, str(problem.kind), problem.sentence))
     for file in plan.files:
-        if plan.fates[file.path] is Fate.UNKNOWN:
+        if plan.file_plans[file.path] is FilePlan.UNKNOWN:
             name, note = fold_name(file.schema, file.table), _without_schema(file)
             records.setdefault(name, unknown_table(file.schema, file.table, str(TableState.STOPPED), note))
     return records
@@ -100,7 +100,7 @@ def advanced(cursor: Cursor, scan: Scan, plan: Plan, reports: Iterable[FileRepor
     under all of their names."""
     read = {r.path: r for r in reports if r.state is FileState.READ and not r.left}
     whole = {path for path, report in read.items() if not report.above}
-    done = [f for f in scan.data if f.path in whole or plan.fates[f.path] is Fate.DONE]
+    done = [f for f in scan.data if f.path in whole or plan.file_plans[f.path] is FilePlan.DONE]
     seen = [] if plan.by_arrival else [f for f in scan.data if f.path in read]
     moved = cursor.advance(scan, done, _held_names(scan, plan.history, held), seen)
     return asked_again(moved, _stops(plan))

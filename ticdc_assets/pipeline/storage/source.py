@@ -122,7 +122,7 @@ class StorageChanges:
             cursor,
             checkpoint_ts=upto,
             skip_files=skip,
-            tells_repeats=not self._lake.by_arrival,
+            recognises_repeats=not self._lake.by_arrival,
             kept_schemas=kept,
         )
         listed = [file.to_ddl_event() for file in found.schema_files]
@@ -149,13 +149,13 @@ class StorageChanges:
         )
 
     def _holds(self, problems: Sequence[Problem], history: History) -> dict[SourceName, Hold]:
-        borne = {
+        known = {
             fold_name(t.schema, t.table)
             for n in history.source_tables
             if self._lake.asks_for(n)
             for t in n.name_periods
         }
-        asked = (p for p in problems if self._lake.follows(p.schema, p.table) or fold_name(p.schema, p.table) in borne)
+        asked = (p for p in problems if self._lake.follows(p.schema, p.table) or fold_name(p.schema, p.table) in known)
         return holds_of(asked, history)
 
     # -- decode -------------------------------------------------------------------------------------------------------

@@ -43,8 +43,8 @@ class StreamContext:
     def clock(self) -> VersionClock:
         """What determines the schema version of a row."""
         sink = self.changefeed.sink
-        tells_statements = self.protocol != "avro" or self.changefeed.schemas.ddl_from is not None or sink.has_watermark
-        if not tells_statements:
+        has_statements = self.protocol != "avro" or self.changefeed.schemas.ddl_from is not None or sink.has_watermark
+        if not has_statements:
             return VersionClock.PLACE
         return VersionClock.COMMIT_TS if sink.has_commit_ts else VersionClock.COMMIT_MS
 

@@ -32,13 +32,13 @@ def with_waiting(pending: StreamPending, records: list[TableRecord]) -> list[Tab
 
 def unknown_tables(pending: StreamPending, problems: dict[Any, str]) -> list[TableRecord]:
     """Records of tables that are known only by name from rows: they wait for a schema."""
-    borne = {
+    known = {
         fold_name(t.schema, t.table)
         for source_table in pending.history.source_tables
         for t in source_table.name_periods
     }
     return [
-        unknown_table(name[0], name[1], _WAITING, problem) for name, problem in problems.items() if name not in borne
+        unknown_table(name[0], name[1], _WAITING, problem) for name, problem in problems.items() if name not in known
     ]
 
 

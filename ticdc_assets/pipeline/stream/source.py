@@ -96,7 +96,7 @@ class StreamChanges:
         """The tables that were not selected when messages were passed that may be theirs, or whose rows went to another
         table before a statement came late."""
         tso = pending.record.tso if pending.record is not None else 0
-        late = [n for n in not_followed_yet(pending.record, pending.commit_ranges) if n.told_ts < tso]
+        late = [n for n in not_followed_yet(pending.record, pending.commit_ranges) if n.first_event_ts < tso]
         known = self._lake.history().by_id() if late else {}  # a table that is new in this scan was not passed
         return [n for n in late if n.id in known or statements.took_rows_of(n)]
 

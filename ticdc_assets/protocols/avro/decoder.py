@@ -178,7 +178,7 @@ def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: AvroOpt
     columns = {name: record[name] for name in row_writer.columns}
     before = extension.get(fields.BEFORE)
     if row_writer.hides_deletes and before is not None:
-        raise DecodeError(where, f"{fields.OP} beside {fields.BEFORE}", "none", _TODO_EXTENSION)
+        raise DecodeError(where, f"{fields.OP} next to {fields.BEFORE}", "none", _TODO_EXTENSION)
     op = _op(extension, where)
     schema, name = options.table or (row_writer.schema, row_writer.table)
     row = RowEvent(

@@ -81,7 +81,7 @@ class SourceTable:
         return any(called(name_period.schema, name_period.table) for name_period in self.name_periods)
 
     @property
-    def told_ts(self) -> int:
+    def first_event_ts(self) -> int:
         """The TSO of the first event that has it; 0 where it is known only from `schema_files`."""
         return int(self.id.rpartition("@")[2])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.sources.inspection.settings import UNTOLD
+from ticdc_assets.sources.inspection.settings import NOT_SHOWN
 
 if TYPE_CHECKING:
     from ticdc_assets.config import SinkOptions
@@ -129,7 +129,7 @@ def differences(found: Inspection, sink: SinkOptions) -> tuple[Difference, ...]:
 
 
 def _detected(found: Inspection) -> Mapping[str, Any]:
-    detected = {name: value for name, value in found.options.items() if value != UNTOLD}
+    detected = {name: value for name, value in found.options.items() if value != NOT_SHOWN}
     if "csv.delimiter" in detected:
         detected = {**dict.fromkeys(_ABSENT_IS_FALSE, False), **detected}
     if "date-separator" in detected:

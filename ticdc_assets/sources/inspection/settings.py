@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.inspection.origin import MessageOrigin
     from ticdc_assets.sources.inspection.report import Inspection
 
-UNTOLD: Final = "not shown yet"
+NOT_SHOWN: Final = "not shown yet"
 """The value of an option that the source does not show yet."""
 
-ZONE_UNTOLD: Final = "The time zone of TIMESTAMPs is not in the stream: set `time_zone` if TiCDC's is not UTC."
+ZONE_NOT_SHOWN: Final = "The time zone of TIMESTAMPs is not in the stream: set `time_zone` if TiCDC's is not UTC."
 
 
 def message_settings(
@@ -56,7 +56,7 @@ def message_settings(
     if form.protocol == "simple":
         found.settings |= dict(zip(("time_zone",), (zone for zone, _ in traits.zones.most_common(1)), strict=False))
     elif form.protocol != "debezium":
-        found.note(ZONE_UNTOLD)
+        found.note(ZONE_NOT_SHOWN)
 
 
 def _capture_settings(found: Inspection, form: MessageForm, traits: Traits, folder: Path) -> None:

@@ -45,7 +45,7 @@ class ClaimFolder:
         size = self._size(name)
         if size is None:
             advice = f"Copy the changefeed's claim-check storage to {self.path}, or name it as `claim_check`."
-            found.problem(where, "the file of a large message", "no such file beside the capture", advice)
+            found.problem(where, "the file of a large message", "no such file next to the capture", advice)
         elif self.raw is None and size <= CLAIM_BYTES_MAX:
             self.raw = _is_raw((self.path / name).read_bytes())
 

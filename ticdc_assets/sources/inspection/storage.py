@@ -21,7 +21,7 @@ from ticdc_assets.schema.arrow_types import is_binary
 from ticdc_assets.sources.filesystem import Root
 from ticdc_assets.sources.inspection.layout import LayoutSeen, see_layout
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
-from ticdc_assets.sources.inspection.settings import UNTOLD, ZONE_UNTOLD, note_weaknesses
+from ticdc_assets.sources.inspection.settings import NOT_SHOWN, ZONE_NOT_SHOWN, note_weaknesses
 from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.sources.storage.folders import find_folders
 from ticdc_assets.sources.storage.paths import METADATA, Layout, SourceFile
@@ -218,7 +218,7 @@ def _settings(found: Inspection, seen: LayoutSeen, layout: Layout, rows: _Rows) 
     extension = found.protocol == "canal-json" and rows.extension
     if extension:
         found.options["enable-tidb-extension"] = True
-    found.options["date-separator"] = layout.date_separator if seen.is_known else UNTOLD
+    found.options["date-separator"] = layout.date_separator if seen.is_known else NOT_SHOWN
     found.options["file-index-digit"] = layout.index_digits
     if seen.partitions:
         found.options["enable-partition-separator"] = True
@@ -243,7 +243,7 @@ def _settings(found: Inspection, seen: LayoutSeen, layout: Layout, rows: _Rows) 
     if layout.date_separator == "year":
         found.note("Folders of four digits are taken as years; partitions of such ids look the same.")
     note_weaknesses(found)
-    found.note(ZONE_UNTOLD)
+    found.note(ZONE_NOT_SHOWN)
     found.settings = {"source": {"storage": found.place}}
 
 

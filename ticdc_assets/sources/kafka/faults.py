@@ -59,8 +59,8 @@ class Causes:
     def cause(self) -> KafkaError | None:
         """The newest error that says more than that no broker answers."""
         general = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
-        telling = [error for error in self._found if error.code() not in general]
-        return telling[-1] if telling else (self._found[-1] if self._found else None)
+        specific = [error for error in self._found if error.code() not in general]
+        return specific[-1] if specific else (self._found[-1] if self._found else None)
 
     @property
     def is_final(self) -> bool:

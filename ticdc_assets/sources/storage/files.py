@@ -88,7 +88,7 @@ class VersionReader:
     """Finds the new files of one version of one table.
 
     relist: ignores what the cursor settled with an earlier layout.
-    tells_repeats: rows have what identifies repeats, so that a file may be read twice.
+    recognises_repeats: rows have what identifies repeats, so that a file may be read twice.
     """
 
     root: Root
@@ -100,7 +100,7 @@ class VersionReader:
     table: str
     state: VersionState
     relist: bool = False
-    tells_repeats: bool = False
+    recognises_repeats: bool = False
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -309,7 +309,7 @@ class VersionReader:
 
         The file was incomplete or was written again. Raises HeldError if repeats in it cannot be recognised.
         """
-        if self.tells_repeats:
+        if self.recognises_repeats:
             return Done(done.number - 1, 0)
         file, size = sizes[done.number]
         advice = (

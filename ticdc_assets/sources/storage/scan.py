@@ -71,7 +71,7 @@ def scan(
     *,
     checkpoint_ts: int | None = None,
     skip_files: Sequence[str] = (),
-    tells_repeats: bool = False,
+    recognises_repeats: bool = False,
     kept_schemas: Container[str] | None = None,
 ) -> Scan:
     """The files after the cursor.
@@ -79,7 +79,7 @@ def scan(
     Args:
         checkpoint_ts: a checkpoint that was read (or lowered) before this call; by default it is read first.
         skip_files: globs over paths below the root; these files count as consumed, whether they exist or not.
-        tells_repeats: whether repeats are recognised, so that a consumed file that has changed can be read again.
+        recognises_repeats: whether repeats are recognised, so that a consumed file that has changed can be read again.
         kept_schemas: the paths of all schema files that were ever delivered, if they are kept; then a late schema file
             of a finished version is delivered too.
     """
@@ -87,7 +87,7 @@ def scan(
     if checkpoint_ts is None:
         return Scan(None, layout)
     found = find_folders(root, layout, cursor.tables)
-    scanner = _Scanner(root, layout, cursor, checkpoint_ts, Skip(skip_files), tells_repeats, kept_schemas)
+    scanner = _Scanner(root, layout, cursor, checkpoint_ts, Skip(skip_files), recognises_repeats, kept_schemas)
     tables = root.map(scanner.table, found.folders)
     # A file that TiCDC was still writing when its index was read may be complete now, so that its table need not wait.
     tables = root.map(lambda pair: _second_look(scanner, *pair), list(zip(tables, found.folders, strict=True)))
@@ -127,7 +127,7 @@ class _Scanner:
     cursor: Cursor
     checkpoint_ts: int
     skip: Skip
-    tells_repeats: bool = False
+    recognises_repeats: bool = False
     kept_schemas: Container[str] | None = None
 
     def table(self, folder: Folder) -> TableScan:
@@ -145,7 +145,7 @@ class _Scanner:
         versions: dict[int, tuple[FolderScan, ...]] = {}
         notes = [f"{file.where}: not the checksum of its name" for file in found.schema_files if not file.checksum_ok]
         # Where nothing but their order tells what came first, the folder of an older version is not read any more.
-        closed_below = 0 if state is None or self.tells_repeats else state.closed_below
+        closed_below = 0 if state is None or self.recognises_repeats else state.closed_below
         for version in sorted(v for v in folder.versions if closed_below <= v <= self.checkpoint_ts):
             reader = self._reader(found, state, version)
             try:
@@ -169,7 +169,7 @@ class _Scanner:
             table=table,
             state=opened or VersionState(),
             relist=self.cursor.layout != self.layout.token,
-            tells_repeats=self.tells_repeats,
+            recognises_repeats=self.recognises_repeats,
         )
 
     def _schema_files(

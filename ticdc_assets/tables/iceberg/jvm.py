@@ -159,7 +159,7 @@ class JvmTable:
         self.java.refresh()
         return int(self.java.currentSnapshot().snapshotId())
 
-    def tells(self, branch: str, since: int, summary: Mapping[str, str]) -> bool:
+    def has_committed(self, branch: str, since: int, summary: Mapping[str, str]) -> bool:
         """Whether the newest snapshot of a branch is not `since` and has `summary`."""
         self.java.refresh()
         newest = self.java.snapshot(branch)

@@ -107,7 +107,7 @@ def _loaded(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
     except NoSuchTableError:
         raise
     except Exception as error:
-        advice = "Mend or drop it: while it cannot be read, nobody knows which files it needs, and none is removed."
+        advice = "Repair or drop it: while it cannot be read, nobody knows which files it needs, and none is removed."
         raise SourceError(".".join(identifier), "a table that can be read", type(error).__name__, advice) from error
 
 
@@ -298,7 +298,7 @@ def _unnamed(files: _Files, named: Collection[str], older_than: datetime) -> dic
         if key.removesuffix(".crc").endswith(_OURS) and files.named(key) not in named
     }
     if any(info.mtime is None for info in found.values()):
-        raise _UnexpectedError("its store does not tell how old files are")
+        raise _UnexpectedError("its store does not show how old files are")
     return {key: info for key, info in found.items() if info.mtime < older_than}
 
 

@@ -54,7 +54,7 @@ class MirrorBranch:
         try:
             for statement in statements:
                 self._execute(statement, summary)
-            if not jvm.tells(self._branch, begin, summary):
+            if not jvm.has_committed(self._branch, begin, summary):
                 # There was no change, or Spark removed whole files: such a commit has no progress.
                 jvm.append_nothing(summary, self._branch)
             hit(Failpoint.BRANCH_WRITTEN)

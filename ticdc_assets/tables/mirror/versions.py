@@ -264,7 +264,7 @@ def _leaving(version: Version) -> str:
 def _no_place(version: Version) -> SchemaError:
     return SchemaError(
         f"{version.table.schema}.{version.table.name}",
-        f"dates that tell in which partition each row was at {version.from_ts}",
+        f"dates that show in which partition each row was at {version.from_ts}",
         "rows without a date, where the source may have had one that does not exist",
         LOAD_AGAIN,
     )

@@ -79,7 +79,7 @@ def test_a_row_of_a_stream_whose_key_reads_like_anothers_is_kept_raw_and_the_oth
 
 
 def test_an_update_that_leaves_a_zero_date_in_its_key_is_kept_raw(tmp_path: Path):
-    """Its old row has no key that the lake could hold: no half of it can be told from others."""
+    """Its old row has no key that the lake could hold: no half of it can be distinguished from others."""
     stream = SmallStream(tmp_path)
     stream.send(TOPIC, 0, statement(CREATE["DATE"], at(1)))
     old = {"k": "0000-00-00", "id": "1"}

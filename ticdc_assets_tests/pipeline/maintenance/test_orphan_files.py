@@ -217,7 +217,7 @@ def test_files_whose_age_is_not_told_leave_a_location_alone(tmp_path: Path, monk
     report = maintained(feed.lake)
 
     assert report.leftovers == []
-    assert set(report.left_alone.values()) == {"its store does not tell how old files are"}
+    assert set(report.left_alone.values()) == {"its store does not show how old files are"}
 
 
 def test_spellings_of_one_file_are_one_name():

@@ -230,7 +230,7 @@ def test_a_merge_that_follows_a_replay_takes_no_row_back_that_another_has_brough
     feed.run()
     feed.lake.mirrors("first")
     [bad] = feed.quarantined()
-    assert replay(feed.lake.lake, ReplayRequest(mended={bad.position: lost})).is_clean
+    assert replay(feed.lake.lake, ReplayRequest(corrected={bad.position: lost})).is_clean
     others = [made.feed(tmp_path / "lake")]
 
     def overtaken(*arguments: Any) -> None:

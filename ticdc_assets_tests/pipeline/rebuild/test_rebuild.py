@@ -1,4 +1,4 @@
-"""`rebuild`: a mirror is made anew from its changelog beside the old one, and takes its place in one commit."""
+"""`rebuild`: a mirror is rebuilt from its changelog next to the old one, and takes its place in one commit."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def sql(feed: Feed, statement: str) -> None:
     spark.session(feed.lake.config).sql(statement.format(f"{feed.lake.catalog_name}.s"))
 
 
-def beside(feed: Feed) -> list[str]:
-    return [t[-1] for t in feed.lake.lake.catalog.list_tables(("ticdc_feed",)) if t[-1].startswith("anew")]
+def clones(feed: Feed) -> list[str]:
+    return [t[-1] for t in feed.lake.lake.catalog.list_tables(("ticdc_feed",)) if t[-1].startswith("clone_")]
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_damaged_mirror_is_whole_again_and_runs_go_on(sink: Sink, tmp_path: Pa
     assert shown(feed, "later", old) == whole["later"]
     assert report.record.complete
     assert feed.record(LATER).mirror_snapshot_id != old
-    assert beside(feed) == []
+    assert clones(feed) == []
     sink.file(PLAIN, 2, [sink.insert(PLAIN, 1100, 3, "three")])
     sink.file(LATER, 2, [sink.line(LATER, "I", 1110, 1, "uno", 1)], version=200)
     sink.bucket.checkpoint(2000)
@@ -145,10 +145,10 @@ def test_a_rebuild_that_is_killed_leaves_the_mirror_as_it_was(
             rebuild(feed.lake, "s.plain")
     assert feed.lake.lake.catalog.load_table(("s", "plain")).metadata_location == at
     assert shown(feed, "plain") == [(2, "two")]
-    assert len(beside(feed)) == 1
+    assert len(clones(feed)) == 1
     assert rebuild(feed.lake, "s.plain").errors == {}
     assert shown(feed, "plain") == [(1, "one"), (2, "two")]
-    assert beside(feed) == []
+    assert clones(feed) == []
 
 
 def _broken(*_: Any) -> None:
@@ -156,7 +156,7 @@ def _broken(*_: Any) -> None:
 
 
 def test_a_run_that_comes_first_is_not_undone(sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The run moves the mirror while it is made anew: the rebuild begins again, and has what the run brought."""
+    """The run moves the mirror while it is rebuilt: the rebuild begins again, and has what the run brought."""
     feed = sink.feed(tmp_path)
     feed.lake.run()
     sql(feed, "DELETE FROM {}.plain WHERE id = 1")
@@ -201,7 +201,7 @@ def test_changelog_and_mirror_come_anew_from_the_files(sink: Sink, tmp_path: Pat
     changes = feed.lake.lake.catalog.load_table(("s__changes", "later")).scan().to_arrow()
     assert sorted(changes.column("id").to_pylist()) == [1, 2, 3]
     assert namespaces(feed) == there
-    assert beside(feed) == []
+    assert clones(feed) == []
     sink.file(
         PLAIN, 1, [sink.insert(PLAIN, 110, 1, "one"), sink.insert(PLAIN, 120, 2, "two"), sink.insert(PLAIN, 130, 4, "")]
     )
@@ -251,7 +251,7 @@ def test_a_source_that_lacks_what_the_changelog_has_changes_nothing(sink: Sink, 
     assert "expected all changes of every commit_ts that the changelog has, found fewer at 1 of them" in error
     assert feed.lake.lake.catalog.load_table(("s__changes", "plain")).metadata_location == at
     assert shown(feed, "plain") == whole
-    assert beside(feed) == []
+    assert clones(feed) == []
 
 
 def test_messages_are_read_again_from_the_first_offset(tmp_path: Path):

@@ -71,7 +71,7 @@ def test_mirrors_end_as_if_the_replayed_records_had_never_been_bad(tmp_path: Pat
     sink.bucket.checkpoint(2000)
     run(feed)
 
-    report = replay(feed.lake.lake, ReplayRequest(mended=lost))
+    report = replay(feed.lake.lake, ReplayRequest(corrected=lost))
     assert report.is_clean, [outcome.reason for outcome in report.outcomes]
     mirrors = feed.lake.mirrors(report.run_id)
 

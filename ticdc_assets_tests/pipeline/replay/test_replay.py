@@ -1,4 +1,4 @@
-"""Replay: records of the quarantine that can be decoded by now, or were mended, end where they belong, once."""
+"""Replay: records of the quarantine that can be decoded by now, or were corrected, end where they belong, once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from ticdc_assets.assets.check_results import nothing_quarantined
 from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.pipeline.replay import run as replay_module
-from ticdc_assets.pipeline.replay.run import Fate, ReplayReport, ReplayRequest, replay
+from ticdc_assets.pipeline.replay.run import ReplayReport, ReplayRequest, Resolution, replay
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, JsonSink, Sink, column
@@ -35,8 +35,8 @@ def again(feed: Feed | FeedLake, **wish) -> ReplayReport:
     return replay(lake, ReplayRequest(**wish))
 
 
-def fates(report: ReplayReport) -> list[tuple[int, str]]:
-    return [(outcome.record.line, str(outcome.fate)) for outcome in report.outcomes]
+def resolutions(report: ReplayReport) -> list[tuple[int, str]]:
+    return [(outcome.record.line, str(outcome.resolution)) for outcome in report.outcomes]
 
 
 def assert_all_is_well(feed: Feed) -> None:
@@ -54,18 +54,18 @@ def assert_all_is_well(feed: Feed) -> None:
 
 def test_a_mended_line_of_the_middle_is_published_as_if_it_had_never_been_bad(sink: Sink, tmp_path: Path):
     lines = [sink.insert(T, 110 + n, n, "eins") for n in range(3)]
-    mended = sink.insert(T, 111, 7, "lost a quote")
-    sink.file(T, 1, [lines[0], mended.replace(b'quote"', b"quote"), *lines[1:]])
+    corrected = sink.insert(T, 111, 7, "lost a quote")
+    sink.file(T, 1, [lines[0], corrected.replace(b'quote"', b"quote"), *lines[1:]])
     feed = sink.feed(tmp_path / "lake")
     feed.run()
     assert not nothing_quarantined(feed.quarantined(), "").passed
 
     before = again(feed)
-    report = again(feed, only=frozenset({(FILE, 1)}), mended={(FILE, 1): mended})
+    report = again(feed, only=frozenset({(FILE, 1)}), corrected={(FILE, 1): corrected})
 
-    assert [outcome.fate for outcome in before.outcomes] == [Fate.STILL_BAD]
+    assert [outcome.resolution for outcome in before.outcomes] == [Resolution.STILL_BAD]
     assert before.outcomes[0].reason.startswith(f"{FILE}, record 1: ")
-    assert fates(report) == [(1, "replayed")]
+    assert resolutions(report) == [(1, "replayed")]
     assert list(report.added.values()) == [1]
     assert_all_is_well(feed)
     [record] = feed.lake.lake.control.ever_quarantined()
@@ -84,18 +84,18 @@ def test_a_record_that_the_config_makes_readable_is_taken_in_as_it_is(tmp_path: 
 
     report = again(feed)
 
-    assert fates(report) == [(0, "replayed")]
+    assert resolutions(report) == [(0, "replayed")]
     assert_all_is_well(feed)
 
 
 def test_a_replay_that_ended_before_it_could_say_so_adds_nothing_the_second_time(
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    mended = sink.insert(T, 115, 7, "b")
-    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), mended.replace(b"115,7", b"115,sieben")])
+    corrected = sink.insert(T, 115, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), corrected.replace(b"115,7", b"115,sieben")])
     feed = sink.feed(tmp_path / "lake")
     feed.run()
-    wish = {"mended": {(FILE, 1): mended}}
+    wish = {"corrected": {(FILE, 1): corrected}}
     with monkeypatch.context() as killed:
         killed.setattr(replay_module, "_record", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -104,15 +104,15 @@ def test_a_replay_that_ended_before_it_could_say_so_adds_nothing_the_second_time
 
     report = again(feed, **wish)
 
-    assert (fates(report), sum(report.added.values())) == ([(1, "replayed")], 0)
+    assert (resolutions(report), sum(report.added.values())) == ([(1, "replayed")], 0)
     assert_all_is_well(feed)
 
 
 def test_a_replay_whose_answer_was_lost_before_another_run_went_on_keeps_what_it_brought_back(
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    mended = sink.insert(T, 115, 7, "b")
-    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), mended.replace(b"115,7", b"115,sieben")])
+    corrected = sink.insert(T, 115, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), corrected.replace(b"115,7", b"115,sieben")])
     sink.feed(tmp_path / "lake").run()
     sink.file(T, 2, [sink.insert(T, 1100, 8, "acht")])
     feed = sink.feed(tmp_path / "lake")
@@ -126,13 +126,13 @@ def test_a_replay_whose_answer_was_lost_before_another_run_went_on_keeps_what_it
         raise CommitStateUnknownException("no answer")
 
     monkeypatch.setattr(SqlCatalog, "commit_table", loses_the_answer)
-    wish = {"mended": {(FILE, 1): mended}}
+    wish = {"corrected": {(FILE, 1): corrected}}
 
     with pytest.raises(StaleRunError):
         again(feed, **wish)
 
     report = again(feed, **wish)
-    assert (fates(report), sum(report.added.values())) == ([(1, "replayed")], 0)
+    assert (resolutions(report), sum(report.added.values())) == ([(1, "replayed")], 0)
     assert_all_is_well(feed)
 
 
@@ -143,9 +143,9 @@ def test_a_change_that_was_sent_again_meanwhile_is_not_added(sink: Sink, tmp_pat
     feed = sink.feed(tmp_path / "lake")
     feed.run()
 
-    report = again(feed, mended={(FILE, 1): whole})
+    report = again(feed, corrected={(FILE, 1): whole})
 
-    assert (fates(report), sum(report.added.values())) == ([(1, "replayed")], 0)
+    assert (resolutions(report), sum(report.added.values())) == ([(1, "replayed")], 0)
     assert_all_is_well(feed)
 
 
@@ -158,7 +158,7 @@ def test_a_table_without_a_key_gets_its_row_back_once_beside_equal_ones(sink: Si
     feed.run()
     path = FILE.replace("/t/", "/k/")
 
-    again(feed, mended={(path, 1): rows[1]})
+    again(feed, corrected={(path, 1): rows[1]})
 
     assert_all_is_well(feed)
 
@@ -173,9 +173,9 @@ def test_both_halves_of_an_update_come_back_together(tmp_path: Path):
     feed.run()
     assert [record.line for record in feed.quarantined()] == [2, 3]
 
-    report = again(feed, mended={(FILE, 2): halves[0]})
+    report = again(feed, corrected={(FILE, 2): halves[0]})
 
-    assert fates(report) == [(2, "replayed"), (3, "replayed")]
+    assert resolutions(report) == [(2, "replayed"), (3, "replayed")]
     assert_all_is_well(feed)
 
 
@@ -188,24 +188,24 @@ def test_a_bad_value_in_an_update_is_mended_with_its_two_lines(tmp_path: Path):
     feed = sink.feed(tmp_path / "lake")
     feed.run()
 
-    report = again(feed, mended={(FILE, 3): b"".join(halves).rstrip(b"\r\n") + b"\n"})
+    report = again(feed, corrected={(FILE, 3): b"".join(halves).rstrip(b"\r\n") + b"\n"})
 
-    assert fates(report) == [(3, "replayed")]
+    assert resolutions(report) == [(3, "replayed")]
     assert_all_is_well(feed)
 
 
 def test_a_line_of_canal_json_is_mended_likewise(tmp_path: Path):
     sink = JsonSink(tmp_path / "bucket")
     sink.table(T)
-    mended = sink.insert(T, 115, 7, "b")
-    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), mended.replace(b'"id":"7"', b'"id":"sieben"')])
+    corrected = sink.insert(T, 115, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), corrected.replace(b'"id":"7"', b'"id":"sieben"')])
     feed = sink.feed(tmp_path / "lake")
     feed.run()
     [bad] = feed.quarantined()
 
-    report = again(feed, mended={bad.position: mended.rstrip()})
+    report = again(feed, corrected={bad.position: corrected.rstrip()})
 
-    assert fates(report) == [(1, "replayed")]
+    assert resolutions(report) == [(1, "replayed")]
     assert_all_is_well(feed)
 
 
@@ -215,27 +215,27 @@ def test_a_mended_record_above_the_checkpoint_waits_for_it(sink: Sink, tmp_path:
     feed = sink.feed(tmp_path / "lake")
     feed.run()
 
-    early = again(feed, mended={(FILE, 1): late})
+    early = again(feed, corrected={(FILE, 1): late})
     sink.bucket.checkpoint(2000)
     feed.run()
-    report = again(feed, mended={(FILE, 1): late})
+    report = again(feed, corrected={(FILE, 1): late})
 
-    assert early.outcomes[0].fate is Fate.STILL_BAD
+    assert early.outcomes[0].resolution is Resolution.STILL_BAD
     assert "It waits" in early.outcomes[0].reason
-    assert fates(report) == [(1, "replayed")]
+    assert resolutions(report) == [(1, "replayed")]
     assert_all_is_well(feed)
 
 
 def test_without_commit_ts_a_record_comes_back_at_its_place(tmp_path: Path):
     sink = Sink(tmp_path / "bucket", commit_ts=False)
     sink.table(T)
-    mended = sink.insert(T, 0, 7, "b")
-    sink.file(T, 1, [sink.insert(T, 0, 1, "eins"), mended.replace(b',7,"b"', b',sieben,"b"')])
+    corrected = sink.insert(T, 0, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 0, 1, "eins"), corrected.replace(b',7,"b"', b',sieben,"b"')])
     sink.file(T, 2, [sink.insert(T, 0, 8, "acht")])
     feed = sink.feed(tmp_path / "lake")
     feed.run()
 
-    again(feed, mended={(FILE, 1): mended})
+    again(feed, corrected={(FILE, 1): corrected})
 
     assert_all_is_well(feed)
     table = feed.lake.lake.catalog.load_table(tuple(feed.record(T).changelog or ()))
@@ -257,7 +257,7 @@ def test_a_discarded_record_stays_listed_and_the_check_is_green(sink: Sink, tmp_
 
     report = again(feed, only=frozenset(), discarded=frozenset({(FILE, 1)}))
 
-    assert fates(report) == [(1, "discarded")]
+    assert resolutions(report) == [(1, "discarded")]
     assert [r.resolution for r in feed.lake.lake.control.ever_quarantined()] == ["discarded"]
     assert_all_is_well(feed)
 
@@ -269,9 +269,9 @@ def test_bytes_that_are_no_record_of_the_table_change_nothing(sink: Sink, tmp_pa
     feed.run()
     snapshots = feed.lake.snapshots()
 
-    report = again(feed, mended={(FILE, 1): bad})
+    report = again(feed, corrected={(FILE, 1): bad})
 
-    assert fates(report) == [(1, "still bad")]
+    assert resolutions(report) == [(1, "still bad")]
     assert report.outcomes[0].reason.startswith(f"{FILE}, record 1")
     assert feed.lake.snapshots() == snapshots
 
@@ -330,9 +330,9 @@ def test_mended_messages_give_the_changelogs_that_sound_ones_would_have(workload
     assert quarantined
     assert quarantined == lost.keys()
 
-    report = again(lake, mended=lost)
+    report = again(lake, corrected=lost)
 
-    assert {outcome.fate for outcome in report.outcomes} == {Fate.REPLAYED}, report.outcomes[0].reason
+    assert {outcome.resolution for outcome in report.outcomes} == {Resolution.REPLAYED}, report.outcomes[0].reason
     sound = FeedLake(workload, tmp_path / "sound", **settings)
     sound.publish()
     assert lake.changes() == sound.changes()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.replay.run import Fate, ReplayRequest, replay
+from ticdc_assets.pipeline.replay.run import ReplayRequest, Resolution, replay
 from ticdc_assets_tests.pipeline.small_feeds import Feed, JsonSink, hand_made
 
 A, B = ("s", "a"), ("s", "b")
@@ -77,7 +77,7 @@ def test_replayed_it_is_still_none_that_can_be_placed(sink: JsonSink, tmp_path: 
     report = replay(feed.lake.lake, ReplayRequest())
 
     [outcome] = report.outcomes
-    assert outcome.fate is Fate.STILL_BAD
+    assert outcome.resolution is Resolution.STILL_BAD
     assert ids(feed) == [1]
 
 

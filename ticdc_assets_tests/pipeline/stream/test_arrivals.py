@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.pipeline.replay.run import Fate, ReplayRequest, replay
+from ticdc_assets.pipeline.replay.run import ReplayRequest, Resolution, replay
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl import session_names
@@ -181,6 +181,6 @@ def test_a_message_that_was_set_aside_cannot_be_placed_among_them_any_more(sides
     report = replay(lake.lake, ReplayRequest())
 
     [outcome] = report.outcomes
-    assert outcome.fate is Fate.STILL_BAD
+    assert outcome.resolution is Resolution.STILL_BAD
     assert "a file for each partition" in outcome.reason
     assert replay(lake.lake, ReplayRequest(discarded=frozenset({outcome.record.position}))).is_clean

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.replay.run import Fate, ReplayRequest, replay
+from ticdc_assets.pipeline.replay.run import ReplayRequest, Resolution, replay
 from ticdc_assets_tests.deliveries.database import Statement
 from ticdc_assets_tests.deliveries.wires import CanalJson
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -111,7 +111,7 @@ def test_replayed_it_is_still_none_that_can_be_placed(stream: SmallStream):
     report = replay(lake.lake, ReplayRequest())
 
     [outcome] = report.outcomes
-    assert outcome.fate is Fate.STILL_BAD
+    assert outcome.resolution is Resolution.STILL_BAD
     assert "expected a commit_ts in _tidb.commitTs" in outcome.reason
     assert ids(lake) == {"a": [1], "b": [1]}
 

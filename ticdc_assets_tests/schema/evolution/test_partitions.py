@@ -163,7 +163,7 @@ def test_the_columns_of_a_partitions_rows_are_those_before_the_statement():
     assert [(k.column.name, k.column.uid, k.function) for k in effect.partitions[0].keys] == [("id", 1, None)]
 
 
-UNTOLD = [
+NOT_SHOWN = [
     ("d DATETIME", "HASH (YEARWEEK(d)) (PARTITION p)"),
     ("d TIME", "HASH (TIME_TO_SEC(d)) (PARTITION p)"),
     ("d TIMESTAMP(3)", "HASH (UNIX_TIMESTAMP(d)) (PARTITION p)"),
@@ -197,7 +197,7 @@ UNTOLD = [
 ]
 
 
-@pytest.mark.parametrize(("columns", "partitioning"), UNTOLD)
+@pytest.mark.parametrize(("columns", "partitioning"), NOT_SHOWN)
 def test_rows_of_a_partition_that_cannot_be_told_are_never_guessed(columns, partitioning):
     shape = table(columns, f"PARTITION BY {partitioning}")
     for text in ("TRUNCATE PARTITION p", "DROP PARTITION p"):

@@ -42,8 +42,8 @@ def test_a_table_has_its_newest_name_and_all_that_it_bore():
 
 
 def test_a_table_was_told_of_at_the_ts_in_its_id():
-    assert RENAMED.told_ts == 10
-    assert SourceTable("a@b.c@7", RENAMED.name_periods, RENAMED.versions).told_ts == 7
+    assert RENAMED.first_event_ts == 10
+    assert SourceTable("a@b.c@7", RENAMED.name_periods, RENAMED.versions).first_event_ts == 7
 
 
 @pytest.mark.parametrize(("ts", "version"), [(5, ONE), (10, ONE), (20, ONE), (21, TWO), (40, TWO), (41, THREE)])

@@ -118,7 +118,7 @@ def test_an_exchanged_partition_is_an_effect_on_both_tables(called: str):
     assert (effect.partitioned, effect.table, effect.rows.partition) == (t.id, u.id, "p0")
 
 
-UNTOLD = [
+NOT_SHOWN = [
     (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}", "CREATE TABLE `u` (`id` INT, `n` INT, PRIMARY KEY (`id`))"),
     (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}", "CREATE TABLE `u` (`id` BIGINT PRIMARY KEY)"),
     (f"CREATE TABLE `t` (`id` INT) {CUT}", "CREATE TABLE `u` (`id` INT)"),
@@ -128,7 +128,7 @@ UNTOLD = [
 ]
 
 
-@pytest.mark.parametrize(("of_t", "of_u"), UNTOLD)
+@pytest.mark.parametrize(("of_t", "of_u"), NOT_SHOWN)
 def test_an_exchange_of_rows_that_cannot_be_told_stops_both_tables(of_t: str, of_u: str):
     history = fold([event(10, "t", of_t), event(10, "u", of_u), event(20, "t", EXCHANGE)])
 

@@ -30,7 +30,7 @@ class Unlike:
     `lacks` where the row came without the column."""
 
     found: str
-    tells: bool
+    is_inferable: bool
     lacks: bool = False
 
 
@@ -55,13 +55,13 @@ def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: Name)
     """How a row differs from the present columns of its source table; None where it does not."""
     column = unknown_column(task, table, (*event.wire, *(event.before or ())))
     if column is not None:
-        return Unlike(f"found {column!r}", tells=True)
+        return Unlike(f"found {column!r}", is_inferable=True)
     is_key = event.handle_only or (event.op is Op.DELETE and is_of_keys(table, event.wire, event.key or ()))
     column = None if is_key else missing_column(task, table, event.wire, source)
     if column is not None:
-        return Unlike(f"found no {column!r}", tells=False, lacks=True)
+        return Unlike(f"found no {column!r}", is_inferable=False, lacks=True)
     column = changed_type(task, table, event)
-    return None if column is None else Unlike(f"found another type of {column!r}", tells=True)
+    return None if column is None else Unlike(f"found another type of {column!r}", is_inferable=True)
 
 
 def is_of_keys(table: TableSchema, sent: Iterable[str], key: Iterable[str] = ()) -> bool:

@@ -250,7 +250,7 @@ class MessageDecoder:
     ) -> None:
         """Hold the table of a row with unknown columns, so that no value is lost. Where the table's columns are
         inferred from rows, report the row's schema to the driver."""
-        if table.inferred and odd.tells:
+        if table.inferred and odd.is_inferable:
             name = self._true_name(event, message)
             shape = inferred_by(self._task, name, event, message) if name is not None else None
             if shape is not None:

@@ -48,18 +48,18 @@ def faulty(look: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: C
     """
     known: dict[str, Hold] = {}
     unread: dict[tuple[str, str], Hold] = {}
-    borne = _names(commit_ranges)
+    with_tables = _names(commit_ranges)
     for fault in look.faults:
         hold = Hold(TableState.STOPPED, MESSAGES + fault.sentence)
         for source_table_id, commit_range in commit_ranges.items():
             if _needs_more(commit_range) and not _is_elsewhere(look, fault, _names({"": commit_range}), shared):
                 known.setdefault(source_table_id, hold)
         for folded, name in look.mentioned.items():
-            if folded not in borne and not _is_elsewhere(look, fault, {folded}, shared):
+            if folded not in with_tables and not _is_elsewhere(look, fault, {folded}, shared):
                 unread.setdefault(name, hold)
     if look.faults:
         waits = Hold(TableState.WAITING, MESSAGES + look.faults[0].sentence)
-        unread = {name: waits for folded, name in look.mentioned.items() if folded not in borne} | unread
+        unread = {name: waits for folded, name in look.mentioned.items() if folded not in with_tables} | unread
     return CaptureHolds(known, unread)
 
 
@@ -76,14 +76,15 @@ def awaited(
         return CaptureHolds()
     if min((look.watermarks[partition] for partition in present), default=0) <= known:
         return CaptureHolds()
-    hold, borne = Hold(TableState.WAITING, MESSAGES + _awaited(look, missing, partition_num)), _names(commit_ranges)
+    hold = Hold(TableState.WAITING, MESSAGES + _awaited(look, missing, partition_num))
+    with_tables = _names(commit_ranges)
     return CaptureHolds(
         {
             i: hold
             for i, commit_range in commit_ranges.items()
             if commit_range.hold is None and _needs_more(commit_range)
         },
-        {name: hold for folded, name in look.mentioned.items() if folded not in borne},
+        {name: hold for folded, name in look.mentioned.items() if folded not in with_tables},
     )
 
 

@@ -75,24 +75,24 @@ class AvroLook:
         return replace(event, schema=schema, table=table, commit_ts=commit_ts)
 
     def row(
-        self, written: Name, told_ts: int | None, only_key: bool, message: Message, ordinal: int
+        self, written: Name, sent_ts: int | None, only_key: bool, message: Message, ordinal: int
     ) -> tuple[str, str, int | None]:
         """Add a change of the table with this name in a message. Returns its true schema and table, and its
         commit_ts."""
         schema, table = self.name(message.topic, *written)
         name = fold_name(schema, table)
         repeats = self._repeats.setdefault(((message.topic, message.partition), name), Repeats())
-        commit_ts, key = told_ts, message.key
+        commit_ts, key = sent_ts, message.key
         if commit_ts is not None:
             self.newest = max(self.newest, commit_ts)
         elif only_key and key:
             self._key(name, schema, table, message)
             commit_ts = self.placed[ordinal] = self.newest
         if key and self.has_commit_ts:
-            if told_ts is None:
+            if sent_ts is None:
                 repeats.delete(ordinal, key)
             else:
-                repeats.row(ordinal, told_ts, key)
+                repeats.row(ordinal, sent_ts, key)
         return schema, table, commit_ts
 
     def _key(self, name: SourceName, schema: str, table: str, message: Message) -> None:

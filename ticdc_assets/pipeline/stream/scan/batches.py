@@ -58,7 +58,7 @@ def look_at(look: StreamScan, stream: StreamForm, batch: Batch, one_by_one: OneB
 def _tables(look: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batch, partitions: Partitions) -> None:
     names, message = heads.name.to_numpy(), np.asarray(heads.message.to_numpy(), np.int64)
     times = _times(heads, stream.dating, batch.ordinals)
-    telling = _telling(heads, stream)
+    can_infer = _can_infer(heads, stream)
     every, codes = partitions
     for number, (schema, table) in enumerate(heads.names):
         rows = np.flatnonzero(names == number)
@@ -66,13 +66,13 @@ def _tables(look: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batc
             continue
         for code in np.unique(codes[message[rows]]):
             look.first(every[code][0], schema, table, int(times[rows].min()))
-        asked = rows[telling[rows]]
+        asked = rows[can_infer[rows]]
         if len(asked) and not look.is_inferred(fold_name(schema, table), int(times[asked].min())):
             earliest = asked[np.argsort(times[asked], kind="stable")[:INFERENCES_MAX]]
             _infer(look, stream, batch, fold_name(schema, table), message[earliest])
 
 
-def _telling(heads: RowHeaders, stream: StreamForm) -> npt.NDArray[np.bool_]:
+def _can_infer(heads: RowHeaders, stream: StreamForm) -> npt.NDArray[np.bool_]:
     """The rows from which the columns of their tables may be inferred."""
     if REGISTRY[stream.protocol].infer is None:
         return np.zeros(len(heads), np.bool_)

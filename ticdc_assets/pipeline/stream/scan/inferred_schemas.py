@@ -145,7 +145,7 @@ def _source_tables(row: _FirstRow, places: Places, timelines: Mapping[SourceName
 def _is_known(history: History, row: _FirstRow, placed: Sequence[str | None] = ()) -> bool:
     """Whether a history has the row's table, except from a user file that the row contradicts."""
     if placed:
-        born = {source_table.id: source_table.told_ts for source_table in history.ever_called(*row.name)}
+        born = {source_table.id: source_table.first_event_ts for source_table in history.ever_called(*row.name)}
         return all(
             source_table is not None and (born.get(source_table, 0) > 0 or _fits(history, row))
             for source_table in placed
@@ -153,7 +153,7 @@ def _is_known(history: History, row: _FirstRow, placed: Sequence[str | None] = (
     if not row.ts:
         return bool(history.ever_called(*row.name))
     found = history.as_of(*row.name, row.ts)
-    return found is not None and (found[0].told_ts > 0 or _fits(history, row))
+    return found is not None and (found[0].first_event_ts > 0 or _fits(history, row))
 
 
 def _fits(history: History, row: _FirstRow) -> bool:
