@@ -10,16 +10,20 @@ import sys
 import sysconfig
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 import ticdc_assets
 from ticdc_assets.errors import MachineError
 from ticdc_assets.spark import SparkWorkers, session
 from ticdc_assets_tests.apart import apart
-from ticdc_assets_tests.pipeline.stores.life import SECONDS_MAX, World, live, run
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.stores.life import SECONDS_MAX, OpenedLake, World, live, run
 from ticdc_assets_tests.services.spark_cluster import SparkCluster, spark_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -35,8 +39,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 def on_cluster(folder: Path, cluster: SparkCluster, **conf: str) -> World:
     lake = {"name": "lake", "type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"{folder}/warehouse"}
-    settings = {"spark.executor.memory": "1g", "spark.default.parallelism": "2", **conf}
-    return World(folder, {"spark": {"master": cluster.master, "conf": settings}, "catalog": lake})
+    spark = {"master": cluster.master, "conf": {**conf_of_small_executors(), **conf}}
+    return World(folder, {"spark": spark, "catalog": lake})
+
+
+def conf_of_small_executors() -> dict[str, str]:
+    return {"spark.executor.memory": "1g", "spark.default.parallelism": "2"}
 
 
 # ---- a life, and deaths ----------------------------------------------------------------------------------------------
@@ -45,6 +53,28 @@ def on_cluster(folder: Path, cluster: SparkCluster, **conf: str) -> World:
 @pytest.mark.matrix
 def test_a_lake_on_a_cluster_equals_the_truth_through_its_life(cluster: SparkCluster, tmp_path: Path):
     live(on_cluster(tmp_path, cluster))
+
+
+@pytest.mark.matrix
+def test_two_runs_of_messages_on_a_cluster_equal_the_truth(cluster: SparkCluster, tmp_path: Path):
+    [workload] = [
+        found for found in workloads("canal-json-tidb", "seed1") if found.root.parent.name == "canal-json-tidb"
+    ]
+    spark = {"master": cluster.master, "conf": conf_of_small_executors()}
+    apart(_run_messages_twice, workload, tmp_path, spark, seconds_max=SECONDS_MAX)
+
+
+def _run_messages_twice(workload: Workload, folder: Path, spark: Mapping[str, Any]) -> None:
+    config = yaml.safe_load(FeedLake(workload, folder).config.path.read_text())
+    (folder / "cluster.yaml").write_text(yaml.safe_dump({**config, "spark": spark}))
+    lake = OpenedLake(workload, folder / "cluster.yaml", {})
+    tsos = sorted({entry["ts"] for entry in workload.truth})
+    for ts in (tsos[len(tsos) // 2], tsos[-1]):
+        report = lake.run(until=ts)
+        assert report is not None
+        assert report.errors == {}
+        assert lake.differences(ts) == []
+    assert lake.lost_and_repeated() == (0, 0)
 
 
 @pytest.mark.matrix
