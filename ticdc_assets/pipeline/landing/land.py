@@ -16,7 +16,7 @@ from ticdc_assets.errors import StaleRunError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.pipeline.landing.plan import pending_offsets, pieces, taken
 from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_range
-from ticdc_assets.pipeline.stream.options import keep_schemas, options_of
+from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.spark import LocalWorkers
@@ -84,8 +84,6 @@ def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lamb
     on_progress(f"landing {counted(sum(len(wanted) for wanted in chosen), 'offset')} of Kafka")
     is_small = sum(len(task.wanted) for task in tasks) <= LOCAL_OFFSETS_MAX
     found = (LocalWorkers() if is_small else workers).map(land_range, tasks)
-    if tasks:
-        keep_schemas(tasks[0].options, lake.control)
     hit(Failpoint.MESSAGES_WRITTEN)
     kept = _without_gaps(chosen, found)
     after = _after(landed, chosen, kept, run_id)
@@ -103,7 +101,8 @@ def _tasks(
     lake: Lake, source: KafkaSource, table: Table, chosen: Sequence[OffsetRange], run_id: str
 ) -> list[LandingTask]:
     wanted = list(pieces(chosen, _TASKS_PER_CORE * lake.cores))
-    options = options_of(lake.changefeed, lake.control)
+    # A landing needs no registry: its messages would be lost to Kafka's retention while the registry is down.
+    options = options_of(lake.changefeed, lake.control, asks_registry=False)
     bytes_max = -(-source.bytes_max // max(1, len(wanted)))
     return [
         LandingTask(
