@@ -56,6 +56,10 @@ class SourceError(TicdcAssetsError):
     """A source cannot be read as a whole, such as a missing bucket; the changefeed stops."""
 
 
+class TopicError(SourceError):
+    """One topic of a source cannot be read; the other topics can."""
+
+
 class StaleRunError(TicdcAssetsError):
     """Another run has published first; this run must plan again."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.config import KafkaSource
-from ticdc_assets.errors import StaleRunError
+from ticdc_assets.errors import StaleRunError, TopicError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.pipeline.landing.plan import pending_offsets, pieces, taken
 from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_range
@@ -45,11 +45,10 @@ class LandingReport:
 
 
 def unlanded_offsets(lake: Lake) -> int:
-    """The number of offsets in the topics that are not landed; 0 for other sources. Reads no message and writes
-    nothing.
+    """The number of offsets that a landing can take; 0 for other sources. Writes nothing.
 
     Raises:
-            SourceError: the cluster cannot be reached, or a partition does not hold the expected offsets.
+            SourceError: the cluster cannot be read, or a topic has a fault and the other topics have nothing new.
     """
     source = lake.changefeed.source
     if not isinstance(source, KafkaSource):
@@ -57,16 +56,20 @@ def unlanded_offsets(lake: Lake) -> int:
     table = messages_table.load(lake.catalog, lake.control.namespace)
     landed = LandedOffsets() if table is None else messages_table.landed_offsets(table)
     with KafkaClient(source) as client:
-        return len(pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets))
+        pending = pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets)
+    if not len(pending):
+        _raise_first(pending.faults)
+    return len(pending)
 
 
 def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lambda _: None) -> LandingReport:
     """Land the new messages of the topics, up to the limits of `source.kafka` for one run; no effect for other sources.
 
+    A topic with a fault is left out, and its error is raised once the messages of the other topics are committed.
     Where another run lands the same messages first, this run adds nothing and leaves the rest to the next run.
 
     Raises:
-            SourceError: the cluster cannot be read, or a partition does not hold the expected offsets.
+            SourceError: the cluster cannot be read, or a topic does not hold the expected offsets.
     """
     source = lake.changefeed.source
     if not isinstance(source, KafkaSource):
@@ -77,6 +80,7 @@ def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lamb
         pending = pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets)
     chosen = taken(pending.ranges, source.messages_max)
     if not len(pending) and {wanted.partition for wanted in pending.ranges} <= landed.partitions.keys():
+        _raise_first(pending.faults)
         return LandingReport()
     hit(Failpoint.OFFSETS_FIXED)
     run_id = uuid.uuid4().hex
@@ -93,8 +97,15 @@ def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lamb
     except StaleRunError as error:
         on_progress(str(error))
         return LandingReport()
+    _raise_first([*pending.faults, *(r.fault for r in found if r.fault is not None)])
     done = sum(len(landed_range.done) for landed_range in kept)
     return LandingReport(sum(landed_range.messages for landed_range in kept), len(pending) - done)
+
+
+def _raise_first(faults: Sequence[TopicError]) -> None:
+    """Raise the error of the first topic that has one; the next run names the next."""
+    if faults:
+        raise faults[0]
 
 
 def _tasks(

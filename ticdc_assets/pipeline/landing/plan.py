@@ -6,8 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.errors import SourceError
-from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, OffsetRange, Partition, bounded, pending_ranges
+from ticdc_assets.errors import TopicError
+from ticdc_assets.sources.kafka.ranges import (
+    CREATED_AGAIN,
+    OffsetRange,
+    Partition,
+    bounded,
+    pending_range,
+    require_all,
+)
 from ticdc_assets.sources.kafka.same_topic import require_same_topic
 
 if TYPE_CHECKING:
@@ -21,10 +28,14 @@ TASK_OFFSETS_MIN: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class PendingOffsets:
-    """The offsets to land of each partition, an empty range where there are none, and the ids of the topics."""
+    """The offsets to land of each partition, an empty range where there are none, and the ids of the topics.
+
+    `faults` has an error for each topic that cannot be landed. `ranges` and `topic_ids` have the other topics only.
+    """
 
     ranges: tuple[OffsetRange, ...]
     topic_ids: Mapping[str, str]
+    faults: tuple[TopicError, ...] = ()
 
     def __len__(self) -> int:
         return sum(len(wanted) for wanted in self.ranges)
@@ -33,21 +44,51 @@ class PendingOffsets:
 def pending_offsets(
     client: KafkaClient, source: KafkaSource, landed: LandedOffsets, skip_offsets: Sequence[OffsetRule]
 ) -> PendingOffsets:
-    """The offsets that are in the topics and not in the table.
+    """The offsets that are in the topics and not in the table. A topic with a fault leaves the others as they are.
 
     Raises:
-        SourceError: a partition does not hold the expected offsets or messages.
+        SourceError: the cluster cannot be read, or a topic has a fault and nothing was landed before: a start that the
+            config asks for is then not forgotten.
     """
+    partitions, topic_ids = client.partitions_found(), client.topic_ids()
+    names = {*source.topics, *(p.topic for p in partitions), *(topic for topic, _ in landed.partitions)}
+    ranges: list[OffsetRange] = []
+    faults: dict[str, TopicError] = {}
+    for topic in sorted(names):
+        found = [partition for partition in partitions if partition.topic == topic]
+        try:
+            if not found and topic in source.topics:
+                raise client.missing(topic)
+            ranges += _of_topic(client, source, topic, found, landed, topic_ids.get(topic), skip_offsets)
+        except TopicError as error:
+            if not landed.partitions:
+                raise
+            faults[topic] = error
+    sound_ids = {topic: topic_id for topic, topic_id in topic_ids.items() if topic not in faults}
+    return PendingOffsets(tuple(ranges), sound_ids, tuple(faults.values()))
+
+
+def _of_topic(
+    client: KafkaClient,
+    source: KafkaSource,
+    topic: str,
+    partitions: Sequence[Partition],
+    landed: LandedOffsets,
+    topic_id: str | None,
+    skip_offsets: Sequence[OffsetRule],
+) -> list[OffsetRange]:
+    """The ranges of one topic. Raises TopicError if a partition does not hold the expected offsets or messages."""
     next_offsets = {Partition(*partition): offset for partition, offset in landed.next_offsets.items()}
-    ranges, topic_ids = pending_ranges(client, source.start, next_offsets, skip_offsets), client.topic_ids()
+    require_all(partitions, [partition for partition in next_offsets if partition.topic == topic])
+    ranges = [pending_range(client, source.start, p, next_offsets, skip_offsets) for p in partitions]
     for wanted in ranges:
-        known, topic = landed.partitions.get(wanted.partition), wanted.partition.topic
+        known = landed.partitions.get(wanted.partition)
         if known is None or require_same_topic(client, wanted.partition, known.next_offset, known.last_mark):
             continue
         # The last landed message is not there to compare; a copy of the cluster has other ids and the same messages.
-        if known.last_mark and landed.topic_ids.get(topic) not in (None, topic_ids.get(topic)):
-            raise SourceError(topic, "the topic that was landed before", "another of its name", CREATED_AGAIN)
-    return PendingOffsets(tuple(ranges), topic_ids)
+        if known.last_mark and landed.topic_ids.get(topic) not in (None, topic_id):
+            raise TopicError(topic, "the topic that was landed before", "another of its name", CREATED_AGAIN)
+    return ranges
 
 
 def taken(ranges: Sequence[OffsetRange], messages_max: int) -> list[OffsetRange]:

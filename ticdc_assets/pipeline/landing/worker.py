@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputStream, load_file_io
 
+from ticdc_assets.errors import TopicError
 from ticdc_assets.pipeline.landing.message_heads import message_heads
 from ticdc_assets.sources.kafka.client import KafkaClient, Record
 from ticdc_assets.sources.kafka.same_topic import mark_of
@@ -46,16 +47,27 @@ class LandingTask:
 
 @dataclass(frozen=True, slots=True)
 class LandedRange:
-    """What a task wrote: the range as far as it was read, the files, and the mark of the last message."""
+    """What a task wrote: the range as far as it was read, the files, and the mark of the last message.
+
+    With a `fault` of its topic it wrote nothing that counts, and `done` is empty.
+    """
 
     done: OffsetRange
     files: tuple[WrittenFile, ...]
     messages: int
     last_mark: str
+    fault: TopicError | None = None
 
 
 def land_range(task: LandingTask) -> LandedRange:
-    """Write the messages of a task. Raises SourceError where a part of the range cannot be read."""
+    """Write the messages of a task. Raises SourceError where the cluster cannot be read."""
+    try:
+        return _landed(task)
+    except TopicError as error:
+        return LandedRange(replace(task.wanted, end=task.wanted.begin), (), 0, "", error)
+
+
+def _landed(task: LandingTask) -> LandedRange:
     writer = _FileWriter(load_file_io(dict(task.io_properties), location=task.data_uri), task)
     count, size_bytes, last, done = 0, 0, None, task.wanted
     with KafkaClient(task.source) as client:

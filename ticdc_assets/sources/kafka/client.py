@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 from confluent_kafka.admin import AdminClient
 
 from ticdc_assets.config import KafkaSource
-from ticdc_assets.errors import SourceError
+from ticdc_assets.errors import SourceError, TopicError
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.faults import Causes, fault_of
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Offsets, Partition
@@ -86,17 +86,26 @@ class KafkaClient:
     # -- what there is ------------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[Partition]:
-        """The partitions of all configured topics, sorted. SourceError if a topic does not exist."""
-        found = self._metadata()
+        """The partitions of all configured topics, sorted. TopicError if a topic does not exist."""
+        found = self.partitions_found()
         for topic in self._source.topics:
-            if topic not in found:
-                self._raise_missing(topic)
+            if not any(partition.topic == topic for partition in found):
+                raise self.missing(topic)
+        return found
+
+    def partitions_found(self) -> list[Partition]:
+        """The partitions of the configured topics that exist, sorted."""
+        found = self._metadata()
         pattern = re.compile(self._source.pattern) if self._source.pattern else None
         names = set(self._source.topics) | {name for name in found if pattern and pattern.fullmatch(name)}
         if not names:
             advice = "Check source.kafka.pattern, or wait until TiCDC has made the first topic."
             raise SourceError(self._where, "a topic that the pattern matches", "none", advice)
-        return [Partition(name, number) for name in sorted(names) for number in sorted(found[name].partitions)]
+        return [
+            Partition(name, number)
+            for name in sorted(names & found.keys())
+            for number in sorted(found[name].partitions)
+        ]
 
     def _metadata(self) -> dict[str, Any]:
         """The cluster's topics.
@@ -113,13 +122,14 @@ class KafkaClient:
                 if self._causes.is_final or time.monotonic() > until:
                     raise fault_of(error, self._where, "the cluster's topics", self._causes) from None
 
-    def _raise_missing(self, topic: str) -> None:
+    def missing(self, topic: str) -> TopicError:
+        """The error for a configured topic that does not exist."""
         advice = "Check source.kafka.topics or sink_uri, and that this user may describe the topic."
-        raise SourceError(self._where, f"the topic {topic}", "no such topic", advice)
+        return TopicError(self._where, f"the topic {topic}", "no such topic", advice)
 
     def topic_ids(self) -> dict[str, str]:
         """The ids of topics, which Kafka assigns on creation; without topics whose id is unknown."""
-        topics = sorted({partition.topic for partition in self.partitions()})
+        topics = sorted({partition.topic for partition in self.partitions_found()})
         admin = AdminClient(self._settings, logger=_silent_logger())
         found = {}
         for topic, future in admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S).items():
@@ -136,8 +146,8 @@ class KafkaClient:
         return Offsets(low, high)
 
     def ends(self) -> dict[Partition, int]:
-        """The end offset of every partition of the topics."""
-        return {partition: self.offsets(partition).end for partition in self.partitions()}
+        """The end offset of every partition of the topics that exist."""
+        return {partition: self.offsets(partition).end for partition in self.partitions_found()}
 
     def first_offset_since(self, partition: Partition, timestamp_ms: int) -> int:
         """The offset of the first message with that timestamp or a later one, else the partition's end."""

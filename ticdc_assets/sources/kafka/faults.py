@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ticdc_assets.errors import SourceError
+from ticdc_assets.errors import SourceError, TopicError
 
 _KEPT: Final = 8
 _POLLS: Final = 5
@@ -29,6 +29,12 @@ _TODO_BY_CODE: Final = {
     KafkaError._UNKNOWN_PARTITION: "The topic may have been created again with fewer partitions.",
     KafkaError._RESOLVE: "Check the names of the brokers in source.kafka.brokers.",
 }
+_OF_A_TOPIC: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
 _LOGIN_CODES: Final = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
 _TODO_OFFSETS: Final = (
     "The retention of the topic has removed unread messages, or the topic was created again. Start at the "
@@ -77,9 +83,10 @@ def fault_of(error: KafkaException, where: str, what: str, causes: Causes) -> So
     """The error sentence for an error while `what` was requested."""
     found: KafkaError = error.args[0]
     if found.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-        return SourceError(where, what, "an offset that the partition does not hold", _TODO_OFFSETS)
+        return TopicError(where, what, "an offset that the partition does not hold", _TODO_OFFSETS)
     cause = found if found.code() in _TODO_BY_CODE else (causes.cause or found)
-    return SourceError(where, what, _words(cause), _TODO_BY_CODE.get(cause.code(), _TODO))
+    kind = TopicError if cause.code() in _OF_A_TOPIC else SourceError
+    return kind(where, what, _words(cause), _TODO_BY_CODE.get(cause.code(), _TODO))
 
 
 def _words(error: KafkaError) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from ticdc_assets.config import KafkaStart, OffsetRule
-from ticdc_assets.errors import SourceError
+from ticdc_assets.errors import TopicError
 
 CREATED_AGAIN: Final = (
     "The topic was created again. Read the new one with a changefeed of another name (`ticdc-assets capture`: into a "
@@ -68,29 +68,31 @@ def pending_ranges(
         skip_offsets: offsets that may be missing.
 
     Raises:
-        SourceError: a partition no longer holds the next offset or ends before it, or a partition that was read is
+        TopicError: a partition no longer holds the next offset or ends before it, or a partition that was read is
             gone.
     """
     partitions = cluster.partitions()
-    _require_all(partitions, next_offsets)
-    return [_range(cluster, start, partition, next_offsets, skip_offsets) for partition in partitions]
+    require_all(partitions, next_offsets)
+    return [pending_range(cluster, start, partition, next_offsets, skip_offsets) for partition in partitions]
 
 
-def _require_all(partitions: list[Partition], next_offsets: Mapping[Partition, int]) -> None:
+def require_all(partitions: Sequence[Partition], next_offsets: Iterable[Partition]) -> None:
+    """Raises TopicError if a partition that was read is gone."""
     gone = sorted(set(next_offsets) - set(partitions))
     if gone:
         topics = {partition.topic for partition in partitions}
         found = "a topic with fewer partitions" if gone[0].topic in topics else "no such topic"
-        raise SourceError(str(gone[0]), "a partition that was read before", found, CREATED_AGAIN)
+        raise TopicError(str(gone[0]), "a partition that was read before", found, CREATED_AGAIN)
 
 
-def _range(
+def pending_range(
     cluster: OffsetsOfCluster,
     start: KafkaStart,
     partition: Partition,
     next_offsets: Mapping[Partition, int],
     skip_offsets: Sequence[OffsetRule],
 ) -> OffsetRange:
+    """The unread range of one partition; see `pending_ranges`."""
     held = cluster.offsets(partition)
     begin = next_offsets.get(partition)
     if begin is None:
@@ -103,10 +105,10 @@ def _range(
             "Start a changefeed of another name, and read it more often than retention removes; or, where they may be "
             f'lost, write skip_offsets: ["{partition}@{begin}-{held.low - 1}"].'
         )
-        raise SourceError(str(partition), f"offset {begin}", found, advice)
+        raise TopicError(str(partition), f"offset {begin}", found, advice)
     if begin > held.end:
         found = f"an end at offset {held.end}"
-        raise SourceError(str(partition), f"offset {begin}, where reading ended before", found, CREATED_AGAIN)
+        raise TopicError(str(partition), f"offset {begin}, where reading ended before", found, CREATED_AGAIN)
     return OffsetRange(partition, begin, held.end)
 
 
@@ -127,7 +129,7 @@ def _first(cluster: OffsetsOfCluster, start: KafkaStart, partition: Partition, h
         wanted = start.offsets[partition.topic].get(partition.number, held.low)
         if not held.low <= wanted <= held.end:
             advice = "Name an offset that the partition holds in source.kafka.starting."
-            raise SourceError(str(partition), f"offset {wanted}", f"offsets {held.low} to {held.end}", advice)
+            raise TopicError(str(partition), f"offset {wanted}", f"offsets {held.low} to {held.end}", advice)
         return wanted
     return held.end if start.position == "latest" else held.low
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ticdc_assets.errors import SourceError
+from ticdc_assets.errors import TopicError
 from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, OffsetRange, Partition
 
@@ -21,7 +21,7 @@ def require_same_topic(client: KafkaClient, partition: Partition, next_offset: i
     """Whether the message before `next_offset` still exists; it then has this mark.
 
     Raises:
-        SourceError: it is another message, so the topic was created again.
+        TopicError: it is another message, so the topic was created again.
     """
     if not last_mark or next_offset == 0:
         return False
@@ -30,7 +30,7 @@ def require_same_topic(client: KafkaClient, partition: Partition, next_offset: i
         return False
     messages = list(client.messages(last))  # empty if compaction has removed it
     if messages and mark_of(messages[0]) != last_mark:
-        raise SourceError(
+        raise TopicError(
             str(partition), f"at offset {last.begin} the message that was read before", "another", CREATED_AGAIN
         )
     return bool(messages)

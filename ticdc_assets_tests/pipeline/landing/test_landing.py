@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -280,6 +281,54 @@ def test_a_topic_that_was_created_again_is_named_where_its_last_message_is_gone(
 
     with pytest.raises(SourceError, match="created again"):
         land(lake, LocalWorkers())
+
+
+@pytest.mark.parametrize("fault", ["retention has removed", "created again", "no such topic"])
+def test_a_topic_with_a_fault_does_not_keep_other_topics_from_landing(kafka, topic, tmp_path, fault):
+    sound = f"{topic}_sound"
+    for name in (topic, sound):
+        kafka.make_topic(name)
+        kafka.send(numbered(name, 3))
+    lake = lake_of(tmp_path, kafka, [topic, sound])
+    land(lake, LocalWorkers())
+    if fault == "retention has removed":
+        kafka.send(numbered(topic, 5, first=3))
+        kafka.remove_messages_before(topic, 0, 6)
+    else:
+        kafka.remove_topic(topic)
+    if fault == "created again":
+        kafka.make_topic(topic)
+        kafka.send(numbered(topic, 5, text="another"))
+    kafka.send(numbered(sound, 4, first=3))
+
+    for _ in range(2):  # a commit of the other topics must not make the fault look settled
+        with pytest.raises(SourceError, match=fault):
+            land(lake, LocalWorkers())
+        found = Counter(message.topic for _, message in landed_log(lake).read())
+        assert found == {topic: 3, sound: 7}
+    with pytest.raises(SourceError, match=fault):
+        unlanded_offsets(lake)
+
+
+def test_a_topic_that_fails_while_it_is_read_does_not_keep_other_topics_from_landing(kafka, topic, tmp_path):
+    sound = f"{topic}_sound"
+    for name in (topic, sound):
+        kafka.make_topic(name)
+        kafka.send(numbered(name, 3))
+    lake = lake_of(tmp_path, kafka, [topic, sound])
+    land(lake, LocalWorkers())
+    for name in (topic, sound):
+        kafka.send(numbered(name, 4, first=3))
+
+    def remove(moment: Failpoint) -> None:
+        if moment is Failpoint.OFFSETS_FIXED:
+            LISTENERS.remove(remove)
+            kafka.remove_messages_before(topic, 0, 5)
+
+    LISTENERS.append(remove)
+    with pytest.raises(SourceError, match="an offset that the partition does not hold"):
+        land(lake, LocalWorkers())
+    assert Counter(message.topic for _, message in landed_log(lake).read()) == {topic: 3, sound: 7}
 
 
 def test_a_broker_that_restarts_between_runs_is_read_on(kafka, topic, tmp_path):
