@@ -1,4 +1,4 @@
-"""Jars of servers, fetched once by Maven into the user's cache."""
+"""Jars and archives of servers, fetched once by Maven into the user's cache."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 _POM = """<project><modelVersion>4.0.0</modelVersion><groupId>t</groupId><artifactId>t</artifactId><version>1</version>
@@ -13,6 +15,7 @@ _POM = """<project><modelVersion>4.0.0</modelVersion><groupId>t</groupId><artifa
 <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
 </dependency></dependencies></project>
 """
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 FETCH_TIMEOUT_S = 600
 
 
@@ -23,19 +26,42 @@ def missing_tools(*names: str) -> list[str]:
 
 def fetched(group: str, artifact: str, version: str) -> Path:
     """A folder with the jar and all that it needs."""
+
+    def fetch(folder: Path) -> None:
+        pom = folder / "pom.xml"
+        pom.write_text(_POM.format(group=group, artifact=artifact, version=version))
+        _maven("-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}/libs")
+
+    return _once(f"{artifact}-{version}", fetch) / "libs"
+
+
+def unpacked(group: str, artifact: str, version: str, classifier: str) -> Path:
+    """A folder with the content of a server's archive."""
+
+    def fetch(folder: Path) -> None:
+        coordinates = f"{group}:{artifact}:{version}:tar.gz:{classifier}"
+        _maven(_COPY, f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}")
+        archive = folder / f"{artifact}-{version}-{classifier}.tar.gz"
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")
+        archive.unlink()
+
+    return _once(f"{artifact}-{version}-{classifier}", fetch)
+
+
+def _once(name: str, fetch: Callable[[Path], None]) -> Path:
+    """A folder of the cache that `fetch` has filled, in this process or an earlier one."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ticdc_assets_tests"
-    folder = cache / f"{artifact}-{version}"
+    folder = cache / name
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{artifact}-{version}.lock").open("w") as lock:
+    with (cache / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "complete").exists():
             folder.mkdir(exist_ok=True)
-            pom = folder / "pom.xml"
-            pom.write_text(_POM.format(group=group, artifact=artifact, version=version))
-            subprocess.run(
-                ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}/libs"],
-                check=True,
-                timeout=FETCH_TIMEOUT_S,
-            )
+            fetch(folder)
             (folder / "complete").touch()
-    return folder / "libs"
+    return folder
+
+
+def _maven(*arguments: str) -> None:
+    subprocess.run(["mvn", "-q", "-B", *arguments], check=True, timeout=FETCH_TIMEOUT_S)

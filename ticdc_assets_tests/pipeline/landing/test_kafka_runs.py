@@ -75,7 +75,7 @@ def feed_of(workload: Workload, kafka: KafkaServer, folder: Path, **settings: An
     """A changefeed that reads the broker; its topics are those that the sink URI and its rules name."""
     source = {"kafka": {"brokers": kafka.brokers, **settings.pop("options", {})}}
     if (workload.root / "registry.json").exists():
-        settings["schema_registry"] = {"file": str(workload.root / "registry.json")}
+        settings.setdefault("schema_registry", {"file": str(workload.root / "registry.json")})
     if (workload.root / "claim-check").exists():
         settings["claim_check"] = str(workload.root / "claim-check")
     return FeedLake(workload, folder, storage=Path("unused"), source=source, **settings)
