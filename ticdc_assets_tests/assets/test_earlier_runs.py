@@ -128,7 +128,7 @@ def test_a_run_that_was_cancelled_stays_so_and_ticks_say_it(tmp_path: Path):
 
     assert (told.run_requests, told.cursor) == ([], cursor)
     assert f"Run {run.run_id[:8]} for this state of the source was cancelled" in reason(told)
-    assert "start shop_job by hand" in reason(told)
+    assert "start shop_job yourself" in reason(told)
     assert len(evaluate(feed.checkpoint(11), cursor, instance).run_requests) == 1
 
 
@@ -165,7 +165,7 @@ def test_a_run_on_its_way_is_named_with_its_age(tmp_path: Path, monkeypatch: pyt
 
     assert run.run_id in told
     assert "STARTED for 3 h" in told
-    assert "terminate it" in told
+    assert "terminate the run" in told
 
 
 def test_the_instance_for_one_machine_gives_up_a_run_whose_process_was_killed(tmp_path: Path):
