@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.record import unknown_table
-from ticdc_assets.pipeline.storage.plan import Fate, Plan
+from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
 from ticdc_assets.pipeline.storage.record import (
     WARNINGS_MAX,
     asked_again,
@@ -165,17 +165,17 @@ def test_a_table_that_stops_asks_again_for_the_schema_files_from_its_stop_on():
     assert asked_again(cursor, {T: 31}).tables["shop/t"] == state
 
 
-# -- fates ------------------------------------------------------------------------------------------------------------
+# -- what a run does with each file ------------------------------------------------------------------------------------
 
 
 def test_a_file_is_read_passed_or_unknown_by_its_table():
     found = plan(file("t"), file("u"), file("new"), file("not-asked-for"), selected={"t"})
 
-    assert {f.table: found.fates[f.path] for f in found.files} == {
-        "t": Fate.READ,
-        "u": Fate.DONE,
-        "new": Fate.UNKNOWN,
-        "not-asked-for": Fate.DONE,
+    assert {f.table: found.file_plans[f.path] for f in found.files} == {
+        "t": FilePlan.READ,
+        "u": FilePlan.DONE,
+        "new": FilePlan.UNKNOWN,
+        "not-asked-for": FilePlan.DONE,
     }
 
 
@@ -185,16 +185,16 @@ def test_a_file_is_left_where_its_table_is_held():
         i: CommitRange(n.source_table, 20, 20, Hold(TableState.STOPPED, "bad")) for i, n in held.commit_ranges.items()
     }
 
-    assert replace(held, commit_ranges=ranges).fates == {file("t").path: Fate.LEFT}
+    assert replace(held, commit_ranges=ranges).file_plans == {file("t").path: FilePlan.LEFT}
     assert replace(held, commit_ranges=ranges).held.keys() == set(ranges)
 
 
 @pytest.mark.parametrize(
-    ("low", "seen", "fate"), [(29, True, Fate.READ), (30, True, Fate.DONE), (30, False, Fate.READ)]
+    ("low", "seen", "fate"), [(29, True, FilePlan.READ), (30, True, FilePlan.DONE), (30, False, FilePlan.READ)]
 )
-def test_a_file_that_was_read_in_part_is_done_once_the_table_lost_its_name(low: int, seen: bool, fate: Fate):
+def test_a_file_that_was_read_in_part_is_done_once_the_table_lost_its_name(low: int, seen: bool, fate: FilePlan):
     """One that no run has read may hold late rows."""
     renamed = fold([create(10, "t"), event(30, "w", "RENAME TABLE `t` TO `w`")])
     found = replace(plan(file("t"), history=renamed, low=low), seen={file("t").path} if seen else ())
 
-    assert found.fates == {file("t").path: fate}
+    assert found.file_plans == {file("t").path: fate}
