@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Identifier = tuple[str, ...]
 
 BUSY_SECONDS_MAX: Final = 30
+_OPENING_TRIES: Final = 4
+_OPENING_PAUSE_S: Final = 0.1
 
 _SQLITE: Final = "sqlite:///"
 _FILE_SYSTEMS: Final = {
@@ -59,12 +62,14 @@ def open_catalog(config: CatalogConfig, folder: str | None = None) -> Catalog:
 
 
 def _opened(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
-    try:
-        return load_catalog(config.name, **properties)
-    except Exception:
-        if config.type != "sql":
-            raise
-        return load_catalog(config.name, **properties)  # of two that make its tables at once one fails, and finds them
+    # Of processes that open a new database at once, one creates each of its tables, and the others fail at that one.
+    tries = _OPENING_TRIES if config.type == "sql" else 1
+    for number in range(1, tries):
+        try:
+            return load_catalog(config.name, **properties)
+        except Exception:  # noqa: BLE001  every library has kinds of its own; the last try raises it
+            time.sleep(_OPENING_PAUSE_S * number)
+    return load_catalog(config.name, **properties)
 
 
 def _require_file_system(config: CatalogConfig) -> None:
