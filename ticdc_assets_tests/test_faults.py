@@ -192,11 +192,11 @@ def test_what_fails_in_spark_at_a_row_tells_no_row(feed: Feed, tmp_path: Path):
 
 
 TROUBLE = {
-    "a full disk": (OSError(errno.ENOSPC, "x"), "room"),
+    "a full disk": (OSError(errno.ENOSPC, "x"), "Free space"),
     "a disk that cannot be written": (OSError(errno.EROFS, "x"), "write"),
     "too many open files": (OSError(errno.EMFILE, "x"), "ulimit -n"),
     "a right that is missing": (PermissionError(errno.EACCES, "x"), "right"),
-    "an answer that does not come": (type("ReadTimeout", (OSError,), {"__module__": "requests.exceptions"})(), "way"),
+    "an answer that does not come": (type("ReadTimeout", (OSError,), {"__module__": "requests.exceptions"})(), "network"),
     "anything else of the disk": (OSError(errno.EIO, "x"), "disk"),
 }
 
