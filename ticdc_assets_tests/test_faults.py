@@ -196,7 +196,10 @@ TROUBLE = {
     "a disk that cannot be written": (OSError(errno.EROFS, "x"), "write"),
     "too many open files": (OSError(errno.EMFILE, "x"), "ulimit -n"),
     "a right that is missing": (PermissionError(errno.EACCES, "x"), "right"),
-    "an answer that does not come": (type("ReadTimeout", (OSError,), {"__module__": "requests.exceptions"})(), "network"),
+    "an answer that does not come": (
+        type("ReadTimeout", (OSError,), {"__module__": "requests.exceptions"})(),
+        "network",
+    ),
     "anything else of the disk": (OSError(errno.EIO, "x"), "disk"),
 }
 

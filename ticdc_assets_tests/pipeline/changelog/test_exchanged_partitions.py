@@ -160,6 +160,7 @@ def test_rows_change_places(tmp_path: Path, cut: str, inside: Callable[[int], bo
 
 
 @pytest.mark.spark
+@pytest.mark.matrix
 def test_a_run_may_end_anywhere_in_an_exchange(tmp_path: Path) -> None:
     pair = Pair(SmallStream(tmp_path)).begin()
     lake = pair.stream.lake()

@@ -23,7 +23,7 @@ ZONE = "America/New_York"
 CASES: dict[str, tuple[str, list[tuple[str, int, str]], list[int], str]] = {
     # the type, the rows (op, id, key as sent), the ids of those that the lake can hold, what is said of the others
     "two zero dates": (
-        "DATE", [("I", 1, "0000-00-00"), ("I", 2, "2024-00-00"), ("I", 3, "2024-01-01")], [3], "no calendar",
+        "DATE", [("I", 1, "0000-00-00"), ("I", 2, "2024-00-00"), ("I", 3, "2024-01-01")], [3], "does not exist",
     ),
     "an index of no label": ("ENUM('','x')", [("I", 1, "0"), ("I", 2, "1"), ("I", 3, "2")], [2, 3], "number 0"),
     "an hour that a clock change repeats": (

@@ -26,7 +26,11 @@ from ticdc_assets_tests.services.kafka import KafkaServer
 pytestmark = pytest.mark.services
 
 
-VARIANTS = ["canal-json-tidb", "open", "simple-json", "simple-avro", "avro-ext", "debezium-tidb-noschema"]
+VARIANTS = [
+    "canal-json-tidb",
+    "simple-avro",
+    *(pytest.param(v, marks=pytest.mark.matrix) for v in ("open", "simple-json", "avro-ext", "debezium-tidb-noschema")),
+]
 MORE_VARIANTS = [
     "avro", "canal-json", "canal-json-tidb-claim-check", "canal-json-tidb-restart", "canal-json-tidb-topics",
     "simple-json-restart",

@@ -112,6 +112,7 @@ def _run_while_executors_die(world: World, cluster: SparkCluster) -> int:
 # ---- how workers get this package ------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 def test_a_package_that_is_sent_as_a_zip_is_imported_by_workers(cluster: SparkCluster, tmp_path: Path):
     python = environment_of_workers(tmp_path / "workers")
     sent = shutil.make_archive(str(tmp_path / "ticdc_assets"), "zip", PACKAGE.parent, PACKAGE.name)

@@ -31,6 +31,7 @@ def world(folder: Path, port: int, name: str) -> World:
 
 
 @pytest.mark.spark
+@pytest.mark.matrix
 def test_a_lake_in_postgresql_lives_as_one_in_sqlite(port: int, tmp_path: Path):
     live(world(tmp_path, port, "lake_pg"))
 

@@ -56,6 +56,7 @@ def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite(tmp_path: Path):
 
 
 @pytest.mark.spark
+@pytest.mark.matrix
 def test_commits_that_land_without_an_answer_are_neither_lost_nor_made_twice(tmp_path: Path):
     folder = {"warehouse": f"file://{tmp_path}/lake"}
     with rest_catalog(tmp_path, folder, unknown_every=3) as server:
