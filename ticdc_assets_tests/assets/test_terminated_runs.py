@@ -18,7 +18,6 @@ JOB = "feed_job"
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 
-@pytest.mark.matrix
 def test_a_run_that_is_terminated_leaves_whole_tables_and_the_next_one_goes_on(tmp_path: Path):
     [workload] = [w for w in workloads("storage-csv", "seed1") if w.root.parent.name == "storage-csv"]
     lake = FeedLake(workload, tmp_path / "lake")
