@@ -14,6 +14,8 @@ import dagster as dg
 from ticdc_assets import names
 
 TAG: Final = "ticdc_assets/changefeed"
+CHANGELOG_ENDING: Final = "_changes"
+"""Dagster's graph shows the last part of a key only, and a changelog and its mirror stand side by side there."""
 _TAG_CHARS_MAX: Final = 63  # Dagster's limit for tag values
 
 
@@ -47,13 +49,13 @@ class FeedNames:
         return dg.AssetKey([self.changefeed, "watermarks"])
 
     def changelog(self, schema: str, table: str) -> dg.AssetKey:
-        return self._key("changelog", schema, table)
+        return self._key("changelog", schema, table, CHANGELOG_ENDING)
 
     def mirror(self, schema: str, table: str) -> dg.AssetKey:
         return self._key("mirror", schema, table)
 
-    def _key(self, kind: str, schema: str, table: str) -> dg.AssetKey:
-        return dg.AssetKey([self.changefeed, kind, names.asset_key_part(schema), names.asset_key_part(table)])
+    def _key(self, kind: str, schema: str, table: str, ending: str = "") -> dg.AssetKey:
+        return dg.AssetKey([self.changefeed, kind, names.asset_key_part(schema), names.asset_key_part(table) + ending])
 
     # -- ops ----------------------------------------------------------------------------------------------------------
 

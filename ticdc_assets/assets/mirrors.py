@@ -10,7 +10,7 @@ from ticdc_assets.assets.history_points import recent
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata import Metadata, mirror_metadata, watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
-from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, progress_logger
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, SOURCE_TYPES, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
 from ticdc_assets.pipeline.mirror.run import MirrorReport, run_mirrors
@@ -52,7 +52,7 @@ def _watermarks_spec(feed: Feed) -> dg.AssetSpec:
 def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
     return dg.AssetSpec(
         feed.names.mirror(table.schema, table.table),
-        deps=[feed.names.changelog(table.schema, table.table), feed.names.schema_cache],
+        deps=[feed.names.changelog(table.schema, table.table)],
         group_name=feed.names.group,
         kinds={"iceberg", "spark", "mirror"},
         code_version=CODE_VERSION,
@@ -73,11 +73,24 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
     for known in chosen:
         table = tables.get(fold_name(known.schema, known.table))
         yield results.result(feed.names.mirror(known.schema, known.table), table)
-    if feed.names.watermarks in context.selected_asset_keys:
-        yield _recorded(feed, run, report)
-    for table in feed.without_assets(tables):
-        if table.record.mirror and only is None and table.name == table.source_table.name:
+    if feed.names.watermarks not in context.selected_asset_keys:
+        return
+    recorded = _recorded(feed, run, report)
+    yield recorded
+    new = [t for t in feed.without_assets(tables) if only is None and t.name == t.source_table.name]
+    for table in new:
+        if table.record.mirror:
             context.log_event(dg.AssetMaterialization(feed.names.mirror(*table.name), metadata=results.metadata(table)))
+    if new:
+        context.log_event(_without_upstream(recorded))
+
+
+def _without_upstream(recorded: dg.MaterializeResult[None]) -> dg.AssetMaterialization:
+    """The same record without the versions of the mirrors that it was made from. Dagster then compares times: the
+    asset stays up to date when the code location is reloaded and it has mirrors upstream that it did not have."""
+    version = recorded.data_version.value if recorded.data_version else ""
+    assert recorded.asset_key is not None
+    return dg.AssetMaterialization(recorded.asset_key, metadata=recorded.metadata, tags={DATA_VERSION_TAG: version})
 
 
 def _recorded(feed: Feed, run: ChangefeedRun, report: MirrorReport | None) -> dg.MaterializeResult[None]:

@@ -27,6 +27,8 @@ SOURCE_TYPES: Final = "Column types are those of the source."
 """Shown with the columns, as the lake may store them with another type."""
 
 DATA_VERSION_TAG: Final = "dagster/data_version"
+INPUT_VERSION_TAG: Final = "dagster/input_data_version/{}"
+"""The data version of an upstream asset that a materialization was made from, by the asset's key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def test_definitions_load_without_network_catalog_or_jvm(tmp_path: Path):
     assert not told["jvm"]
     assert told["files"] == []
     assert "storage_csv/mirror/shop/users" in told["keys"]
-    assert "storage_canal_json/changelog/shop/parted" in told["keys"]
+    assert "storage_canal_json/changelog/shop/parted_changes" in told["keys"]
     assert "simple_avro/source" in told["keys"]
 
 
@@ -85,13 +85,13 @@ def test_a_changefeed_is_a_group_of_source_schema_cache_changelogs_and_mirrors(t
         "shop/source",
         "shop/schema_cache",
         "shop/quarantine",
-        "shop/changelog/shop/users",
+        "shop/changelog/shop/users_changes",
         "shop/mirror/shop/users",
         "shop/watermarks",
     }
     assert {graph.get(key).group_name for key in graph.get_all_asset_keys()} == {"shop"}
     mirror = graph.get(dg.AssetKey(["shop", "mirror", "shop", "users"]))
-    assert {k.to_user_string() for k in mirror.parent_keys} == {"shop/changelog/shop/users", "shop/schema_cache"}
+    assert {k.to_user_string() for k in mirror.parent_keys} == {"shop/changelog/shop/users_changes"}
     assert graph.get(dg.AssetKey(["shop", "source"])).is_external
 
 

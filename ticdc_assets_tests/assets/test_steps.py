@@ -87,7 +87,7 @@ def test_two_changefeeds_of_one_protocol_run_side_by_side(tmp_path: Path):
 def test_a_materialisation_tells_rows_watermark_and_shape(tmp_path: Path):
     told = materializations(shop(tmp_path).run())
 
-    changelog, mirror = told["shop/changelog/shop/users"], told["shop/mirror/shop/users"]
+    changelog, mirror = told["shop/changelog/shop/users_changes"], told["shop/mirror/shop/users"]
     assert [changelog[f"run_rows_{what}"] for what in ("inserted", "updated", "deleted")] == [2, 1, 0]
     assert changelog["watermark"] == mirror["watermark"] == str(ts(10))
     assert changelog["behind_source_seconds"] == 0
@@ -100,7 +100,7 @@ def test_a_materialisation_tells_rows_watermark_and_shape(tmp_path: Path):
     assert mirror["dagster/table_name"] == "lake.shop.users"
     source_table = mirror["dagster/column_lineage"].deps_by_column["name"]
     assert [(d.asset_key.to_user_string(), d.column_name) for d in source_table] == [
-        ("shop/changelog/shop/users", "name")
+        ("shop/changelog/shop/users_changes", "name")
     ]
     assert mirror["recent"].startswith("![2 rows")
 
@@ -118,7 +118,7 @@ def test_the_columns_of_a_changelog_are_told_in_its_own_order_also_by_a_run_with
     feed.statement("shop", "users", "ALTER TABLE `users` ADD COLUMN `age` INT NOT NULL FIRST", 11, [age, ID, NAME])
     feed.statement("shop", "users", "ALTER TABLE `users` DROP COLUMN `name`", 12, [age, ID]).checkpoint(20)
 
-    told = [materializations(feed.run())["shop/changelog/shop/users"] for _ in range(2)]
+    told = [materializations(feed.run())["shop/changelog/shop/users_changes"] for _ in range(2)]
 
     assert columns(told[0]) == columns(told[1])
     assert columns(told[0]) == [
@@ -142,7 +142,7 @@ def test_no_columns_are_told_of_a_table_that_is_not_there_yet(tmp_path: Path, mo
 
     told = materializations(shop(tmp_path).run())
 
-    assert "dagster/column_schema" in told["shop/changelog/shop/users"]
+    assert "dagster/column_schema" in told["shop/changelog/shop/users_changes"]
     assert "dagster/column_schema" not in told["shop/mirror/shop/users"]
 
 
@@ -181,8 +181,8 @@ def test_a_run_with_nothing_new_makes_no_snapshot_and_asks_for_no_workers(
 
     assert result.success
     assert feed.snapshots() == before
-    assert materializations(result)["shop/changelog/shop/users"]["run_rows_inserted"] == 0
-    assert materializations(result)["shop/changelog/shop/users"]["watermark"] == str(ts(10))
+    assert materializations(result)["shop/changelog/shop/users_changes"]["run_rows_inserted"] == 0
+    assert materializations(result)["shop/changelog/shop/users_changes"]["watermark"] == str(ts(10))
 
 
 def test_a_source_without_a_checkpoint_yet_is_no_failure(tmp_path: Path):
@@ -203,7 +203,7 @@ def test_a_table_without_assets_is_processed_and_gets_them_when_definitions_load
     result = feed.run(definitions=loaded_before)
 
     assert result.success
-    assert materializations(result)["shop/changelog/shop/late"]["run_rows_inserted"] == 1
+    assert materializations(result)["shop/changelog/shop/late_changes"]["run_rows_inserted"] == 1
     assert materializations(result)["shop/mirror/shop/late"]["dagster/row_count"] == 1
     assert (
         dg.AssetKey(["shop", "mirror", "shop", "late"]) in feed.definitions.resolve_asset_graph().get_all_asset_keys()
@@ -221,7 +221,7 @@ def test_a_table_that_was_renamed_since_loading_holds_up_nothing(tmp_path: Path)
     told = materializations(result)
     assert failures(result) == []
     assert told["shop/mirror/shop/people"]["dagster/row_count"] == 3
-    assert told["shop/changelog/shop/users"]["state"] == "unknown"
+    assert told["shop/changelog/shop/users_changes"]["state"] == "unknown"
 
 
 def test_a_table_without_a_key_has_a_changelog_and_no_mirror(tmp_path: Path):
@@ -230,7 +230,7 @@ def test_a_table_without_a_key_has_a_changelog_and_no_mirror(tmp_path: Path):
     feed.run()
     keys = {key.to_user_string() for key in feed.definitions.resolve_asset_graph().get_all_asset_keys()}
 
-    assert "shop/changelog/shop/log" in keys
+    assert "shop/changelog/shop/log_changes" in keys
     assert "shop/mirror/shop/log" not in keys
     assert feed.run().success
 
@@ -321,6 +321,6 @@ def test_captured_messages_run_through_the_same_steps(tmp_path: Path, variant: s
     before, after = materializations(first), materializations(result)
     assert failures(first) == failures(result) == []
     assert op in {event.step_key for event in result.all_events}
-    assert before["feed/changelog/shop/users"]["run_rows_inserted"] > 0
-    assert after["feed/changelog/shop/users"]["run_rows_inserted"] == 0
+    assert before["feed/changelog/shop/users_changes"]["run_rows_inserted"] > 0
+    assert after["feed/changelog/shop/users_changes"]["run_rows_inserted"] == 0
     assert after["feed/mirror/shop/users"]["source_table"] == "shop.users"
