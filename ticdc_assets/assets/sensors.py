@@ -8,25 +8,31 @@ run that finds nothing to do. The rules, in this order:
   as long after each further failure, at most about two hours. A run with failed checks only does not count as failed.
 - Otherwise a run is requested when the source differs from the cursor. A run that a user cancelled is not requested
   again, and ticks say so.
+- Topics of Kafka have new messages all the time. A run of theirs is requested when the smallest watermark has advanced
+  by `source.kafka.run_after_s` since the last request, or when a message has waited that long.
 
 Requests have no run key: Dagster would never start a failed run with the same key again.
 """
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 
 import dagster as dg
 
 from ticdc_assets.assets.earlier_runs import broken, cancelled, on_its_way
 from ticdc_assets.assets.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
+from ticdc_assets.assets.topic_lag import due, lag_metadata, not_due
 from ticdc_assets.config import Changefeed, Config
 from ticdc_assets.faults import plain
+from ticdc_assets.pipeline.glance import TopicLag
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.sources import glance_at
 
 INTERVAL_S = 30
+REASON_TAG, OFFSETS_TAG, LAG_TAG = "ticdc_assets/reason", "ticdc_assets/unlanded_offsets", "ticdc_assets/lag_seconds"
 
 Evaluation = Callable[[dg.SensorEvaluationContext], dg.SensorResult]
 
@@ -66,6 +72,8 @@ def _new_at_source(config: Config, changefeed: Changefeed, feed: Feed) -> Evalua
         glance = glance_at(Lake(config, changefeed))
         if glance.not_yet:
             return dg.SensorResult(skip_reason=dg.SkipReason(glance.not_yet), cursor=context.cursor)
+        if glance.lag is not None:
+            return _requested_by_lag(context, feed, glance.digest, glance.lag)
         if glance.checkpoint is None:
             return _asked(context, feed, _cursor(digest=glance.digest))
         checkpoint = str(glance.checkpoint)
@@ -75,14 +83,45 @@ def _new_at_source(config: Config, changefeed: Changefeed, feed: Feed) -> Evalua
     return new_at_source
 
 
+def _requested_by_lag(context: dg.SensorEvaluationContext, feed: Feed, digest: str, lag: TopicLag) -> dg.SensorResult:
+    """Request a run of topics. The cursor has the digest and the watermark of the last request."""
+    now_ms, requested = time.time_ns() // 1_000_000, _watermark_in(context.cursor)
+    seen = _cursor(watermark=str(max(lag.watermark or 0, requested)), digest=digest)
+    reason = due(lag, requested, now_ms)
+    metadata = lag_metadata(lag, now_ms)
+    observed = (
+        dg.AssetObservation(feed.names.source, metadata=metadata)
+        if lag.watermark is None
+        else observation(feed.names, lag.watermark, metadata)
+    )
+    tags = {REASON_TAG: reason, OFFSETS_TAG: str(lag.offsets)}
+    if "lag_seconds" in metadata:
+        tags[LAG_TAG] = str(metadata["lag_seconds"])
+    wait = "" if reason else not_due(lag, requested, now_ms)
+    return _asked(context, feed, seen, observed, tags=tags, wait=wait)
+
+
+def _watermark_in(cursor: str | None) -> int:
+    """The watermark at the last request; 0 where the cursor has none."""
+    try:
+        return int(json.loads(cursor or "{}").get("watermark", 0))
+    except (ValueError, TypeError, AttributeError):
+        return 0  # a cursor that a user has set
+
+
 def _cursor(**seen: str) -> str:
     return json.dumps({"v": 1, **seen}, separators=(",", ":"))
 
 
 def _asked(
-    context: dg.SensorEvaluationContext, feed: Feed, seen: str, *observed: dg.AssetMaterialization
+    context: dg.SensorEvaluationContext,
+    feed: Feed,
+    seen: str,
+    *observed: dg.AssetMaterialization | dg.AssetObservation,
+    tags: Mapping[str, str] | None = None,
+    wait: str = "",
 ) -> dg.SensorResult:
-    """Request a run by the rules above."""
+    """Request a run by the rules above. `wait` is why none is requested yet; "" where nothing has to be waited for."""
     going_on = on_its_way(context.instance, feed.names.tags)
     if going_on:
         return dg.SensorResult(skip_reason=dg.SkipReason(going_on), cursor=context.cursor)
@@ -92,5 +131,7 @@ def _asked(
     if seen == context.cursor and not failed:
         reason = cancelled(context.instance, feed.names) or "Nothing new at the source."
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=seen)
-    request = dg.RunRequest(tags=feed.names.tags)
+    if wait and not failed:
+        return dg.SensorResult(skip_reason=dg.SkipReason(wait), cursor=context.cursor)
+    request = dg.RunRequest(tags={**feed.names.tags, **(tags or {})})
     return dg.SensorResult(run_requests=[request], asset_events=list(observed), cursor=seen)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ticdc_assets.config.files import below
-from ticdc_assets.config.model import LANDED_BYTES_MAX, LANDED_MESSAGES_MAX, KafkaSource, KafkaStart
+from ticdc_assets.config.model import LANDED_BYTES_MAX, LANDED_MESSAGES_MAX, RUN_AFTER_S, KafkaSource, KafkaStart
 from ticdc_assets.config.reading import Section, shown
 from ticdc_assets.config.secrets import Settings, query_of
 from ticdc_assets.config.sink import KAFKA_SCHEMES, SinkOptions, split_uri
@@ -51,6 +51,7 @@ def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[st
     messages_max = _count(section, "max_messages", LANDED_MESSAGES_MAX)
     bytes_max = _count(section, "max_bytes", LANDED_BYTES_MAX)
     days_kept = _count(section, "days_kept", 30)
+    run_after_s = _count(section, "run_after_s", RUN_AFTER_S)
     section.close()
     if pattern is not None:
         section.checked("pattern", partial(_check_pattern, pattern), None)
@@ -70,6 +71,7 @@ def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[st
         messages_max or LANDED_MESSAGES_MAX,
         bytes_max or LANDED_BYTES_MAX,
         days_kept,
+        run_after_s or RUN_AFTER_S,
     )
 
 

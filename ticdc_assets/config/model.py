@@ -20,6 +20,7 @@ from ticdc_assets.table_filter import TableFilter
 CATALOG_TYPES: Final = ("sql", "rest", "glue", "hive")
 LANDED_MESSAGES_MAX: Final = 5_000_000
 LANDED_BYTES_MAX: Final = 8 << 30
+RUN_AFTER_S: Final = 60
 PORTABLE_CATALOG_TYPES: Final = ("glue", "hive")
 PORTABLE_SIGNING_NAMES: Final = ("glue", "s3tables")
 NAMING_CATALOG_TYPES: Final = ("rest", "glue")
@@ -149,7 +150,8 @@ class KafkaSource:
     `pattern` is a regular expression for whole topic names, used in addition to `topics` if dispatch rules name topics
     by table. `options` are settings of librdkafka under its own names (`security.protocol`, `sasl.mechanism`, ...). One
     run lands at most `messages_max` messages and about `bytes_max` bytes of keys and values. Landed messages are kept
-    for `days_kept` days after decoding; forever if it is None.
+    for `days_kept` days after decoding; forever if it is None. The sensor requests a run when the watermark of the
+    topics has advanced by `run_after_s` seconds, or a message has waited that long.
     """
 
     brokers: tuple[str, ...]
@@ -160,6 +162,7 @@ class KafkaSource:
     messages_max: int = LANDED_MESSAGES_MAX
     bytes_max: int = LANDED_BYTES_MAX
     days_kept: int | None = None
+    run_after_s: int = RUN_AFTER_S
 
 
 Source = StorageSource | CaptureSource | KafkaSource

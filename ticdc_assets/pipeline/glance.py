@@ -2,7 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """A partition of a topic that is compared with the lake.
+
+    name: as in `topic[0]`.
+    watermark: the newest one in its last messages; None where they have none.
+    offsets: how many offsets are not landed.
+    oldest_ms: the timestamp of the first message that is not landed; None where there is none.
+    """
+
+    name: str
+    watermark: int | None
+    offsets: int
+    oldest_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLag:
+    """Topics that are compared with the lake, partition by partition.
+
+    recorded: the TSO that the lake has recorded; 0 before the first run.
+    is_new: whether no run has fixed the offsets at which it begins.
+    run_after_s: see `source.kafka.run_after_s`.
+    """
+
+    partitions: Sequence[PartitionLag]
+    recorded: int
+    is_new: bool
+    run_after_s: int
+
+    @property
+    def watermark(self) -> int | None:
+        """The smallest watermark of the partitions; None until each has one."""
+        found = [partition.watermark for partition in self.partitions]
+        return min((ts for ts in found if ts is not None), default=None) if None not in found else None
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets are not landed."""
+        return sum(partition.offsets for partition in self.partitions)
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """The smallest timestamp of the first messages that are not landed."""
+        return min((p.oldest_ms for p in self.partitions if p.oldest_ms is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +60,10 @@ class Glance:
     digest: changes whenever the source has new input; of constant size.
     checkpoint: the TSO up to which the source is complete; None where only a scan finds it.
     not_yet: why no run can read the source yet, as a sentence; "" where runs can.
+    lag: of a source that no run has to follow message by message; None for the other sources.
     """
 
     digest: str
     checkpoint: int | None = None
     not_yet: str = ""
+    lag: TopicLag | None = None

@@ -49,7 +49,7 @@ SOURCES: Final[dict[type, SourceKind]] = {
     ),
     CaptureSource: SourceKind(_STREAM, ("ticdc_assets.pipeline.stream.glance", "of_capture"), _MESSAGE_REPLAY),
     KafkaSource: SourceKind(
-        _STREAM, ("ticdc_assets.pipeline.stream.glance", "of_topics"), _MESSAGE_REPLAY, is_landed=True
+        _STREAM, ("ticdc_assets.pipeline.landing.lag", "lag_of_topics"), _MESSAGE_REPLAY, is_landed=True
     ),
 }
 """By type of `source` in the configuration: how it is read. Each entry names a module and an attribute."""

@@ -45,7 +45,7 @@ def message_heads(protocol: str, options: Any, messages: Sequence[Message]) -> l
     """The heads of a batch of messages."""
     heads = [_NONE] * len(messages)
     for index in _in_bulk(protocol, options, messages, heads):
-        heads[index] = _of_message(protocol, options, messages[index])
+        heads[index] = message_head(protocol, options, messages[index])
     return heads
 
 
@@ -68,7 +68,8 @@ def _in_bulk(protocol: str, options: Any, messages: Sequence[Message], heads: li
     return [int(index) for index in np.flatnonzero(found.left)]
 
 
-def _of_message(protocol: str, options: Any, message: Message) -> MessageHead:
+def message_head(protocol: str, options: Any, message: Message) -> MessageHead:
+    """The head of one message."""
     head = _NONE
     try:
         for event in REGISTRY[protocol].decode(message.key, message.value, message.where, options):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -26,6 +27,7 @@ SILENCE_TIMEOUT_S: Final = 60.0
 """Reading fails if a partition gives no message for this long although it holds some."""
 _BATCH_MESSAGES: Final = 1000
 _POLL_S: Final = 0.5
+_FILL_S: Final = 0.005
 _DEFAULTS: Final[dict[str, Any]] = {
     "client.id": "ticdc-assets",
     "socket.connection.setup.timeout.ms": 10000,
@@ -170,46 +172,73 @@ class KafkaClient:
         Reading stops when the reader's position reaches the end of the range. The last offset may have no message,
         since compaction and transactions leave gaps.
         """
-        what = f"messages {wanted.begin} to {wanted.end - 1} of {wanted.partition}"
-        if wanted.begin >= wanted.end:
-            return
+        if len(wanted):
+            what = f"messages {wanted.begin} to {wanted.end - 1} of {wanted.partition}"
+            yield from self._records([wanted], what, None)
+
+    def records_of_all(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[Record]:
+        """The messages of ranges of different partitions at once, of each partition in order of offsets.
+
+        Args:
+            each_max: how many messages of each partition are read at most.
+        """
+        left = [wanted for wanted in ranges if len(wanted)]
+        if left:
+            more = f" and of {len(left) - 1} more" if len(left) > 1 else ""
+            yield from self._records(left, f"messages of {left[0].partition}{more}", each_max)
+
+    def _records(self, ranges: Sequence[OffsetRange], what: str, each_max: int | None) -> Iterator[Record]:
         with self._faults(what):
-            self._consumer.assign([_at(wanted.partition, wanted.begin)])
+            self._consumer.assign([_at(wanted.partition, wanted.begin) for wanted in ranges])
         try:
-            yield from self._assigned(wanted, what)
+            yield from self._assigned({wanted.partition: wanted.end for wanted in ranges}, what, each_max)
         finally:
+            # A pause outlives the assignment.
+            self._consumer.resume([_at(wanted.partition) for wanted in ranges])
             self._consumer.unassign()
 
-    def _assigned(self, wanted: OffsetRange, what: str) -> Iterator[Record]:
-        heard = time.monotonic()
-        while True:
+    def _assigned(self, ends: dict[Partition, int], what: str, each_max: int | None) -> Iterator[Record]:
+        """The messages before the end of each partition; a partition is removed from `ends` once it is read."""
+        heard, counts = time.monotonic(), Counter[Partition]()
+        while ends:
             with self._faults(what):
-                batch = self._consumer.consume(_BATCH_MESSAGES, timeout=_POLL_S)
+                batch = self._batch()
             for found in batch:
                 error = found.error()
-                if error is None:
-                    if found.offset() >= wanted.end:
-                        return
-                    yield _record(found)
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    if found.offset() >= wanted.end:
-                        return
-                else:
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise fault_of(KafkaException(error), self._where, what, self._causes)
+                partition = Partition(found.topic(), found.partition())
+                if partition not in ends:
+                    continue
+                if found.offset() >= ends[partition]:
+                    self._ended(ends, partition)
+                elif error is None:
+                    yield _record(found)
+                    counts[partition] += 1
+                    if counts[partition] == each_max:
+                        self._ended(ends, partition)
             if batch:
                 heard = time.monotonic()
-            if self._position(wanted.partition) >= wanted.end:
-                return
-            if time.monotonic() - heard > SILENCE_TIMEOUT_S:
+            for position in self._consumer.position([_at(partition) for partition in ends]) if ends else ():
+                partition = Partition(position.topic, position.partition)
+                if position.offset >= ends[partition]:
+                    self._ended(ends, partition)
+            if ends and time.monotonic() - heard > SILENCE_TIMEOUT_S:
                 raise self._silent(what)
+
+    def _batch(self) -> list[Any]:
+        """The next messages. `consume` alone waits for all of a batch, also at the end of a partition."""
+        first = self._consumer.poll(_POLL_S)
+        return [] if first is None else [first, *self._consumer.consume(_BATCH_MESSAGES, timeout=_FILL_S)]
+
+    def _ended(self, ends: dict[Partition, int], partition: Partition) -> None:
+        del ends[partition]
+        if ends:  # the other partitions are read on
+            self._consumer.pause([_at(partition)])
 
     def _silent(self, what: str) -> SourceError:
         found = self._causes.newest or f"no answer for {SILENCE_TIMEOUT_S:.0f} s"
         return SourceError(self._where, what, found, "Nothing is lost: try again when the brokers answer.")
-
-    def _position(self, partition: Partition) -> int:
-        (found,) = self._consumer.position([_at(partition)])
-        return int(found.offset)
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
