@@ -17,6 +17,7 @@ from ticdc_assets import __version__
 from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import interrupted_by
+from ticdc_assets.tso import parse_tso
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     snapshot.add_argument("--at", type=_tso, required=True, metavar="TSO", help="the newest record up to this TSO")
     snapshot.add_argument("--json", action="store_true", help="a JSON object")
     snapshot.set_defaults(command=_snapshot)
+    _add_diff(commands)
     inspect = commands.add_parser("inspect", help="report what a source contains, or what a config lacks")
     inspect.add_argument(
         "place",
@@ -102,6 +104,19 @@ def _parser() -> argparse.ArgumentParser:
     discover = _with_config(commands.add_parser("discover", help="list the tables of the source"))
     discover.set_defaults(command=_discover)
     return parser
+
+
+def _add_diff(commands: Any) -> None:
+    diff = _with_config(commands.add_parser("diff", help="count the rows that differ between two TSOs"))
+    diff.add_argument(
+        "after", type=_tso, metavar="TSO1", help="the earlier TSO, or a time such as 2025-07-31T20:00:00Z"
+    )
+    diff.add_argument("until", type=_tso, metavar="TSO2", help="the later one")
+    diff.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="only this one (repeatable)")
+    form = diff.add_mutually_exclusive_group()
+    form.add_argument("--rows", action="store_true", help="print each row that differs as a line of JSON")
+    form.add_argument("--json", action="store_true", help="a JSON object with the counts")
+    diff.set_defaults(command=_diff)
 
 
 def _add_maintain(commands: Any) -> None:
@@ -142,9 +157,10 @@ def _with_config(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _tso(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError("a TSO has digits only, such as 459802261460090884")
-    return int(text)
+    try:
+        return parse_tso(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _count(text: str) -> int:
@@ -244,6 +260,14 @@ def _snapshot(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.listing import snapshot
 
     return snapshot(config, _only(config, chosen), arguments.at, arguments.json)
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.diff import Asked, diff
+
+    asked = Asked(arguments.after, arguments.until, tuple(arguments.table), arguments.rows, arguments.json)
+    return diff(config, _only(config, chosen), asked)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:

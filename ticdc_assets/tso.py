@@ -12,6 +12,8 @@ INT64_MAX: Final = (1 << 63) - 1
 LOGICAL_BITS: Final = 18
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIDB_BEGAN: Final = 2015
+_EXAMPLE: Final = "2025-07-31T23:59:10Z"
+_EXPECTED: Final = f"expected a TSO in digits only, such as 459802261460090884, or a time such as {_EXAMPLE}"
 
 
 def physical_ms(tso: int) -> int:
@@ -22,6 +24,28 @@ def physical_ms(tso: int) -> int:
 def from_physical_ms(ms: int) -> Tso:
     """The first TSO of a millisecond."""
     return Tso(ms << LOGICAL_BITS)
+
+
+def parse_tso(text: str) -> Tso:
+    """The TSO of a text: its digits, or the first TSO of the millisecond of a time, as in TiDB's AS OF TIMESTAMP.
+
+    A time is ISO 8601 with a zone, such as 2025-07-31T23:59:10.540Z. Raises ValueError with a sentence for any other
+    text.
+    """
+    if text.isascii() and text.isdigit():
+        if int(text) > INT64_MAX:
+            raise ValueError(f"expected at most {INT64_MAX}")
+        return Tso(int(text))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(_EXPECTED) from None
+    if moment.tzinfo is None:
+        raise ValueError(f"expected a time with its zone, such as {_EXAMPLE}")
+    ms = (moment - _EPOCH) // timedelta(milliseconds=1)
+    if ms < 0:
+        raise ValueError(_EXPECTED)
+    return from_physical_ms(ms)
 
 
 def is_tso(number: int) -> bool:

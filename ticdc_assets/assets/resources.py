@@ -33,6 +33,7 @@ from ticdc_assets.pipeline.source import Pending
 from ticdc_assets.pipeline.sources import is_landed
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import SourceName
+from ticdc_assets.tso import parse_tso
 
 if TYPE_CHECKING:
     from ticdc_assets.spark import Answer, Payload, Workers
@@ -157,10 +158,13 @@ def lake_resource(config: Config, changefeed: Changefeed) -> dg.ResourceDefiniti
 
 
 def tso_of(name: str, text: str) -> int:
-    """Parse a TSO from a setting. Raises ConfigError."""
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise ConfigError(name, "a TSO, digits only", "something else", "Take one from the UI or `ticdc-assets tables`.")
+    """Parse a TSO or a time with its zone from a setting. Raises ConfigError."""
+    try:
+        return parse_tso(text)
+    except ValueError:
+        advice = "Take one from the UI or `ticdc-assets tables`."
+        expected = "a TSO, digits only, or a time with its zone"
+        raise ConfigError(name, expected, "something else", advice) from None
 
 
 class LakeSpark(LazyPySparkResource):  # type: ignore[misc]  # dagster_pyspark has no types

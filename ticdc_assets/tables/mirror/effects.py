@@ -1,4 +1,4 @@
-"""What a statement that added a column did to rows that exist, as SQL."""
+"""What a statement that added a column did to rows that exist, as a value and as SQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from ticdc_assets.tso import to_datetime
 
 
 def fill_literal(effect: FillColumn, version: Version, zone: str) -> str | None:
-    """The SQL literal that existing rows get in an added column, None for NULL.
+    """The SQL literal that existing rows get in an added column, None for NULL."""
+    filled = fill_value(effect, version, zone)
+    return None if filled is None else literal(filled, arrow_type(effect.type))
+
+
+def fill_value(effect: FillColumn, version: Version, zone: str) -> Any:
+    """The value that existing rows get in an added column, None for NULL.
 
     For CURRENT_TIMESTAMP, TiDB uses the clock of the server that received the statement, cut to the column's digits. No
     protocol sends this time or the statement's start_ts, which is milliseconds later. All send the commit_ts: it is
@@ -25,12 +31,8 @@ def fill_literal(effect: FillColumn, version: Version, zone: str) -> str | None:
     """
     default = effect.value
     if default.expression is not None:
-        filled: Any = _moment(effect, version.from_ts, zone)
-    elif default.value is None:
-        return None
-    else:
-        filled = typed(effect.name, effect.type, default.value, zone)
-    return None if filled is None else literal(filled, arrow_type(effect.type))
+        return _moment(effect, version.from_ts, zone)
+    return None if default.value is None else typed(effect.name, effect.type, default.value, zone)
 
 
 def _moment(effect: FillColumn, commit_ts: int, zone: str) -> Any:

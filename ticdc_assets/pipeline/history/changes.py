@@ -1,0 +1,151 @@
+"""Reads the changes of a changelog that a comparison of two TSOs needs.
+
+Memory is bounded: a range with too many keys is read in several passes, each with a part of the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ticdc_assets.changes import layout
+from ticdc_assets.changes.differences import (
+    CONVERTED,
+    SENT,
+    Changes,
+    ComparedColumn,
+    Range,
+    in_bucket,
+    now_name,
+    old_name,
+)
+from ticdc_assets.changes.newest import rows_with
+from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.history.tables import empties, version_after
+from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.evolution.evolve import ConvertColumn, FillColumn
+from ticdc_assets.tables.mirror.effects import fill_value
+from ticdc_assets.tables.progress import columns_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.schema.history.source_table import SourceTable, Version
+    from ticdc_assets.schema.model import Column
+
+HELD_BYTES_MAX: Final = 256 << 20
+"""Memory for the changes of one pass."""
+
+_MORE_PASSES: Final = 4
+
+
+class _TooManyError(Exception):
+    """The changes of a pass take too much memory."""
+
+
+class ChangelogRange:
+    """The changes of one table in a range, read in as many passes as memory demands."""
+
+    def __init__(
+        self,
+        changelog: Table,
+        source_table: SourceTable,
+        compared: Range,
+        zone: str,
+        held_bytes_max: int | None = None,
+    ) -> None:
+        self._held_bytes_max = held_bytes_max or HELD_BYTES_MAX
+        self._changelog = changelog
+        self._source_table = source_table
+        self._range = compared
+        version = version_after(source_table, compared.until)
+        self._columns = tuple(self._compared_column(c, version, zone) for c in version.table.stored_columns)
+        key = {name.lower() for name in version.table.key}
+        self._key = tuple(c.uid for c in version.table.stored_columns if c.name.lower() in key)
+
+    def _compared_column(self, column: Column, newest: Version, zone: str) -> ComparedColumn:
+        steps: list[tuple[int, Any]] = []
+        for version in self._source_table.versions:
+            for effect in version.effects if version.from_ts <= newest.from_ts else ():
+                if isinstance(effect, FillColumn) and effect.uid == column.uid:
+                    steps.append((version.from_ts, fill_value(effect, version, zone)))
+                elif isinstance(effect, ConvertColumn) and effect.new_uid == column.uid:
+                    steps.append((version.from_ts, CONVERTED))
+        return ComparedColumn(column.uid, column_name(column.name), arrow_type(column.type), tuple(steps))
+
+    def parts(self) -> Iterator[pa.Table]:
+        """The differences, in one part for each pass."""
+        left = [(0, 1)]
+        while left:
+            bucket, buckets = left.pop()
+            try:
+                part = self._pass(bucket, buckets)
+            except _TooManyError:
+                left += [(bucket + n * buckets, buckets * _MORE_PASSES) for n in range(_MORE_PASSES)]
+                continue
+            yield part
+
+    def _pass(self, bucket: int, buckets: int) -> pa.Table:
+        changes = Changes(self._range, self._key, self._columns)
+        in_range = f"{layout.COMMIT_TS} > {self._range.after} and {layout.COMMIT_TS} <= {self._range.until}"
+        self._add(changes, in_range, bucket, buckets)
+        if self._range.emptied:
+            self._add(changes, self._before(), bucket, buckets)
+        elif wanted := changes.keys_without_old_values():
+            self._add(changes, self._before(), bucket, buckets, wanted)
+        return changes.differences()
+
+    def _before(self) -> str:
+        """The changes that determine the rows at the earlier TSO."""
+        after = self._range.after
+        emptied = [v.from_ts for v in self._source_table.versions if v.from_ts <= after and empties(v)]
+        since = f"{layout.COMMIT_TS} > {emptied[-1]} and " if emptied else ""
+        return f"{since}{layout.COMMIT_TS} <= {after}"
+
+    def _add(
+        self,
+        changes: Changes,
+        where: str,
+        bucket: int,
+        buckets: int,
+        wanted: Sequence[pa.ChunkedArray] | None = None,
+    ) -> None:
+        for batch in self._batches(where):
+            keys = [batch.column(now_name(uid)) for uid in self._key]
+            if buckets > 1:
+                batch = batch.filter(pa.array(in_bucket(keys, bucket, buckets)))
+                keys = [batch.column(now_name(uid)) for uid in self._key]
+            if wanted is not None:
+                batch = batch.take(pa.array(np.sort(rows_with(keys, wanted))))
+            changes.add(batch)
+            if changes.held_bytes > self._held_bytes_max:
+                changes.fold()
+                if 2 * changes.held_bytes > self._held_bytes_max:
+                    raise _TooManyError
+
+    def _batches(self, where: str) -> Iterator[pa.Table]:
+        places, schema = columns_of(self._changelog.properties), self._changelog.schema()
+        names = {
+            c.uid: (schema.find_field(places[c.uid][0]).name, schema.find_field(places[c.uid][1]).name)
+            for c in self._columns
+            if c.uid in places
+        }
+        system = (layout.OP, layout.COMMIT_TS, layout.SEQ, layout.TABLE_VERSION)
+        fields = (*system, layout.BEFORE, *(top for top, _ in names.values()))
+        scan = self._changelog.scan(row_filter=where, selected_fields=fields)
+        if not any(True for _ in scan.plan_files()):
+            return
+        for batch in scan.to_arrow_batch_reader():
+            before = batch.column(layout.BEFORE)
+            flat = dict(zip((f.name for f in before.type), before.flatten(), strict=True))
+            columns: dict[str, pa.Array] = {name: batch.column(name) for name in system}
+            columns[SENT] = before.is_valid()
+            for column in self._columns:
+                top, inner = names.get(column.uid, ("", ""))
+                nothing = pa.nulls(len(batch), column.type)
+                columns[now_name(column.uid)] = batch.column(top) if top else nothing
+                columns[old_name(column.uid)] = flat[inner] if inner else nothing
+            yield pa.table(columns)

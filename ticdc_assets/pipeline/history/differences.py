@@ -1,0 +1,156 @@
+"""The rows that were added, changed and removed between two TSOs, read from the changelogs.
+
+Only the changes of the range are read, and in addition those up to its begin where they are needed: where the stream
+did not send the old values of an update, and where a TRUNCATE or DROP TABLE removed rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ticdc_assets.changes.differences import (
+    ADDED,
+    CHANGED,
+    REMOVED,
+    Range,
+    counts,
+)
+from ticdc_assets.errors import ConfigError, NotYetError
+from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.history.changes import ChangelogRange
+from ticdc_assets.pipeline.history.tables import empties, statements_of, version_after
+from ticdc_assets.schema.evolution.evolve import ConvertColumn, DeletePartitions, KeyChanged
+from ticdc_assets.tables.catalog import load_or_none
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.history.source_table import SourceTable, Version
+    from ticdc_assets.tables.control import TableRecord
+
+OnRows = Callable[["TableDifference", pa.Table], None]
+"""Called with rows as `Changes.differences` returns them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableDifference:
+    """The number of rows that differ in one table; None where it cannot be compared, and `reason` says why.
+
+    `name` is the table's name at the later TSO, or its last one before its drop; `key` has the names of its key columns
+    in the lake then.
+    """
+
+    source_table: SourceTable
+    name: tuple[str, str]
+    key: tuple[str, ...]
+    statements: tuple[DdlEvent, ...]
+    added: int | None = None
+    changed: int | None = None
+    removed: int | None = None
+    reason: str = ""
+
+    @property
+    def is_compared(self) -> bool:
+        return self.added is not None
+
+
+def differences(
+    lake: Lake, after: int, until: int, chosen: Sequence[str], on_rows: OnRows | None = None
+) -> Iterator[TableDifference]:
+    """The difference of each table that exists at one of the two TSOs; of the `chosen` ones if there are any.
+
+    Raises:
+        ConfigError: the stream has no commit_ts, `after` is above `until`, or no table has a chosen name.
+        NotYetError: there was no run.
+    """
+    where = f"changefeed {lake.changefeed.name}"
+    if lake.by_arrival:
+        advice = "Without commit_ts there are no TSOs to compare; compare two snapshots of the mirror."
+        raise ConfigError(where, "a stream with commit_ts", "one without", advice)
+    if after > until:
+        raise ConfigError(where, "the earlier TSO first", f"{after} before {until}", "Exchange the two.")
+    record = lake.control.newest()
+    if record is None:
+        raise NotYetError(where, "a run", "none", "Run `ticdc-assets run`.")
+    history, events = lake.history(), lake.control.ddl_events()
+    recorded, source_tables = lake.recorded(record), history.by_id()
+    found = [
+        TableDifference(
+            source_table,
+            source_table.name_at(until) or source_table.name,
+            tuple(map(column_name, version_after(source_table, until).table.key)),
+            tuple(statements_of(source_table, events, after, until)),
+        )
+        for i, source_table in source_tables.items()
+        if i in recorded and lake.asks_for(source_table) and _exists(source_table, after, until)
+    ]
+    for table in sorted(_chosen(where, found, chosen), key=lambda table: table.name):
+        yield _compared(lake, table, recorded[table.source_table.id], after, until, on_rows)
+
+
+def _exists(source_table: SourceTable, after: int, until: int) -> bool:
+    return source_table.name_at(after) is not None or source_table.name_at(until) is not None
+
+
+def _chosen(where: str, found: list[TableDifference], chosen: Sequence[str]) -> list[TableDifference]:
+    wanted = {name.lower() for name in chosen}
+    named = {".".join(table.name).lower() for table in found}
+    for name in sorted(wanted - named):
+        listed = ", ".join(sorted(named)) or "none"
+        advice = f"The tables at these TSOs are: {listed}."
+        raise ConfigError(where, "a table that exists at one of the two TSOs", name, advice)
+    return [table for table in found if not wanted or ".".join(table.name).lower() in wanted]
+
+
+def _compared(
+    lake: Lake, table: TableDifference, record: TableRecord, after: int, until: int, on_rows: OnRows | None
+) -> TableDifference:
+    source_table = table.source_table
+    dropped_ts = source_table.dropped_ts
+    needed = until if dropped_ts is None else min(until, dropped_ts)
+    if record.watermark < needed:
+        note = f": {record.note}" if record.note else ""
+        return replace(table, reason=f"its changelog is complete up to {record.watermark} only{note}")
+    refusal = _refusal(source_table, after, until)
+    if refusal:
+        return replace(table, reason=refusal)
+    changelog = load_or_none(lake.catalog, tuple(record.changelog)) if record.changelog else None
+    if changelog is None:
+        return replace(table, added=0, changed=0, removed=0)
+    is_upsert = str(lake.changefeed.sink.protocol) == "open-protocol" and not lake.changefeed.sink.open.output_old_value
+    emptied = tuple(v.from_ts for v in _between(source_table, after, until) if empties(v))
+    is_over = dropped_ts is not None and dropped_ts <= until
+    if is_over and dropped_ts is not None:
+        emptied = (*emptied, dropped_ts)
+    compared = Range(after, until, emptied, is_over, is_upsert)
+    total = dict.fromkeys((ADDED, CHANGED, REMOVED), 0)
+    reading = ChangelogRange(changelog, source_table, compared, lake.changefeed.time_zone)
+    for part in reading.parts():
+        for kind, count in counts(part).items():
+            total[kind] += count
+        if on_rows is not None and len(part):
+            on_rows(table, part)
+    return replace(table, added=total[ADDED], changed=total[CHANGED], removed=total[REMOVED])
+
+
+def _between(source_table: SourceTable, after: int, until: int) -> list[Version]:
+    return [version for version in source_table.versions if after < version.from_ts <= until]
+
+
+def _refusal(source_table: SourceTable, after: int, until: int) -> str:
+    """Why the changelog does not determine the difference; empty if it does."""
+    newest = version_after(source_table, until).table
+    if not newest.key:
+        return "the table has no key, so its rows cannot be compared"
+    key_uids = {column.uid for name in newest.key if (column := newest.column(name)) is not None}
+    for version in _between(source_table, after, until):
+        for effect in version.effects:
+            if isinstance(effect, DeletePartitions):
+                return f"the statement at {version.from_ts} removed partitions, whose rows are not in the changelog"
+            if isinstance(effect, KeyChanged) or (isinstance(effect, ConvertColumn) and effect.new_uid in key_uids):
+                return f"the statement at {version.from_ts} changed the key"
+    return ""
