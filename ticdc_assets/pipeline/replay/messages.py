@@ -22,8 +22,8 @@ from ticdc_assets.pipeline.stream.decode.worker import decode_messages
 from ticdc_assets.pipeline.stream.official_canal import Places
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
-from ticdc_assets.pipeline.stream.scan.scan import look_through
-from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.pipeline.stream.scan.result import StreamScan
+from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.tasks import FileState, TaskReport
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
@@ -77,7 +77,7 @@ class MessageReplay:
         if self._context.protocol == "avro":
             log = ddl_log(self._lake.config, self._lake.changefeed)
             passed, form = PassedMessages(self._context.log.first_ordinal), self._context.form(None, log)
-            scan = look_through(self._with_mended(found), form, StreamCursor(), passed=passed)
+            scan = scan_all(self._with_mended(found), form, StreamCursor(), passed=passed)
         return StreamPending(
             run_id=replay_context.run_id,
             high=replay_context.record.tso,
@@ -147,7 +147,7 @@ class MessageReplay:
             return
         form = self._context.form(None, ddl_log(self._lake.config, self._lake.changefeed))
         passed = PassedMessages(self._context.log.first_ordinal)
-        before = look_through(self._context.log.read(), form, StreamCursor(), passed=passed).avro
+        before = scan_all(self._context.log.read(), form, StreamCursor(), passed=passed).avro
         freed = (before.repeated() if before else frozenset()) - pending.scan.avro.repeated()
         consumed = StreamCursor.from_json(self._replay_context.record.cursor).offsets
         for ordinal, message in numbered_messages(self._context.log) if freed else ():

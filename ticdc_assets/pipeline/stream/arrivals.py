@@ -14,23 +14,25 @@ from ticdc_assets.pipeline.stream.decode.task import Arrival
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.stream.scan.state import StreamScan
+    from ticdc_assets.pipeline.stream.scan.result import StreamScan
     from ticdc_assets.schema.history.source_table import Stop
     from ticdc_assets.tables.progress import Files, Progress
 
 
-def arrival_of(look: StreamScan, stop: Stop | None, progress: Progress) -> Arrival:
+def arrival_of(scan: StreamScan, stop: Stop | None, progress: Progress) -> Arrival:
     """The offsets that a table takes after its progress; none after its stop."""
     last = dict(progress.files)
-    since = {partition: last[_name(partition)] + 1 for partition in look.ends if _name(partition) in last}
-    until = {partition: look.first_above(partition, stop.ts) for partition in look.ends} if stop is not None else {}
+    since = {partition: last[_name(partition)] + 1 for partition in scan.offsets.ends if _name(partition) in last}
+    until = (
+        {partition: scan.first_above(partition, stop.ts) for partition in scan.offsets.ends} if stop is not None else {}
+    )
     return Arrival(arrivals.next_ordinal(progress), since, until)
 
 
-def consumed_with(look: StreamScan, arrival: Arrival, progress: Progress) -> Files:
+def consumed_with(scan: StreamScan, arrival: Arrival, progress: Progress) -> Files:
     """The files entry of the table's next snapshot: by partition, the last offset that it has."""
     last = dict(progress.files)
-    for partition, end in look.ends.items():
+    for partition, end in scan.offsets.ends.items():
         last[_name(partition)] = max(last.get(_name(partition), -1), arrival.until.get(partition, end) - 1)
     return tuple(sorted(last.items()))
 

@@ -17,7 +17,7 @@ from ticdc_assets.pipeline.stream.offsets.advance import advanced, still_read
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.record import unknown_tables, unread_tables, with_waiting
-from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, now
@@ -140,25 +140,27 @@ class StreamBatch:
         """The cursor after all messages that no pending change needs."""
         pending, scan, moved = self._pending, self._pending.scan, self._pending.cursor
         stopped = any(n.hold is not None and not n.is_over and not is_passed(n) for n in pending.commit_ranges.values())
-        if not held and not _unknown(reports) and not stopped and not scan.faults:
+        if not held and not _unknown(reports) and not stopped and not scan.offsets.faults:
             moved = advanced(moved, scan, self._first_unconsumed(), is_dated=not self._lake.by_arrival)
         else:
             moved = still_read(moved, scan)
-        passed = {partition: scan.passed_before(partition, offset) for partition, offset in moved.offsets.items()}
-        return replace(moved, watermarks=dict(scan.watermarks), carried=self._carried(), passed=passed).to_json()
+        passed = {
+            partition: scan.watermarks.passed_before(partition, offset) for partition, offset in moved.offsets.items()
+        }
+        return replace(moved, watermarks=dict(scan.watermarks.newest), carried=self._carried(), passed=passed).to_json()
 
     def _carried(self) -> dict[str, frozenset[SourceName]]:
         """The tables of each topic that a later run may need."""
         scan = self._pending.scan
-        if not self._context.changefeed.sink.dispatch.topics and len({topic for topic, _ in scan.ends}) < 2:
+        if not self._context.changefeed.sink.dispatch.topics and len({topic for topic, _ in scan.offsets.ends}) < 2:
             return {}
-        return {topic: frozenset(names) for topic, names in scan.carried.items() if names}
+        return {topic: frozenset(names) for topic, names in scan.tables.carried.items() if names}
 
     def _first_unconsumed(self) -> dict[Partition, int]:
         scan = self._pending.scan
         if self._lake.by_arrival:
-            return dict(scan.ends)
-        return {partition: scan.first_above(partition, self._pending.high) for partition in scan.ends}
+            return dict(scan.offsets.ends)
+        return {partition: scan.first_above(partition, self._pending.high) for partition in scan.offsets.ends}
 
 
 def _names(reports: Sequence[TaskReport]) -> list[FileReport]:

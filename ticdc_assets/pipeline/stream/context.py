@@ -9,7 +9,8 @@ from ticdc_assets.pipeline.landing.message_logs import message_log
 from ticdc_assets.pipeline.stream.decode.task import MessageName, VersionClock
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.pipeline.stream.scan.avro import true_names
-from ticdc_assets.pipeline.stream.scan.state import StreamForm, StreamScan
+from ticdc_assets.pipeline.stream.scan.result import StreamScan
+from ticdc_assets.pipeline.stream.scan.state import StreamForm
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake

@@ -14,7 +14,7 @@ from ticdc_assets.pipeline.stream.decode.task import MessageName
 from ticdc_assets.pipeline.stream.official_canal import Places
 from ticdc_assets.pipeline.stream.offsets.blocked_topics import CaptureHolds
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
-from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.protocols.avro.table_names import Name
 from ticdc_assets.schema.history.source_table import fold_name
 
@@ -48,8 +48,9 @@ class StreamPending(Pending):
     def has_unread(self) -> bool:
         """Whether there are messages that no run has read."""
         read, begins = self.cursor.in_part, self.cursor.begins
-        has_older = self.scan.has_older or any(self.scan.begins.get(p, begin) < begin for p, begin in begins.items())
-        return has_older or any(end > read.get(p, (0, 0))[1] for p, end in self.scan.ends.items())
+        offsets = self.scan.offsets
+        has_older = offsets.has_older or any(offsets.begins.get(p, begin) < begin for p, begin in begins.items())
+        return has_older or any(end > read.get(p, (0, 0))[1] for p, end in offsets.ends.items())
 
     @property
     def checkpoint(self) -> int:
@@ -60,7 +61,7 @@ class StreamPending(Pending):
     def is_empty(self) -> bool:
         """Whether a run would change nothing."""
         known = self.record.tso if self.record else 0
-        new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.scan.ends.items())
+        new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.scan.offsets.ends.items())
         if self.log is not None and (self.new_events or self._waits_unrecorded()):
             return False
         if not self.faults.are_recorded(self.record) or is_unrecorded(self.record, self.history, self.commit_ranges):
@@ -87,5 +88,5 @@ class StreamPending(Pending):
         """The selected tables with rows above the TSO of `log`."""
         spelt = self.scan.avro.names if self.scan.avro else {}
         true_names = {fold_name(*name): self.names.get(written) or name for written, name in spelt.items()}
-        names = (true_names.get(name, written) for name, written in self.scan.waiting.items())
+        names = (true_names.get(name, written) for name, written in self.scan.tables.waiting.items())
         return [name for name in names if self.follows(*name)]

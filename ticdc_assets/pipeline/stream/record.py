@@ -16,7 +16,7 @@ _WAITING: Final = str(TableState.WAITING)
 
 def with_waiting(pending: StreamPending, records: list[TableRecord]) -> list[TableRecord]:
     """The records. Tables with rows above the DDL log are recorded as waiting for it."""
-    if pending.log is None or not pending.scan.waiting:
+    if pending.log is None or not pending.scan.tables.waiting:
         return records
     why = {fold_name(*name): f"{name[0]}.{name[1]}: {pending.log.wait}" for name in pending.waiting}
     spelt = {fold_name(*name): name for name in pending.waiting}

@@ -27,8 +27,8 @@ from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.options import keep_schemas
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
-from ticdc_assets.pipeline.stream.scan.scan import look_over, without_known_bootstraps
-from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.pipeline.stream.scan.result import StreamScan
+from ticdc_assets.pipeline.stream.scan.scan import scan_readable, without_known_bootstraps
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.tables.control import WatermarkRecord
@@ -71,7 +71,7 @@ class StreamChanges:
             return self._with_faults(pending.with_held(statements.held))
         held = dict(statements.held)
         if partition is not None:
-            begin, now = cursor.begins.get(partition, 0), pending.scan.begins.get(partition)
+            begin, now = cursor.begins.get(partition, 0), pending.scan.offsets.begins.get(partition)
             held |= {source_table.id: messages_gone(source_table, partition, begin, now) for source_table in late}
             lacking = (pending.commit_ranges[i].source_table for i in statements.again)
             held |= {n.id: lacks_messages(n, partition, begin, now) for n in lacking}
@@ -81,12 +81,12 @@ class StreamChanges:
         """The same, with the tables held whose messages the capture lacks."""
         scan, sink = pending.scan, self._changefeed.sink
         known = pending.record.tso if pending.record is not None else 0
-        topics = {topic for topic, _ in scan.known | scan.ledger.partitions}
-        shared = topics if len(topics) < 2 else topics - set(scan.carried) | {self._changefeed.default_topic}
+        topics = {topic for topic, _ in scan.offsets.partitions}
+        shared = topics if len(topics) < 2 else topics - set(scan.tables.carried) | {self._changefeed.default_topic}
         held = faulty(scan, pending.commit_ranges, shared)
         if held == CaptureHolds() and pending.high <= known and not self._lake.by_arrival:
             absent = sorted(
-                scan.counted(self._live(pending.history), sink.dispatch.partition_num) - scan.ledger.partitions
+                scan.counted(self._live(pending.history), sink.dispatch.partition_num) - scan.offsets.ledger.partitions
             )
             held = awaited(scan, pending.commit_ranges, absent, known, sink.dispatch.partition_num or 0)
         held = replace(held, unread={name: why for name, why in held.unread.items() if self._lake.follows(*name)})
@@ -103,7 +103,7 @@ class StreamChanges:
     def _scanned(self, record: WatermarkRecord | None, cursor: StreamCursor, log: DdlLog | None) -> StreamPending:
         kept_events = self._lake.control.ddl_events()
         form = self._context.form(record if any(cursor.offsets.values()) else None, log, kept_events)
-        found = look_over(
+        found = scan_readable(
             self._context.log,
             form,
             cursor,
@@ -143,7 +143,7 @@ class StreamChanges:
         messages."""
         known = record.tso if record else 0
         if self._lake.by_arrival:
-            return max(known, scan.messages if self._context.clock is VersionClock.PLACE else scan.newest)
+            return max(known, scan.messages if self._context.clock is VersionClock.PLACE else scan.commits.newest)
         live = self._live(self._lake.folds.of(events))
         watermark = scan.watermark(live, self._changefeed.sink.dispatch.partition_num) or 0
         return max(known, watermark if self._until is None else min(watermark, self._until))
@@ -173,7 +173,7 @@ class StreamChanges:
         partition = gone(kept, pending.scan)
         if partition is None:
             return None
-        begin, there = kept.begins.get(partition, 0), pending.scan.begins.get(partition)
+        begin, there = kept.begins.get(partition, 0), pending.scan.offsets.begins.get(partition)
         expected = f"the messages of {partition[0]}[{partition[1]}] from offset {begin} on"
         return Missing(expected, "none" if there is None else f"those from {there} on")
 

@@ -9,8 +9,8 @@ from ticdc_assets.pipeline.stream.offsets.advance import advanced, gone
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, Range
+from ticdc_assets.pipeline.stream.scan.result import ScannedCommits, ScannedOffsets, StreamScan
 from ticdc_assets.pipeline.stream.scan.rising_rows import RisingRows
-from ticdc_assets.pipeline.stream.scan.state import StreamScan
 
 P = ("feed", 0)
 
@@ -23,7 +23,8 @@ def scan(*ranges: Range, above: tuple[int, ...] = ()) -> StreamScan:
     offsets = np.array(above, np.int64)
     rising.add(offsets, offsets, offsets)
     rows = {P: rising} if above else {}
-    return StreamScan(ledger=ledger, begins=ledger.begins(), ends={P: ranges[-1][1]}, above=rows, messages=9)
+    held = ScannedOffsets(ledger, ledger.begins(), {P: ranges[-1][1]})
+    return StreamScan(held, commits=ScannedCommits(rising=rows), messages=9)
 
 
 def after(cursor: StreamCursor, found: StreamScan, first_left: int, *, is_dated: bool = True) -> StreamCursor:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.stream.scan import scan as message_look
+from ticdc_assets.pipeline.stream.scan import scan as message_scan
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -51,7 +51,7 @@ def both(
     workload: Workload, capture: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a run in bulk leaves, and one by the reference alone."""
-    monkeypatch.setattr(message_look, "BATCH_MESSAGES", 300)  # several batches and tasks
+    monkeypatch.setattr(message_scan, "BATCH_MESSAGES", 300)  # several batches and tasks
     bulk = FeedLake(workload, folder / "bulk", capture, time_zone=workload.time_zone)
     bulk.publish()
     for name, protocol in REGISTRY.items():

@@ -10,7 +10,7 @@ from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.stream.offsets.blocked_topics import MESSAGES, CaptureHolds, awaited, faulty
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
-from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTables, ScannedWatermarks, StreamScan
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.control import WatermarkRecord
@@ -39,7 +39,7 @@ TWO = tables(create("t"), create("u"))
 
 def scan(*faults: CaptureFault, **carried: set[tuple[str, str]]) -> StreamScan:
     rows = {NEW: (*NEW, 30)} if any(NEW in names for names in carried.values()) else {}
-    return StreamScan(faults=faults, carried=carried, first_rows=rows)
+    return StreamScan(ScannedOffsets(faults=faults), tables=ScannedTables(rows, carried=carried))
 
 
 def held(holds: CaptureHolds) -> dict[str, Hold]:
@@ -99,7 +99,8 @@ def capture(*watermarks: int | None) -> StreamScan:
     for number in range(len(watermarks)):
         ledger.add_range(("feed", number), 0, 1)
     known = {("feed", number): ts for number, ts in enumerate(watermarks) if ts is not None}
-    return StreamScan(ledger=ledger, watermarks=known, first_rows={NEW: (*NEW, 30)}, carried={"feed": {T, NEW}})
+    seen = ScannedTables({NEW: (*NEW, 30)}, carried={"feed": {T, NEW}})
+    return StreamScan(ScannedOffsets(ledger), ScannedWatermarks(known), seen)
 
 
 MISSING = [("feed", 7)]
@@ -114,7 +115,7 @@ def test_tables_wait_for_partitions_without_messages_once_the_others_have_newer_
 
 
 @pytest.mark.parametrize(
-    ("look", "missing"),
+    ("scan", "missing"),
     [
         (capture(31, 40), []),
         (capture(31, None), MISSING),
@@ -122,8 +123,8 @@ def test_tables_wait_for_partitions_without_messages_once_the_others_have_newer_
         (capture(), MISSING),
     ],
 )
-def test_tables_do_not_wait_where_other_partitions_are_behind_too(look: StreamScan, missing: list[tuple[str, int]]):
-    assert awaited(look, ranges(TWO), missing, 30, 8) == CaptureHolds()
+def test_tables_do_not_wait_where_other_partitions_are_behind_too(scan: StreamScan, missing: list[tuple[str, int]]):
+    assert awaited(scan, ranges(TWO), missing, 30, 8) == CaptureHolds()
 
 
 def test_a_table_that_is_held_or_needs_no_more_does_not_wait():
@@ -144,10 +145,10 @@ def test_only_the_first_missing_partitions_are_listed(count: int, listed: str):
 
 
 def test_partitions_that_earlier_runs_read_are_those_of_the_source():
-    look = capture(31)
-    look.known = frozenset(MISSING)
+    scan = capture(31)
+    scan.offsets.known = frozenset(MISSING)
 
-    assert "which the source has" in next(iter(awaited(look, ranges(TWO), MISSING, 30, 8).known.values())).reason
+    assert "which the source has" in next(iter(awaited(scan, ranges(TWO), MISSING, 30, 8).known.values())).reason
 
 
 # -- what is recorded -------------------------------------------------------------------------------------------------

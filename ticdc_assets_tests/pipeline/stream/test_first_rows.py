@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
-from ticdc_assets.pipeline.stream.scan.scan import look_through
+from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm, StreamScan
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
@@ -29,7 +29,7 @@ def row(at: int, shape: SchemaState, op: str = "I") -> RowChange:
 def scanned(wire: Wire, *sent: tuple[int, RowChange], deletes_are_keys: bool = False) -> StreamScan:
     """The scan of these rows, each sent to a partition."""
     form = StreamForm(wire.name, REGISTRY[wire.name].options(StreamSettings()), deletes_are_keys=deletes_are_keys)
-    return look_through(placed(wire, sent), form, StreamCursor())
+    return scan_all(placed(wire, sent), form, StreamCursor())
 
 
 def placed(wire: Wire, sent: Iterable[tuple[int, RowChange]]) -> Iterable[tuple[MessagePosition, Message]]:
@@ -42,8 +42,8 @@ def told(found: StreamScan) -> dict[str, tuple[int, list[str], int]]:
     """By table: its first commit_ts, the columns that are inferred and when they take effect."""
     return {
         name: (ts - BASE, [c.name for c in event.after.columns], event.commit_ts - BASE)
-        for folded, (_, name, ts) in found.first_rows.items()
-        if (event := found.inferred.get(folded)) is not None and event.after is not None
+        for folded, (_, name, ts) in found.tables.first_rows.items()
+        if (event := found.tables.inferred.get(folded)) is not None and event.after is not None
     }
 
 
@@ -62,8 +62,8 @@ def test_each_table_has_its_own_first_row(wire: Wire):
     found = scanned(wire, (0, row(30, T)), (0, row(40, U)), (1, row(20, older)), (1, row(50, U)))
 
     assert told(found) == {"t": (20, ["id"], 19), "u": (40, ["id", "w"], 39)}
-    assert found.carried == {"feed": {("shop", "t"), ("shop", "u")}}
-    assert found.newest == BASE + 50
+    assert found.tables.carried == {"feed": {("shop", "t"), ("shop", "u")}}
+    assert found.commits.newest == BASE + 50
 
 
 @pytest.mark.usefixtures("_in_bulk")
@@ -73,5 +73,5 @@ def test_deletes_that_may_be_keys_tell_no_columns():
     found = scanned(OpenProtocol(), *sent, deletes_are_keys=True)
 
     assert told(found) == {"t": (10, ["id", "v"], 29)}
-    assert found.first_rows["shop", "u"][2] == BASE + 40
+    assert found.tables.first_rows["shop", "u"][2] == BASE + 40
     assert told(scanned(OpenProtocol(), *sent)) == {"t": (10, ["id"], 9), "u": (40, ["id", "w"], 39)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
-from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold import Known
 from ticdc_assets.schema.history.fold_cache import Folds
@@ -21,11 +21,11 @@ CREATE = "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY, `v` INT)"
 
 def guesses(known: Known, *rows: tuple[str, int, DdlEvent | None]) -> SchemaGuesses:
     """Of a stream whose first row of each table has this commit_ts and tells this schema."""
-    scan = StreamScan(
+    tables = ScannedTables(
         first_rows={("shop", name): ("shop", name, ts) for name, ts, _ in rows},
         inferred={("shop", name): told for name, _, told in rows if told is not None},
     )
-    return SchemaGuesses(Folds(known), scan, {})
+    return SchemaGuesses(Folds(known), StreamScan(tables=tables), {})
 
 
 def inferred(ts: int, name: str = "t", *columns: str) -> DdlEvent:

@@ -51,8 +51,8 @@ def _stretch(context: StreamContext, pending: StreamPending, begin: Mark, last: 
         log=context.log,
         begin=begin,
         last=last,
-        window=pending.cursor.window(pending.scan.until),
-        twice=frozenset(ordinal for ordinal in pending.scan.twice if begin.ordinal <= ordinal < last),
+        window=pending.cursor.window(pending.scan.offsets.until),
+        twice=frozenset(ordinal for ordinal in pending.scan.offsets.twice if begin.ordinal <= ordinal < last),
         read={} if context.lake.by_arrival else pending.cursor.in_part,
     )
 
@@ -90,7 +90,7 @@ def _order(
     avro = pending.scan.avro
     return RowOrder(
         by_arrival=context.lake.by_arrival,
-        epochs={partition: tuple(at) for partition, at in pending.scan.epochs.items()},
+        epochs={partition: tuple(at) for partition, at in pending.scan.watermarks.epochs.items()},
         arrivals=arrivals,
         fresh=pending.fresh,
         placed=_within(avro.placed, begin.ordinal, last) if avro else {},

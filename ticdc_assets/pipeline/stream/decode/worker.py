@@ -29,7 +29,7 @@ from ticdc_assets.pipeline.stream.decode.row_schemas import Unlike, inferred_by,
 from ticdc_assets.pipeline.stream.decode.row_values import RowValues, changes_of
 from ticdc_assets.pipeline.stream.decode.row_versions import period_of
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
-from ticdc_assets.pipeline.stream.scan.state import bad_line
+from ticdc_assets.pipeline.stream.scan.state import bad_message
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileReport, FileState, TaskReport
 from ticdc_assets.protocols.avro.table_names import Name
 from ticdc_assets.protocols.events import RowEvent
@@ -329,7 +329,7 @@ class MessageDecoder:
 
     def _bad(self, name_state: NameState, message: Message, error: DecodeError) -> None:
         if self._task.decoding.quarantine:
-            name_state.bad.append(bad_line(message, error))
+            name_state.bad.append(bad_message(message, error))
         else:
             name_state.state, name_state.problem = FileState.STOPPED, str(error)
 

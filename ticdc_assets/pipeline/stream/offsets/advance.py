@@ -10,7 +10,7 @@ from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, Partition, uni
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
-    from ticdc_assets.pipeline.stream.scan.state import StreamScan
+    from ticdc_assets.pipeline.stream.scan.result import StreamScan
 
 
 def advanced(cursor: StreamCursor, scan: StreamScan, ends: Mapping[Partition, int], *, is_dated: bool) -> StreamCursor:
@@ -23,22 +23,24 @@ def advanced(cursor: StreamCursor, scan: StreamScan, ends: Mapping[Partition, in
     read = dict(still_read(cursor, scan).read)
     for partition, first_left in ends.items():
         old_end = cursor.offsets.get(partition)
-        old_begin = cursor.begins.get(partition, 0) if old_end is not None else scan.begins[partition]
+        old_begin = cursor.begins.get(partition, 0) if old_end is not None else scan.offsets.begins[partition]
         old_end = old_begin if old_end is None else old_end
-        seen = scan.ledger.ranges(partition)
+        seen = scan.offsets.ledger.ranges(partition)
         end = max(old_end, first_left)
         if is_dated and first_left < old_end:
-            left = scan.above[partition].first_offset_from(old_end) if partition in scan.above else None
-            end = max(old_end, scan.ends[partition] if left is None else left)
+            left = (
+                scan.commits.rising[partition].first_offset_from(old_end) if partition in scan.commits.rising else None
+            )
+            end = max(old_end, scan.offsets.ends[partition] if left is None else left)
             seen = within(seen, old_end, end)
         consumed = union(without(old_begin, old_end, cursor.gaps.get(partition, ())), within(seen, 0, end))
         begins[partition] = consumed[0][0] if consumed else old_begin
         offsets[partition] = end
         gaps[partition] = tuple(without(begins[partition], end, consumed)[-GAPS_MAX:])
-        digests[partition] = scan.ledger.digests(partition, end)
+        digests[partition] = scan.offsets.ledger.digests(partition, end)
         if is_dated:
             # after an accepted gap nothing counts as read: messages that fill it later are new
-            read[partition] = next((b for a, b in scan.ledger.ranges(partition) if a <= end < b), end)
+            read[partition] = next((b for a, b in scan.offsets.ledger.ranges(partition) if a <= end < b), end)
     kept = {partition: found for partition, found in gaps.items() if found}
     moved = replace(cursor, offsets=offsets, begins=begins, read=read, gaps=kept, digests=digests)
     return moved if is_dated else replace(moved, messages=scan.messages)
@@ -51,12 +53,12 @@ def still_read(cursor: StreamCursor, scan: StreamScan) -> StreamCursor:
     """
     read = {}
     for partition, (first, end) in cursor.in_part.items():
-        present = next((b for a, b in scan.ledger.ranges(partition) if a <= first < b), first)
-        read[partition] = min(end, present, max(first, scan.until.get(partition, end)))
+        present = next((b for a, b in scan.offsets.ledger.ranges(partition) if a <= first < b), first)
+        read[partition] = min(end, present, max(first, scan.offsets.until.get(partition, end)))
     return replace(cursor, read=read)
 
 
 def gone(cursor: StreamCursor, scan: StreamScan) -> Partition | None:
     """A partition whose capture no longer has the offset from which it was first read."""
     read = (partition for partition, offset in cursor.offsets.items() if offset > cursor.begins.get(partition, 0))
-    return next((p for p in read if scan.begins.get(p, cursor.offsets[p]) > cursor.begins.get(p, 0)), None)
+    return next((p for p in read if scan.offsets.begins.get(p, cursor.offsets[p]) > cursor.begins.get(p, 0)), None)

@@ -13,7 +13,7 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault
     from ticdc_assets.pipeline.stream.offsets.ranges import Partition
-    from ticdc_assets.pipeline.stream.scan.state import StreamScan
+    from ticdc_assets.pipeline.stream.scan.result import StreamScan
     from ticdc_assets.tables.control import WatermarkRecord
 
 MESSAGES: Final = "messages: "
@@ -40,7 +40,7 @@ class CaptureHolds:
         )
 
 
-def faulty(look: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: Collection[str]) -> CaptureHolds:
+def faulty(scan: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: Collection[str]) -> CaptureHolds:
     """The tables of topics with a fault stop. New tables of other topics wait for the watermark of these topics. A
     topic in `shared` has statements of any table.
 
@@ -49,34 +49,34 @@ def faulty(look: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: C
     known: dict[str, Hold] = {}
     unread: dict[tuple[str, str], Hold] = {}
     with_tables = _names(commit_ranges)
-    for fault in look.faults:
+    for fault in scan.offsets.faults:
         hold = Hold(TableState.STOPPED, MESSAGES + fault.sentence)
         for source_table_id, commit_range in commit_ranges.items():
-            if _needs_more(commit_range) and not _is_elsewhere(look, fault, _names({"": commit_range}), shared):
+            if _needs_more(commit_range) and not _is_elsewhere(scan, fault, _names({"": commit_range}), shared):
                 known.setdefault(source_table_id, hold)
-        for folded, name in look.mentioned.items():
-            if folded not in with_tables and not _is_elsewhere(look, fault, {folded}, shared):
+        for folded, name in scan.mentioned.items():
+            if folded not in with_tables and not _is_elsewhere(scan, fault, {folded}, shared):
                 unread.setdefault(name, hold)
-    if look.faults:
-        waits = Hold(TableState.WAITING, MESSAGES + look.faults[0].sentence)
-        unread = {name: waits for folded, name in look.mentioned.items() if folded not in with_tables} | unread
+    if scan.offsets.faults:
+        waits = Hold(TableState.WAITING, MESSAGES + scan.offsets.faults[0].sentence)
+        unread = {name: waits for folded, name in scan.mentioned.items() if folded not in with_tables} | unread
     return CaptureHolds(known, unread)
 
 
 def awaited(
-    look: StreamScan,
+    scan: StreamScan,
     commit_ranges: Mapping[str, CommitRange],
     missing: Sequence[Partition],
     known: int,
     partition_num: int,
 ) -> CaptureHolds:
     """Holds of all tables, where they wait for partitions without any message in the capture."""
-    present = look.ledger.partitions
-    if not missing or any(partition not in look.watermarks for partition in present):
+    present = scan.offsets.ledger.partitions
+    if not missing or any(partition not in scan.watermarks.newest for partition in present):
         return CaptureHolds()
-    if min((look.watermarks[partition] for partition in present), default=0) <= known:
+    if min((scan.watermarks.newest[partition] for partition in present), default=0) <= known:
         return CaptureHolds()
-    hold = Hold(TableState.WAITING, MESSAGES + _awaited(look, missing, partition_num))
+    hold = Hold(TableState.WAITING, MESSAGES + _awaited(scan, missing, partition_num))
     with_tables = _names(commit_ranges)
     return CaptureHolds(
         {
@@ -84,7 +84,7 @@ def awaited(
             for i, commit_range in commit_ranges.items()
             if commit_range.hold is None and _needs_more(commit_range)
         },
-        {name: hold for folded, name in look.mentioned.items() if folded not in with_tables},
+        {name: hold for folded, name in scan.mentioned.items() if folded not in with_tables},
     )
 
 
@@ -101,17 +101,17 @@ def _needs_more(commit_range: CommitRange) -> bool:
     return not commit_range.is_over and (gone is None or gone > commit_range.low)
 
 
-def _is_elsewhere(look: StreamScan, fault: CaptureFault, names: Set[SourceName], shared: Collection[str]) -> bool:
+def _is_elsewhere(scan: StreamScan, fault: CaptureFault, names: Set[SourceName], shared: Collection[str]) -> bool:
     if fault.partition is None or fault.partition[0] in shared:
         return False
-    carriers = {topic for topic, carried in look.carried.items() if not names.isdisjoint(carried)}
+    carriers = {topic for topic, carried in scan.tables.carried.items() if not names.isdisjoint(carried)}
     return bool(carriers) and fault.partition[0] not in carriers
 
 
-def _awaited(look: StreamScan, missing: Sequence[Partition], partition_num: int) -> str:
+def _awaited(scan: StreamScan, missing: Sequence[Partition], partition_num: int) -> str:
     listed = ", ".join(f"{topic}[{number}]" for topic, number in missing[:_SHOWN_MAX])
     more = f" and {len(missing) - _SHOWN_MAX} more" if len(missing) > _SHOWN_MAX else ""
-    if all(partition in look.known for partition in missing):
+    if all(partition in scan.offsets.known for partition in missing):
         why = "which the source has, since no watermark counts without all partitions"
     else:
         why = f"since sink_uri has partition-num={partition_num}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class AvroLook:
+class AvroScan:
     """What is known of an Avro stream so far.
 
     `topics` are the topics of the changefeed's dispatch rules; `has_commit_ts` says whether rows have one; `newest` is

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from ticdc_assets.pipeline.stream.decode.batches import Batch, Ints
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.rising_rows import RisingRows
-from ticdc_assets.pipeline.stream.scan.state import StreamForm, StreamScan, avro_schema, first_row, infer_from_schema
+from ticdc_assets.pipeline.stream.scan.state import StreamForm, avro_schema, first_row, infer_from_schema
 from ticdc_assets.protocols.columnar.message_rows import RowHeaders
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
@@ -23,7 +24,7 @@ from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.stream.scan.avro import AvroLook
+    from ticdc_assets.pipeline.stream.scan.avro import AvroScan
     from ticdc_assets.sources.capture import Message
 
 INFERENCES_MAX: Final = 4
@@ -35,27 +36,27 @@ OneByOne = Callable[["Message", int], Sequence[int | None]]
 """Adds one message to the scan. Returns the commit_ts of its events, in order."""
 
 
-def look_at(look: StreamScan, stream: StreamForm, batch: Batch, one_by_one: OneByOne) -> None:
+def add_batch(scan: StreamScan, stream: StreamForm, batch: Batch, one_by_one: OneByOne) -> None:
     """Add a batch to the scan."""
     bulk = REGISTRY[stream.protocol].bulk
     heads = bulk.heads(batch.keys_and_values, stream.options) if bulk is not None else None
     left = np.arange(len(batch.messages)) if heads is None else np.flatnonzero(heads.left)
     partitions = batch.partitions
-    if heads is not None and look.avro is not None:
-        dates = _known(_in_their_order(look, stream, look.avro, heads, batch, one_by_one))
+    if heads is not None and scan.avro is not None:
+        dates = _known(_in_their_order(scan, stream, scan.avro, heads, batch, one_by_one))
     else:
         singly = ((index, batch.messages[index], int(batch.ordinals[index])) for index in left.tolist())
         dates = _known((index, ts) for index, message, ordinal in singly for ts in one_by_one(message, ordinal))
         if heads is not None and len(heads):
-            _tables(look, stream, heads, batch, partitions)
+            _tables(scan, stream, heads, batch, partitions)
             dates = np.concatenate((dates, _dates(heads, stream.dating)))
-    _note(look, batch, partitions, dates)
+    _add_dates(scan, batch, partitions, dates)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _tables(look: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batch, partitions: Partitions) -> None:
+def _tables(scan: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batch, partitions: Partitions) -> None:
     names, message = heads.name.to_numpy(), np.asarray(heads.message.to_numpy(), np.int64)
     times = _times(heads, stream.dating, batch.ordinals)
     can_infer = _can_infer(heads, stream)
@@ -65,11 +66,11 @@ def _tables(look: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batc
         if not len(rows):
             continue
         for code in np.unique(codes[message[rows]]):
-            look.first(every[code][0], schema, table, int(times[rows].min()))
-        asked = rows[can_infer[rows]]
-        if len(asked) and not look.is_inferred(fold_name(schema, table), int(times[asked].min())):
-            earliest = asked[np.argsort(times[asked], kind="stable")[:INFERENCES_MAX]]
-            _infer(look, stream, batch, fold_name(schema, table), message[earliest])
+            scan.tables.add_row(every[code][0], schema, table, int(times[rows].min()))
+        inferable = rows[can_infer[rows]]
+        if len(inferable) and not scan.tables.is_inferred(fold_name(schema, table), int(times[inferable].min())):
+            earliest = inferable[np.argsort(times[inferable], kind="stable")[:INFERENCES_MAX]]
+            _infer(scan, stream, batch, fold_name(schema, table), message[earliest])
 
 
 def _can_infer(heads: RowHeaders, stream: StreamForm) -> npt.NDArray[np.bool_]:
@@ -92,19 +93,19 @@ def _filled(array: pa.Array) -> Ints:
     return np.asarray(array.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
 
 
-def _infer(look: StreamScan, stream: StreamForm, batch: Batch, name: tuple[str, str], messages: Ints) -> None:
+def _infer(scan: StreamScan, stream: StreamForm, batch: Batch, name: tuple[str, str], messages: Ints) -> None:
     for index in dict.fromkeys(int(index) for index in messages):
         message = batch.messages[index]
         for event in REGISTRY[stream.protocol].decode(message.key, message.value, message.where, stream.options):
             if isinstance(event, RowEvent) and fold_name(event.schema, event.table) == name:
-                first_row(look, stream, event, message, int(batch.ordinals[index]))
+                first_row(scan, stream, event, message, int(batch.ordinals[index]))
 
 
 # -- Avro -------------------------------------------------------------------------------------------------------------
 
 
 def _in_their_order(
-    look: StreamScan, stream: StreamForm, avro: AvroLook, heads: RowHeaders, batch: Batch, one_by_one: OneByOne
+    scan: StreamScan, stream: StreamForm, avro: AvroScan, heads: RowHeaders, batch: Batch, one_by_one: OneByOne
 ) -> Iterator[tuple[int, int | None]]:
     """Row by row: the commit_ts of a delete, and whether a change is a repeat, depend on all earlier rows."""
     rows = {index: row for row, index in enumerate(heads.message.to_pylist())}
@@ -115,11 +116,13 @@ def _in_their_order(
         if row is None:
             yield from ((index, ts) for ts in one_by_one(message, ordinal))
         else:
-            writer_schema = avro_schema(look, stream, message, ordinal)
+            writer_schema = avro_schema(scan, stream, message, ordinal)
             written = heads.names[names[row]]
             schema, table, ts = avro.row(written, commit_ts[row], ops[row] == "D", message, ordinal)
-            look.first(message.topic, schema, table, ordinal + 1 if stream.dating is VersionClock.PLACE else ts or 0)
-            infer_from_schema(look, stream, writer_schema, schema, table, ts)
+            scan.tables.add_row(
+                message.topic, schema, table, ordinal + 1 if stream.dating is VersionClock.PLACE else ts or 0
+            )
+            infer_from_schema(scan, stream, writer_schema, schema, table, ts)
             yield index, ts
 
 
@@ -143,30 +146,30 @@ def _is_there(array: pa.Array) -> npt.NDArray[np.bool_]:
     return np.array(array.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _note(look: StreamScan, batch: Batch, partitions: Partitions, dates: Ints) -> None:
+def _add_dates(scan: StreamScan, batch: Batch, partitions: Partitions, dates: Ints) -> None:
     every, codes = partitions
     for partition in every:
-        look.above.setdefault(partition, RisingRows())
+        scan.commits.rising.setdefault(partition, RisingRows())
     if not len(dates):
         return
     indices, ts = dates[np.lexsort((dates[:, 1], dates[:, 0]))].T
     for code, partition in enumerate(every):
-        mine = codes[indices] == code
-        if mine.any():
-            _note_partition(look, partition, batch, indices[mine], ts[mine])
-    look.newest = max(look.newest, int(ts.max()))
+        in_partition = codes[indices] == code
+        if in_partition.any():
+            _add_rising(scan, partition, batch, indices[in_partition], ts[in_partition])
+    scan.commits.newest = max(scan.commits.newest, int(ts.max()))
 
 
-def _note_partition(look: StreamScan, partition: Partition, batch: Batch, indices: Ints, ts: Ints) -> None:
+def _add_rising(scan: StreamScan, partition: Partition, batch: Batch, indices: Ints, ts: Ints) -> None:
     """Add the rising rows of one partition; where an offset is smaller than the previous one, they begin again."""
-    rising, offsets = look.above[partition], batch.offsets[indices]
-    before = np.concatenate(([look.dated.get(partition, -1)], offsets[:-1]))
+    rising, offsets = scan.commits.rising[partition], batch.offsets[indices]
+    before = np.concatenate(([scan.commits.last_offsets.get(partition, -1)], offsets[:-1]))
     cuts = np.flatnonzero(offsets < before)
     newest = rising.newest
     for first, end in pairwise([0, *(int(cut) for cut in cuts), len(ts)]):
         grows = first + np.flatnonzero(_grows(ts[first:end], -1 if first in cuts else newest))
         rising.add(offsets[grows], ts[grows], batch.ordinals[indices[grows]])
-    look.dated[partition] = int(offsets[-1])
+    scan.commits.last_offsets[partition] = int(offsets[-1])
 
 
 def _grows(ts: Ints, newest: int) -> npt.NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from ticdc_assets.pipeline.stream.decode.task import MessageName
 from ticdc_assets.pipeline.stream.official_canal import PlacedRow, Places
-from ticdc_assets.pipeline.stream.scan.state import StreamScan
+from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.protocols.avro.table_names import Name, sanitised
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold_cache import Folds
@@ -56,12 +56,12 @@ class SchemaGuesses:
         """The first row of each table, by commit_ts."""
         spelt = self.scan.avro.names if self.scan.avro else {}
         true = {fold_name(*spelt[key]): name for key, name in self.names.items()}
-        for schema, table, ts in sorted(self.scan.first_rows.values(), key=lambda row: row[2]):
+        for schema, table, ts in sorted(self.scan.tables.first_rows.values(), key=lambda row: row[2]):
             said = fold_name(schema, table)
             name = true.get(said, (schema, table))
             if name is not None and (high is None or ts <= high):
-                placed = tuple(self.scan.first_placed.get(said, {}).values())
-                yield _FirstRow(said, name, ts, self.scan.inferred.get(said), placed)
+                placed = tuple(self.scan.tables.first_placed.get(said, {}).values())
+                yield _FirstRow(said, name, ts, self.scan.tables.inferred.get(said), placed)
 
     def _guessed(self, rows: Sequence[_FirstRow], events: Sequence[DdlEvent]) -> list[DdlEvent]:
         """The best guess for the table of each row, if there is one; the guesses are independent of each other."""

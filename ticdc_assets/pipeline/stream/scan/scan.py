@@ -21,13 +21,13 @@ from ticdc_assets.pipeline.stream.official_canal import Clocks
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition, Window
-from ticdc_assets.pipeline.stream.scan.avro import AvroLook
-from ticdc_assets.pipeline.stream.scan.batches import look_at
+from ticdc_assets.pipeline.stream.scan.avro import AvroScan
+from ticdc_assets.pipeline.stream.scan.batches import add_batch
+from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTables, ScannedWatermarks, StreamScan
 from ticdc_assets.pipeline.stream.scan.state import (
     StreamForm,
-    StreamScan,
     avro_schema,
-    bad_line,
+    bad_message,
     date_of,
     first_row,
     infer_from_schema,
@@ -44,7 +44,7 @@ from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_log import NONE_PASSED, MessageLog, PassedMessages
 
 
-def look_over(
+def scan_readable(
     log: MessageLog,
     stream: StreamForm,
     cursor: StreamCursor,
@@ -59,30 +59,33 @@ def look_over(
     `in_place` where that is their position in the capture. The capture is read again only where it has a fault.
     """
     passed = log.passed(cursor.window())
-    look = look_through(log.read(passed.position), stream, cursor, passed=passed)
-    differing = look.ledger.differing(message for _, message in log.read()) if look.ledger.has_twice else {}
-    faults = (*look.ledger.faults(cursor, rules, differing, in_order=in_order), *_moved(look, cursor, in_place))
+    scan = scan_all(log.read(passed.position), stream, cursor, passed=passed)
+    differing = (
+        scan.offsets.ledger.differing(message for _, message in log.read()) if scan.offsets.ledger.has_twice else {}
+    )
+    faults = (*scan.offsets.ledger.faults(cursor, rules, differing, in_order=in_order), *_moved(scan, cursor, in_place))
     if not faults:
-        return look
+        return scan
     until = {fault.partition: fault.until for fault in faults if fault.partition is not None}
     if len(until) < len(faults):  # one is of all partitions: nothing new is read
-        until = {partition: cursor.offsets.get(partition, 0) for partition in look.ledger.partitions}
-    sound = look_through(log.read(passed.position), stream, cursor, until, passed)
-    sound.faults, sound.until, sound.behind, sound.carried = faults, until, look.mentioned, look.carried
+        until = {partition: cursor.offsets.get(partition, 0) for partition in scan.offsets.ledger.partitions}
+    sound = scan_all(log.read(passed.position), stream, cursor, until, passed)
+    sound.offsets.faults, sound.offsets.until = faults, until
+    sound.tables.behind, sound.tables.carried = scan.mentioned, scan.tables.carried
     return sound
 
 
-def _moved(look: StreamScan, cursor: StreamCursor, in_place: bool) -> Iterator[CaptureFault]:
+def _moved(scan: StreamScan, cursor: StreamCursor, in_place: bool) -> Iterator[CaptureFault]:
     """Faults where tables advance by message position and new messages are not after all consumed ones."""
-    if in_place and cursor.messages and look.marks and look.marks[0].ordinal != cursor.messages:
+    if in_place and cursor.messages and scan.marks and scan.marks[0].ordinal != cursor.messages:
         yield CaptureFault(
             f"expected new messages after the {counted(cursor.messages, 'message')} that were consumed, since only "
-            f"their places order this stream, found one after {counted(look.marks[0].ordinal, 'message')}. "
+            f"their places order this stream, found one after {counted(scan.marks[0].ordinal, 'message')}. "
             "Restore the former messages at the beginning, and append new ones."
         )
 
 
-def look_through(
+def scan_all(
     placed: Iterable[tuple[MessagePosition, Message]],
     stream: StreamForm,
     cursor: StreamCursor,
@@ -92,34 +95,34 @@ def look_through(
     """Read every message once. Consumed messages are only counted; of each partition, those from `until` on are
     skipped. `passed` are consumed messages before the first of `placed`."""
     carried = {topic: set(names) for topic, names in cursor.carried.items()}
-    look = StreamScan(watermarks=dict(cursor.watermarks), carried=carried, ledger=Ledger(cursor.digests))
-    look.known = frozenset(cursor.offsets) | frozenset(cursor.watermarks) | passed.partitions
-    look.passed = {partition: [(cursor.offsets.get(partition, 0) - 1, ts)] for partition, ts in cursor.passed.items()}
-    look.clocks = Clocks(stream.placed)
+    passed_ts = {partition: [(cursor.offsets.get(partition, 0) - 1, ts)] for partition, ts in cursor.passed.items()}
+    known = frozenset(cursor.offsets) | frozenset(cursor.watermarks) | passed.partitions
+    scan = StreamScan(
+        offsets=ScannedOffsets(Ledger(cursor.digests), known=known),
+        watermarks=ScannedWatermarks(dict(cursor.watermarks), passed_ts),
+        tables=ScannedTables(carried=carried),
+        messages=passed.ordinal,
+        clocks=Clocks(stream.placed),
+    )
     if stream.protocol == "avro":
-        look.avro = AvroLook(stream.options, stream.topics, stream.has_commit_ts, stream.newest)
-    look.messages = passed.ordinal
+        scan.avro = AvroScan(stream.options, stream.topics, stream.has_commit_ts, stream.newest)
     for partition, (first, end) in passed.ranges:
-        look.ledger.add_range(partition, first, end)
-        _ends_at(look, partition, end)
-    for read in _batches(look, enumerate(placed, start=passed.ordinal), cursor.window(until or {})):
-        batch = _in_time(look, stream, read)
+        scan.offsets.ledger.add_range(partition, first, end)
+        scan.offsets.extend(partition, end)
+    for read in _batches(scan, enumerate(placed, start=passed.ordinal), cursor.window(until or {})):
+        batch = _in_time(scan, stream, read)
         for ordinal, message in zip(batch.ordinals, batch.messages, strict=True):
-            _ends_at(look, (message.topic, message.partition), message.offset + 1)
-            look.messages = int(ordinal) + 1
-        look.new_messages += len(batch.messages)
+            scan.offsets.extend((message.topic, message.partition), message.offset + 1)
+            scan.messages = int(ordinal) + 1
+        scan.new_messages += len(batch.messages)
         if batch.messages:
-            look_at(look, stream, batch, partial(_dates, look, stream))
-    look.finish()
-    return look
-
-
-def _ends_at(look: StreamScan, partition: Partition, end: int) -> None:
-    look.ends[partition] = max(end, look.ends.get(partition, 0))
+            add_batch(scan, stream, batch, partial(_dates, scan, stream))
+    scan.finish()
+    return scan
 
 
 def _batches(
-    look: StreamScan, numbered: Iterable[tuple[int, tuple[MessagePosition, Message]]], window: Window
+    scan: StreamScan, numbered: Iterable[tuple[int, tuple[MessagePosition, Message]]], window: Window
 ) -> Iterator[Batch]:
     """The messages in the window, with a mark at the beginning of each batch."""
     ordinals: list[int] = []
@@ -127,18 +130,18 @@ def _batches(
     size_bytes = 0
     for ordinal, (place, message) in numbered:
         partition = (message.topic, message.partition)
-        is_first = look.ledger.add(partition, message)
+        is_first = scan.offsets.ledger.add(partition, message)
         if not is_first:
-            look.twice.append(ordinal)
+            scan.offsets.twice.append(ordinal)
         if not is_first or not window.has(partition, message.offset):
             if message.offset < window.ends.get(partition, 0):
-                _ends_at(look, partition, message.offset + 1)
-            if not look.waiting:
-                look.messages = ordinal + 1
+                scan.offsets.extend(partition, message.offset + 1)
+            if not scan.tables.waiting:
+                scan.messages = ordinal + 1
             continue
-        look.has_older |= message.offset < window.ends.get(partition, 0)
+        scan.offsets.has_older |= message.offset < window.ends.get(partition, 0)
         if not messages:
-            look.marks.append(Mark(ordinal, place))
+            scan.marks.append(Mark(ordinal, place))
         ordinals.append(ordinal)
         messages.append(message)
         size_bytes += len(message.key or b"") + len(message.value or b"")
@@ -149,73 +152,67 @@ def _batches(
         yield Batch(np.array(ordinals, np.int64), tuple(messages))
 
 
-def _in_time(look: StreamScan, stream: StreamForm, batch: Batch) -> Batch:
+def _in_time(scan: StreamScan, stream: StreamForm, batch: Batch) -> Batch:
     """The part of the batch before the first row above `until`."""
     if stream.until is None:
         return batch
-    waits = [_waits(look, stream, message) for message in batch.messages]
+    waits = [_waits(scan, stream, message) for message in batch.messages]
     end = waits.index(True) if True in waits else len(waits)
     return Batch(batch.ordinals[:end], batch.messages[:end])
 
 
-def _waits(look: StreamScan, stream: StreamForm, message: Message) -> bool:
+def _waits(scan: StreamScan, stream: StreamForm, message: Message) -> bool:
     """Whether a message is left for a later run: it, or one before it, has a row above `until`."""
     assert stream.until is not None
     try:
         events = list(REGISTRY[stream.protocol].decode(message.key, message.value, message.where, stream.options))
     except DecodeError:
-        return bool(look.waiting)
+        return bool(scan.tables.waiting)
     rows = [event for event in events if isinstance(event, RowEvent)]
-    if not look.waiting and not any((row.commit_ts or 0) > stream.until for row in rows):
+    if not scan.tables.waiting and not any((row.commit_ts or 0) > stream.until for row in rows):
         return False
     for row in rows:
-        name = look.avro.name(message.topic, row.schema, row.table) if look.avro else (row.schema, row.table)
-        look.waiting.setdefault(fold_name(*name), name)
+        name = scan.avro.name(message.topic, row.schema, row.table) if scan.avro else (row.schema, row.table)
+        scan.tables.waiting.setdefault(fold_name(*name), name)
     return True
 
 
-def _dates(look: StreamScan, stream: StreamForm, message: Message, ordinal: int) -> list[int | None]:
+def _dates(scan: StreamScan, stream: StreamForm, message: Message, ordinal: int) -> list[int | None]:
     """Add one message to the scan. Returns the commit_ts of its events."""
     try:
-        return list(_message(look, stream, message, ordinal))
+        return list(_message(scan, stream, message, ordinal))
     except DecodeError as error:
-        look.bad.append(bad_line(message, error))
+        scan.bad.append(bad_message(message, error))
         return []
     except TicdcAssetsError:
         raise
     except Exception as error:  # noqa: BLE001  raised again where it is not of this message
         fault = of_one_table(error)
         advice = "The message is kept; report this line."
-        look.bad.append(
-            bad_line(message, DecodeError(message.where, "a message that can be read", fault.found, advice))
+        scan.bad.append(
+            bad_message(message, DecodeError(message.where, "a message that can be read", fault.found, advice))
         )
         return []
 
 
-def _message(look: StreamScan, stream: StreamForm, message: Message, ordinal: int) -> Iterator[int | None]:
+def _message(scan: StreamScan, stream: StreamForm, message: Message, ordinal: int) -> Iterator[int | None]:
     known = REGISTRY[stream.protocol]
-    schema = avro_schema(look, stream, message, ordinal) if look.avro else None
+    schema = avro_schema(scan, stream, message, ordinal) if scan.avro else None
     for event in known.decode(message.key, message.value, message.where, stream.options):
         if isinstance(event, WatermarkEvent):
-            _watermark(look, message, event.ts)
+            scan.watermarks.add((message.topic, message.partition), message.offset, event.ts)
         elif isinstance(event, DdlEvent):
             # Simple lists columns by their ids; other protocols with columns list them in table order.
-            event = placed_statement(look, event, message) if event.as_written else event
-            look.statements.append(replace(event, after_is_ordered=stream.protocol != "simple"))
-            look.carried.setdefault(message.topic, set()).update(named_in(message.topic, event, stream.topics))
+            event = placed_statement(scan, event, message) if event.as_written else event
+            scan.statements.append(replace(event, after_is_ordered=stream.protocol != "simple"))
+            scan.tables.carried.setdefault(message.topic, set()).update(named_in(message.topic, event, stream.topics))
             yield event.commit_ts
         else:
-            row = look.avro.change(event, message, ordinal) if look.avro else event
-            given = placed_row(look, row, message) if row.by_place else None
-            first_row(look, stream, row, message, ordinal, given)
-            infer_from_schema(look, stream, schema, row.schema, row.table, row.commit_ts)
+            row = scan.avro.change(event, message, ordinal) if scan.avro else event
+            given = placed_row(scan, row, message) if row.by_place else None
+            first_row(scan, stream, row, message, ordinal, given)
+            infer_from_schema(scan, stream, schema, row.schema, row.table, row.commit_ts)
             yield date_of(row, stream.dating) if given is None else given
-
-
-def _watermark(look: StreamScan, message: Message, ts: int) -> None:
-    partition = (message.topic, message.partition)
-    look.passed.setdefault(partition, []).append((message.offset, ts))
-    look.watermarks[partition] = max(ts, look.watermarks.get(partition, 0))
 
 
 def without_known_bootstraps(events: Iterable[DdlEvent]) -> list[DdlEvent]:

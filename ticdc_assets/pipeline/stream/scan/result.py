@@ -1,0 +1,185 @@
+"""The result of the first pass over a stream: its offsets, watermarks, tables and statements."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ticdc_assets.pipeline.stream.decode.task import Mark
+from ticdc_assets.pipeline.stream.official_canal import Clocks, PlacedRow
+from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
+from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+from ticdc_assets.pipeline.stream.scan.avro import AvroScan
+from ticdc_assets.pipeline.stream.scan.rising_rows import RisingRows
+from ticdc_assets.pipeline.tasks import QuarantineEntry
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+
+
+@dataclass(slots=True)
+class ScannedOffsets:
+    """The offsets of a log of messages, by partition.
+
+    `ledger` has all offsets, consumed or not; `begins` has the first one of each partition, `ends` the one after the
+    last that is consumed or read. `known` are the partitions of earlier runs; `has_older` is whether there are messages
+    before those that earlier runs consumed. `twice` has the ordinals of messages that the capture has twice; they are
+    in nothing else. `faults` keep partitions from being read; `until` has the first offset that is not read.
+    """
+
+    ledger: Ledger = field(default_factory=Ledger)
+    begins: dict[Partition, int] = field(default_factory=dict)
+    ends: dict[Partition, int] = field(default_factory=dict)
+    known: frozenset[Partition] = frozenset()
+    has_older: bool = False
+    twice: list[int] = field(default_factory=list)
+    faults: tuple[CaptureFault, ...] = ()
+    until: dict[Partition, int] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> frozenset[Partition]:
+        """All partitions that were ever seen, in this capture or an earlier one."""
+        return self.known | self.ledger.partitions
+
+    def extend(self, partition: Partition, end: int) -> None:
+        """Add the messages of a partition before the offset `end`."""
+        self.ends[partition] = max(end, self.ends.get(partition, 0))
+
+
+@dataclass(slots=True)
+class ScannedWatermarks:
+    """The watermarks of the partitions.
+
+    `newest` has the largest one. `passed` has all of them with their offsets: where one is smaller than that before it,
+    a new delivery begins (`epochs`, by offset).
+    """
+
+    newest: dict[Partition, int] = field(default_factory=dict)
+    passed: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
+    epochs: dict[Partition, list[int]] = field(default_factory=dict)
+
+    def add(self, partition: Partition, offset: int, ts: int) -> None:
+        """Add the watermark in the message at an offset."""
+        self.passed.setdefault(partition, []).append((offset, ts))
+        self.newest[partition] = max(ts, self.newest.get(partition, 0))
+
+    def passed_before(self, partition: Partition, offset: int) -> int:
+        """The last watermark before a message of a partition, 0 where there is none."""
+        return next((ts for at, ts in reversed(self.passed.get(partition, ())) if at < offset), 0)
+
+    def find_epochs(self) -> None:
+        """Find where watermarks decrease, in the order of offsets, once all messages are read."""
+        for partition, passed in self.passed.items():
+            passed.sort(key=lambda at: at[0])
+            self.epochs[partition] = [at for (_, before), (at, ts) in pairwise(passed) if ts < before]
+        self.epochs = {partition: at for partition, at in self.epochs.items() if at}
+
+
+@dataclass(slots=True)
+class ScannedTables:
+    """The tables that messages name.
+
+    `first_rows` has schema, table and the smallest commit_ts of every name (its first place where rows have none);
+    `first_placed` has the first row in every partition, where only places order them.
+    `inferred` has the schema of a table's earliest row, in effect from just before that row. Where a table's rows are
+    on several partitions, the first row to arrive may be from after a statement.
+    `carried` has, by topic, the tables that its rows and statements are of. `behind` has the names of tables in
+    messages that are not read because of a fault.
+    `waiting` has the tables with rows that wait; their messages are in nothing else.
+    """
+
+    first_rows: dict[SourceName, tuple[str, str, int]] = field(default_factory=dict)
+    first_placed: dict[SourceName, dict[Partition, PlacedRow]] = field(default_factory=dict)
+    inferred: dict[SourceName, DdlEvent] = field(default_factory=dict)
+    carried: dict[str, set[SourceName]] = field(default_factory=dict)
+    behind: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
+    waiting: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
+
+    def add_row(self, topic: str, schema: str, table: str, ts: int) -> None:
+        """Add a topic's row of a table at this time."""
+        name = fold_name(schema, table)
+        self.carried.setdefault(topic, set()).add(name)
+        if name not in self.first_rows or ts < self.first_rows[name][2]:
+            self.first_rows[name] = (schema, table, ts)
+
+    def is_inferred(self, name: SourceName, ts: int) -> bool:
+        """Whether the columns of the table were inferred from a row of this time or before."""
+        return name in self.inferred and self.inferred[name].commit_ts <= max(0, ts - 1)
+
+
+@dataclass(slots=True)
+class ScannedCommits:
+    """The commit_ts of messages. `newest` is the largest; `rising` has, by partition, the messages that are above all
+    earlier ones, and `last_offsets` the offset of the last message with a commit_ts."""
+
+    newest: int = 0
+    rising: dict[Partition, RisingRows] = field(default_factory=dict)
+    last_offsets: dict[Partition, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StreamScan:
+    """The result of reading the messages after a cursor.
+
+    `messages` is the ordinal after the last message that is consumed or read, `new_messages` counts those that are
+    read. `marks` are places to begin reading at, one for every few thousand messages; the first is at the first new
+    message. `bad` has the messages that cannot be decoded. `clocks` assigns times to events that only their position
+    orders. `avro` is given for an Avro stream.
+    """
+
+    offsets: ScannedOffsets = field(default_factory=ScannedOffsets)
+    watermarks: ScannedWatermarks = field(default_factory=ScannedWatermarks)
+    tables: ScannedTables = field(default_factory=ScannedTables)
+    commits: ScannedCommits = field(default_factory=ScannedCommits)
+    statements: list[DdlEvent] = field(default_factory=list)
+    bad: list[QuarantineEntry] = field(default_factory=list)
+    messages: int = 0
+    new_messages: int = 0
+    marks: list[Mark] = field(default_factory=list)
+    clocks: Clocks = field(default_factory=Clocks)
+    avro: AvroScan | None = None
+
+    @property
+    def mentioned(self) -> dict[SourceName, tuple[str, str]]:
+        """The tables with rows or statements, also in messages that are not read."""
+        rows = {name: (schema, table) for name, (schema, table, _) in self.tables.first_rows.items()}
+        statements = {fold_name(e.schema, e.table): (e.schema, e.table) for e in self.statements if e.table}
+        return self.tables.behind | rows | statements
+
+    def watermark(self, live: Set[SourceName], partition_num: int | None = None) -> int | None:
+        """The smallest of the partitions' watermarks; None until every partition has one."""
+        counted, newest = self.counted(live, partition_num), self.watermarks.newest
+        if not counted or any(partition not in newest for partition in counted):
+            return None
+        return min(newest[partition] for partition in counted)
+
+    def counted(self, live: Set[SourceName], partition_num: int | None = None) -> set[Partition]:
+        """The partitions that the stream's watermark waits for: all that were ever seen, in this capture or an earlier
+        one, and for each topic as many as TiCDC is configured to write to.
+
+        A topic whose tables are all gone (renamed, dropped) gets no more watermarks and holds nothing back while
+        another topic continues. The default topic always gets watermarks.
+        """
+        seen = self.offsets.partitions
+        configured = {(topic, number) for topic in {topic for topic, _ in seen} for number in range(partition_num or 0)}
+        return {p for p in seen | configured if self._is_active(p[0], live)} or {*seen, *configured}
+
+    def _is_active(self, topic: str, live: Set[SourceName]) -> bool:
+        names = self.tables.carried.get(topic)
+        return not names or not names.isdisjoint(live)
+
+    def finish(self) -> None:
+        """Complete what is only known once all messages are read."""
+        self.offsets.begins = self.offsets.ledger.begins()
+        self.watermarks.find_epochs()
+
+    def first_above(self, partition: Partition, high: int) -> int:
+        """The first offset of a partition with a commit_ts above `high`, else its end."""
+        rising = self.commits.rising.get(partition)
+        found = rising.first_offset_above(high) if rising is not None else None
+        return self.offsets.ends[partition] if found is None else found
+
+    def last_before(self, ts: int) -> int:
+        """The ordinal of the last message before the first one above `ts`."""
+        above = (rows.first_ordinal_above(ts) for rows in self.commits.rising.values())
+        return min((ordinal for ordinal in above if ordinal is not None), default=self.messages) - 1
