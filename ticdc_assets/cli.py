@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     snapshot.add_argument("--at", type=_tso, required=True, metavar="TSO", help="the newest record up to this TSO")
     snapshot.add_argument("--json", action="store_true", help="a JSON object")
     snapshot.set_defaults(command=_snapshot)
-    _add_diff(commands)
+    _add_diff_and_schema(commands)
     inspect = commands.add_parser("inspect", help="report what a source contains, or what a config lacks")
     inspect.add_argument(
         "place",
@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_diff(commands: Any) -> None:
+def _add_diff_and_schema(commands: Any) -> None:
     diff = _with_config(commands.add_parser("diff", help="count the rows that differ between two TSOs"))
     diff.add_argument(
         "after", type=_tso, metavar="TSO1", help="the earlier TSO, or a time such as 2025-07-31T20:00:00Z"
@@ -117,6 +117,11 @@ def _add_diff(commands: Any) -> None:
     form.add_argument("--rows", action="store_true", help="print each row that differs as a line of JSON")
     form.add_argument("--json", action="store_true", help="a JSON object with the counts")
     diff.set_defaults(command=_diff)
+    schema = _with_config(commands.add_parser("schema", help="list the columns of a table at a TSO"))
+    schema.add_argument("table", metavar="SCHEMA.TABLE", help="its name at that TSO")
+    schema.add_argument("--at", type=_tso, required=True, metavar="TSO", help="a TSO, or a time: 2025-07-31T20:00:00Z")
+    schema.add_argument("--json", action="store_true", help="a JSON object")
+    schema.set_defaults(command=_schema)
 
 
 def _add_maintain(commands: Any) -> None:
@@ -268,6 +273,13 @@ def _diff(arguments: argparse.Namespace) -> int:
 
     asked = Asked(arguments.after, arguments.until, tuple(arguments.table), arguments.rows, arguments.json)
     return diff(config, _only(config, chosen), asked)
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.schema import schema
+
+    return schema(config, _only(config, chosen), arguments.table, arguments.at, arguments.json)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,67 @@
+"""`ticdc-assets schema`: the columns of a table as they were."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ticdc_assets.cli import main
+from ticdc_assets.schema.mysql_types import parse_type
+from ticdc_assets.schema.type_text import type_text
+from ticdc_assets_tests.assets.feeds import ts
+from ticdc_assets_tests.assets.feeds import without_java as without_java
+from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
+from ticdc_assets_tests.commands.called import on, shop
+
+MORE = [
+    {"ColumnName": "id", "ColumnType": "INT", "ColumnPrecision": "11", "ColumnIsPk": "true"},
+    {"ColumnName": "name", "ColumnType": "VARCHAR", "ColumnLength": "200"},
+    {"ColumnName": "n", "ColumnType": "INT", "ColumnPrecision": "11", "ColumnDefault": "7"},
+]
+
+
+def test_a_table_is_listed_as_it_was_under_its_name_of_then(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+    added, renamed = "ALTER TABLE `users` ADD COLUMN `n` INT DEFAULT 7", "RENAME TABLE `users` TO `people`"
+    feed.statement("shop", "users", added, 11, MORE, type_=5)
+    feed.statement("shop", "people", renamed, 13, MORE, type_=14).checkpoint(20)
+    feed.run()
+    capfd.readouterr()
+
+    assert main(on(feed, "schema", "shop.users", "--at", str(ts(10)), "--json")) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert [column["name"] for column in found["columns"]] == ["id", "name"]
+    assert found["columns"][1] == {
+        "name": "name",
+        "type": "VARCHAR(200)",
+        "nullable": True,
+        "default": None,
+        "virtual": False,
+        "lake_column": "name",
+        "lake_type": "string",
+    }
+    assert (found["key"], found["since"]) == (["id"], ts(1))
+    assert found["statements_since"] == [
+        {"commit_ts": ts(11), "query": added},
+        {"commit_ts": ts(13), "query": renamed},
+    ]
+
+    assert main(on(feed, "schema", "shop.people", "--at", str(ts(13)))) == 0
+    printed = capfd.readouterr().out
+    assert "key: id" in printed
+    assert ["n", "INT", "yes", "'7'", "n", "int"] in [line.split() for line in printed.splitlines()]
+    assert "since" not in printed
+
+    assert main(on(feed, "schema", "shop.users", "--at", str(ts(13)))) == 1
+    assert f"Tables had the name from {ts(1)} until {ts(13)}." in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INT(11) UNSIGNED", "DECIMAL(10,2)", "ENUM('a','it''s')", "SET('a','b')", "VARCHAR(9)", "DATETIME(6)", "JSON"],
+)
+def test_a_type_is_written_as_it_is_read(text: str):
+    assert type_text(parse_type(text)) == text
