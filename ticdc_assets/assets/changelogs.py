@@ -8,10 +8,11 @@ import dagster as dg
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata import Metadata, changelog_metadata
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.statements import by_name, statements_of
 from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, progress_logger
-from ticdc_assets.assets.table_status import Reported, reported
+from ticdc_assets.assets.table_status import Reported, kept_aside, reported
 from ticdc_assets.schema.history.source_table import fold_name
-from ticdc_assets.tables.fields import all_fields
+from ticdc_assets.tables.fields import lake_tables
 
 RENAMED = "The source no longer has a table of this name. Reload the code location to remove its assets."
 
@@ -64,7 +65,7 @@ def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) 
         run.publish_changelogs(progress_logger(context))
     report = run.outcome.changelogs
     tables = reported(pending.history, report.record if report else pending.record)
-    results = _Results(run, tables.values())
+    results = _Results(feed, run, tables.values())
     yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=results.quarantine())
     for known in feed.tables:
         table = tables.get(fold_name(known.schema, known.table))
@@ -79,20 +80,25 @@ def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) 
 class _Results:
     """Builds the materialization result of each changelog."""
 
-    def __init__(self, run: ChangefeedRun, tables: Iterable[Reported]) -> None:
+    def __init__(self, feed: Feed, run: ChangefeedRun, tables: Iterable[Reported]) -> None:
+        self._source = feed.names.source
         self._catalog = run.config.catalog.name
         self._report = run.outcome.changelogs
         self._clock = run.clock()
         self._places = run.lake.places(run.pending().history)
         self._control = run.lake.control
         names = (tuple(table.record.changelog) for table in tables if table.record.changelog)
-        self._fields = all_fields(run.lake.catalog, names)
+        self._tables = lake_tables(run.lake.catalog, names)
+        self._statements = by_name([*self._control.ddl_events(), *run.pending().new_events])
+        self._quarantined = self._control.quarantined()
+        run_id = self._report.run_id if self._report else None
+        now = [record for record in self._quarantined if record.run_id == run_id]
+        self._quarantined_now = kept_aside(run.pending().history, now)
 
     def quarantine(self) -> Metadata:
-        records = self._control.quarantined()
         added = self._report.quarantined if self._report else 0
         name = ".".join((self._catalog, *self._control.namespace, "quarantine"))
-        return {"run_quarantined": added, "dagster/row_count": len(records), "dagster/table_name": name}
+        return {"run_quarantined": added, "dagster/row_count": len(self._quarantined), "dagster/table_name": name}
 
     def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
         """Each run reports every table: a table without changes is now complete up to a later TSO."""
@@ -102,8 +108,21 @@ class _Results:
         return dg.MaterializeResult(asset_key=key, metadata=self.metadata(table), data_version=version)
 
     def metadata(self, table: Reported) -> Metadata:
-        location = self._places[table.source_table.id].changelog_location
-        fields = self._fields.get(tuple(table.record.changelog or ()))
-        return changelog_metadata(
-            self._catalog, table.record, table.source_table, location, fields, self._report, self._clock
+        source_table = table.source_table
+        metadata = changelog_metadata(
+            self._catalog,
+            table.record,
+            source_table,
+            self._places[source_table.id].changelog_location,
+            self._tables.get(tuple(table.record.changelog or ())),
+            self._source,
+            self._report,
+            self._clock,
         )
+        quarantined = len(self._quarantined_now.get(source_table.id, ()))
+        statements = statements_of(source_table, self._statements)
+        return {
+            **metadata,
+            **({"run_quarantined": quarantined} if quarantined else {}),
+            **({"statements": dg.MetadataValue.md(statements)} if statements else {}),
+        }

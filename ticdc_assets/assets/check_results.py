@@ -119,11 +119,8 @@ def source_moves(clock: Clock, is_sample: bool) -> Verdict:
 
 
 def _lag(seconds: float, what: str, advice: str) -> Verdict:
-    facts = {
-        "lag_seconds": plain_seconds(seconds),
-        "warns_above_seconds": LAG_WARN_S,
-        "fails_above_seconds": LAG_FAIL_S,
-    }
+    limits = f"warns above {duration(LAG_WARN_S)}, fails above {duration(LAG_FAIL_S)}"
+    facts = {"lag_seconds": plain_seconds(seconds), "limits": limits}
     if seconds <= LAG_WARN_S:
         return Verdict(True, f"{what}.", facts=facts)
     return Verdict(False, f"{what}. {advice}", warns=seconds <= LAG_FAIL_S, facts=facts)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import dagster as dg
 
 from ticdc_assets.assets.clock import Clock
+from ticdc_assets.assets.columns import changelog_lineage, column_schema, mirror_lineage
 from ticdc_assets.assets.sparkline import chart_markdown, plain_seconds
-from ticdc_assets.changes.layout import changelog_columns, mirror_columns
-from ticdc_assets.schema.mysql_types import format_type
+from ticdc_assets.pipeline.report import Findings
 from ticdc_assets.tso import is_tso, to_datetime
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.report import ChangelogReport
     from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.control import TableRecord
-    from ticdc_assets.tables.fields import Fields, LakeField
+    from ticdc_assets.tables.fields import LakeTable
 
 Metadata = dict[str, Any]
 
@@ -45,10 +45,13 @@ def watermark_metadata(watermark: int, clock: Clock) -> Metadata:
     }
 
 
-def table_metadata(record: TableRecord, clock: Clock) -> Metadata:
+def table_metadata(record: TableRecord, source_table: SourceTable, clock: Clock) -> Metadata:
     """The metadata that changelogs and mirrors have in common."""
+    comment = source_table.newest.comment
     return {
         "source_table": f"{record.schema}.{record.table}",
+        **({"comment": comment} if comment else {}),
+        **({"key": ", ".join(record.key)} if record.key else {}),
         "state": record.state,
         **({"note": record.note} if record.note else {}),
         **watermark_metadata(record.watermark, clock),
@@ -60,23 +63,35 @@ def changelog_metadata(
     record: TableRecord,
     source_table: SourceTable,
     location: str | None,
-    fields: Fields | None,
+    table: LakeTable | None,
+    source: dg.AssetKey,
     report: ChangelogReport | None,
     clock: Clock,
 ) -> Metadata:
-    """A run's changes to a changelog, if any. Without `fields`, no columns are listed."""
+    """A run's changes to a changelog, if any. Without `table`, no columns and no rows are listed."""
     rows = report.rows_by_op.get(source_table.id, {}) if report else {}
     return {
-        **table_metadata(record, clock),
+        **table_metadata(record, source_table, clock),
         **{name: rows.get(op, 0) for op, name in OPS.items()},
-        "run_repeats_removed": report.repeats if report else 0,
-        "run_late_rows": report.late_rows.get(source_table.id, 0) if report else 0,
-        "run_zero_dates": report.zero_dates if report else 0,
-        "run_ambiguous_times": report.ambiguous_times if report else 0,
-        "run_quarantined": report.quarantined if report else 0,
+        **(_findings(report, source_table.id) if report else {}),
         **(_place(catalog, record.changelog, location) if record.changelog else {}),
-        **({"dagster/column_schema": column_schema(fields, source_table)} if fields else {}),
+        **({"dagster/row_count": table.rows} if table is not None and table.rows is not None else {}),
+        **({"dagster/column_schema": column_schema(table, source_table)} if table else {}),
+        "dagster/column_lineage": changelog_lineage(source_table, source),
     }
+
+
+def _findings(report: ChangelogReport, source_table_id: str) -> Metadata:
+    """What the run found in the rows of this table. A number is left out where it is 0: Dagster plots every number, and
+    these are 0 in nearly every run."""
+    found = report.findings.get(source_table_id, Findings())
+    numbers = {
+        "run_repeats_removed": found.repeats,
+        "run_late_rows": report.late_rows.get(source_table_id, 0),
+        "run_zero_dates": found.zero_dates,
+        "run_ambiguous_times": found.ambiguous_times,
+    }
+    return {name: number for name, number in numbers.items() if number}
 
 
 def mirror_metadata(
@@ -84,21 +99,20 @@ def mirror_metadata(
     record: TableRecord,
     source_table: SourceTable,
     location: str | None,
-    fields: Fields | None,
+    table: LakeTable | None,
     rows: Mapping[str, int],
     points: Sequence[Point],
     changelog_key: dg.AssetKey,
     clock: Clock,
 ) -> Metadata:
-    """A mirror's state after a run, and the run's changes to it. Without `fields`, no columns are listed."""
+    """A mirror's state after a run, and the run's changes to it. Without `table`, no columns are listed."""
     return {
-        **table_metadata(record, clock),
+        **table_metadata(record, source_table, clock),
         **{name: rows.get(op, 0) for op, name in OPS.items()},
-        "key": ", ".join(record.key),
         **({"dagster/row_count": record.rows} if record.rows is not None else {}),
         **({"snapshot_id": str(record.mirror_snapshot_id)} if record.mirror_snapshot_id else {}),
         **(_place(catalog, record.mirror, location) if record.mirror else {}),
-        **({"dagster/column_schema": column_schema(fields, source_table)} if fields else {}),
+        **({"dagster/column_schema": column_schema(table, source_table)} if table else {}),
         "dagster/column_lineage": mirror_lineage(source_table, changelog_key),
         **({"recent": dg.MetadataValue.md(chart_markdown(points))} if clock.measures_lag else {}),
     }
@@ -107,27 +121,3 @@ def mirror_metadata(
 def _place(catalog: str, identifier: Iterable[str], location: str | None) -> Metadata:
     uri = {} if location is None else {"dagster/uri": location}
     return {"dagster/table_name": ".".join((catalog, *identifier)), **uri}
-
-
-# -- columns -----------------------------------------------------------------------------------------------------------
-
-
-def column_schema(fields: Fields, source_table: SourceTable) -> dg.TableSchema:
-    """The columns of a lake table. Source columns have the source's types, added columns those of Iceberg."""
-    types = {c.uid: format_type(c.type) for version in source_table.versions for c in version.table.stored_columns}
-    return dg.TableSchema(columns=[_column(field, types.get(field.uid or 0, field.type)) for field in fields])
-
-
-def _column(field: LakeField, type_text: str) -> dg.TableColumn:
-    return dg.TableColumn(field.name, type_text, constraints=dg.TableColumnConstraints(nullable=not field.required))
-
-
-def mirror_lineage(source_table: SourceTable, changelog: dg.AssetKey) -> dg.TableColumnLineage:
-    """Maps each mirror column to the changelog column of the same source column."""
-    names = {c.uid: c.name for c in changelog_columns(source_table)}
-    return dg.TableColumnLineage(
-        {
-            c.name: [dg.TableColumnDep(changelog, names[c.uid])]
-            for c in mirror_columns(source_table.newest.stored_columns, source_table.newest.key)
-        }
-    )

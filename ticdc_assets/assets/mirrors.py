@@ -15,7 +15,7 @@ from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
 from ticdc_assets.pipeline.mirror.run import MirrorReport, run_mirrors
 from ticdc_assets.schema.history.source_table import History, SourceName, fold_name
-from ticdc_assets.tables.fields import all_fields
+from ticdc_assets.tables.fields import lake_tables
 
 
 def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
@@ -130,7 +130,7 @@ class _Results:
         self._places = run.lake.places(run.lake.history())
         self._rows = run.outcome.changelogs.rows_by_op if run.outcome.changelogs else {}
         names = (tuple(table.record.mirror) for table in tables if table.record.mirror)
-        self._fields = all_fields(run.lake.catalog, names)
+        self._tables = lake_tables(run.lake.catalog, names)
 
     def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
         """A held table is reported too, with its state and its old watermark; its checks fail."""
@@ -146,7 +146,7 @@ class _Results:
             table.record,
             source_table,
             self._places[source_table.id].mirror_location,
-            self._fields.get(tuple(table.record.mirror or ())),
+            self._tables.get(tuple(table.record.mirror or ())),
             self._rows.get(source_table.id, {}),
             self._points.get(source_table.id, ()),
             self._feed.names.changelog(*table.name),

@@ -11,7 +11,8 @@ from ticdc_assets.assets.history_points import Point
 WIDTH: Final = 360
 HEIGHT: Final = 96
 _TOP: Final = 22
-_PLOT: Final = HEIGHT - _TOP - 6
+_BAND: Final = (HEIGHT - _TOP - 6) // 2 - 2
+"""The height of one line's own part of the chart: rows above, lag below, so that no line hides the other."""
 
 
 def chart_markdown(points: Sequence[Point]) -> str:
@@ -27,7 +28,7 @@ def chart_markdown(points: Sequence[Point]) -> str:
 
 
 def svg(points: Sequence[Point]) -> str:
-    """Two lines over the same records, each scaled to its own maximum."""
+    """Two lines over the same records, one above the other, each scaled to its own maximum."""
     rows = [float(point.rows or 0) for point in points]
     lags = [max(point.lag_s, 0.0) for point in points]
     return (
@@ -35,14 +36,14 @@ def svg(points: Sequence[Point]) -> str:
         f'font-size="11"><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
         f'<text x="4" y="14" fill="#2563eb">rows, up to {max(rows):,.0f}</text>'
         f'<text x="{WIDTH - 4}" y="14" fill="#d97706" text-anchor="end">lag, up to {duration(max(lags))}</text>'
-        f"{_line(rows, '#2563eb')}{_line(lags, '#d97706')}</svg>"
+        f"{_line(rows, _TOP, '#2563eb')}{_line(lags, HEIGHT - 6 - _BAND, '#d97706')}</svg>"
     )
 
 
-def _line(values: Sequence[float], colour: str) -> str:
-    top = max(values) or 1.0
+def _line(values: Sequence[float], top_px: int, colour: str) -> str:
+    most = max(values) or 1.0
     step = (WIDTH - 8) / max(len(values) - 1, 1)
-    places = [f"{4 + n * step:.0f},{_TOP + _PLOT * (1 - value / top):.0f}" for n, value in enumerate(values)]
+    places = [f"{4 + n * step:.0f},{top_px + _BAND * (1 - value / most):.0f}" for n, value in enumerate(values)]
     if len(places) == 1:
         places.append(f"{WIDTH - 4},{places[0].partition(',')[2]}")
     return f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{" ".join(places)}"/>'

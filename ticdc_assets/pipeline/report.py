@@ -10,8 +10,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Findings:
+    """What a run removed from the rows of one table, or could not take as it was: numbers of rows and values."""
+
+    repeats: int = 0
+    zero_dates: int = 0
+    ambiguous_times: int = 0
+
+    def __add__(self, other: Findings) -> Findings:
+        return Findings(
+            self.repeats + other.repeats,
+            self.zero_dates + other.zero_dates,
+            self.ambiguous_times + other.ambiguous_times,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ChangelogReport:
-    """What the changelogs gained: by source table, the number of rows by operation.
+    """What the changelogs gained: by source table, the number of rows by operation, and the findings.
 
     `late_rows` counts, by source table, the rows at or below the watermark that the table had before the run.
     `records_read` counts files or messages.
@@ -20,10 +36,23 @@ class ChangelogReport:
     run_id: str
     high: int
     rows_by_op: dict[str, dict[str, int]] = field(default_factory=dict)
-    repeats: int = 0
-    zero_dates: int = 0
-    ambiguous_times: int = 0
+    findings: dict[str, Findings] = field(default_factory=dict)
     quarantined: int = 0
     records_read: int = 0
     late_rows: dict[str, int] = field(default_factory=dict)
     record: WatermarkRecord | None = None
+
+    @property
+    def repeats(self) -> int:
+        """Of all tables."""
+        return sum(found.repeats for found in self.findings.values())
+
+    @property
+    def zero_dates(self) -> int:
+        """Of all tables."""
+        return sum(found.zero_dates for found in self.findings.values())
+
+    @property
+    def ambiguous_times(self) -> int:
+        """Of all tables."""
+        return sum(found.ambiguous_times for found in self.findings.values())

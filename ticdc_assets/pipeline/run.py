@@ -7,7 +7,7 @@ anywhere: each table's progress is in its own snapshots, and the next run contin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,7 @@ from ticdc_assets.pipeline.changelog.publish import Published, late_rows, publis
 from ticdc_assets.pipeline.changelog.tables import settled_changelogs
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
 from ticdc_assets.pipeline.record import says_the_same, table_record
-from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.report import ChangelogReport, Findings
 from ticdc_assets.pipeline.source import Batch, ChangeSource, Pending
 from ticdc_assets.pipeline.sources import source_of
 from ticdc_assets.plurals import counted
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.commit_range import Hold
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.tasks import TaskReport
+    from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.spark import Workers
 
 READS_MAX: Final = 11
@@ -119,15 +120,12 @@ class ChangelogRun:
         )  # fmt: skip
         held |= broken
         record = self._record(pending, tables, batch, reports, held, published)
-        files = [file for report in reports for file in report.files]
         return ChangelogReport(
             run_id=pending.run_id,
             high=pending.high,
             rows_by_op={i: changelog.rows_by_op for i, changelog in published.items() if changelog.rows_by_op},
             late_rows=late_rows(published, tables, pending.record),
-            repeats=sum(file.repeats for file in files) + sum(p.repeats for p in published.values()),
-            zero_dates=sum(file.zero_dates for file in files),
-            ambiguous_times=sum(file.ambiguous_times for file in files),
+            findings=_findings(pending.history, reports, published),
             quarantined=len(bad),
             records_read=batch.records,
             record=record,
@@ -177,3 +175,16 @@ class ChangelogRun:
             note = batch.note(commit_range.source_table, old)
             records.append(table_record(commit_range, hold, old, locations[source_table_id], table, note))
         return [*records, *set_replaced_aside(self._lake, pending.history, pending.record)]
+
+
+def _findings(
+    history: History, reports: Sequence[TaskReport], published: Mapping[str, Published]
+) -> dict[str, Findings]:
+    """By source table; a name that several tables had counts for the last of them."""
+    found: dict[str, Findings] = {i: Findings(repeats=changelog.repeats) for i, changelog in published.items()}
+    for file in (file for report in reports for file in report.files):
+        tables = history.ever_called(*file.name)
+        source_table_id = tables[-1].id if tables else ".".join(file.name)
+        count = Findings(file.repeats, file.zero_dates, file.ambiguous_times)
+        found[source_table_id] = found.get(source_table_id, Findings()) + count
+    return {i: count for i, count in found.items() if count != Findings()}

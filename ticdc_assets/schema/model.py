@@ -80,6 +80,7 @@ class Column:
     """One column. `uid` is 0 until a table's history gives it one; `virtual` columns are never in rows.
 
     `text_order` is set where its text is known to compare by code points; it does not change the column's values.
+    `comment` is the source's COMMENT; "" where it has none or the stream does not send it.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Column:
     column_id: int | None = None
     uid: int = 0
     text_order: TextOrder | None = field(default=None, compare=False)
+    comment: str = field(default="", compare=False)
 
 
 def is_hidden(column: str) -> bool:
@@ -137,7 +139,7 @@ class TableSchema:
     `virtual_unknown` where the stream lists the columns without a statement: rows may lack any, since virtual columns
     are not marked.
     `named_key` are the key columns that the user configures; no statement changes them. `collation` is the default for
-    columns without one; None where no statement has it.
+    columns without one; None where no statement has it. `comment` is the source's COMMENT.
     """
 
     schema: str
@@ -149,6 +151,7 @@ class TableSchema:
     named_key: tuple[str, ...] = ()
     collation: Collation | None = field(default=None, compare=False)
     virtual_unknown: bool = field(default=False, compare=False)
+    comment: str = field(default="", compare=False)
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -6,10 +6,12 @@ more, columns that were added stand behind ours, and a table that is held is as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pyiceberg.types import NestedField, StructType
 
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.tables.catalog import Identifier, load_or_none
@@ -23,23 +25,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LakeField:
-    """A column of a table; `uid` is None for one that is ours. `type` is Iceberg's, of a struct the bare word."""
+    """A column of a table; `uid` is None for one that is ours. `type` is Iceberg's, of a struct the bare word, whose
+    `fields` are its members."""
 
     name: str
     type: str
     required: bool
     uid: int | None
+    fields: tuple[LakeField, ...] = ()
 
 
-Fields = tuple[LakeField, ...]
+@dataclass(frozen=True, slots=True)
+class LakeTable:
+    """The columns of a table, and its number of rows without deletes; None where its snapshot does not say it."""
+
+    fields: tuple[LakeField, ...]
+    rows: int | None
 
 
-def all_fields(catalog: Catalog, identifiers: Iterable[Identifier]) -> dict[Identifier, Fields]:
-    """The columns of those tables that are there and can be read."""
+def lake_tables(catalog: Catalog, identifiers: Iterable[Identifier]) -> dict[Identifier, LakeTable]:
+    """Those of the tables that are there and can be read."""
     wanted = list(identifiers)
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
         tables = zip(wanted, pool.map(lambda name: _readable(catalog, name), wanted), strict=True)
-        return {name: fields_of(table) for name, table in tables if table is not None}
+        return {name: LakeTable(fields_of(table), _rows(table)) for name, table in tables if table is not None}
+
+
+def _rows(table: Table) -> int | None:
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        return 0
+    total = snapshot.summary.get("total-records") if snapshot.summary else None
+    return None if total is None else int(total)
 
 
 def _readable(catalog: Catalog, identifier: Identifier) -> Table | None:
@@ -50,10 +67,13 @@ def _readable(catalog: Catalog, identifier: Identifier) -> Table | None:
         return None
 
 
-def fields_of(table: Table) -> Fields:
+def fields_of(table: Table) -> tuple[LakeField, ...]:
     """All columns, in the table's order."""
-    uids = {ids[0]: uid for uid, ids in columns_of(table.properties).items()}
-    return tuple(
-        LakeField(f.name, str(f.field_type).partition("<")[0], f.required, uids.get(f.field_id))
-        for f in table.schema().fields
-    )
+    uids = {id_: uid for uid, ids in columns_of(table.properties).items() for id_ in ids}
+    return tuple(_field(field, uids) for field in table.schema().fields)
+
+
+def _field(field: NestedField, uids: Mapping[int, int]) -> LakeField:
+    of = field.field_type
+    members = tuple(_field(member, uids) for member in of.fields) if isinstance(of, StructType) else ()
+    return LakeField(field.name, str(of).partition("<")[0], field.required, uids.get(field.field_id), members)

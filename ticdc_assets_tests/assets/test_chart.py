@@ -28,6 +28,15 @@ def test_it_is_xml_inside_its_frame():
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in places)
 
 
+@pytest.mark.parametrize("rows", [(7,), (3, 3, 3), (0,)])
+def test_both_lines_are_visible_with_one_point_and_with_equal_points(rows: tuple[int, ...]):
+    lines = [line.split() for line in re.findall(r'points="([^"]*)"', svg(points(*rows)))]
+
+    heights = [{place.partition(",")[2] for place in line} for line in lines]
+    assert [len(line) >= 2 for line in lines] == [True, True]
+    assert not heights[0] & heights[1]
+
+
 def test_more_rows_are_drawn_higher():
     first_line = re.search(r'points="([^"]*)"', svg(points(1, 2, 4))).group(1).split()
 

@@ -105,6 +105,38 @@ def test_a_materialisation_tells_rows_watermark_and_shape(tmp_path: Path):
     assert mirror["recent"].startswith("![2 rows")
 
 
+def test_assets_have_the_comments_the_key_and_the_statements_of_the_source(tmp_path: Path):
+    create = "CREATE TABLE `users` (`id` INT NOT NULL COMMENT 'the number', `name` VARCHAR(200), PRIMARY KEY (`id`))"
+    feed = Feed(tmp_path).statement("shop", "users", f"{create} COMMENT='who buys'", 1)
+    feed.rows("shop", "users", ("I", 1, "ann", 2), ("U", 1, "eve", 3))
+    feed.statement("shop", "users", "ALTER TABLE `users` MODIFY `name` VARCHAR(200) COMMENT 'in full'", 5).checkpoint(9)
+
+    told = materializations(feed.run())
+
+    changelog, mirror = told["shop/changelog/shop/users_changes"], told["shop/mirror/shop/users"]
+    described = {c.name: c.description for c in changelog["dagster/column_schema"].columns}
+    assert {c.name: c.description for c in mirror["dagster/column_schema"].columns}["id"] == "the number"
+    assert (described["id"], described["name"]) == ("the number", "in full")
+    assert all(described[name] for name in described if name.startswith("_ticdc_"))
+    assert (changelog["comment"], changelog["key"], changelog["dagster/row_count"]) == ("who buys", "id", 2)
+    assert mirror["dagster/column_schema"].constraints.other == ["key: id"]
+    assert changelog["statements"].index("MODIFY") < changelog["statements"].index("CREATE TABLE")
+    lineage = changelog["dagster/column_lineage"].deps_by_column
+    assert [(d.asset_key.to_user_string(), d.column_name) for d in lineage["name"]] == [
+        ("shop/source", "shop.users.name")
+    ]
+
+
+def test_what_a_run_found_in_one_table_is_shown_on_this_table_only(tmp_path: Path):
+    feed = shop(tmp_path).table("shop", "orders").rows("shop", "orders", ("I", 1, "x", 2))
+    feed.rows("shop", "orders", ("I", 1, "x", 2), ("I", 2, "y", 3))
+
+    told = materializations(feed.run())
+
+    assert told["shop/changelog/shop/orders_changes"]["run_repeats_removed"] == 1
+    assert "run_repeats_removed" not in told["shop/changelog/shop/users_changes"]
+
+
 def columns(told: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The columns that a materialisation shows: name, type and whether it is required."""
     shown = told["dagster/column_schema"].columns
@@ -127,7 +159,7 @@ def test_the_columns_of_a_changelog_are_told_in_its_own_order_also_by_a_run_with
         ("_ticdc_commit_time", "timestamptz", ""),
         ("_ticdc_seq", "long", ""),
         ("_ticdc_table_version", "long", ""),
-        ("_ticdc_before", "struct", ""),
+        ("_ticdc_before", "struct<id: INT, name: VARCHAR(200), age: INT>", ""),
         ("id", "INT", ""),
         ("name", "VARCHAR(200)", ""),
         ("age", "INT", ""),

@@ -6,7 +6,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, ListType, LongType, NestedField, StringType, StructType
 
-from ticdc_assets.tables.fields import LakeField, all_fields
+from ticdc_assets.tables.fields import LakeField, LakeTable, lake_tables
 from ticdc_assets.tables.progress import COLUMNS, columns_property
 
 
@@ -23,12 +23,15 @@ def test_a_column_is_told_as_the_table_has_it(tmp_path):
     properties = {COLUMNS: columns_property({11: [1, 7], 12: [3], 14: [4]})}
     catalog.create_table(("s", "t"), schema, properties=properties)
 
-    assert all_fields(catalog, [("s", "t"), ("s", "gone")]) == {
-        ("s", "t"): (
-            LakeField("former_key", "long", True, 11),
-            LakeField("_ticdc_commit_ts", "long", False, None),
-            LakeField("tags", "list", False, 12),
-            LakeField("price", "decimal(20, 2)", False, 14),
-            LakeField("_ticdc_before", "struct", False, None),
+    assert lake_tables(catalog, [("s", "t"), ("s", "gone")]) == {
+        ("s", "t"): LakeTable(
+            (
+                LakeField("former_key", "long", True, 11),
+                LakeField("_ticdc_commit_ts", "long", False, None),
+                LakeField("tags", "list", False, 12),
+                LakeField("price", "decimal(20, 2)", False, 14),
+                LakeField("_ticdc_before", "struct", False, None, (LakeField("former_key", "long", False, 11),)),
+            ),
+            rows=0,
         )
     }

@@ -33,6 +33,7 @@ from ticdc_assets.schema.ddl.statements import (
     RenameTable,
     ReorganizePartitions,
     Repartition,
+    SetComment,
     TruncatePartitions,
 )
 from ticdc_assets.schema.ddl.tokens import TokenCursor
@@ -48,7 +49,7 @@ def read_alter_table(cursor: TokenCursor, default_schema: str) -> AlterTable:
     while not cursor.done:
         actions.extend(_read_actions(cursor, default_schema))
         # Table options and PARTITION BY follow without a comma; after all else one must stand.
-        free = cursor.done or isinstance(actions[-1], ConvertCharset | NoEffect) or cursor.at("PARTITION")
+        free = cursor.done or isinstance(actions[-1], ConvertCharset | SetComment | NoEffect) or cursor.at("PARTITION")
         comma = cursor.accept_symbol(",")
         if not (comma or free) or (comma and cursor.done):
             raise cursor.fault("another action" if comma else "',' or the end of the statement")
@@ -58,7 +59,7 @@ def read_alter_table(cursor: TokenCursor, default_schema: str) -> AlterTable:
 def _read_actions(cursor: TokenCursor, schema: str) -> list[Action]:
     options = read_table_options(cursor)
     if options.count:
-        return [_option_action(options)]
+        return _option_actions(options)
     word = cursor.peek().word
     reader = _ACTIONS.get(word)
     if reader is None:
@@ -67,10 +68,11 @@ def _read_actions(cursor: TokenCursor, schema: str) -> list[Action]:
     return reader(cursor, schema)
 
 
-def _option_action(options: TableOptions) -> Action:
-    if options.collation == UNNAMED:
-        return NoEffect("table options")
-    return ConvertCharset(options.collation)
+def _option_actions(options: TableOptions) -> list[Action]:
+    found: list[Action] = [] if options.collation == UNNAMED else [ConvertCharset(options.collation)]
+    if options.comment is not None:
+        found.append(SetComment(options.comment))
+    return found or [NoEffect("table options")]
 
 
 # -- columns and indexes ----------------------------------------------------------------------------------------------

@@ -192,6 +192,7 @@ class _Column:
     unique: bool = False
     computed: str | None = None
     collation: str | None = None
+    comment: str = ""
 
 
 def read_column(cursor: TokenCursor) -> ColumnDefinition:
@@ -211,7 +212,9 @@ def _defined(name: str, growing: _Column) -> ColumnDefinition:
     if growing.collation == "binary" and of.charset is None:
         of = binary_form(of)
     default = None if growing.default is None else typed_default(growing.default, of)
-    column = Column(name, of, growing.nullable and not growing.primary, default, growing.virtual)
+    column = Column(
+        name, of, growing.nullable and not growing.primary, default, growing.virtual, comment=growing.comment
+    )
     return ColumnDefinition(
         column, growing.primary, growing.unique, growing.computed, growing.collation, growing.default
     )
@@ -264,7 +267,7 @@ def skip_index_options_of_column(cursor: TokenCursor) -> None:
 
 def _comment(cursor: TokenCursor, growing: _Column) -> None:
     cursor.take()
-    cursor.string()
+    growing.comment = cursor.string()
 
 
 def _collate(cursor: TokenCursor, growing: _Column) -> None:

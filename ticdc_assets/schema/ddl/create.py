@@ -32,7 +32,14 @@ def read_create_table(cursor: TokenCursor, default_schema: str) -> CreateTable:
     cursor.finish("a table option, or the end of the statement (AS SELECT is not read)")
     indexes = named_indexes((), [*elements.indexes, *column_indexes(elements.columns)])
     defined = (tuple(elements.columns), indexes, partitioning)
-    return CreateTable(schema, name, *defined, if_not_exists=if_not_exists, collation=options.collation)
+    return CreateTable(
+        schema,
+        name,
+        *defined,
+        if_not_exists=if_not_exists,
+        collation=options.collation,
+        comment=options.comment or "",
+    )
 
 
 def _read_like(cursor: TokenCursor, default_schema: str) -> TableName | None:
@@ -97,9 +104,10 @@ def _free_name(index: Index, taken: set[str], tried: dict[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The options that matter to columns, and how many options there were."""
+    """The options that matter to columns, the comment (None without one), and how many options there were."""
 
     collation: Collation = UNNAMED
+    comment: str | None = None
     count: int = 0
 
 
@@ -185,6 +193,9 @@ def _read_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | N
     if cursor.accept("COLLATE"):
         cursor.accept_symbol("=")
         return _with_collation(options, name=read_charset_name(cursor))
+    if cursor.accept("COMMENT"):
+        cursor.accept_symbol("=")
+        return replace(options, comment=cursor.string())
     if cursor.accept("TTL"):
         _skip_ttl(cursor)
     elif cursor.accept("ON", "COMMIT"):

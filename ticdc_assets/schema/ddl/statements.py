@@ -177,6 +177,13 @@ class ConvertCharset:
 
 
 @dataclass(frozen=True, slots=True)
+class SetComment:
+    """The table's new COMMENT."""
+
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
 class NoEffect:
     """Something that changes neither columns, keys, partitions nor rows; `reason` names it."""
 
@@ -203,6 +210,7 @@ Action = (
     | ExchangePartition
     | Repartition
     | ConvertCharset
+    | SetComment
     | NoEffect
 )
 
@@ -226,6 +234,7 @@ class CreateTable:
     like: TableName | None = None
     if_not_exists: bool = False
     collation: Collation = UNNAMED
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True)

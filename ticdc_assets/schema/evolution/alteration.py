@@ -59,6 +59,7 @@ class Alteration:
         self._before = shape.table
         self._next_uid = shape.next_uid
         self._collation = shape.table.collation
+        self._comment = shape.table.comment
         self._slots = [_Slot(column, was=column) for column in shape.table.columns]
         self._origin = {slot.column.name.lower(): slot for slot in self._slots}
         self._moves: list[tuple[_Slot, ddl.ColumnPosition]] = []
@@ -97,6 +98,8 @@ class Alteration:
                 self._name = (schema or self._name[0], name)
             case ddl.ConvertCharset():
                 self._convert_charset(action)
+            case ddl.SetComment(comment=comment):
+                self._comment = comment
             case ddl.NoEffect():
                 pass
             case ddl.AddIndex() | ddl.AddPrimaryKey() | ddl.DropIndex() | ddl.DropPrimaryKey() | ddl.RenameIndex():
@@ -326,6 +329,7 @@ class Alteration:
             self._before,
             schema=schema,
             name=name,
+            comment=self._comment,
             columns=columns,
             indexes=indexes,
             partitioning=self._altered_partitioning(),

@@ -66,7 +66,7 @@ def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> SchemaS
     columns = columns_of(statement, collation)
     check_names(statement.schema, statement.name, [column.name for column in columns])
     of = (statement.schema, statement.name, columns, statement.indexes, statement.partitioning)
-    return shape_of(TableSchema(*of, collation=collation))
+    return shape_of(TableSchema(*of, collation=collation, comment=statement.comment))
 
 
 def shape_of(table: TableSchema) -> SchemaState:

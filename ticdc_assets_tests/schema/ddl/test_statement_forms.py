@@ -101,7 +101,7 @@ ACTIONS = [
     ("LOCK = NONE, ADD a INT", (ddl.NoEffect("how the statement runs"), ddl.AddColumns(((A, None),)))),
     ("SET HYPO TIFLASH REPLICA 1", (ddl.NoEffect("TiFlash replicas"),)),
     ("AUTO_INCREMENT -1, CHARSET gbk", (ddl.ConvertCharset(Collation("gbk")),)),
-    ("INSERT_METHOD = LAST UNION = (a, b) DATA DIRECTORY = '/x' COMMENT 'y'", (ddl.NoEffect("table options"),)),
+    ("INSERT_METHOD = LAST UNION = (a, b) DATA DIRECTORY = '/x' COMMENT 'y'", (ddl.SetComment("y"),)),
 ]  # fmt: skip
 
 

@@ -74,7 +74,9 @@ def test_a_schema_dump_is_read_in_full():
             "RANGE", ("id",), partitions=(Partition("p0", less_than=("100",)), Partition("pM", less_than=(None,)))
         ),
         collation=Collation("utf8mb4", "utf8mb4_bin"),
+        comment="all, ) of it",
     )
+    assert columns[0].comment == "the 'id'"
 
 
 INDEXES = [
@@ -225,7 +227,7 @@ ACTIONS = [
     ("PARTITION BY KEY (a) PARTITIONS 2", (ddl.Repartition(Partitioning("KEY", ("a",), count=2)),)),
     ("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", (ddl.ConvertCharset(Collation("utf8mb4", "utf8mb4_general_ci"), converts=True),)),
     ("DEFAULT CHARSET=gbk", (ddl.ConvertCharset(Collation("gbk")),)),
-    ("COMMENT = 'x', AUTO_ID_CACHE 1", (ddl.NoEffect("table options"),)),
+    ("COMMENT = 'x', AUTO_ID_CACHE 1", (ddl.SetComment("x"),)),
     ("ENGINE=InnoDB ROW_FORMAT=DYNAMIC, ADD a INT", (ddl.NoEffect("table options"), ddl.AddColumns(((A, None),)))),
     ("SET TIFLASH REPLICA 2 LOCATION LABELS 'a', 'b'", (ddl.NoEffect("TiFlash replicas"),)),
     ("/*T![ttl] REMOVE TTL */", (ddl.NoEffect("TTL"),)),

@@ -183,3 +183,18 @@ def test_adopting_a_told_schema_matches_columns_by_name_and_type():
 
     assert uids(adopted) == [("C", 3), ("a", 4), ("d", 5)]
     assert adopted.next_uid == 6
+
+
+def test_comments_of_a_table_and_its_columns_follow_its_statements():
+    shape = table("a INT COMMENT 'first', b INT", "COMMENT 'all'")
+    for query in ("MODIFY a BIGINT, CHANGE b c INT COMMENT 'it''s'", "COMMENT = ''", "ADD d INT COMMENT 'new'"):
+        shape = altered(shape, query).shape
+
+    assert [(c.name, c.comment) for c in shape.table.columns] == [("a", ""), ("c", "it's"), ("d", "new")]
+    assert shape.table.comment == ""
+
+
+def test_a_rename_of_a_column_keeps_its_comment():
+    renamed = altered(table("a INT COMMENT 'first'", "COMMENT 'all'"), "RENAME COLUMN a TO b").table
+
+    assert ([(c.name, c.comment) for c in renamed.columns], renamed.comment) == ([("b", "first")], "all")
