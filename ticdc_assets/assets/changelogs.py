@@ -54,6 +54,9 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
         code_version=f"{feed.names.protocol}-{CODE_VERSION}",
         description=f"Every change of `{table.schema}.{table.table}`, once and in order. {SOURCE_TYPES}",
         metadata=feed.changelog_metadata(table),
+        owners=feed.shown.owners_of(table.schema, table.table),
+        tags=feed.shown.tags_of(table.schema, table.table),
+        freshness_policy=feed.freshness,
     )
 
 

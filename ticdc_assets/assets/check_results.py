@@ -18,10 +18,26 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.storage.cursor import Problem
     from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
 
-LAG_WARN_S: Final = 5 * 60
-LAG_FAIL_S: Final = 30 * 60
+_LAG_WARN_S: Final = 5 * 60
+_LAG_FAIL_S: Final = 30 * 60
 _SHOWN_MAX: Final = 20
 _NO_TIME: Final = "The stream has no commit_ts, so its lag is unknown."
+
+
+@dataclass(frozen=True, slots=True)
+class LagLimits:
+    """Above `warn_s` a check of a lag warns, above `fail_s` it fails."""
+
+    warn_s: int = _LAG_WARN_S
+    fail_s: int = _LAG_FAIL_S
+
+    @classmethod
+    def of(cls, max_lag_s: int | None) -> LagLimits:
+        """The limits for the configured `max_lag`, with a warning from half of it; the defaults for None."""
+        return cls() if max_lag_s is None else cls(max_lag_s // 2, max_lag_s)
+
+
+DEFAULT_LIMITS: Final = LagLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +106,7 @@ def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
     return Verdict(False, sentence, facts=facts)
 
 
-def keeps_up(record: TableRecord, clock: Clock) -> Verdict:
+def keeps_up(record: TableRecord, clock: Clock, limits: LagLimits = DEFAULT_LIMITS) -> Verdict:
     """How far the table is behind the source's checkpoint."""
     behind = clock.behind_source_s(record.watermark)
     if not clock.measures_lag:
@@ -98,13 +114,13 @@ def keeps_up(record: TableRecord, clock: Clock) -> Verdict:
     if record.state == TableState.DROPPED:
         return Verdict(True, "Dropped at the source; no more changes arrive.")
     advice = "Look for failed or queued runs of this changefeed, and run it more often or on more cores."
-    return _lag(behind, f"{duration(behind)} behind the source's checkpoint", advice)
+    return _lag(behind, f"{duration(behind)} behind the source's checkpoint", advice, limits)
 
 
 # -- the whole changefeed ----------------------------------------------------------------------------------------------
 
 
-def source_moves(clock: Clock, is_sample: bool) -> Verdict:
+def source_moves(clock: Clock, is_sample: bool, limits: LagLimits = DEFAULT_LIMITS) -> Verdict:
     """How far TiCDC is behind the clock. The stream of the packaged sample has ended, so its lag always passes."""
     if not clock.checkpoint:
         advice = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
@@ -115,15 +131,15 @@ def source_moves(clock: Clock, is_sample: bool) -> Verdict:
     if is_sample:
         return Verdict(True, f"The sample's stream ended {duration(lag)} ago; its lag always passes.")
     advice = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
-    return _lag(lag, f"The source's checkpoint is {duration(lag)} behind the clock", advice)
+    return _lag(lag, f"The source's checkpoint is {duration(lag)} behind the clock", advice, limits)
 
 
-def _lag(seconds: float, what: str, advice: str) -> Verdict:
-    limits = f"warns above {duration(LAG_WARN_S)}, fails above {duration(LAG_FAIL_S)}"
-    facts = {"lag_seconds": plain_seconds(seconds), "limits": limits}
-    if seconds <= LAG_WARN_S:
+def _lag(seconds: float, what: str, advice: str, limits: LagLimits) -> Verdict:
+    text = f"warns above {duration(limits.warn_s)}, fails above {duration(limits.fail_s)}"
+    facts = {"lag_seconds": plain_seconds(seconds), "limits": text}
+    if seconds <= limits.warn_s:
         return Verdict(True, f"{what}.", facts=facts)
-    return Verdict(False, f"{what}. {advice}", warns=seconds <= LAG_FAIL_S, facts=facts)
+    return Verdict(False, f"{what}. {advice}", warns=seconds <= limits.fail_s, facts=facts)
 
 
 def all_go_on(records: Iterable[TableRecord]) -> Verdict:

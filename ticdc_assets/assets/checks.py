@@ -10,7 +10,7 @@ from typing import Final
 import dagster as dg
 
 from ticdc_assets.assets import check_results as verdicts
-from ticdc_assets.assets.check_results import Verdict, source_moves
+from ticdc_assets.assets.check_results import LagLimits, Verdict, source_moves
 from ticdc_assets.assets.fold_count import FoldCount, count_fold
 from ticdc_assets.assets.known_tables import KnownTable, is_sample
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
@@ -73,7 +73,10 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
 def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.AssetCheckKey, Judge]]:
     names, control = feed.names, run.lake.control
     yield dg.AssetCheckKey(names.watermarks, ALL_GO_ON), lambda: verdicts.all_go_on(_tables(run))
-    yield dg.AssetCheckKey(names.watermarks, SOURCE_MOVES), lambda: source_moves(run.clock(), is_sample(run.config))
+    yield (
+        dg.AssetCheckKey(names.watermarks, SOURCE_MOVES),
+        lambda: source_moves(run.clock(), is_sample(run.config), _limits(run)),
+    )
     yield dg.AssetCheckKey(names.watermarks, NO_LATE_ROWS), lambda: verdicts.no_late_rows(_late_rows(run))
     yield (
         dg.AssetCheckKey(names.quarantine, QUARANTINE_EMPTY),
@@ -88,6 +91,10 @@ def _late_rows(run: ChangefeedRun) -> dict[str, int]:
     report = run.outcome.changelogs
     source_tables = run.pending().history.by_id() if report and report.late_rows else {}
     return {".".join(source_tables[i].name): rows for i, rows in (report.late_rows if report else {}).items()}
+
+
+def _limits(run: ChangefeedRun) -> LagLimits:
+    return LagLimits.of(run.changefeed.dagster.max_lag_s)
 
 
 def _problems(run: ChangefeedRun) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
@@ -149,7 +156,7 @@ def _judges(
     return {
         GOES_ON: lambda: verdicts.goes_on(table.record),
         NOTHING_QUARANTINED: lambda: verdicts.nothing_quarantined(bad, _quarantine_name(run)),
-        KEEPS_UP: lambda: verdicts.keeps_up(table.record, run.clock()),
+        KEEPS_UP: lambda: verdicts.keeps_up(table.record, run.clock(), _limits(run)),
         ROWS_EQUAL: lambda: _counted_once(context, key, table, lambda: _count(run, table)),
     }
 

@@ -61,7 +61,7 @@ def _names(changefeeds: Sequence[Changefeed], among_others: bool) -> dict[str, F
 def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNames) -> dg.Definitions:
     """The definitions of one changefeed. Its job runs in one process, so that its steps share one Spark session."""
     known = known_tables(config, changefeed)
-    feed = Feed(names, known, config.catalog.name, changefeed.target, reads_files(changefeed))
+    feed = Feed(names, known, config.catalog.name, changefeed.target, reads_files(changefeed), changefeed.dagster)
     job = dg.define_asset_job(
         feed.names.job,
         selection=_everything(feed),

@@ -58,6 +58,9 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
         code_version=CODE_VERSION,
         description=f"The current rows of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
         metadata=feed.mirror_metadata(table),
+        owners=feed.shown.owners_of(table.schema, table.table),
+        tags=feed.shown.tags_of(table.schema, table.table),
+        freshness_policy=feed.freshness,
     )
 
 

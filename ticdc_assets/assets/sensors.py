@@ -43,16 +43,19 @@ def sensors_of(config: Config, changefeed: Changefeed, feed: Feed, job: str) -> 
         name, description = feed.names.files_sensor, "New files at the source."
     else:
         name, description = feed.names.messages_sensor, "New messages, which may carry a later watermark."
-    return [_sensor(name, job, description, _new_at_source(config, changefeed, feed))]
+    status = dg.DefaultSensorStatus.RUNNING if feed.shown.sensor_runs else dg.DefaultSensorStatus.STOPPED
+    return [_sensor(name, job, description, status, _new_at_source(config, changefeed, feed))]
 
 
-def _sensor(name: str, job: str, description: str, evaluate: Evaluation) -> dg.SensorDefinition:
+def _sensor(
+    name: str, job: str, description: str, status: dg.DefaultSensorStatus, evaluate: Evaluation
+) -> dg.SensorDefinition:
     return dg.SensorDefinition(
         name=name,
         job_name=job,
         evaluation_fn=_report_failures(evaluate),
         minimum_interval_seconds=INTERVAL_S,
-        default_status=dg.DefaultSensorStatus.STOPPED,
+        default_status=status,
         description=f"{description} Requests a run; the run decides what to do.",
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import dagster as dg
@@ -18,6 +19,7 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.table_status import Reported
+    from ticdc_assets.config import DagsterConfig
     from ticdc_assets.names import IdentifierTemplates
 
 CODE_VERSION: Final = "1"
@@ -31,6 +33,10 @@ INPUT_VERSION_TAG: Final = "dagster/input_data_version/{}"
 """The data version of an upstream asset that a materialization was made from, by the asset's key."""
 
 
+FRESHNESS_WINDOW_MIN: Final = timedelta(minutes=1)
+"""Dagster refuses a shorter one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Feed:
     """One changefeed as its definitions see it. Does not change after the code location has loaded."""
@@ -40,6 +46,7 @@ class Feed:
     catalog: str
     target: IdentifierTemplates
     reads_files: bool
+    shown: DagsterConfig
 
     @property
     def mirrored(self) -> tuple[KnownTable, ...]:
@@ -52,6 +59,14 @@ class Feed:
         changelogs = (names.changelog(table.schema, table.table) for table in self.tables)
         mirrors = (names.mirror(table.schema, table.table) for table in self.mirrored)
         return (names.schema_cache, names.quarantine, *changelogs, *mirrors, names.watermarks)
+
+    @property
+    def freshness(self) -> dg.FreshnessPolicy | None:
+        """How old the last materialization of a table may be: `max_lag`, with a warning after half of it."""
+        if self.shown.max_lag_s is None:
+            return None
+        fail, half = timedelta(seconds=self.shown.max_lag_s), timedelta(seconds=self.shown.max_lag_s // 2)
+        return dg.FreshnessPolicy.time_window(fail, half if half >= FRESHNESS_WINDOW_MIN else None)
 
     def changelog_metadata(self, table: KnownTable) -> dict[str, str]:
         """Metadata of a changelog's definition, before any run."""

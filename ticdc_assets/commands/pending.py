@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.assets.check_results import goes_on, nothing_quarantined, source_moves
+from ticdc_assets.assets.check_results import LagLimits, goes_on, nothing_quarantined, source_moves
 from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_of
 from ticdc_assets.commands.each import EXIT_FAILED
@@ -57,7 +57,7 @@ def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tupl
     if not needed and until is None:
         # A run reports this in a check. With nothing pending, the cause may be that TiCDC does not write any more.
         clock = Clock(pending.checkpoint, datetime.now(UTC), lake.measures_lag)
-        moves = source_moves(clock, is_sample(config))
+        moves = source_moves(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
     return Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from ticdc_assets.config.dagster_settings import read_dagster
 from ticdc_assets.config.files import below, matching_files, read_toml
 from ticdc_assets.config.model import (
     BadInputPolicy,
@@ -82,6 +83,7 @@ def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Ch
     schemas = SchemaSources(places.registry, tuple(_schema_files(section, base)), section.text("ddl_from"))
     mirror, bad_input = _mirror(section, sink), _bad_input(section, sink)
     target = _target(section.section("target"), portable)
+    dagster = read_dagster(section, sink.case_sensitive)
     section.close()
     if stream is None or places.source is None or len(feeds.problems.found) > before:
         return None
@@ -97,6 +99,7 @@ def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Ch
         mirror=mirror,
         bad_input=bad_input,
         target=target,
+        dagster=dagster,
         warnings=stream.warnings,
     )
 

@@ -332,6 +332,48 @@ class BadInputPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnersRule:
+    """The owners of the assets of tables that match a filter pattern: email addresses and `team:NAME`."""
+
+    pattern: str
+    tables: TableFilter
+    owners: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TagsRule:
+    """The tags of the assets of tables that match a filter pattern."""
+
+    pattern: str
+    tables: TableFilter
+    tags: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DagsterConfig:
+    """What the definitions in Dagster have besides the tables.
+
+    sensor_runs: whether the changefeed's sensor is on where nobody has turned it on or off.
+    max_lag_s: the longest time that a table may be behind; None for the defaults of the checks.
+    owners, tags: by filter pattern; of the tags with one name the last match decides.
+    """
+
+    sensor_runs: bool = False
+    max_lag_s: int | None = None
+    owners: tuple[OwnersRule, ...] = ()
+    tags: tuple[TagsRule, ...] = ()
+
+    def owners_of(self, schema: str, table: str) -> tuple[str, ...]:
+        """The owners of a table's assets, each once, in the order of the rules."""
+        found = (owner for rule in self.owners if rule.tables.matches(schema, table) for owner in rule.owners)
+        return tuple(dict.fromkeys(found))
+
+    def tags_of(self, schema: str, table: str) -> dict[str, str]:
+        """The tags of a table's assets."""
+        return {name: value for r in self.tags if r.tables.matches(schema, table) for name, value in r.tags}
+
+
+@dataclass(frozen=True, slots=True)
 class Changefeed:
     """One changefeed.
 
@@ -342,6 +384,7 @@ class Changefeed:
     time_zone: the zone in which TiCDC writes TIMESTAMP.
     tables: which tables are read (TiCDC's filter syntax); default: all.
     target: templates of the identifiers of the tables.
+    dagster: what Dagster shows and starts by itself.
     warnings: questionable settings in the changefeed's own configuration.
     """
 
@@ -356,6 +399,7 @@ class Changefeed:
     mirror: MirrorConfig = field(default_factory=MirrorConfig)
     bad_input: BadInputPolicy = field(default_factory=BadInputPolicy)
     target: IdentifierTemplates = field(default_factory=IdentifierTemplates)
+    dagster: DagsterConfig = field(default_factory=DagsterConfig)
     warnings: tuple[str, ...] = ()
 
     @property

@@ -48,6 +48,13 @@ def test_lag_warns_above_five_minutes_and_fails_above_thirty(behind_s: int, pass
     assert (source.passed, source.warns) == (passed, warns)
 
 
+def test_max_lag_is_the_limit_and_half_of_it_warns():
+    limits = verdicts.LagLimits.of(7200)
+    found = [verdicts.keeps_up(replace(RECORD, watermark=ts(0)), at(0, s), limits) for s in (3600, 3601, 7200, 7201)]
+
+    assert [(v.passed, v.warns) for v in found] == [(True, False), (False, True), (False, True), (False, False)]
+
+
 def test_a_table_is_held_against_the_source_and_not_against_the_clock():
     assert verdicts.keeps_up(RECORD, at(9_999_999, 100)).passed
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,25 @@ def test_the_packaged_sample_is_a_config_without_warnings():
 
     assert len(config.changefeeds) == 8
     assert [c.warnings for c in config.changefeeds] == [()] * 8
+
+
+def test_the_section_dagster_turns_the_sensor_on_and_marks_the_assets_of_its_tables(tmp_path: Path):
+    settings = {
+        "sensor": True,
+        "max_lag": "30m",
+        "owners": {"shop.u*": ["team:data"]},
+        "tags": {"shop.u*": {"domain": "crm"}},
+    }
+    definitions = (
+        Feed(tmp_path, dagster=settings).table("shop", "users").table("shop", "log").checkpoint(10).definitions
+    )
+
+    dg.Definitions.validate_loadable(definitions)
+    graph = definitions.resolve_asset_graph()
+    for kind, table in (("changelog", "users_changes"), ("mirror", "users")):
+        asset = graph.get(dg.AssetKey(["shop", kind, "shop", table]))
+        assert (list(asset.owners), asset.tags["domain"]) == (["team:data"], "crm")
+        assert asset.freshness_policy == dg.FreshnessPolicy.time_window(timedelta(minutes=30), timedelta(minutes=15))
+    assert not graph.get(dg.AssetKey(["shop", "mirror", "shop", "log"])).owners
+    [sensor] = definitions.get_repository_def().sensor_defs
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING

@@ -103,3 +103,40 @@ def test_choices_are_taken(tmp_path):
     assert (shop.mirror.on_drop, shop.mirror.format_version) == (OnDrop.DROP, 2)
     assert feed(tmp_path, zero_dates=None).bad_input.zero_dates is ZeroDates.NULL
     assert feed(tmp_path, zero_dates="null").bad_input.zero_dates is ZeroDates.NULL
+
+
+def test_what_dagster_shows_of_a_table_is_given_by_pattern(tmp_path):
+    shown = feed(
+        tmp_path,
+        dagster={
+            "sensor": True,
+            "max_lag": "2 h",
+            "owners": {"*.*": ["team:data"], "shop.o*": ["ann@example.com", "team:data"]},
+            "tags": {"*.*": {"domain": "sales", "tier": "2"}, "shop.orders": {"tier": "1"}},
+        },
+    ).dagster
+
+    assert (shown.sensor_runs, shown.max_lag_s) == (True, 7200)
+    assert shown.owners_of("shop", "orders") == ("team:data", "ann@example.com")
+    assert shown.tags_of("shop", "orders") == {"domain": "sales", "tier": "1"}
+    assert shown.tags_of("crm", "users") == {"domain": "sales", "tier": "2"}
+    assert not feed(tmp_path).dagster.sensor_runs
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sensor": "yes"}, "true or false"),
+        ({"max_lag": "59s"}, "at least a minute"),
+        ({"max_lag": 30}, "at least a minute"),
+        ({"max_lag": "soon"}, '"30m"'),
+        ({"owners": {"shop.*": ["ann"]}}, "team:NAME"),
+        ({"owners": {"shop": ["team:data"]}}, "filter rule"),
+        ({"tags": {"shop.*": ["x"]}}, "a mapping of tags"),
+        ({"tags": {"shop.*": {"a b": "x"}}}, "tags that Dagster accepts"),
+        ({"tags": {"shop.*": {"tier": 1}}}, "quote numbers"),
+        ({"sensors": True}, "sensor"),
+    ],
+)
+def test_what_dagster_would_refuse_is_refused_when_the_config_loads(tmp_path, settings, words):
+    assert words in str(refused(tmp_path, with_feed(dagster=settings)))
