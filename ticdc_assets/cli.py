@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 EXIT_INTERRUPTED: Final = 130
 USUAL_NAME: Final = "changefeeds.yaml"
+INTERVAL_S: Final = 5.0
+INTERVAL_S_MIN: Final = 0.1
+INTERVAL_S_MAX: Final = 86_400
+PORT_MAX: Final = 65_535
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,10 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--dir", type=Path, default=Path("demo"), help="the folder to create (default: ./demo)")
     demo.add_argument("--changefeed", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
     demo.set_defaults(command=_demo)
-    run = _with_config(commands.add_parser("run", help="process everything pending once; safe to repeat"))
-    run.add_argument("--until", type=_tso, metavar="TSO", help="stop at this TSO")
-    run.add_argument("--strict", action="store_true", help="evaluate all checks afterwards, and fail if one fails")
-    run.set_defaults(command=_run)
+    _add_run(commands)
     check = _with_config(commands.add_parser("check", help="evaluate all asset checks; runs nothing"))
     check.add_argument("--json", action="store_true", help="a JSON list")
     check.set_defaults(command=_check)
@@ -124,6 +125,24 @@ def _add_diff_and_schema(commands: Any) -> None:
     schema.set_defaults(command=_schema)
 
 
+def _add_run(commands: Any) -> None:
+    run = _with_config(commands.add_parser("run", help="process everything pending once; safe to repeat"))
+    run.add_argument("--until", type=_tso, metavar="TSO", help="stop at this TSO")
+    run.add_argument("--strict", action="store_true", help="evaluate all checks afterwards, and fail if one fails")
+    run.add_argument("--follow", action="store_true", help="go on until SIGTERM or Ctrl-C")
+    run.add_argument(
+        "--interval",
+        type=_interval,
+        metavar="S",
+        help="with --follow: seconds from one run's beginning to the next one's (default: 5)",
+    )
+    run.add_argument("--json", action="store_true", help="with --follow: one JSON object a line for each run")
+    run.add_argument(
+        "--metrics", type=_address, metavar="[HOST:]PORT", help="with --follow: serve OpenMetrics (HOST: 127.0.0.1)"
+    )
+    run.set_defaults(command=_run)
+
+
 def _add_maintain(commands: Any) -> None:
     maintain = _with_config(commands.add_parser("maintain", help="expire old snapshots and remove orphan files"))
     maintain.add_argument("--dry-run", action="store_true", help="only show what would be removed")
@@ -172,6 +191,17 @@ def _count(text: str) -> int:
     return int(_between(int, text, 1, 1 << 62))
 
 
+def _interval(text: str) -> float:
+    return _between(float, text, INTERVAL_S_MIN, INTERVAL_S_MAX)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
+        raise argparse.ArgumentTypeError("a port, or host:port, such as 9464 or 0.0.0.0:9464")
+    return host.strip("[]"), int(port)
+
+
 def _hours(text: str) -> float:
     from ticdc_assets.pipeline.maintenance import AGE_MAX, OLDER_THAN_HOURS_MIN  # imported only when needed
 
@@ -184,7 +214,7 @@ def _days(text: str) -> int:
     return int(_between(int, text, 0, AGE_MAX))
 
 
-def _between(kind: type[float] | type[int], text: str, least: int, most: int) -> float:
+def _between(kind: type[float] | type[int], text: str, least: float, most: float) -> float:
     try:
         found = kind(text)
     except ValueError:
@@ -228,7 +258,16 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    _require_fitting(arguments)
     config, chosen = _chosen(arguments)
+    if arguments.follow:
+        from ticdc_assets.commands.follow.command import Options, follow
+        from ticdc_assets.commands.follow.metrics_server import LOOPBACK, Address
+
+        host, port = arguments.metrics or (None, None)
+        address = None if port is None else Address(host or LOOPBACK, port)
+        interval_s = INTERVAL_S if arguments.interval is None else arguments.interval
+        return follow(config, chosen, Options(interval_s, arguments.json, address), os.environ)
     from ticdc_assets.commands.run import run
 
     code = run(config, chosen, arguments.until, os.environ)
@@ -237,6 +276,17 @@ def _run(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.check import check
 
     return max(code, check(config, chosen, False, os.environ))
+
+
+def _require_fitting(arguments: argparse.Namespace) -> None:
+    """Raise ConfigError for an option of `run` that has no meaning with the other ones."""
+    without = ("until", "strict") if arguments.follow else ("interval", "json", "metrics")
+    for name in without:
+        given = getattr(arguments, name)
+        if given is not None and given is not False:
+            expected, found = ("no --follow", "--follow") if arguments.follow else ("--follow", "none")
+            advice = f"Leave --{name} out." if arguments.follow else f"Add --follow, or leave --{name} out."
+            raise ConfigError(f"--{name}", expected, found, advice)
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from zipimport import zipimporter
 
@@ -28,7 +28,16 @@ import pyarrow as pa
 from ticdc_assets.errors import ConfigError, MachineError, TicdcAssetsError
 from ticdc_assets.faults import DEBUG_VARIABLE, note_frames, plain
 from ticdc_assets.spark_packages import packages_of
-from ticdc_assets.spark_start import IVY, ivy_folder, packages_fetched_once, require_java, require_user, started
+from ticdc_assets.spark_start import (
+    IVY,
+    forget_jvm,
+    is_alive,
+    ivy_folder,
+    packages_fetched_once,
+    require_java,
+    require_user,
+    started,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,6 +99,16 @@ class SparkWorkers:
             if isinstance(answer, TicdcAssetsError):
                 raise answer
         return answers
+
+
+class LazySparkWorkers:
+    """Spark's workers. The first call of `map` starts the session."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
+        return SparkWorkers(session(self._config)).map(work, payloads) if payloads else []
 
 
 @contextmanager
@@ -176,6 +195,17 @@ def stop() -> None:
 def is_running() -> bool:
     """Whether this process has started a session."""
     return os.getpid() in _SESSIONS
+
+
+def forget_dead_session() -> None:
+    """Forget this process's session where its JVM has ended, so that `session` starts another."""
+    with _LOCK:
+        held = _SESSIONS.get(os.getpid())
+        if held is not None and not is_alive():
+            del _SESSIONS[os.getpid()]
+            with suppress(Exception):  # whatever it would ask of Java fails; what it holds in Python is released
+                held[1].stop()
+            forget_jvm()
 
 
 def _add_catalog(spark: SparkSession, running: dict[str, str], wanted: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ import pwd
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 JAVA_MAJOR_MIN: Final = 17
 JAVA_SECONDS_MAX: Final = 30
+JVM_END_SECONDS_MAX: Final = 5
 IVY: Final = "spark.jars.ivy"
 _IVY_FOLDER: Final = ".ivy2.5.2"
 """Where Spark keeps downloaded packages, below the user's home folder."""
@@ -51,11 +53,52 @@ def started(build: Callable[[], SparkSession]) -> SparkSession:
         java_gateway.Popen = true_popen
 
 
-def _end(begun: list[subprocess.Popen[bytes]]) -> None:
-    """End the JVM, which would wait forever for its driver, and reset PySpark so that it can start another."""
+def forget_jvm() -> None:
+    """Reset PySpark so that it can start another JVM."""
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+
+
+def _jvm_process() -> subprocess.Popen[bytes] | None:
+    """The JVM that PySpark has started in this process; None without one."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)  # without importing it
+    process: subprocess.Popen[bytes] | None = getattr(getattr(context, "_gateway", None), "proc", None)
+    return process
+
+
+def is_alive() -> bool:
+    """Whether the JVM of this process is running."""
+    process = _jvm_process()
+    return process is not None and process.poll() is None
+
+
+def end_jvm() -> None:
+    """End the JVM of this process, whose session is stopped, and wait until it has removed its files."""
+    process = _jvm_process()
+    if process is None or process.stdin is None:
+        return
+    process.stdin.close()  # the JVM ends with its driver
+    try:
+        process.wait(JVM_END_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    forget_jvm()
+
+
+def kill_jvm() -> None:
+    """End the JVM of this process at once, where there is one. Safe in a signal handler."""
+    process = _jvm_process()
+    if process is not None:
+        process.kill()
+
+
+def _end(begun: list[subprocess.Popen[bytes]]) -> None:
+    """End the JVM, which would wait forever for its driver, and reset PySpark so that it can start another."""
+    forget_jvm()
     for process in begun:
         if getattr(process, "pid", None) is not None:
             process.kill()

@@ -7,7 +7,7 @@ Loading definitions opens nothing, and a run with nothing to do starts no JVM.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ from ticdc_assets.schema.history.source_table import SourceName
 from ticdc_assets.tso import parse_tso
 
 if TYPE_CHECKING:
-    from ticdc_assets.spark import Answer, Payload, Workers
+    from ticdc_assets.spark import Workers
     from ticdc_assets.tables.control import QuarantinedRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
@@ -44,16 +44,6 @@ Say = Callable[[str], None]
 
 PROGRESS: Final[ContextVar[Say | None]] = ContextVar("progress", default=None)
 """Receives the progress of a run in this process too; the command line sets it."""
-
-
-class LazySparkWorkers:
-    """Spark's workers. The first call of `map` starts the session."""
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-
-    def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
-        return spark.SparkWorkers(spark.session(self._config)).map(work, payloads) if payloads else []
 
 
 @dataclass(slots=True)
@@ -137,7 +127,7 @@ class ChangefeedRun:
         self.outcome = RunOutcome()
 
     def workers(self) -> Workers:
-        return LazySparkWorkers(self.config)
+        return spark.LazySparkWorkers(self.config)
 
     def jvm(self) -> JvmCatalog:
         """The catalog in Spark's JVM, which starts if it is not running."""

@@ -49,6 +49,10 @@ class Terminal:
         """Print a sentence of the result to stdout."""
         self.out.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def json_line(self, value: Any) -> None:
+        """Print a JSON value as one line."""
+        print(json.dumps(value, ensure_ascii=False), file=self._out_file, flush=True)
+
     def json(self, value: Any) -> None:
         print(json.dumps(value, ensure_ascii=False, indent=1), file=self._out_file, flush=True)
 

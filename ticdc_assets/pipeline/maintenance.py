@@ -6,7 +6,7 @@ Maintenance may be interrupted and run again, and runs of the changefeed may be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -107,7 +107,13 @@ def maintain(
 
 
 def tables_of(lake: Lake) -> list[Table]:
-    """The changefeed's changelogs, mirrors and control tables, including those of dropped source tables."""
+    """The tables of `each_table`."""
+    return list(each_table(lake))
+
+
+def each_table(lake: Lake) -> Iterator[Table]:
+    """The changefeed's changelogs, mirrors and control tables, including those of dropped source tables; each is loaded
+    when it is asked for."""
     wanted: dict[Identifier, str | None] = {(*lake.control.namespace, name): None for name in CONTROL_TABLES}
     history, record = lake.history(), lake.control.newest()
     for source_table_id, place in lake.places(history).items():
@@ -116,12 +122,10 @@ def tables_of(lake: Lake) -> list[Table]:
         for held in (recorded.mirror, recorded.changelog):
             if held:
                 wanted[tuple(held)] = source_table_id
-    loaded = (
-        (load_or_none(lake.catalog, identifier), source_table_id) for identifier, source_table_id in wanted.items()
-    )
-    return [
-        table for table, source_table_id in loaded if table is not None and source_table_of(table) == source_table_id
-    ]
+    for identifier, owner in wanted.items():
+        table = load_or_none(lake.catalog, identifier)
+        if table is not None and source_table_of(table) == owner:
+            yield table
 
 
 def _compact(report: MaintenanceReport, tables: list[Table], jvm: Callable[[], JvmCatalog]) -> None:

@@ -6,6 +6,7 @@ refused by its fence and goes on from there when it is tried again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.names import quote_path
@@ -18,16 +19,34 @@ if TYPE_CHECKING:
 FILES_MAX: Final = 64
 """Data and delete files of a table; with more it is worth compacting."""
 
-_TOTALS: Final = ("total-data-files", "total-delete-files")
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """The files of a current snapshot, or of several together."""
+
+    data: int = 0
+    deletes: int = 0
+
+    def __add__(self, other: FileCounts) -> FileCounts:
+        return FileCounts(self.data + other.data, self.deletes + other.deletes)
+
+    @property
+    def all(self) -> int:
+        return self.data + self.deletes
+
+
+def counts_of(table: Table) -> FileCounts:
+    """The data and delete files of the current snapshot, from its summary alone."""
+    snapshot = table.current_snapshot()
+    if snapshot is None or snapshot.summary is None:
+        return FileCounts()
+    totals = snapshot.summary.additional_properties
+    return FileCounts(int(totals.get("total-data-files", 0)), int(totals.get("total-delete-files", 0)))
 
 
 def is_scattered(table: Table) -> bool:
-    """Whether the current snapshot has more files than it should, from its summary alone."""
-    snapshot = table.current_snapshot()
-    if snapshot is None or snapshot.summary is None:
-        return False
-    totals = snapshot.summary.additional_properties
-    return sum(int(totals.get(name, 0)) for name in _TOTALS) > FILES_MAX
+    """Whether the current snapshot has more files than it should."""
+    return counts_of(table).all > FILES_MAX
 
 
 def compact(jvm: JvmCatalog, table: Table) -> int:

@@ -1,18 +1,18 @@
 """Which rows of `watermarks` stay, and so at which TSOs the tables can be read together.
 
-These records stay: all recent ones; of older ones, the last complete one of each UTC day; the pinned ones; the newest
-complete one; and the newest one, from which runs continue. A record is removed before the snapshots that it names, so
-that every record can be read.
+These records stay: all recent ones; of older ones, the last complete one of each UTC day, and of each UTC hour where
+that is asked; the pinned ones; the newest complete one; and the newest one, from which runs continue. A record is
+removed before the snapshots that it names, so that every record can be read.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,14 +38,17 @@ class Thinned:
     kept_ids: frozenset[int] = frozenset()
 
 
-def thin(control: Control, older_than: datetime, days_kept: int, now: datetime, write: bool) -> Thinned:
+def thin(
+    control: Control, older_than: datetime, days_kept: int, now: datetime, write: bool, hours_kept: int = 0
+) -> Thinned:
     """Remove the other records in one commit; with `write` false only say what would be removed."""
     for attempt in range(COMMIT_TRIES_MAX):
         table = control.watermarks()
         if table is None:
             return Thinned()
         rows = table.scan().to_arrow()
-        stays = _stays(rows, pinned(control), older_than, now - timedelta(days=days_kept))
+        limits = {"%Y-%m-%d": now - timedelta(days=days_kept), "%Y-%m-%d %H": now - timedelta(hours=hours_kept)}
+        stays = _stays(rows, pinned(control), older_than, limits)
         kept = rows.filter(pa.array(stays, pa.bool_()))
         thinned = Thinned(len(rows) - len(kept), _snapshot_ids(kept))
         if not thinned.removed or not write:
@@ -60,11 +63,12 @@ def thin(control: Control, older_than: datetime, days_kept: int, now: datetime, 
     raise _busy(control)
 
 
-def _stays(rows: pa.Table, pins: Iterable[int], older_than: datetime, day_limit: datetime) -> list[bool]:
+def _stays(rows: pa.Table, pins: Iterable[int], older_than: datetime, limits: Mapping[str, datetime]) -> list[bool]:
+    """`limits` gives, by the form of a period's time, since when the last complete record of each period stays."""
     heads = rows.select(["tso", "recorded_at", "complete"]).to_pylist()
     order = sorted(range(len(heads)), key=lambda i: (heads[i]["tso"], heads[i]["recorded_at"]))
     wanted = set(pins)
-    last_of_day: dict[Any, int] = {}
+    last_of_period: dict[str, int] = {}
     pinned_rows: dict[int, int] = {}
     newest_complete = order[-1:]
     for i in order:
@@ -72,11 +76,12 @@ def _stays(rows: pa.Table, pins: Iterable[int], older_than: datetime, day_limit:
         if not head["complete"]:
             continue
         newest_complete = [i]
-        if head["recorded_at"] >= day_limit:
-            last_of_day[head["recorded_at"].date()] = i
+        for form, limit in limits.items():
+            if head["recorded_at"] >= limit:
+                last_of_period[head["recorded_at"].strftime(form)] = i
         if head["tso"] in wanted:
             pinned_rows[head["tso"]] = i
-    kept = {*last_of_day.values(), *pinned_rows.values(), *newest_complete, *order[-1:]}
+    kept = {*last_of_period.values(), *pinned_rows.values(), *newest_complete, *order[-1:]}
     return [i in kept or head["recorded_at"] >= older_than for i, head in enumerate(heads)]
 
 

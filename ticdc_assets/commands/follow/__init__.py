@@ -1,0 +1,1 @@
+"""`ticdc-assets run --follow`: runs in one process until it is stopped."""

@@ -1,0 +1,88 @@
+"""Keeps the files and snapshots of a lake that many small runs write bounded, in short steps between the runs.
+
+One round visits every table of the changefeed: a table of more than `compaction.FILES_MAX` files is compacted, old
+records are thinned, and snapshots that no record names are expired. Files stay on disk until `maintenance.maintain`
+removes them by its own rules of age.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.pipeline.maintenance import DAYS_KEPT, each_table
+from ticdc_assets.tables.maintenance.compaction import FileCounts, compact, counts_of, is_scattered
+from ticdc_assets.tables.maintenance.retention import thin
+from ticdc_assets.tables.maintenance.snapshot_expiry import expire, expiry_of
+from ticdc_assets.tables.progress import source_table_of
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+
+ROUND_EVERY_S: Final = 30.0
+STEPS_S: Final = 2.0
+"""A step begins only in the first seconds after a run, so that the next run is not late by more than one step."""
+
+MINUTES_KEPT: Final = 10
+"""For so long a record and its snapshots stay in any case. After that the last record of each hour stays."""
+HOURS_KEPT: Final = 24
+EXPIRED_MIN: Final = 20
+"""Fewer snapshots are not worth a commit."""
+
+
+@dataclass(slots=True)
+class UpkeepTotals:
+    """What was done since the process began."""
+
+    files_compacted: int = 0
+    snapshots_expired: int = 0
+    records_removed: int = 0
+
+
+class Upkeep:
+    """The upkeep of one changefeed. `jvm` gives the catalog in the running Spark session."""
+
+    def __init__(self, jvm: Callable[[], JvmCatalog]) -> None:
+        self._jvm = jvm
+        self._steps: Iterator[None] | None = None
+        self._next_round_s = time.monotonic() + ROUND_EVERY_S
+        self.totals = UpkeepTotals()
+        self.files: FileCounts | None = None
+
+    def work(self, lake: Lake) -> None:
+        """Take steps for up to STEPS_S, and one at least, where a round is due. An error ends the round."""
+        began_s = time.monotonic()
+        if self._steps is None:
+            if began_s < self._next_round_s:
+                return
+            self._steps = self._round(lake)
+        steps, self._steps = self._steps, None
+        for _ in steps:
+            if time.monotonic() - began_s >= STEPS_S:
+                self._steps = steps
+                return
+        self._next_round_s = time.monotonic() + ROUND_EVERY_S
+
+    def _round(self, lake: Lake) -> Iterator[None]:
+        files = FileCounts()
+        for table in each_table(lake):
+            if source_table_of(table) is not None and is_scattered(table):
+                self.totals.files_compacted += compact(self._jvm(), table)
+                table = table.refresh()
+            files += counts_of(table)
+            yield
+        self.files = files
+        now = datetime.now(UTC)
+        older_than = now - timedelta(minutes=MINUTES_KEPT)
+        thinned = thin(lake.control, older_than, DAYS_KEPT, now, write=True, hours_kept=HOURS_KEPT)
+        self.totals.records_removed += thinned.removed
+        yield
+        for table in each_table(lake):
+            if len(expiry_of(table.metadata, thinned.kept_ids, older_than).snapshot_ids) >= EXPIRED_MIN:
+                found = expire(lake.catalog, self._jvm, table, thinned.kept_ids, older_than)
+                self.totals.snapshots_expired += len(found.snapshot_ids)
+            yield
