@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     capture.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the folder to add messages to")
     capture.add_argument("--max-messages", type=_count, metavar="N", help="read at most N offsets")
     capture.set_defaults(command=_capture)
+    _add_load(commands)
     _add_maintain(commands)
     replay = _with_config(commands.add_parser("replay", help="decode quarantined records again"))
     replay.add_argument("--quarantine", action="store_true", required=True, help="what to replay")
@@ -141,6 +142,29 @@ def _add_run(commands: Any) -> None:
         "--metrics", type=_address, metavar="[HOST:]PORT", help="with --follow: serve OpenMetrics (HOST: 127.0.0.1)"
     )
     run.set_defaults(command=_run)
+
+
+def _add_load(commands: Any) -> None:
+    load = _with_config(commands.add_parser("load", help="load a Dumpling export before the first run"))
+    load.add_argument("dump", metavar="DUMP", help="the folder or bucket of the export")
+    load.add_argument("--at", type=_tso, metavar="TSO", help="the TSO of the export (default: that of its `metadata`)")
+    load.add_argument(
+        "--without", action="append", default=[], metavar="SCHEMA.TABLE", help="not this one (repeatable)"
+    )
+    load.add_argument(
+        "--time-zone", metavar="ZONE", help="of Dumpling's session (default: the changefeed's `time_zone`)"
+    )
+    flags = load.add_argument_group("the flags that Dumpling was started with, where they were not its defaults")
+    flags.add_argument("--escape-backslash", choices=("true", "false"), default="true")
+    flags.add_argument("--no-header", action="store_true", help="CSV files without a line of column names")
+    flags.add_argument("--csv-separator", default=",", metavar="TEXT")
+    flags.add_argument("--csv-delimiter", default='"', metavar="CHARACTER")
+    flags.add_argument("--csv-line-terminator", default="\r\n", metavar="TEXT")
+    flags.add_argument("--csv-null-value", default="\\N", metavar="TEXT")
+    flags.add_argument(
+        "--csv-output-dialect", choices=("default", "snowflake", "redshift", "bigquery"), default="default"
+    )
+    load.set_defaults(command=_load)
 
 
 def _add_maintain(commands: Any) -> None:
@@ -346,6 +370,24 @@ def _capture(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.capture import capture
 
     return capture(_only(config, chosen), arguments.to, arguments.max_messages)
+
+
+def _load(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.load import Asked, load_dump
+    from ticdc_assets.protocols.dump.form import DIALECTS, DumpForm
+
+    form = DumpForm(
+        separator=arguments.csv_separator,
+        delimiter=arguments.csv_delimiter,
+        terminator=arguments.csv_line_terminator,
+        null=arguments.csv_null_value,
+        escapes_backslash=arguments.escape_backslash == "true",
+        has_header=not arguments.no_header,
+        binary=DIALECTS[arguments.csv_output_dialect],
+    )
+    asked = Asked(arguments.dump, arguments.at, arguments.time_zone, tuple(arguments.without), form)
+    return load_dump(config, _only(config, chosen), asked)
 
 
 def _maintain(arguments: argparse.Namespace) -> int:

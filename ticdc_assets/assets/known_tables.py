@@ -79,7 +79,9 @@ def tables_of(history: History, follows: Callable[[str, str], bool]) -> tuple[Kn
         sorted(
             KnownTable(*source_table.name, has_mirror(source_table))
             for source_table in history.source_tables
-            if names[source_table.id] == source_table.name and source_table.was_ever(follows)
+            if names[source_table.id] == source_table.name
+            and source_table.was_ever(follows)
+            and not source_table.is_contained
         )
     )
 

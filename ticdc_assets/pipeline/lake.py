@@ -102,8 +102,9 @@ class Lake:
         return not table or self.changefeed.tables.matches(schema, table)
 
     def asks_for(self, source_table: SourceTable) -> bool:
-        """Whether the config's `tables` select this table, under any name that it has or had."""
-        return source_table.was_ever(self.follows)
+        """Whether the config's `tables` select this table, under any name that it has or had. A table whose rows a
+        loaded dump has is not selected."""
+        return not source_table.is_contained and source_table.was_ever(self.follows)
 
     @cached_property
     def folds(self) -> Folds:
@@ -148,6 +149,7 @@ class Lake:
         found = {
             n.id: self._name_of(history, n, getattr(wanted[n.id], kind), recorded.get(n.id), kind)
             for n in history.source_tables
+            if not n.is_contained
         }
         return {source_table_id: name for source_table_id, name in found.items() if name}
 

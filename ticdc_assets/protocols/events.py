@@ -79,6 +79,7 @@ class DdlEvent:
     place: topic, partition and offset of such a statement, which order it among the messages of its partition;
         its `commit_ts` is derived from them.
     fault: why the statement cannot be applied; its tables stop at `commit_ts`, which is before the execution.
+    loaded: whether it is a CREATE TABLE of a dump at `commit_ts`, which has all that the stream sends up to there.
     """
 
     commit_ts: int
@@ -99,6 +100,7 @@ class DdlEvent:
     sent_ms: int | None = None
     place: tuple[str, int, int] | None = None
     fault: str = ""
+    loaded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

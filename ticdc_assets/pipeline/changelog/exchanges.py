@@ -57,7 +57,7 @@ class Exchange:
 def exchanges_in(history: History) -> list[Exchange]:
     """All exchanges of a history, in commit order."""
     found: dict[tuple[int, str], tuple[ExchangedRows, list[SourceTable]]] = {}
-    for source_table in history.source_tables:
+    for source_table in (table for table in history.source_tables if not table.is_contained):
         for version in source_table.versions:
             moved = exchange_in(version)
             if moved is not None:

@@ -20,6 +20,7 @@ from ticdc_assets.pipeline.late_tables import (
     with_holds,
     without_folders,
 )
+from ticdc_assets.pipeline.load.progress import FINISHED, behind_the_load, require_finished
 from ticdc_assets.pipeline.record import table_record
 from ticdc_assets.pipeline.source import Missing
 from ticdc_assets.pipeline.storage.batch import StorageBatch
@@ -57,6 +58,7 @@ class StorageChanges:
     def scan(self) -> StoragePending:
         """What is pending. `metadata` is read before files are listed, so that every file up to its TSO is seen."""
         record = self._lake.control.newest()
+        require_finished(self._changefeed.name, record)
         cursor = Cursor.from_json(record.cursor) if record and record.cursor else Cursor.empty()
         checkpoint = self._checkpoint(record)
         bound = checkpoint if checkpoint is None or self._until is None else min(checkpoint, self._until)
@@ -72,12 +74,17 @@ class StorageChanges:
             pending = self._scanned(record, late.cursor, high, upto)
         gone = without_folders((pending.commit_ranges[i].source_table for i in late.again), pending.scan.tables)
         found = late.again.difference(gone)
+        behind = (
+            behind_the_load(self._lake.control.ddl_events(), pending.commit_ranges, bound or 0)
+            if record is not None and (bound or 0) < record.tso
+            else {}
+        )
         return replace(
             pending,
             late=found - statements.again,
             again=found & statements.again,
             is_rewound=before != cursor,
-            commit_ranges=with_holds(pending.commit_ranges, {**late.held, **gone, **statements.held}),
+            commit_ranges=with_holds(pending.commit_ranges, {**late.held, **gone, **statements.held, **behind}),
         )
 
     def _late(self, pending: StoragePending, statements: LateStatements) -> LateTables:
@@ -104,7 +111,7 @@ class StorageChanges:
     def _checkpoint(self, record: WatermarkRecord | None) -> int | None:
         """The source's TSO. Raises SourceError where an earlier run had one and there is none now."""
         checkpoint = read_checkpoint(self._root)
-        if checkpoint is None and record is not None and record.tso:
+        if checkpoint is None and record is not None and record.tso and record.cursor != FINISHED:
             raise SourceError(
                 self._root.where(METADATA),
                 f"a checkpoint, since the lake is complete up to {record.tso} from it",

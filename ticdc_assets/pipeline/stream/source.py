@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.pipeline.commit_range import CommitRange, commit_ranges
 from ticdc_assets.pipeline.late_statements import LateStatements, lacks_messages, late_statements
 from ticdc_assets.pipeline.late_tables import messages_gone, not_followed_yet, with_holds
+from ticdc_assets.pipeline.load.progress import behind_the_load, require_finished
 from ticdc_assets.pipeline.source import Missing
 from ticdc_assets.pipeline.stream.batch import StreamBatch
 from ticdc_assets.pipeline.stream.context import StreamContext
@@ -58,6 +59,7 @@ class StreamChanges:
         """Read all messages once, for watermarks and statements; from the first one for newly selected tables."""
         self._context.refresh()
         record = self._lake.control.newest()
+        require_finished(self._changefeed.name, record)
         cursor = StreamCursor.from_json(record.cursor if record else "")
         log = ddl_log(self._lake.config, self._changefeed)
         pending = self._scanned(record, cursor, log)
@@ -115,14 +117,16 @@ class StreamChanges:
         names = self._context.names(found, self._lake.folds.of(stated))
         guesses = SchemaGuesses(self._lake.folds, found, names)
         events = guesses.added_to(stated)
-        high = self._high(found, record, events)
+        reached = self._reached(found, events)
+        high = max(record.tso if record else 0, reached)
         if not self._lake.by_arrival:
             events = guesses.as_of(high, events)
         kept = {_identity(event) for event in kept_events}
         statements = [event for event in events if _identity(event) not in kept]
         history = self._lake.history(statements)
         chosen = [source_table for source_table in history.source_tables if self._lake.asks_for(source_table)]
-        found_commit_ranges = commit_ranges(chosen, self._lake.lows(record), high, {})
+        ranges = commit_ranges(chosen, self._lake.lows(record), high, {})
+        found_commit_ranges = with_holds(ranges, behind_the_load(events, ranges, reached))
         return StreamPending(
             run_id=uuid.uuid4().hex,
             high=high,
@@ -138,15 +142,14 @@ class StreamChanges:
             places=Places.of([*kept_events, *statements]),
         )
 
-    def _high(self, scan: StreamScan, record: WatermarkRecord | None, events: Sequence[DdlEvent]) -> int:
-        """The TSO to bring all tables to: without watermarks the newest commit_ts, without commit_ts a count of
+    def _reached(self, scan: StreamScan, events: Sequence[DdlEvent]) -> int:
+        """The TSO that the stream has reached: without watermarks the newest commit_ts, without commit_ts a count of
         messages."""
-        known = record.tso if record else 0
         if self._lake.by_arrival:
-            return max(known, scan.messages if self._context.clock is VersionClock.PLACE else scan.commits.newest)
+            return scan.messages if self._context.clock is VersionClock.PLACE else scan.commits.newest
         live = self._live(self._lake.folds.of(events))
         watermark = scan.watermark(live, self._changefeed.sink.dispatch.partition_num) or 0
-        return max(known, watermark if self._until is None else min(watermark, self._until))
+        return watermark if self._until is None else min(watermark, self._until)
 
     @staticmethod
     def _live(history: History) -> set[SourceName]:

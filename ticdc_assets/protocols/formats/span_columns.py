@@ -16,10 +16,13 @@ from ticdc_assets.protocols.formats.simd import VECTOR, copied, equal, lowest
 from ticdc_assets.protocols.formats.string_arrays import NOT_SENT, Bytes, Ints, Mask, Places, read_only
 
 _BACKSLASH, _U, _LETTER_N, _LETTER_R = b"\\unr"
-_JSON, _LINE_ENDS, _DOUBLED = range(3)
+_JSON, _LINE_ENDS, _DOUBLED, _MYSQL = range(4)
 _MEANT: Final = np.arange(256, dtype=np.uint8)
 """The character that JSON's escape of one letter stands for."""
 _MEANT[list(b"bfnrt")] = list(b"\b\f\n\r\t")
+_MYSQL_MEANT: Final = np.arange(256, dtype=np.uint8)
+"""The character that MySQL's escape of one letter stands for."""
+_MYSQL_MEANT[list(b"0bnrtZ")] = list(b"\0\b\n\r\t\x1a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ JSON_ESCAPES: Final = Escapes(_BACKSLASH, _JSON)
 """As JSON has them."""
 BACKSLASHES: Final = Escapes(_BACKSLASH, _LINE_ENDS)
 """A backslash before n or r, which mean line ends, or before what means itself."""
+MYSQL_ESCAPES: Final = Escapes(_BACKSLASH, _MYSQL)
+"""As MySQL's string literals have them: a backslash before 0, b, n, r, t or Z, or before what means itself."""
 
 
 def columns_of(
@@ -176,7 +181,7 @@ def _unescape(data: Bytes, at: int, end: int, mark: int, kind: int, filled: Byte
             place = _encode(code, filled, place)
             continue
         is_meant = kind == _JSON or (kind == _LINE_ENDS and letter in (_LETTER_N, _LETTER_R))
-        filled[place] = _MEANT[letter] if is_meant else letter
+        filled[place] = _MYSQL_MEANT[letter] if kind == _MYSQL else _MEANT[letter] if is_meant else letter
         at, place = at + 2, place + 1
     return place
 

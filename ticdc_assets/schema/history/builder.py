@@ -14,6 +14,7 @@ class SourceTableBuilder:
 
     `is_whole` where the stream sent all its rows: it was created or truncated in the stream.
     `is_made` where a CREATE statement in the stream has all its columns.
+    `is_contained` where a dump that was loaded has what the stream sends of it.
     """
 
     id: str
@@ -25,6 +26,7 @@ class SourceTableBuilder:
     marks: list[str] = field(default_factory=list)
     is_whole: bool = False
     is_made: bool = False
+    is_contained: bool = False
 
     @property
     def name(self) -> SourceName:
@@ -32,5 +34,11 @@ class SourceTableBuilder:
 
     def frozen(self) -> SourceTable:
         return SourceTable(
-            self.id, tuple(self.name_periods), tuple(self.versions), self.dropped_ts, self.stop, tuple(self.marks)
+            self.id,
+            tuple(self.name_periods),
+            tuple(self.versions),
+            self.dropped_ts,
+            self.stop,
+            tuple(self.marks),
+            self.is_contained,
         )

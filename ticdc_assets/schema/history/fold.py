@@ -18,6 +18,7 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.session_names import statements_of
+from ticdc_assets.schema.history.fold_loaded import fold_loaded
 from ticdc_assets.schema.history.fold_renames import fold_renames
 from ticdc_assets.schema.history.fold_schemas import fold_schema
 from ticdc_assets.schema.history.fold_state import FoldState, Known
@@ -33,16 +34,23 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
     """Fold events into a history. Equal events (repeated statements) count once. Raises nothing: a statement that
     cannot be read stops its source table."""
     state = FoldState(known or Known())
-    for _, group in groupby(in_order(events), key=lambda event: event.commit_ts):
-        _fold_group(state, list(group))
+    for (ts, is_loaded), group in groupby(in_order(events), key=_moment):
+        if is_loaded:
+            fold_loaded(state, list(group), ts)
+        else:
+            _fold_group(state, list(group))
     return state.history()
 
 
 def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
-    """The events by commit_ts and arrival, each once."""
+    """The events by commit_ts and arrival, each once. A dump is of the time after the statements of its own TSO."""
     unique = {e.place or (e.commit_ts, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))}
     in_arrival = list(reversed(unique.values()))
-    return sorted(in_arrival, key=lambda event: event.commit_ts)
+    return sorted(in_arrival, key=_moment)
+
+
+def _moment(event: DdlEvent) -> tuple[int, bool]:
+    return event.commit_ts, event.loaded
 
 
 def _fold_group(state: FoldState, events: list[DdlEvent]) -> None:

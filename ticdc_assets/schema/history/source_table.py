@@ -55,7 +55,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """One source table from creation to drop."""
+    """One source table from creation to drop. Where it `is_contained`, a dump that was loaded has all its rows."""
 
     id: str
     name_periods: tuple[NamePeriod, ...]
@@ -63,6 +63,7 @@ class SourceTable:
     dropped_ts: int | None = None
     stop: Stop | None = None
     marks: tuple[str, ...] = ()
+    is_contained: bool = False
 
     @property
     def name(self) -> SourceName:

@@ -1,0 +1,187 @@
+"""A Dumpling export as a source of changes: one row with the operation R for each row, at the dump's TSO.
+
+It is read before the first run of the stream, in rounds of some tables each. A load that is interrupted continues with
+the tables that have no rows yet.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.load.batch import DumpBatch
+from ticdc_assets.pipeline.load.pending import DumpPending
+from ticdc_assets.pipeline.load.progress import loaded_ts, unfinished_cursor, unfinished_ts
+from ticdc_assets.pipeline.source import Missing
+from ticdc_assets.protocols.dump.form import DumpForm
+from ticdc_assets.protocols.dump.rows import DumpFile
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.history.fold_loaded import created, has_stored_columns
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.sources.dump.compression import opened_in
+from ticdc_assets.sources.dump.listing import is_csv_file
+from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.tables.control import WatermarkRecord, now
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import History, SourceTable
+    from ticdc_assets.schema.model import TableSchema
+    from ticdc_assets.sources.dump.listing import Chunk, Dump, DumpedTable
+
+ROUND_BYTES: Final = 4 << 30
+"""A round ends after the table that reaches this size: what a kill may cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRequest:
+    """A dump and how it is read: its place, its TSO, Dumpling's flags, and the zone of its TIMESTAMPs. The tables in
+    `without` (folded names) are left to the stream."""
+
+    dump: Dump
+    root_uri: str = field(repr=False)
+    ts: int
+    form: DumpForm = field(default_factory=DumpForm)
+    zone: str = "UTC"
+    without: frozenset[SourceName] = frozenset()
+
+
+class DumpChanges:
+    """The rows of a dump that the lake lacks."""
+
+    def __init__(self, lake: Lake, request: DumpRequest, round_bytes: int = ROUND_BYTES) -> None:
+        self._lake = lake
+        self._request = request
+        self._round_bytes = round_bytes
+        self._chosen = [
+            table
+            for table in request.dump.tables
+            if lake.follows(*table.name) and fold_name(*table.name) not in request.without
+        ]
+        self._events = self._dumped_events()
+
+    def checkpoint(self) -> int | None:
+        """The dump's TSO."""
+        return self._request.ts
+
+    def scan(self) -> DumpPending:
+        """The tables to load next.
+
+        Raises:
+            ConfigError: the changefeed has been loaded from another dump, or its stream was read before.
+        """
+        record, kept = self._lake.control.newest(), self._lake.control.ddl_events()
+        self._check(record, kept)
+        history = self._lake.folds.of(self._events)
+        by_name = {fold_name(*table.name): table for table in self._chosen}
+        found = {n.id: n for n in history.source_tables if not n.is_contained and fold_name(*n.name) in by_name}
+        tables = {i: by_name[fold_name(*n.name)] for i, n in found.items()}
+        lows = self._lake.lows(record)
+        turn = self._turn({i: table for i, table in tables.items() if lows.get(i, 0) < self._request.ts})
+        left = frozenset(i for i in tables if lows.get(i, 0) < self._request.ts and i not in turn)
+        later = Hold(TableState.WAITING, "its rows are not loaded yet")
+        known = {_identity(event) for event in kept}
+        return DumpPending(
+            run_id=uuid.uuid4().hex,
+            high=self._request.ts,
+            record=record,
+            history=history,
+            commit_ranges={
+                i: CommitRange(n, lows.get(i, 0), lows.get(i, 0), later)
+                if i in left
+                else CommitRange(n, lows.get(i, 0), self._request.ts)
+                for i, n in found.items()
+            },
+            new_events=tuple(event for event in self._events if _identity(event) not in known),
+            tables=tables,
+            turn=turn,
+            left=left,
+        )
+
+    def prepare(self, pending: DumpPending) -> DumpPending:
+        """Record that a load has begun, so that no run of the stream comes between."""
+        if pending.record is not None:
+            return pending
+        cursor = unfinished_cursor(pending.high)
+        record = WatermarkRecord(now(), pending.run_id, 0, False, cursor, ())
+        self._lake.control.record(record)
+        return replace(pending, record=record)
+
+    def batch(self, pending: DumpPending, tables: dict[str, Table]) -> DumpBatch:
+        """The data files of this round."""
+        return DumpBatch(self._lake, self._request, pending, tables)
+
+    def missing_since(self, cursor: str, pending: DumpPending) -> Missing | None:
+        """None: a dump is not read from a cursor."""
+        return None
+
+    def cursor_with(self, kept: str, made: str, source_table: SourceTable, history: History) -> str:
+        """The cursor `kept`: a dump has none."""
+        return kept
+
+    # -- the dump -----------------------------------------------------------------------------------------------------
+
+    def _dumped_events(self) -> tuple[DdlEvent, ...]:
+        """The dump's statements. Raises SchemaError or DecodeError where a table cannot be loaded."""
+        ts, databases = self._request.ts, self._request.dump.databases
+        schemas = {table.name[0] for table in self._chosen}
+        events = [
+            DdlEvent(ts, schema, "", text, where=f"dump: {schema}", loaded=True)
+            for schema, text in sorted(databases.items())
+            if schema in schemas
+        ]
+        tables = [
+            DdlEvent(ts, *table.name, table.definition, where=f"dump: {'.'.join(table.name)}", loaded=True)
+            for table in self._chosen
+        ]
+        for event, table in zip(tables, self._chosen, strict=True):
+            made = created(event).table
+            if table.chunks and has_stored_columns(event):
+                self._check_columns(made, table.chunks[0])
+        return (*events, *tables)
+
+    def _check_columns(self, table: TableSchema, chunk: Chunk) -> None:
+        """Raise DecodeError where the rows lack the values of stored generated columns."""
+        form, root = self._request.form, open_root(self._request.root_uri)
+        with opened_in(root, chunk.path, chunk.size_bytes) as stream:
+            DumpFile(chunk.path, table, form, self._request.ts, is_csv_file(chunk.path)).check_columns(stream)
+
+    def _turn(self, tables: Mapping[str, DumpedTable]) -> frozenset[str]:
+        """The tables of a round, the largest first."""
+        turn: set[str] = set()
+        size_bytes = 0
+        for i in sorted(tables, key=lambda i: (-tables[i].size_bytes, i)):
+            if turn and size_bytes >= self._round_bytes:
+                break
+            turn.add(i)
+            size_bytes += tables[i].size_bytes
+        return frozenset(turn)
+
+    def _check(self, record: WatermarkRecord | None, kept: Collection[DdlEvent]) -> None:
+        where, ts = f"changefeed {self._lake.changefeed.name}", self._request.ts
+        if self._lake.by_arrival:
+            found = "a stream without commit_ts, which is read in the order of arrival"
+            advice = "Let TiCDC send commit_ts (see docs/protocols.md), or begin with the stream alone."
+            raise ConfigError(where, "a stream whose rows can be compared with the dump's TSO", found, advice)
+        before = unfinished_ts(record)
+        if before is not None and before != ts:
+            advice = "Continue with that dump, or drop the changefeed's tables and begin again."
+            raise ConfigError(where, f"the dump at {before}, whose load has not ended", f"one at {ts}", advice)
+        if record is None or before is not None:
+            return
+        loaded = loaded_ts(kept)
+        if loaded == ts:
+            return
+        found = "none: its stream was read before" if loaded is None else f"a load at {loaded}"
+        advice = "Load a dump only before the first run; use a changefeed of another name, with another `target`."
+        raise ConfigError(where, f"no rows, or those of the dump at {ts}", found, advice)
+
+
+def _identity(event: DdlEvent) -> tuple[int, str, str, bool]:
+    return event.commit_ts, event.schema, event.table, event.loaded

@@ -1,0 +1,1 @@
+"""A Dumpling export in a folder or bucket."""
