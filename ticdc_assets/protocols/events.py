@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from ticdc_assets.schema.model import TableSchema
 
@@ -23,6 +23,42 @@ class Op(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RowHints:
+    """What a message says of a row besides the change; None where the message does not say it.
+
+    key: the handle key columns.
+    schema_version: the schema version or schema id.
+    table_id, partition_id, row_id: TiDB's numbers.
+    columns: the type information of each column, in the form of the protocol.
+    """
+
+    key: tuple[str, ...] | None = None
+    schema_version: int | None = None
+    table_id: int | None = None
+    partition_id: int | None = None
+    row_id: int | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RowTime:
+    """The time of a row that has no commit_ts, in Unix milliseconds; None where it is not known.
+
+    commit_ms: when the row was committed.
+    sent_ms: when it was sent, if `by_place`.
+    by_place: whether the row is ordered by its offset, not by its time, because TiCDC did not write the stream.
+    """
+
+    commit_ms: int | None = None
+    sent_ms: int | None = None
+    by_place: bool = False
+
+
+NO_HINTS: Final = RowHints()
+NO_TIME: Final = RowTime()
+
+
+@dataclass(frozen=True, slots=True)
 class RowEvent:
     """A change of one row.
 
@@ -30,16 +66,9 @@ class RowEvent:
     before: the old values of an UPDATE, None if they were not sent.
     before_is_partial: whether `before` has only the changed columns.
     commit_ts: None if the stream has none.
-    commit_ms: the commit time in Unix milliseconds, if it is known without a commit_ts.
-    schema_version: the schema version or schema id that the message names.
-    key: the handle key columns, if the message names them.
     handle_only: whether only the handle key was sent, because the message was too large or is a DELETE.
     claim: the base name of the claim-check file that holds the whole message.
     upsert: whether the stream does not distinguish INSERT and UPDATE.
-    by_place: whether the row is ordered by its offset, not by its time, because TiCDC did not write the stream.
-    sent_ms: when a row with `by_place` was sent, in Unix milliseconds.
-    checksum_error: why the row failed its checksum.
-    column_hints: the type information of each column in the message.
     """
 
     schema: str
@@ -49,19 +78,11 @@ class RowEvent:
     wire: Mapping[str, Any]
     before: Mapping[str, Any] | None = None
     before_is_partial: bool = False
-    commit_ms: int | None = None
-    schema_version: int | None = None
-    table_id: int | None = None
-    partition_id: int | None = None
-    row_id: int | None = None
-    key: tuple[str, ...] | None = None
     handle_only: bool = False
     claim: str | None = None
     upsert: bool = False
-    by_place: bool = False
-    sent_ms: int | None = None
-    checksum_error: str | None = None
-    column_hints: Mapping[str, Any] = field(default_factory=dict)
+    hints: RowHints = NO_HINTS
+    time: RowTime = NO_TIME
 
 
 @dataclass(frozen=True, slots=True)

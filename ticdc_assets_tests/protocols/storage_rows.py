@@ -54,7 +54,7 @@ def of_reference(records: Iterable[tuple[int, RowEvent] | BadRecord | Incomplete
         full = canal_json.full_before(event)
         new = tuple(event.wire.get(name) for name in columns)
         old = None if full is None else tuple(full.get(name) for name in columns)
-        rows.append(Row(line, str(event.op), event.commit_ts, event.commit_ms, new, old))
+        rows.append(Row(line, str(event.op), event.commit_ts, event.time.commit_ms, new, old))
     return rows
 
 

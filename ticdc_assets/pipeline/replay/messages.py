@@ -174,7 +174,7 @@ class MessageReplay:
         if self._context.clock is not VersionClock.PLACE:
             return ""
         known = {event.version for event in self._lake.control.ddl_events()}
-        if all(row.schema_version is None or row.schema_version in known for row in rows):
+        if all(row.hints.schema_version is None or row.hints.schema_version in known for row in rows):
             return ""
         return (
             f"{message.where}: expected a schema that other rows of its table have, found one that only this message "

@@ -269,7 +269,7 @@ def from_events(rows: list[tuple[int, RowEvent]], columns: tuple[str, ...], wher
     return RawRows(
         op=pa.array([str(event.op) for event in events], pa.string()),
         commit_ts=pa.array([event.commit_ts for event in events], pa.int64()),
-        commit_ms=pa.array([event.commit_ms for event in events], pa.int64()),
+        commit_ms=pa.array([event.time.commit_ms for event in events], pa.int64()),
         line=pa.array([line for line, _ in rows], pa.int64()),
         columns=columns,
         wire=tuple(pa.array([wire.get(name) for wire in now], pa.string()) for name in lowered),

@@ -35,7 +35,9 @@ class PlacedRow:
 
     @classmethod
     def of(cls, row: RowEvent, partition: Partition, offset: int) -> PlacedRow:
-        return cls(partition, offset, row.commit_ms, row.sent_ms, frozenset(name.lower() for name in row.wire))
+        return cls(
+            partition, offset, row.time.commit_ms, row.time.sent_ms, frozenset(name.lower() for name in row.wire)
+        )
 
     def fits(self, period: SchemaPeriod | SchemaGap) -> bool:
         """Whether the row has the columns of a schema period."""

@@ -26,7 +26,7 @@ import orjson
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.avro import table_schema as fields
 from ticdc_assets.protocols.avro.table_schema import Writer, table_schema, writer
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
 from ticdc_assets.protocols.formats.avro_reader import read_whole
 from ticdc_assets.protocols.formats.frames import json_object
 from ticdc_assets.protocols.values import native as native_values
@@ -158,8 +158,8 @@ def _keyed(key: bytes, value: bytes | None, where: str, options: AvroOptions) ->
         op=Op.DELETE,
         commit_ts=_tso(value, where) if value else None,
         wire=key_wire,
-        key=names,
         handle_only=True,
+        hints=RowHints(names),
     )
 
 
@@ -167,7 +167,7 @@ def _keyless_delete(value: bytes | None, where: str, options: AvroOptions) -> Ro
     if options.table is None:
         raise _bad(where, "a key or a value", "neither: a row was deleted from a table without a key")
     commit_ts = _tso(value, where) if value else None
-    return RowEvent(*options.table, op=Op.DELETE, commit_ts=commit_ts, wire={}, key=(), handle_only=True)
+    return RowEvent(*options.table, op=Op.DELETE, commit_ts=commit_ts, wire={}, handle_only=True, hints=RowHints(()))
 
 
 def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: AvroOptions) -> RowEvent:
@@ -188,11 +188,10 @@ def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: AvroOpt
         commit_ts=_positive(extension, fields.COMMIT_TS, where),
         wire=(before or columns) if op is Op.DELETE else columns,
         before=before if op is Op.UPDATE else None,
-        commit_ms=_positive(extension, fields.COMMIT_MS, where, MS_MAX),
-        schema_version=_framed_id(value, where),
-        key=key,
         handle_only=op is Op.DELETE and not before and columns.keys() == set(key or ()),
         upsert=fields.OP not in extension,
+        hints=RowHints(key, _framed_id(value, where)),
+        time=RowTime(_positive(extension, fields.COMMIT_MS, where, MS_MAX)),
     )
     return with_checksum(row, _checksum(extension, where)) if fields.CHECKSUM in extension else row
 

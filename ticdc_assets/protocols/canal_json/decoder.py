@@ -18,7 +18,7 @@ import orjson
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.canal_json.official import INIT, as_read, has_no_row, is_official
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
 from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.protocols.values.text import value as text_value
@@ -155,25 +155,29 @@ def _rows(message: dict[str, Any], where: str, official: bool) -> Iterator[RowEv
     old_images: list[dict[str, str | None]] | list[None] = old if op is Op.UPDATE and old else [None] * len(new_images)
     if len(old_images) != len(new_images):
         raise _error(where, "as many rows in old as in data", f"{len(old_images)} and {len(new_images)}")
-    common = _common(message, op, where) | {"by_place": official, "sent_ms": _sent_ms(message) if official else None}
+    common = _common(message, op, where, official)
     for new, before in zip(new_images, old_images, strict=True):
-        partial = before is not None and any(name not in before for name in new)
+        partial = before is not None and not before.keys() >= new.keys()
         yield RowEvent(**common, wire=new, before=before, before_is_partial=partial)
 
 
-def _common(message: dict[str, Any], op: Op, where: str) -> dict[str, Any]:
+def _common(message: dict[str, Any], op: Op, where: str, official: bool) -> dict[str, Any]:
     extension = _extension(message, where)
     return {
         "schema": _text(message, "database", where),
         "table": _text(message, "table", where),
         "op": op,
         "commit_ts": _tso(extension, "commitTs", where) if extension else None,
-        "commit_ms": _commit_ms(message, where),
-        "key": _key(message, where),
+        "time": _time(message, where, official),
         "handle_only": _flag(extension, "onlyHandleKey", where),
         "claim": _claim(extension, where),
-        "column_hints": _hints(message, where),
+        "hints": RowHints(_key(message, where), columns=_hints(message, where)),
     }
+
+
+def _time(message: dict[str, Any], where: str, official: bool) -> RowTime:
+    commit_ms = _commit_ms(message, where)
+    return RowTime(commit_ms, _sent_ms(message), by_place=True) if official else RowTime(commit_ms)
 
 
 def _images(message: dict[str, Any], name: str, where: str) -> list[dict[str, str | None]]:

@@ -18,7 +18,7 @@ def _options(settings: StreamSettings) -> CanalJsonOptions:
 
 
 def _infer(row: RowEvent) -> TableSchema:
-    return messages.infer_table(row.schema, row.table, row.column_hints, row.key or ())
+    return messages.infer_table(row.schema, row.table, row.hints.columns, row.hints.key or ())
 
 
 def _recognise(message: Mapping[str, Any]) -> frozenset[str] | None:

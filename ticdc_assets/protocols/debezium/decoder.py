@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.frames import Compression, decompress, json_object
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
@@ -91,7 +91,7 @@ def _row(op: Op, key: tuple[str, ...] | None, payload: dict[str, Any], source: d
         commit_ts=_commit_ts(source, where),
         wire=wire,
         before=before if op is Op.UPDATE else None,
-        key=key,
+        hints=RowHints(key),
     )
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError, SchemaError
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, Compression, decompress, frames, json_object
 from ticdc_assets.protocols.open_protocol.go_strings import unquote
 from ticdc_assets.protocols.values import text as text_values
@@ -132,13 +132,15 @@ def _row(head: dict[str, Any], ts: int, content: dict[str, Any], where: str, opt
         wire=_values(image, where),
         before=None if old is None else _values(old, where),
         before_is_partial=old is not None and not old.keys() >= image.keys(),
-        partition_id=_whole(head, "ptn", where),
-        row_id=_whole(head, "rid", where),
-        key=tuple(name for name, hint in hints.items() if hint.handle) or None,
         handle_only=handle_only,
         claim=claim,
         upsert=new is not None and old is None and _ambiguous(handle_only, options),
-        column_hints=hints,
+        hints=RowHints(
+            key=tuple(name for name, hint in hints.items() if hint.handle) or None,
+            partition_id=_whole(head, "ptn", where),
+            row_id=_whole(head, "rid", where),
+            columns=hints,
+        ),
     )
 
 

@@ -17,7 +17,7 @@ def _options(settings: StreamSettings) -> OpenProtocolOptions:
 
 
 def _infer(row: RowEvent) -> TableSchema:
-    return decoder.infer_table(row.schema, row.table, row.column_hints)
+    return decoder.infer_table(row.schema, row.table, row.hints.columns)
 
 
 PROTOCOL: Final = MessageProtocol(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.frames import Compression, decompress, json_object
 from ticdc_assets.protocols.simple import avro as simple_avro
 from ticdc_assets.protocols.simple.table_schema import table_schema
@@ -127,10 +127,9 @@ def _row(fields: Mapping[str, Any], op: Op, where: str) -> RowEvent:
         wire=wire,
         before=before,
         before_is_partial=before is not None and not before.keys() >= wire.keys(),
-        schema_version=_ts(fields, "schemaVersion", where),
-        table_id=_id(fields, "tableID", where),
         handle_only=handle_only,
         claim=claim,
+        hints=RowHints(schema_version=_ts(fields, "schemaVersion", where), table_id=_id(fields, "tableID", where)),
     )
     return row if checksum is None else with_checksum(row, checksum)
 

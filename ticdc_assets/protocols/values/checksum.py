@@ -28,7 +28,10 @@ _LOW_64: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """The checksums in a message, of the new and of the old values; 0 means none."""
+    """The checksums in a message, of the new and of the old values; 0 means none.
+
+    `corrupted` is whether TiCDC marked the row: its own check against TiDB had failed.
+    """
 
     current: int
     previous: int
@@ -44,10 +47,8 @@ class ChecksummedRow(RowEvent):
 
 
 def with_checksum(row: RowEvent, checksum: Checksum) -> ChecksummedRow:
-    """The row with the checksum of its message; sets `checksum_error` if TiCDC marked the row as corrupted."""
-    attributes = {part.name: getattr(row, part.name) for part in fields(row)}
-    attributes["checksum_error"] = CORRUPTED if checksum.corrupted else None
-    return ChecksummedRow(**attributes, checksum=checksum)
+    """The row with the checksum of its message."""
+    return ChecksummedRow(**{part.name: getattr(row, part.name) for part in fields(row)}, checksum=checksum)
 
 
 ToPlain = Callable[[Column, Any, int], Plain]

@@ -69,7 +69,7 @@ class TableSeen:
     def row(self, event: RowEvent) -> None:
         """Count one row change."""
         self.counts.add(event.op, event.upsert)
-        self.at(event.commit_ts if event.commit_ts is not None else (event.commit_ms or 0) << 18)
+        self.at(event.commit_ts if event.commit_ts is not None else (event.time.commit_ms or 0) << 18)
 
     def at(self, ts: int | None) -> None:
         """Extend the range of commit_ts."""

@@ -46,8 +46,8 @@ class Traits:
         if event.handle_only and event.claim is None and event.op is not Op.DELETE:
             self.cut += 1
             self.first_cut = self.first_cut or where
-        if event.schema_version is not None:
-            self._version((event.schema, event.table, event.schema_version), where)
+        if event.hints.schema_version is not None:
+            self._version((event.schema, event.table, event.hints.schema_version), where)
         self._zone(event)
         if not self.old_values:
             self._repeated_insert(event)
@@ -75,9 +75,9 @@ class Traits:
 
     def _repeated_insert(self, event: RowEvent) -> None:
         """Detect the insert of an existing key: then inserts and updates look alike."""
-        if not event.key:
+        if not event.hints.key:
             return
-        identity = hash((event.schema, event.table, *(repr(event.wire.get(name)) for name in event.key)))
+        identity = hash((event.schema, event.table, *(repr(event.wire.get(name)) for name in event.hints.key)))
         if event.op is Op.DELETE:
             self._alive.pop(identity, None)
             return

@@ -132,7 +132,7 @@ def test_the_schema_of_a_row_has_its_columns_nullability_labels_and_key(workload
         assert (event.schema, event.table) == (shape.schema, shape.name)
         by_name = {sanitised(c.name): c for c in real.stored_columns}
         assert by_name.keys() == {c.name for c in shape.columns} == event.wire.keys()
-        assert {sanitised(name) for name in real.key} == set(shape.key) == set(event.key)
+        assert {sanitised(name) for name in real.key} == set(shape.key) == set(event.hints.key)
         for column in shape.columns:
             same = by_name[column.name]
             assert same.nullable == column.nullable
@@ -146,7 +146,7 @@ def test_deletes_hold_the_key_and_nothing_else(workload):
 
     assert deletes
     for event in deletes:
-        assert (set(event.key), event.handle_only, event.commit_ts) == (set(event.wire), True, None)
+        assert (set(event.hints.key), event.handle_only, event.commit_ts) == (set(event.wire), True, None)
 
 
 @every_workload
@@ -156,7 +156,7 @@ def test_rows_without_the_extension_are_upserts(workload):
     assert {event.upsert for event in rows} == {not has_extension(workload)}
     for event in rows:
         assert not [name for name in event.wire if name.startswith("_tidb")]
-        assert event.commit_ms == (event.commit_ts >> 18 if event.commit_ts else None)
+        assert event.time.commit_ms == (event.commit_ts >> 18 if event.commit_ts else None)
 
 
 @pytest.mark.parametrize("workload", of_full_set(workloads("avro-watermark-internal")), ids=lambda w: w.name)
@@ -203,7 +203,7 @@ def test_rows_are_read_as_another_reader_reads_them(workload):
     parsed = {number: fastavro.parse_schema(json.loads(text)) for number, text in registry.items()}
     for message, event, _ in told_by(workload):
         if isinstance(event, RowEvent) and message.value:
-            theirs = fastavro.schemaless_reader(BytesIO(message.value[5:]), parsed[event.schema_version], None)
+            theirs = fastavro.schemaless_reader(BytesIO(message.value[5:]), parsed[event.hints.schema_version], None)
             for name, wire in event.wire.items():
                 other = theirs[name]
                 # Their decimals are rounded to the precision of the context.

@@ -11,7 +11,7 @@ import pytest
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.avro.decoder import AvroOptions, schema_event, schema_ids
 from ticdc_assets.protocols.events import Op
-from ticdc_assets.protocols.values.checksum import CORRUPTED, Checksum
+from ticdc_assets.protocols.values.checksum import Checksum
 from ticdc_assets.tso import INT64_MAX
 from ticdc_assets_tests.protocols.avro.registered_schemas import EXTENDED, EXTENSION, ID, NAME, SCHEMAS, record
 from ticdc_assets_tests.protocols.avro.test_messages import TS, extended, framed, key, of
@@ -57,8 +57,8 @@ def checked(written: str, corrupted: bool = False) -> Any:
 def test_a_checksum_is_a_number_of_at_most_ten_digits():
     assert checked("4294967295").checksum == Checksum(4294967295, 0, version=1)
     assert checked("").checksum == Checksum(0, 0, version=1)
-    assert checked("5").checksum_error is None
-    assert checked("5", corrupted=True).checksum_error == CORRUPTED
+    assert not checked("5").checksum.corrupted
+    assert checked("5", corrupted=True).checksum.corrupted
     for wrong in ("00000000005", "-5", "x", "²", " 5"):
         with pytest.raises(DecodeError, match="a checksum of 32 bits"):
             checked(wrong)
@@ -81,7 +81,7 @@ def test_the_table_of_the_topic_takes_the_place_of_the_schemas():
 
     for value in (extended("c"), b"\3" + struct.pack(">Q", TS), None):
         row = of(key(), value, named)
-        assert (row.schema, row.table, row.key) == ("Shop", "T x", ("id",))
+        assert (row.schema, row.table, row.hints.key) == ("Shop", "T x", ("id",))
     gone = of(None, b"\3" + struct.pack(">Q", TS), named)
     assert (gone.op, gone.commit_ts, gone.wire, gone.key, gone.handle_only) == (Op.DELETE, TS, {}, (), True)
     assert of(None, None, named).commit_ts is None

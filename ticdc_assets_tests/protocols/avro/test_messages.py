@@ -58,7 +58,7 @@ def of(key_bytes: bytes | None, value_bytes: bytes | None, options: AvroOptions 
 def test_a_row_without_the_extension_has_no_time():
     event = of(key(), framed(2, ROW, {"id": 7, "name": None}))
 
-    assert (event.schema, event.table, event.key, event.schema_version) == ("shop", "t", ("id",), 2)
+    assert (event.schema, event.table, event.hints.key, event.hints.schema_version) == ("shop", "t", ("id",), 2)
     assert (event.op, event.upsert, event.commit_ts, event.wire) == (Op.INSERT, True, None, {"id": 7, "name": None})
 
 
@@ -66,7 +66,7 @@ def test_a_row_without_the_extension_has_no_time():
 def test_the_extension_tells_operation_and_time(written, op):
     event = of(key(), extended(written))
 
-    assert (event.op, event.commit_ts, event.commit_ms, event.upsert) == (op, TS, 5, False)
+    assert (event.op, event.commit_ts, event.time.commit_ms, event.upsert) == (op, TS, 5, False)
     assert (event.wire, event.handle_only) == ({"id": 7, "name": "x"}, False)
 
 
@@ -78,8 +78,8 @@ def test_a_commit_ts_that_was_left_at_its_default_is_none():
 def test_a_key_alone_deletes(nothing):
     event = of(key(), nothing)
 
-    assert (event.op, event.wire, event.key, event.commit_ts) == (Op.DELETE, {"id": 7}, ("id",), None)
-    assert (event.handle_only, event.schema_version) == (True, None)
+    assert (event.op, event.wire, event.hints.key, event.commit_ts) == (Op.DELETE, {"id": 7}, ("id",), None)
+    assert (event.handle_only, event.hints.schema_version) == (True, None)
 
 
 def test_a_delete_marker_has_the_time():
@@ -124,7 +124,7 @@ def test_a_delete_without_a_key_needs_to_know_its_table_and_names_no_row():
         of(None, None)
     event = of(None, None, AvroOptions(SCHEMAS.__getitem__, ("shop", "t")))
 
-    assert (event.op, event.wire, event.key, event.handle_only) == (Op.DELETE, {}, (), True)
+    assert (event.op, event.wire, event.hints.key, event.handle_only) == (Op.DELETE, {}, (), True)
 
 
 def test_a_row_without_a_key_is_read():

@@ -146,13 +146,13 @@ def typed_event(
     commit_ts = event.commit_ts
     if times is not None:
         assert commit_ts is None
-        assert event.commit_ms is not None
-        commit_ts = times[event.commit_ms][0]
-        assert len(set(times[event.commit_ms])) == 1
+        assert event.time.commit_ms is not None
+        commit_ts = times[event.time.commit_ms][0]
+        assert len(set(times[event.time.commit_ms])) == 1
     assert commit_ts is not None
-    assert event.commit_ms == commit_ts >> 18
+    assert event.time.commit_ms == commit_ts >> 18
     shape = shapes.as_of(event.schema, event.table, commit_ts)
-    assert event.key is None or event.key == shape.key
+    assert event.hints.key is None or event.hints.key == shape.key
     images = [
         None
         if image is None
@@ -389,10 +389,10 @@ def test_official_canal_sends_several_rows_and_only_changed_columns() -> None:
 
     assert isinstance(first, RowEvent)
     assert isinstance(second, RowEvent)
-    assert (None, 4, True) == (first.commit_ts, first.commit_ms, first.before_is_partial)
+    assert (None, 4, True) == (first.commit_ts, first.time.commit_ms, first.before_is_partial)
     assert {"a": "0", "b": "2"} == canal_json.full_before(first)
     assert {"a": "3", "b": None} == canal_json.full_before(second)
-    assert Hint("enum('a\"b')", -5) == first.column_hints["a"]
+    assert Hint("enum('a\"b')", -5) == first.hints.columns["a"]
 
 
 @pytest.mark.parametrize("data", [None, [], [{"a": "1"}]])

@@ -58,7 +58,7 @@ def test_a_commit_ts_that_is_none_is_refused(tso: Any):
 def test_without_the_extension_the_milliseconds_tell_the_time(ms: int):
     row = of({**ROW, "es": ms, "_tidb": None})
 
-    assert (row.commit_ts, row.commit_ms) == (None, ms)
+    assert (row.commit_ts, row.time.commit_ms) == (None, ms)
     assert of({**DDL, "es": ms, "_tidb": None}).commit_ts == (ms << 18) + (1 << 18) - 1
 
 
@@ -152,11 +152,11 @@ def test_a_message_tells_the_key_and_the_types_of_its_columns():
     assert of(ROW).key == ("id",)
     assert of({**ROW, "pkNames": []}).key is None
     assert of({**ROW, "pkNames": None}).key is None
-    hints = of({**ROW, "mysqlType": {"a": "int"}, "sqlType": {"b": 4}}).column_hints
+    hints = of({**ROW, "mysqlType": {"a": "int"}, "sqlType": {"b": 4}}).hints.columns
     assert {name: (hint.mysql_type, hint.sql_type) for name, hint in hints.items()} == {
         "a": ("int", None), "b": (None, 4),
     }  # fmt: skip
-    assert of({**ROW, "mysqlType": None, "sqlType": None}).column_hints == {}
+    assert of({**ROW, "mysqlType": None, "sqlType": None}).hints.columns == {}
 
 
 def test_a_row_tells_its_table_as_far_as_it_can():

@@ -44,8 +44,8 @@ def told_by_reference(event: Any) -> tuple[Any, ...]:
     if event.before_is_partial:
         before = {**event.wire, **before}
     return (
-        *(event.schema, event.table, str(event.op), event.commit_ts, event.commit_ms, event.schema_version),
-        *(event.table_id, event.partition_id, event.upsert, image(event.wire), image(before)),
+        *(event.schema, event.table, str(event.op), event.commit_ts, event.time.commit_ms, event.hints.schema_version),
+        *(event.hints.table_id, event.hints.partition_id, event.upsert, image(event.wire), image(before)),
     )
 
 

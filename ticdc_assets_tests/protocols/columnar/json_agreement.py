@@ -20,6 +20,7 @@ from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages, TableRo
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.model import Column
 from ticdc_assets.sources.capture import messages as captured
@@ -53,16 +54,16 @@ def reference(stream: Stream, pair: Pair) -> list[Any]:
 
 
 def row_told(row: RowEvent) -> Any:
-    if row.handle_only or row.claim or row.checksum_error:
+    if row.handle_only or row.claim or (isinstance(row, ChecksummedRow) and row.checksum.corrupted):
         return row
     old = {**row.wire, **row.before} if row.before is not None and row.before_is_partial else row.before
-    ids = (row.schema_version, row.table_id, row.partition_id)
+    ids = (row.hints.schema_version, row.hints.table_id, row.hints.partition_id)
     return (
         row.schema,
         row.table,
         str(row.op),
         row.commit_ts,
-        row.commit_ms,
+        row.time.commit_ms,
         *ids,
         row.upsert,
         by_name(row.wire),

@@ -102,7 +102,7 @@ def test_rows_name_the_handle_key_of_their_table(workload):
 
     assert rows
     for event in rows:
-        assert set(shapes.as_of(event.schema, event.table, event.commit_ts).key) == set(event.key)
+        assert set(shapes.as_of(event.schema, event.table, event.commit_ts).key) == set(event.hints.key)
 
 
 @every_workload
@@ -143,14 +143,14 @@ def packed(key: Any) -> bytes | None:
 def test_the_schema_block_may_be_there_or_not(schema):
     event = decoded(ROW, {"payload": {"id": 1}, **schema}, **schema)
 
-    assert (event.op, event.wire, event.before, event.key) == (Op.INSERT, {"id": 1}, None, ("id",))
+    assert (event.op, event.wire, event.before, event.hints.key) == (Op.INSERT, {"id": 1}, None, ("id",))
     assert (event.schema, event.table, event.commit_ts) == ("shop", "t", TS)
 
 
 def test_a_payload_may_come_without_its_envelope():
     (event,) = decode(b'{"id":1}', json.dumps(ROW).encode(), "here", PLAIN)
 
-    assert (event.wire, event.key) == ({"id": 1}, ("id",))
+    assert (event.wire, event.hints.key) == ({"id": 1}, ("id",))
 
 
 def test_updates_and_deletes_carry_old_values():

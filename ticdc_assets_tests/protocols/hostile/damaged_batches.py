@@ -139,8 +139,8 @@ def _told(event: RowEvent) -> Any:
     old = event.before
     if old is not None and event.before_is_partial:
         old = {**event.wire, **old}
-    ids = (event.schema_version, event.table_id, event.partition_id)
-    head = (event.schema, event.table, str(event.op), event.commit_ts, event.commit_ms)
+    ids = (event.hints.schema_version, event.hints.table_id, event.hints.partition_id)
+    head = (event.schema, event.table, str(event.op), event.commit_ts, event.time.commit_ms)
     return (*head, *ids, event.upsert, _image(event.wire), _image(old))
 
 

@@ -153,7 +153,7 @@ def _known(
         checked = None if schema is None else schema.after
         return Known(() if checked is None else checked.stored_columns, checked)
     shape = _tables(stream).as_of(row.schema, row.table, row.commit_ts or 1 << 63)
-    return Known(shape.stored_columns, told.get((row.schema, row.table, row.schema_version)))
+    return Known(shape.stored_columns, told.get((row.schema, row.table, row.hints.schema_version)))
 
 
 @cache
@@ -205,12 +205,12 @@ def lake_types(table: TableSchema) -> None:
 
 def _row(stream: Stream, row: RowEvent, known: Known) -> None:
     _assert_int64(row.commit_ts)
-    for number in (row.schema_version, row.table_id, row.partition_id, row.row_id):
+    for number in (row.hints.schema_version, row.hints.table_id, row.hints.partition_id, row.hints.row_id):
         assert number is None or -(1 << 63) <= number < 1 << 63
     # Milliseconds become microseconds, and a TSO.
-    assert row.commit_ms is None or 0 <= row.commit_ms << 18 < 1 << 63
+    assert row.time.commit_ms is None or 0 <= row.time.commit_ms << 18 < 1 << 63
     assert row.claim is None or not {"/", "\\"} & set(row.claim)
-    if stream.known.infer is not None and row.column_hints:
+    if stream.known.infer is not None and row.hints.columns:
         with contextlib.suppress(SchemaError):
             lake_types(stream.known.infer(row))
     if known.checked is not None:

@@ -47,9 +47,9 @@ rows = st.tuples(row_heads, bodies)
 
 def read_back(event: RowEvent) -> tuple[dict[str, Any], dict[str, Any]]:
     head = {"ts": event.commit_ts, "scm": event.schema, "tbl": event.table, "t": 1}
-    head |= {"rid": event.row_id} if event.row_id is not None else {}
-    head |= {"ptn": event.partition_id} if event.partition_id is not None else {}
-    image = {n: (v, event.column_hints[n]) for n, v in event.wire.items()}
+    head |= {"rid": event.hints.row_id} if event.hints.row_id is not None else {}
+    head |= {"ptn": event.hints.partition_id} if event.hints.partition_id is not None else {}
+    image = {n: (v, event.hints.columns[n]) for n, v in event.wire.items()}
     return head, {"DELETE": {"d": image}}.get(event.op.name, {"u": image})
 
 

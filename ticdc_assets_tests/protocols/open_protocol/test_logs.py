@@ -56,7 +56,7 @@ def rows_of(workload: Workload) -> list[RowEvent]:
 def change_of(event: RowEvent, shapes: happened.Tables, zone: str) -> Change:
     shape = shapes.as_of(event.schema, event.table, event.commit_ts)
     new, old = (image(shape, wire, zone, value) for wire in (event.wire, full_before(event)))
-    partitioned = event.partition_id is not None
+    partitioned = event.hints.partition_id is not None
     return Change(event.schema, event.table, event.op, event.commit_ts, new, old, partitioned)
 
 
@@ -88,7 +88,7 @@ def test_rows_name_the_handle_key_of_their_table(workload):
     shapes = happened.tables(workload.events)
     for event in rows_of(workload):
         key = shapes.as_of(event.schema, event.table, event.commit_ts).key
-        assert set(key) == set(event.key or ())
+        assert set(key) == set(event.hints.key or ())
         assert not event.handle_only or set(key) == set(event.wire)
 
 
@@ -125,8 +125,8 @@ def test_the_logs_hold_what_these_tests_are_about():
     assert any(e.before_is_partial for e in by_variant["open-only-updated-delete-key"])
     assert all(e.upsert for e in by_variant["open-no-old-value"] if e.op is not Op.DELETE)
     assert not any(e.upsert or e.before_is_partial for e in by_variant["open"])
-    assert any(e.partition_id for e in by_variant["open"])
-    assert any(e.key is None for e in by_variant["open-index-value-keyless"])
+    assert any(e.hints.partition_id for e in by_variant["open"])
+    assert any(e.hints.key is None for e in by_variant["open-index-value-keyless"])
 
 
 @pytest.mark.parametrize("workload", of_full_set(workloads("open-preexist")), ids=lambda w: w.name)
@@ -135,7 +135,7 @@ def test_columns_inferred_from_rows_are_the_tables_columns_as_far_as_rows_tell(w
     wide = {Kind.DECIMAL, Kind.BIT}
     for event in rows_of(workload):
         real = shapes.as_of(event.schema, event.table, event.commit_ts)
-        found = infer_table(event.schema, event.table, event.column_hints)
+        found = infer_table(event.schema, event.table, event.hints.columns)
         assert found.inferred
         assert set(real.key) == set(found.key)
         assert {c.name for c in real.stored_columns} == {c.name for c in found.columns}

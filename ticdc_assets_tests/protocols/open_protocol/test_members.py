@@ -91,8 +91,8 @@ def test_a_row_of_another_form_is_refused(body: Any):
 def test_a_value_tells_of_its_column():
     [row] = decoded((HEAD, {"u": {"id": ID, "a": {"t": 3, "v": None}}}))
 
-    assert row.column_hints == {"id": ColumnHint(3, 11, handle=True), "a": ColumnHint(3, 64, handle=False)}
-    assert row.key == ("id",)
+    assert row.hints.columns == {"id": ColumnHint(3, 11, handle=True), "a": ColumnHint(3, 64, handle=False)}
+    assert row.hints.key == ("id",)
     assert decoded((HEAD, {"u": {"a": A}}))[0].key is None
 
 

@@ -27,9 +27,9 @@ def test_one_message_may_hold_rows_statements_and_watermarks():
     assert (
         row.op,
         row.wire,
-        row.key,
-        row.row_id,
-        row.partition_id,
+        row.hints.key,
+        row.hints.row_id,
+        row.hints.partition_id,
     ) == (Op.INSERT, {"id": 1, "a": "x"}, ("id",), 5, 116)
     assert (row.commit_ts, row.before, row.upsert, row.handle_only, row.claim) == (TS, None, False, False, None)
     assert DdlEvent(TS + 1, "shop", "t", "DROP TABLE `shop`.`t`", where="t[0]@1") == ddl

@@ -183,7 +183,7 @@ def test_key_columns_are_not_nullable_whatever_their_flag():
 
 def test_a_column_without_flags_may_be_null():
     (row,) = decoded((HEAD, {"u": {"id": {"t": 3, "h": True, "v": 1}, "a": {"t": 15, "v": "x"}}}))
-    found = infer_table("s", "t", row.column_hints)
+    found = infer_table("s", "t", row.hints.columns)
 
     assert [c.nullable for c in found.columns] == [False, True]
     assert found.key == ("id",)

@@ -42,7 +42,7 @@ def test_an_avro_row_has_the_fields_of_its_json_form():
     unsigned = ("com.pingcap.simple.avro.UnsignedBigint", {"value": -1})
     event = of(avro("DML", "DML", {**AVRO_ROW, "data": {"id": 1, "u": unsigned, "b": b"\xff", "n": None}}))
 
-    assert (event.op, event.schema_version, event.table_id) == (Op.INSERT, TS - 4, 7)
+    assert (event.op, event.hints.schema_version, event.hints.table_id) == (Op.INSERT, TS - 4, 7)
     assert event.wire == {"id": 1, "u": {"value": -1}, "b": b"\xff", "n": None}
 
 

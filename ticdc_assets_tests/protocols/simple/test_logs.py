@@ -78,7 +78,7 @@ def schemas_of(events: list[Any]) -> tuple[Schemas, dict[tuple[str, str, int], i
 
 
 def change_of(event: RowEvent, shapes: Schemas) -> Change:
-    shape = shapes[event.schema, event.table, event.schema_version]
+    shape = shapes[event.schema, event.table, event.hints.schema_version]
     # Rows name their zones: the one that is configured must not count.
     new, old = (image(shape, wire, "Antarctica/Troll", value) for wire in (event.wire, event.before))
     return Change(event.schema, event.table, event.op, event.commit_ts, new, old)
@@ -105,10 +105,10 @@ def test_a_row_of_a_partition_has_another_table_id_than_its_schema(workload):
     _, ids = schemas_of(events_of(workload))
     partitioned = {(c.schema, c.table, c.commit_ts) for c in happened.changes(workload) if c.partitioned}
     for event in rows_of(workload):
-        table_id = ids.get((event.schema, event.table, event.schema_version), event.table_id)
-        if table_id != event.table_id:
+        table_id = ids.get((event.schema, event.table, event.hints.schema_version), event.hints.table_id)
+        if table_id != event.hints.table_id:
             assert (event.schema, event.table, event.commit_ts) in partitioned
-        elif (event.schema, event.table, event.schema_version) in ids:
+        elif (event.schema, event.table, event.hints.schema_version) in ids:
             assert (event.schema, event.table, event.commit_ts) not in partitioned
 
 
@@ -126,7 +126,7 @@ def test_every_schema_has_the_names_types_and_key_that_the_table_had_then(worklo
     seen = 0
     for event in rows_of(workload):
         real = tables.as_of(event.schema, event.table, event.commit_ts)
-        told = shapes[event.schema, event.table, event.schema_version]
+        told = shapes[event.schema, event.table, event.hints.schema_version]
         assert {meaning(c) for c in real.columns} == {meaning(c) for c in told.columns}
         assert set(real.key) == set(told.key)
         assert event.handle_only or event.wire.keys() == {c.name for c in real.stored_columns}
@@ -185,7 +185,7 @@ def test_every_checksum_holds_and_none_holds_for_another_value(workload):
     checked = 0
     for event in rows_of(workload):
         assert isinstance(event, ChecksummedRow)
-        shape = shapes[event.schema, event.table, event.schema_version]
+        shape = shapes[event.schema, event.table, event.hints.schema_version]
         assert verify(event, shape) is None
         expected = event.checksum.previous if event.op is Op.DELETE else event.checksum.current
         for name, wire in event.wire.items():

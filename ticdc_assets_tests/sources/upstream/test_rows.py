@@ -181,7 +181,7 @@ def test_a_row_that_is_read_has_the_checksum_that_tidb_computed_of_it(workload: 
     with TidbServer(Snapshots.of(workload)).running() as server, UpstreamRows(upstream(server), QUICK) as reader:
         checked = [e for e in events if isinstance(e, ChecksummedRow) and e.op is not Op.DELETE and e.checksum.current]
         for event in checked[:150]:
-            shape = shapes[event.schema, event.table, event.schema_version]
+            shape = shapes[event.schema, event.table, event.hints.schema_version]
             sent = [column for column in shape.columns if column.name in event.wire]  # no virtual ones
             key = [column for column in sent if column.name in shape.key]
             wanted = [REGISTRY["simple"].value(column, event.wire[column.name], "UTC") for column in key]

@@ -32,9 +32,9 @@ def verified(task: MessageTask, event: RowEvent, message: Message) -> RowEvent:
 
 def checked_schema(task: MessageTask, event: RowEvent) -> TableSchema | None:
     """The schema over which the row's checksum is computed; None where there is none to check."""
-    if not isinstance(event, ChecksummedRow) or event.schema_version is None:
+    if not isinstance(event, ChecksummedRow) or event.hints.schema_version is None:
         return None
-    return task.schemas.checked.get((fold_name(event.schema, event.table), event.schema_version))
+    return task.schemas.checked.get((fold_name(event.schema, event.table), event.hints.schema_version))
 
 
 def mismatch(message: Message, fault: str) -> DecodeError:

@@ -16,7 +16,7 @@ def no_table(event: RowEvent) -> str:
 
 def no_schema(event: RowEvent) -> str:
     """Of a row whose schema is not known yet."""
-    version = "" if event.schema_version is None else f" version {event.schema_version}"
+    version = "" if event.hints.schema_version is None else f" version {event.hints.schema_version}"
     return (
         f"{event.schema}.{event.table}: expected the schema{version} that its rows were written with, found none yet. "
         "It waits: a BOOTSTRAP or DDL message brings the schema; or add the table to `schema_files`."

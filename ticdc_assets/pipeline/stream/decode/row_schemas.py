@@ -56,7 +56,7 @@ def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: Name)
     column = unknown_column(task, table, (*event.wire, *(event.before or ())))
     if column is not None:
         return Unlike(f"found {column!r}", is_inferable=True)
-    is_key = event.handle_only or (event.op is Op.DELETE and is_of_keys(table, event.wire, event.key or ()))
+    is_key = event.handle_only or (event.op is Op.DELETE and is_of_keys(table, event.wire, event.hints.key or ()))
     column = None if is_key else missing_column(task, table, event.wire, source)
     if column is not None:
         return Unlike(f"found no {column!r}", is_inferable=False, lacks=True)
@@ -82,7 +82,7 @@ def missing_column(task: MessageTask, table: TableSchema, sent: Iterable[str], s
 def changed_type(task: MessageTask, table: TableSchema, event: RowEvent) -> str | None:
     """A column whose type in the row differs from that of its table, where that is inferred from rows."""
     infer = REGISTRY[task.decoding.protocol].infer
-    if not table.inferred or infer is None or not event.column_hints:
+    if not table.inferred or infer is None or not event.hints.columns:
         return None
     try:
         return changed_column(table, infer(event))
@@ -116,7 +116,7 @@ def inferred_by(task: MessageTask, name: Name, event: RowEvent, message: Message
 def _table(task: MessageTask, event: RowEvent, message: Message) -> TableSchema | None:
     infer = REGISTRY[task.decoding.protocol].infer
     if infer is not None:
-        return infer(event) if event.column_hints else None
+        return infer(event) if event.hints.columns else None
     if task.decoding.protocol != "avro":
         return None
     writer = confluent_avro.schema_event(message.key, message.value, message.where, task.decoding.options)
@@ -128,7 +128,7 @@ def _just_before(event: RowEvent) -> int:
     columns."""
     if event.commit_ts is not None:
         return max(0, event.commit_ts - 1)
-    return (event.commit_ms or 0) << LOGICAL_BITS
+    return (event.time.commit_ms or 0) << LOGICAL_BITS
 
 
 def together(inferred: Iterable[DdlEvent], known: Iterable[DdlEvent]) -> list[DdlEvent]:

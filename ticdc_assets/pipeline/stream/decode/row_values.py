@@ -91,7 +91,7 @@ def changes_of(columns: tuple[Column, ...], kept: Sequence[Kept]) -> TypedChange
         columns,
         pa.array([str(e.op) for e in events], pa.string()),
         pa.array([e.commit_ts for e in events], pa.int64()),
-        pa.array([e.commit_ms for e in events], pa.int64()),
+        pa.array([e.time.commit_ms for e in events], pa.int64()),
         pa.array([row[0] for row in kept], pa.int64()),
         pa.array(np.zeros(len(kept), np.int64)),
         tuple(pa.array([values[n] for values in now], t) for n, t in enumerate(types)),

@@ -34,13 +34,13 @@ def _entry_of(
     ordinal: int,
 ) -> SchemaPeriod | SchemaGap | None:
     """The period or gap of the row: the last one whose `after_ts` is below the row's time."""
-    if event.by_place:
+    if event.time.by_place:
         placed = PlacedRow.of(event, (message.topic, message.partition), message.offset)
         return task.schemas.statement_places.period(timeline, placed)
     if task.schemas.clock is VersionClock.PLACE:
-        known = task.schemas.versions.get((name, event.schema_version or 0), ordinal)
+        known = task.schemas.versions.get((name, event.hints.schema_version or 0), ordinal)
         return _last_below(timeline, known + 1) or timeline[0]
-    if task.decoding.protocol == "simple" and (name, event.schema_version) not in task.schemas.versions:
+    if task.decoding.protocol == "simple" and (name, event.hints.schema_version) not in task.schemas.versions:
         return _last_below(timeline, event.commit_ts or 0) if name in task.schemas.given else None
     if event.commit_ts is not None:
         return _last_below(timeline, event.commit_ts)
@@ -64,9 +64,9 @@ def _of_delete(timeline: Timeline, placed: int) -> SchemaPeriod | None:
 def _of_millisecond(timeline: Timeline, event: RowEvent) -> SchemaPeriod | SchemaGap | None:
     """A row in the millisecond of a statement is from before it (no server writes rows of a new version so soon),
     unless it has the columns from after it."""
-    assert event.commit_ms is not None
-    first = _last_below(timeline, event.commit_ms << LOGICAL_BITS)
-    within = [period for period in timeline if period.after_ts >> LOGICAL_BITS == event.commit_ms]
+    assert event.time.commit_ms is not None
+    first = _last_below(timeline, event.time.commit_ms << LOGICAL_BITS)
+    within = [period for period in timeline if period.after_ts >> LOGICAL_BITS == event.time.commit_ms]
     return next((period for period in (first, *within) if period is not None and _fits(period, event)), first)
 
 

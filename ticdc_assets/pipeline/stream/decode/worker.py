@@ -222,7 +222,7 @@ class MessageDecoder:
             name_state.above += 1  # the statement that creates its table is above this run too
         elif true is None or self._is_asked_for(true):
             untyped = self._untyped(event)
-            if event.by_place and fold_name(event.schema, event.table) in self._task.schemas.timelines:
+            if event.time.by_place and fold_name(event.schema, event.table) in self._task.schemas.timelines:
                 problem = f"{message.where}: {no_table(event)}"
             else:
                 problem = f"{message.where}: {event.schema}.{event.table}: {untyped}" if untyped else no_schema(event)
@@ -230,7 +230,7 @@ class MessageDecoder:
 
     def _untyped(self, event: RowEvent) -> str:
         """Which column prevents inferring the table's columns from the row, and why; "" where none does."""
-        if self._protocol.infer is None or not event.column_hints:
+        if self._protocol.infer is None or not event.hints.columns:
             return ""
         try:
             self._protocol.infer(event)

@@ -209,7 +209,7 @@ def _message(scan: StreamScan, stream: StreamForm, message: Message, ordinal: in
             yield event.commit_ts
         else:
             row = scan.avro.change(event, message, ordinal) if scan.avro else event
-            given = placed_row(scan, row, message) if row.by_place else None
+            given = placed_row(scan, row, message) if row.time.by_place else None
             first_row(scan, stream, row, message, ordinal, given)
             infer_from_schema(scan, stream, schema, row.schema, row.table, row.commit_ts)
             yield date_of(row, stream.dating) if given is None else given

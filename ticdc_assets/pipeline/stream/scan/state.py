@@ -54,7 +54,7 @@ def placed_row(scan: StreamScan, row: RowEvent, message: Message) -> int:
     partition = (message.topic, message.partition)
     of_name = scan.tables.first_placed.setdefault(fold_name(row.schema, row.table), {})
     of_name.setdefault(partition, PlacedRow.of(row, partition, message.offset))
-    return scan.clocks.of_row((*partition, message.offset), row.commit_ms)
+    return scan.clocks.of_row((*partition, message.offset), row.time.commit_ms)
 
 
 def first_row(
@@ -64,16 +64,16 @@ def first_row(
     name = fold_name(row.schema, row.table)
     ts = ordinal + 1 if stream.dating is VersionClock.PLACE else row.commit_ts if given is None else given
     if ts is None:
-        ts = (row.commit_ms or 0) << LOGICAL_BITS
+        ts = (row.time.commit_ms or 0) << LOGICAL_BITS
     scan.tables.add_row(message.topic, row.schema, row.table, ts)
     infer = REGISTRY[stream.protocol].infer
-    if infer is None or scan.tables.is_inferred(name, ts) or not row.column_hints or not stream.is_whole(row):
+    if infer is None or scan.tables.is_inferred(name, ts) or not row.hints.columns or not stream.is_whole(row):
         return
     try:
         table = infer(row)
     except SchemaError:
         return  # a later row, or the user's schema_files, may have more columns
-    place = (message.topic, message.partition, message.offset) if row.by_place else None
+    place = (message.topic, message.partition, message.offset) if row.time.by_place else None
     before_ts = max(0, ts - 1)
     scan.tables.inferred[name] = DdlEvent(
         before_ts, row.schema, row.table, "", after=table, where=message.where, place=place
@@ -102,8 +102,8 @@ def infer_from_schema(
 
 def date_of(row: RowEvent, dating: VersionClock) -> int | None:
     """The largest possible commit_ts of the row."""
-    if row.commit_ts is None and row.commit_ms is not None and dating is VersionClock.COMMIT_MS:
-        return last_of(row.commit_ms)
+    if row.commit_ts is None and row.time.commit_ms is not None and dating is VersionClock.COMMIT_MS:
+        return last_of(row.time.commit_ms)
     return row.commit_ts
 
 
