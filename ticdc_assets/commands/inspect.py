@@ -48,16 +48,16 @@ def as_object(found: Inspection) -> dict[str, Any]:
         "place": found.place,
         "kind": found.kind,
         "protocol": found.protocol,
-        "options": found.options,
-        "files": found.files,
-        "files_read": found.files_read,
-        "messages": found.messages,
-        "whole": found.whole,
+        "options": found.detected.options,
+        "files": found.read.files,
+        "files_read": found.read.files_read,
+        "messages": found.read.messages,
+        "whole": found.read.whole,
         "rows": _counts(found.counts),
-        "statements": found.statements,
-        "schemas": found.schemas,
-        "watermarks": found.watermarks,
-        "watermark": found.watermark,
+        "statements": found.events.statements,
+        "schemas": found.events.schemas,
+        "watermarks": found.events.watermarks,
+        "watermark": found.events.watermark,
         "tables": [_table(table) for table in _tables(found)],
         "partitions": [_partition(partition) for _, partition in sorted(found.partitions.items())],
         "problems": [
@@ -135,22 +135,22 @@ def _print(terminal: Terminal, found: Inspection) -> None:
 def headlines(found: Inspection) -> Iterator[str]:
     """Lines on the kind, the amount of data and the progress of the source."""
     yield f"{found.place}: {_name(found)}."
-    seen = [f"{name} {_shown(value)}" for name, value in found.options.items()]
+    seen = [f"{name} {_shown(value)}" for name, value in found.detected.options.items()]
     if seen:
         yield f"options:  {', '.join(seen)}"
     yield f"rows:     {_sum(found)}"
-    schemas = f", {counted(found.schemas, 'schema')}" if found.schemas else ""
-    yield f"schemas:  {counted(found.statements, 'statement')}{schemas}"
+    schemas = f", {counted(found.events.schemas, 'schema')}" if found.events.schemas else ""
+    yield f"schemas:  {counted(found.events.statements, 'statement')}{schemas}"
     yield f"complete: {_complete(found)}"
 
 
 def _name(found: Inspection) -> str:
     name = _PROTOCOLS[found.protocol]
     if found.kind == "storage":
-        return f"a storage sink's folder, {name}, {counted(found.files, 'data file')}"
+        return f"a storage sink's folder, {name}, {counted(found.read.files, 'data file')}"
     topics = len({topic for topic, _ in found.partitions})
     partitions = counted(len(found.partitions), "partition")
-    return f"{name}, {counted(found.messages, 'message')} of {counted(topics, 'topic')} and {partitions}"
+    return f"{name}, {counted(found.read.messages, 'message')} of {counted(topics, 'topic')} and {partitions}"
 
 
 def _sum(found: Inspection) -> str:
@@ -162,16 +162,16 @@ def _sum(found: Inspection) -> str:
         "inserts or updates (the stream does not say which)": counts.upserts,
     }
     by_kind = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
-    partly = "" if found.whole else ", counted in part"
+    partly = "" if found.read.whole else ", counted in part"
     return f"{counts.rows:,}{f' ({by_kind})' if by_kind else ''} of {counted(len(found.tables), 'table')}{partly}"
 
 
 def _complete(found: Inspection) -> str:
-    if found.watermark is not None:
-        return f"up to {moment(found.watermark)}"
+    if found.events.watermark is not None:
+        return f"up to {moment(found.events.watermark)}"
     if found.kind == "storage":
         return "unknown, the checkpoint is missing"
-    return "the stream has no watermarks; progress is by arrival" if not found.watermarks else "not known yet"
+    return "the stream has no watermarks; progress is by arrival" if not found.events.watermarks else "not known yet"
 
 
 def _shown(value: Any) -> str:

@@ -101,5 +101,5 @@ def test_rows_of_a_registered_protocol_are_in_the_changelog(capture: Path):
 def test_inspect_names_a_registered_protocol(capture: Path):
     found = inspect_source(str(capture), Bounds())
 
-    assert (found.protocol, found.messages, found.problems) == ("tiny", 4, {})
-    assert "protocol=tiny" in found.sink_uri
+    assert (found.protocol, found.read.messages, found.problems) == ("tiny", 4, {})
+    assert "protocol=tiny" in found.detected.sink_uri

@@ -129,7 +129,7 @@ def differences(found: Inspection, sink: SinkOptions) -> tuple[Difference, ...]:
 
 
 def _detected(found: Inspection) -> Mapping[str, Any]:
-    detected = {name: value for name, value in found.options.items() if value != NOT_SHOWN}
+    detected = {name: value for name, value in found.detected.options.items() if value != NOT_SHOWN}
     if "csv.delimiter" in detected:
         detected = {**dict.fromkeys(_ABSENT_IS_FALSE, False), **detected}
     if "date-separator" in detected:

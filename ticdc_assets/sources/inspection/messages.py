@@ -21,9 +21,9 @@ from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.inspection.origin import MessageOrigin
-from ticdc_assets.sources.inspection.report import NAMES_MAX, Bounds, Inspection, PartitionSeen
+from ticdc_assets.sources.inspection.report import NAMES_MAX, AmountRead, Bounds, Inspection, PartitionSeen
 from ticdc_assets.sources.inspection.settings import message_settings
-from ticdc_assets.sources.inspection.sidecars import ClaimFolder, registry_beside
+from ticdc_assets.sources.inspection.sidecars import ClaimFolder, registry_of
 from ticdc_assets.sources.inspection.traits import Traits
 
 SAMPLE_MESSAGES: Final = 2_000
@@ -43,17 +43,17 @@ _TODO_PROTOCOL: Final = f"Protocols that are read: {', '.join(REGISTRY)}. Check 
 def inspect_messages(origin: MessageOrigin, bounds: Bounds, on_progress: Callable[[str], None]) -> Inspection:
     """The content of the files or partitions. SourceError if no message has a known protocol."""
     files = 0 if origin.ranges else len(origin.parts)
-    found = Inspection(origin.place, origin.kind, files=files)
+    found = Inspection(origin.place, origin.kind, read=AmountRead(files=files))
     form = _form(found, origin, bounds)
     if form is None:
         for problem in found.problems.values():
             raise SourceError(problem.where, problem.expected, problem.found, problem.advice)
-        seen = f"none of the first {found.messages:,} messages is" if found.messages else "not one message"
-        advice = _TODO_EMPTY if origin.ranges and not found.messages else _TODO_PROTOCOL
+        seen = f"none of the first {found.read.messages:,} messages is" if found.read.messages else "not one message"
+        advice = _TODO_EMPTY if origin.ranges and not found.read.messages else _TODO_PROTOCOL
         raise SourceError(origin.place, "messages of a protocol that TiCDC writes", seen, advice)
-    found.messages, found.problems = 0, {}
+    found.read.messages, found.problems = 0, {}
     found.protocol = form.protocol
-    _Look(found, form, origin).through(bounds, on_progress)
+    _Reader(found, form, origin).read(bounds, on_progress)
     return found
 
 
@@ -65,7 +65,7 @@ def _form(found: Inspection, origin: MessageOrigin, bounds: Bounds) -> MessageFo
         with closing(_read(found, origin, part)) as stream:
             for message in _first(stream, share, bytes_max):
                 votes.add(message.key, message.value)
-    found.messages = votes.messages
+    found.read.messages = votes.messages
     for protocol, count in votes.others().items():
         found.note(f"{count:,} of the first {votes.messages:,} messages look like {protocol}.")
     return votes.winner()
@@ -96,7 +96,7 @@ def _bytes_of_part(origin: MessageOrigin, bounds: Bounds) -> int | None:
     return bounds.bytes_ // len(origin.parts)
 
 
-class _Look:
+class _Reader:
     """The second pass, over all messages up to the bound."""
 
     def __init__(self, found: Inspection, form: MessageForm, origin: MessageOrigin) -> None:
@@ -110,23 +110,23 @@ class _Look:
         self._schemas = self._registered() if form.protocol == "avro" else {}
         self._options = self._options_of()
 
-    def through(self, bounds: Bounds, on_progress: Callable[[str], None]) -> None:
+    def read(self, bounds: Bounds, on_progress: Callable[[str], None]) -> None:
         """Read the parts, each up to its share of the bounds."""
-        self._know_partitions()
+        self._enter_partitions()
         origin, bytes_max = self._origin, _bytes_of_part(self._origin, bounds)
         share = None if bounds.messages is None else max(1, bounds.messages // max(1, len(origin.parts)))
         for part in range(len(origin.parts)):
             with closing(_read(self._found, origin, part)) as stream:
                 for message in _first(stream, share, bytes_max):
                     self._message(message)
-                    if self._found.messages % SAY_EVERY == 0:
-                        on_progress(f"{self._found.messages:,} messages")
+                    if self._found.read.messages % SAY_EVERY == 0:
+                        on_progress(f"{self._found.read.messages:,} messages")
                 if not (share is None and bytes_max is None) and next(stream, None) is not None:
-                    self._found.whole = False
-        self._found.files_read = self._found.files
+                    self._found.read.whole = False
+        self._found.read.files_read = self._found.read.files
         self._finish()
 
-    def _know_partitions(self) -> None:
+    def _enter_partitions(self) -> None:
         """Enter the partitions of topics before they are read: one without messages has no watermark yet."""
         for wanted in self._origin.ranges[:NAMES_MAX]:
             seen = PartitionSeen(*wanted.partition, first_offset=wanted.begin, last_offset=wanted.begin - 1)
@@ -135,7 +135,7 @@ class _Look:
     def _registered(self) -> dict[int, str] | None:
         """The schemas of the Avro protocol's registry; None where there are none."""
         folder = self._origin.folder
-        return self._origin.schemas if folder is None else registry_beside(self._found, folder) or None
+        return self._origin.schemas if folder is None else registry_of(self._found, folder) or None
 
     def _options_of(self) -> Any:
         compression = self._form.compression or Compression.NONE
@@ -146,7 +146,7 @@ class _Look:
     # -- one message --------------------------------------------------------------------------------------------------
 
     def _message(self, message: Message) -> None:
-        self._found.messages += 1
+        self._found.read.messages += 1
         partition = self._partition(message)
         try:
             events = list(self._events(message))
@@ -198,7 +198,7 @@ class _Look:
 
     def _event(self, event: Event, message: Message, partition: PartitionSeen) -> None:
         if isinstance(event, WatermarkEvent):
-            self._found.watermarks += 1
+            self._found.events.watermarks += 1
             newest = partition.watermark or 0
             partition.watermark_went_back += event.ts < newest
             partition.watermark = max(newest, event.ts)
@@ -217,9 +217,9 @@ class _Look:
             return  # repeated, or the same statement on another partition
         self._statements.add(identity)
         if event.query:
-            self._found.statements += 1
+            self._found.events.statements += 1
         else:
-            self._found.schemas += 1
+            self._found.events.schemas += 1
         if event.table:
             table = self._found.table(event.schema, event.table)
             table.statements += bool(event.query)
@@ -229,8 +229,10 @@ class _Look:
     # -- at the end ---------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        if not self._found.whole:
-            self._found.note(f"Only the first {self._found.messages:,} messages were read; --all reads everything.")
+        if not self._found.read.whole:
+            self._found.note(
+                f"Only the first {self._found.read.messages:,} messages were read; --all reads everything."
+            )
         self._traits.add_to(self._found, self._form.protocol)
         _watermark(self._found)
         raw = self._claims is not None and bool(self._claims.raw)
@@ -252,7 +254,7 @@ def _watermark(found: Inspection) -> None:
     marks = {name: seen.watermark for name, seen in found.partitions.items()}
     known = [mark for mark in marks.values() if mark is not None]
     if known and len(known) == len(marks):
-        found.watermark = min(known)
+        found.events.watermark = min(known)
     elif known:
         without = sorted(f"{topic}[{number}]" for (topic, number), mark in marks.items() if mark is None)
         listed = ", ".join(without[:3]) + (" ..." if len(without) > 3 else "")

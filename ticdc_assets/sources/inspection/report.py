@@ -18,7 +18,7 @@ PROBLEMS_MAX: Final = 100
 """Different problems that are listed."""
 
 OTHERS: Final = "(other tables)"
-"""How much is read; None reads everything. `messages` is for all files together, `bytes_` for data files."""
+"""The entry of all tables beyond `NAMES_MAX`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +110,49 @@ class ProblemSeen:
 
 
 @dataclass(slots=True)
-class Inspection:
-    """The whole result.
+class DetectedConfig:
+    """The configuration that a stream shows.
 
     `options` are the detected options of the changefeed under TiCDC's names. `sink_uri` and `config` are those of them
     that a config needs, `settings` this project's own keys.
     """
 
-    place: str
-    kind: str
-    protocol: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     sink_uri: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class AmountRead:
+    """The data files that there are, and how much was read; `whole` is whether that is everything."""
+
     files: int = 0
     files_read: int = 0
     messages: int = 0
     whole: bool = True
+
+
+@dataclass(slots=True)
+class EventsSeen:
+    """How many events there are besides rows; `watermark` is the TSO up to which the stream is complete, if known."""
+
     watermark: int | None = None
     watermarks: int = 0
     statements: int = 0
     schemas: int = 0
+
+
+@dataclass(slots=True)
+class Inspection:
+    """The whole result. `kind` is storage, capture or kafka."""
+
+    place: str
+    kind: str
+    protocol: str = ""
+    read: AmountRead = field(default_factory=AmountRead)
+    events: EventsSeen = field(default_factory=EventsSeen)
+    detected: DetectedConfig = field(default_factory=DetectedConfig)
     tables: dict[tuple[str, str], TableSeen] = field(default_factory=dict)
     partitions: dict[tuple[str, int], PartitionSeen] = field(default_factory=dict)
     problems: dict[tuple[str, str], ProblemSeen] = field(default_factory=dict)

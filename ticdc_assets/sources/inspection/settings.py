@@ -42,29 +42,30 @@ def message_settings(
         seen.pop("only-output-updated-columns", None)  # implied by content-compatible
     if claims_are_raw:
         seen["claim-check-raw-value"] = True
-    found.options = seen
+    found.detected.options = seen
     topic = next(iter(found.partitions), ("topic", 0))[0]
     query = [f"protocol={form.protocol}"]
     query += [f"{name}={_text(seen[name])}" for name in _IN_QUERY if name in seen]
-    found.sink_uri = f"{origin.sink_uri or f'kafka://broker:9092/{topic}'}?{'&'.join(query)}"
-    found.config = _config(seen)
+    found.detected.sink_uri = f"{origin.sink_uri or f'kafka://broker:9092/{topic}'}?{'&'.join(query)}"
+    found.detected.config = _config(seen)
     note_weaknesses(found)
     if origin.folder is None:
         _kafka_settings(found, form, traits, origin, schemas)
     else:
         _capture_settings(found, form, traits, origin.folder)
     if form.protocol == "simple":
-        found.settings |= dict(zip(("time_zone",), (zone for zone, _ in traits.zones.most_common(1)), strict=False))
+        for zone, _ in traits.zones.most_common(1):
+            found.detected.settings["time_zone"] = zone
     elif form.protocol != "debezium":
         found.note(ZONE_NOT_SHOWN)
 
 
 def _capture_settings(found: Inspection, form: MessageForm, traits: Traits, folder: Path) -> None:
-    found.settings = {"source": {"capture": str(_absolute(found.place))}}
+    found.detected.settings = {"source": {"capture": str(_absolute(found.place))}}
     if form.protocol == "avro":
-        found.settings["schema_registry"] = {"file": str(_absolute(str(folder / "registry.json")))}
+        found.detected.settings["schema_registry"] = {"file": str(_absolute(str(folder / "registry.json")))}
     if traits.claims:
-        found.settings["claim_check"] = str(_absolute(str(folder / "claim-check")))
+        found.detected.settings["claim_check"] = str(_absolute(str(folder / "claim-check")))
 
 
 def _kafka_settings(
@@ -93,7 +94,7 @@ _IN_QUERY: Final = (
 
 def _form_options(form: MessageForm, found: Inspection) -> dict[str, Any]:
     seen: dict[str, Any] = {}
-    if EXTENSION in form.marks or (form.protocol == "debezium" and found.watermarks):
+    if EXTENSION in form.marks or (form.protocol == "debezium" and found.events.watermarks):
         seen[EXTENSION] = True
     if CONTENT_COMPATIBLE in form.marks:
         seen[CONTENT_COMPATIBLE] = True
@@ -103,7 +104,7 @@ def _form_options(form: MessageForm, found: Inspection) -> dict[str, Any]:
         seen["encoding-format"] = "avro"
     if form.compression not in (None, Compression.NONE):
         seen["large-message-handle-compression"] = str(form.compression)
-    if form.protocol == "avro" and found.watermarks:
+    if form.protocol == "avro" and found.events.watermarks:
         seen["avro-enable-watermark"] = True
     return seen
 
@@ -135,14 +136,14 @@ def _config(seen: Mapping[str, Any]) -> dict[str, Any]:
 
 def note_weaknesses(found: Inspection) -> None:
     """Note what the stream lacks with its configuration, and which option would change that."""
-    extension = found.options.get(EXTENSION)
+    extension = found.detected.options.get(EXTENSION)
     if found.protocol == "canal-json" and not extension and found.counts.rows:
         found.note(f"Rows have no commit_ts: order and progress are by arrival. {EXTENSION}=true would add it.")
-    if found.protocol == "csv" and found.options.get("csv.include-commit-ts") is False:
+    if found.protocol == "csv" and found.detected.options.get("csv.include-commit-ts") is False:
         found.note("Rows have no commit_ts: order and progress are by arrival. include-commit-ts would add it.")
     if found.protocol == "debezium" and not extension:
         found.note(f"There are no watermarks: {EXTENSION}=true would send them.")
-    if found.protocol == "avro" and not found.statements:
+    if found.protocol == "avro" and not found.events.statements:
         found.note(
             "The Avro protocol has no statements: name a changefeed that has them in `ddl_from`, if there is one."
         )
@@ -156,10 +157,10 @@ def changefeed_name(place: str) -> str:
 
 def config_lines(found: Inspection) -> str:
     """The changefeed as YAML, to be pasted into `changefeeds.yaml`."""
-    feed: dict[str, Any] = {"sink_uri": found.sink_uri}
-    if found.config:
-        feed["config"] = found.config
-    feed |= found.settings
+    feed: dict[str, Any] = {"sink_uri": found.detected.sink_uri}
+    if found.detected.config:
+        feed["config"] = found.detected.config
+    feed |= found.detected.settings
     name = changefeed_name(found.place)
     return yaml.safe_dump({"changefeeds": {name: feed}}, sort_keys=False, allow_unicode=True, width=110)
 

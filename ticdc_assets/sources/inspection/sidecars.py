@@ -16,7 +16,7 @@ REGISTRY_BYTES_MAX: Final = 256 << 20
 CLAIM_BYTES_MAX: Final = 64 << 20
 
 
-def registry_beside(found: Inspection, folder: Path) -> dict[int, str]:
+def registry_of(found: Inspection, folder: Path) -> dict[int, str]:
     """The registry's schemas by id; a missing or unreadable file is reported as a problem."""
     path = folder / REGISTRY
     advice = "Export the schema registry there: a JSON list of {id, subject, version, schema}."

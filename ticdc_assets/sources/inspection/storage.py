@@ -61,7 +61,7 @@ def inspect_storage(root: Root, bounds: Bounds, on_progress: Callable[[str], Non
     for note in bucket.notes:
         found.note(note)
     files = sorted(bucket.data, key=lambda file: (file.number, file.path))
-    found.files = len(files)
+    found.read.files = len(files)
     rows = _Rows(root, found, bounds, by_version)
     if layout.extension == "csv":
         rows.csv(files, on_progress)
@@ -73,21 +73,21 @@ def inspect_storage(root: Root, bounds: Bounds, on_progress: Callable[[str], Non
 
 def _checkpoint(root: Root, found: Inspection) -> None:
     try:
-        found.watermark = read_checkpoint(root)
+        found.events.watermark = read_checkpoint(root)
     except (NotYetError, SourceError) as error:
         found.fault(error)
         return
-    if found.watermark is None:
+    if found.events.watermark is None:
         advice = "TiCDC writes it at the top of the bucket with its first checkpoint; without it nothing is read."
         found.problem(root.where(METADATA), "the checkpoint's file", "none", advice)
     else:
-        found.watermarks = 1
+        found.events.watermarks = 1
 
 
 def _schema_files(found: Inspection, files: tuple[SchemaFile, ...]) -> dict[tuple[str, str, int], SchemaFile]:
     for file in files:
-        found.statements += bool(file.query)
-        found.schemas += not file.query
+        found.events.statements += bool(file.query)
+        found.events.schemas += not file.query
         if file.table:
             table = found.table(file.schema, file.table)
             table.statements += bool(file.query)
@@ -148,7 +148,7 @@ class _Rows:
                 self._votes.binary(record.fields[n] for n in binary)
                 old = self._csv_record(file, record, old)
             else:
-                self._odd(file, record)
+                self._fault(file, record)
 
     def _csv_record(self, file: SourceFile, record: CsvRecord, old: CsvRecord | None) -> CsvRecord | None:
         """Count a record; the delete part of an update counts with its insert."""
@@ -166,13 +166,13 @@ class _Rows:
         for file, data in self._within(files, on_progress):
             for read in canal_json.read_file(data, self._root.where(file.path)):
                 if isinstance(read, BadRecord | Incomplete):
-                    self._odd(file, read)
+                    self._fault(file, read)
                 else:
                     row: RowEvent = read[1]
                     self.extension |= row.commit_ts is not None
                     self._found.table(file.schema, file.table).row(row)
 
-    def _odd(self, file: SourceFile, record: BadRecord | Incomplete) -> None:
+    def _fault(self, file: SourceFile, record: BadRecord | Incomplete) -> None:
         if isinstance(record, BadRecord):
             self._found.fault(record.error)
         else:
@@ -183,8 +183,8 @@ class _Rows:
         self, files: list[SourceFile], on_progress: Callable[[str], None]
     ) -> Iterator[tuple[SourceFile, bytes]]:
         for number, file in enumerate(files):
-            if self._left is not None and self._left < file.size and self._found.files_read:
-                self._found.whole = False
+            if self._left is not None and self._left < file.size and self._found.read.files_read:
+                self._found.read.whole = False
                 self._found.note(f"Rows were counted in {number:,} of {len(files):,} files; --all counts all.")
                 return
             data = self._bytes(file, FILE_BYTES_MAX, whole=True)
@@ -192,8 +192,8 @@ class _Rows:
                 continue
             if self._left is not None:
                 self._left -= len(data)
-            self._found.files_read += 1
-            on_progress(f"{self._found.files_read:,} of {len(files):,} files")
+            self._found.read.files_read += 1
+            on_progress(f"{self._found.read.files_read:,} of {len(files):,} files")
             yield file, data
 
     def _bytes(self, file: SourceFile, limit: int, whole: bool = False) -> bytes | None:
@@ -217,34 +217,34 @@ class _Rows:
 def _settings(found: Inspection, seen: LayoutSeen, layout: Layout, rows: _Rows) -> None:
     extension = found.protocol == "canal-json" and rows.extension
     if extension:
-        found.options["enable-tidb-extension"] = True
-    found.options["date-separator"] = layout.date_separator if seen.is_known else NOT_SHOWN
-    found.options["file-index-digit"] = layout.index_digits
+        found.detected.options["enable-tidb-extension"] = True
+    found.detected.options["date-separator"] = layout.date_separator if seen.is_known else NOT_SHOWN
+    found.detected.options["file-index-digit"] = layout.index_digits
     if seen.partitions:
-        found.options["enable-partition-separator"] = True
+        found.detected.options["enable-partition-separator"] = True
     if layout.table_id_as_path:
-        found.options["use-table-id-as-path"] = True
+        found.detected.options["use-table-id-as-path"] = True
     if layout.across_nodes:
-        found.options["enable-table-across-nodes"] = True
+        found.detected.options["enable-table-across-nodes"] = True
     sink: dict[str, Any] = {"date-separator": layout.date_separator}
-    found.config = {"sink": sink}
+    found.detected.config = {"sink": sink}
     if layout.index_digits != Layout().index_digits:
         sink["file-index-digit"] = layout.index_digits
     if layout.table_id_as_path:
         sink["cloud-storage-config"] = {"use-table-id-as-path": True}
     if layout.across_nodes:
-        found.config["scheduler"] = {"enable-table-across-nodes": True}
+        found.detected.config["scheduler"] = {"enable-table-across-nodes": True}
     if rows.options is not None:
         sink["csv"] = _csv_config(rows.options)
-        found.options |= {f"csv.{name}": value for name, value in sink["csv"].items()}
+        found.detected.options |= {f"csv.{name}": value for name, value in sink["csv"].items()}
     query = f"protocol={found.protocol}" + ("&enable-tidb-extension=true" if extension else "")
     base = found.place if "://" in found.place else f"file://{found.place}"
-    found.sink_uri = f"{base}?{query}"
+    found.detected.sink_uri = f"{base}?{query}"
     if layout.date_separator == "year":
         found.note("Folders of four digits are taken as years; partitions of such ids look the same.")
     note_weaknesses(found)
     found.note(ZONE_NOT_SHOWN)
-    found.settings = {"source": {"storage": found.place}}
+    found.detected.settings = {"source": {"storage": found.place}}
 
 
 def _csv_config(options: CsvOptions) -> dict[str, Any]:

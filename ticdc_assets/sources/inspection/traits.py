@@ -30,7 +30,7 @@ class Traits:
     first_cut: str = ""
     zones: Counter[str] = field(default_factory=Counter)
     declared: set[_Version] = field(default_factory=set)
-    asked: dict[_Version, tuple[str, int]] = field(default_factory=dict)
+    versions: dict[_Version, tuple[str, int]] = field(default_factory=dict)
     named: set[tuple[str, str]] = field(default_factory=set)
     _alive: dict[int, int | None] = field(default_factory=dict)
     inserted_twice: int = 0
@@ -63,9 +63,9 @@ class Traits:
         self._alive.clear()  # after TRUNCATE or a new CREATE TABLE the old keys may be inserted again
 
     def _version(self, version: _Version, where: str) -> None:
-        first, count = self.asked.get(version, (where, 0))
-        if version in self.asked or len(self.asked) < NAMES_MAX:
-            self.asked[version] = (first, count + 1)
+        first, count = self.versions.get(version, (where, 0))
+        if version in self.versions or len(self.versions) < NAMES_MAX:
+            self.versions[version] = (first, count + 1)
 
     def _zone(self, event: RowEvent) -> None:
         for wire in event.wire.values():
@@ -109,7 +109,7 @@ class Traits:
         return not self.old_values and self.inserted_twice > 0
 
     def _missing_versions(self, found: Inspection) -> None:
-        for (schema, table, version), (where, count) in self.asked.items():
+        for (schema, table, version), (where, count) in self.versions.items():
             if (schema, table, version) not in self.declared:
                 expected = f"the schema of {schema}.{table}, version {version}"
                 missing = f"none for {count:,} rows of it"

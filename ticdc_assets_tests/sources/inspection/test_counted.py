@@ -36,8 +36,8 @@ def test_rows_and_statements_are_those_that_happened(workload: Workload):
     } == +after
     if not found.counts.upserts:
         assert {name: c.updates + c.deletes for name, c in counts.items() if c.updates + c.deletes} == +before
-    assert found.statements == sum(event["kind"] == "ddl" for event in workload.events)
-    assert found.whole
+    assert found.events.statements == sum(event["kind"] == "ddl" for event in workload.events)
+    assert found.read.whole
     assert not found.counts.upserts or "no-old-value" in workload.name
 
 
@@ -60,8 +60,8 @@ def test_times_lie_in_the_stream_and_the_watermark_is_its_last(workload: Workloa
 
     for table in found.tables.values():
         assert table.first_ts is None or min(ends) >> 18 <= table.first_ts >> 18 <= table.last_ts >> 18
-    if found.watermark is not None and "internal" not in workload.name:
-        assert found.watermark in {*resolved, *ends}
+    if found.events.watermark is not None and "internal" not in workload.name:
+        assert found.events.watermark in {*resolved, *ends}
 
 
 def test_only_what_is_wrong_with_the_fixtures_is_called_a_problem():

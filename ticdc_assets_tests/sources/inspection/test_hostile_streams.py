@@ -20,9 +20,9 @@ from ticdc_assets_tests.sources.inspection.inspected import EVERYTHING, fixture,
 def test_a_bound_is_kept_and_said(capture: Path, bucket: Path):
     some, few = inspected(capture, Bounds(messages=50)), inspected(bucket, Bounds(bytes_=2_000))
 
-    assert (some.messages, some.whole) == (50, False)
+    assert (some.read.messages, some.read.whole) == (50, False)
     assert any("--all" in note for note in some.notes)
-    assert 0 < few.files_read < few.files
+    assert 0 < few.read.files_read < few.read.files
     assert any("--all" in note for note in few.notes)
 
 
@@ -36,7 +36,7 @@ def test_memory_does_not_grow_with_the_capture(tmp_path: Path):
                 line = {"topic": "t", "partition": 0, "offset": offset, "key": None, "value": body, "ts_ms": 0}
                 lines.write(json.dumps(line) + "\n")
         tracemalloc.start()
-        assert inspected(file).messages == messages
+        assert inspected(file).read.messages == messages
         peak_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return peak_bytes
@@ -58,7 +58,7 @@ def test_hostile_messages_end_in_a_report_or_in_one_sentence(tmp_path: Path, bod
     except SourceError:
         return
 
-    assert found.messages == len(bodies)
+    assert found.read.messages == len(bodies)
 
 
 @given(st.binary(max_size=300), st.sampled_from(["messages.jsonl", "topic-0.bin"]))

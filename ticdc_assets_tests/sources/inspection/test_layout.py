@@ -42,7 +42,7 @@ def test_the_date_separator_is_told(tmp_path: Path, separator: str, folder: str)
 
     found = inspected(made)
 
-    assert found.options["date-separator"] == separator
+    assert found.detected.options["date-separator"] == separator
     assert found.counts.inserts == 2
     assert not found.problems
 
@@ -60,8 +60,8 @@ def test_partitions_are_told_from_dates(tmp_path: Path, separator: str, folder: 
     found = inspected(made)
 
     if separator != "none":  # without dates, a year and a partition look alike
-        assert found.options["date-separator"] == separator
-        assert found.options["enable-partition-separator"] is True
+        assert found.detected.options["date-separator"] == separator
+        assert found.detected.options["enable-partition-separator"] is True
     assert found.counts.inserts == 2
     assert not found.problems
 
@@ -73,7 +73,7 @@ def test_the_width_of_numbers_is_told(tmp_path: Path, digits: int):
 
     found = inspected(made)
 
-    assert found.options["file-index-digit"] == digits
+    assert found.detected.options["file-index-digit"] == digits
     assert told_config(found)["sink"].get("file-index-digit", 20) == digits
     assert not found.problems
 
@@ -104,8 +104,8 @@ def test_folders_named_by_table_id_are_told(tmp_path: Path):
 def test_a_bucket_without_rows_yet_says_what_is_not_told(tmp_path: Path):
     found = inspected(bucket(tmp_path, Layout("none")))
 
-    assert found.options["date-separator"] == "not shown yet"
-    assert found.statements == 1
+    assert found.detected.options["date-separator"] == "not shown yet"
+    assert found.events.statements == 1
     assert not found.problems
 
 
@@ -118,7 +118,7 @@ def test_the_old_layout_is_read(tmp_path: Path):
 
     found = inspected(made)
 
-    assert found.options["file-index-digit"] == 6
+    assert found.detected.options["file-index-digit"] == 6
     assert found.counts.inserts == 1
     assert not found.problems
 

@@ -66,7 +66,7 @@ def _but_line_ends(csv: Any) -> dict[str, Any]:
 
 def test_the_zone_of_timestamps_is_told_where_the_stream_tells_it():
     for workload in workloads("simple-json", "seed1"):
-        assert seen(workload).settings.get("time_zone", workload.time_zone) == workload.time_zone
+        assert seen(workload).detected.settings.get("time_zone", workload.time_zone) == workload.time_zone
 
 
 @pytest.mark.parametrize("workload", ALL, ids=lambda w: w.name)

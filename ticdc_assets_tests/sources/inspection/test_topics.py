@@ -65,12 +65,12 @@ def test_a_topic_shows_what_its_capture_shows(kafka, topics, variant):
     workload, topic = sent(kafka, topics, variant)
     captured, found = seen(workload), inspect_source(f"kafka://{kafka.brokers}/{topic}", EVERYTHING)
 
-    assert (found.kind, found.protocol, found.whole) == ("kafka", captured.protocol, True)
+    assert (found.kind, found.protocol, found.read.whole) == ("kafka", captured.protocol, True)
     assert found.tables == captured.tables
     assert found.partitions == captured.partitions
-    assert (found.watermark, found.messages) == (captured.watermark, captured.messages)
-    assert (found.options, found.config) == (captured.options, captured.config)
-    assert found.sink_uri.startswith(f"kafka://{kafka.brokers}/{topic}?protocol={found.protocol}")
+    assert (found.events.watermark, found.read.messages) == (captured.events.watermark, captured.read.messages)
+    assert (found.detected.options, found.detected.config) == (captured.detected.options, captured.detected.config)
+    assert found.detected.sink_uri.startswith(f"kafka://{kafka.brokers}/{topic}?protocol={found.protocol}")
     assert found.problems == captured.problems
     groups = AdminClient({"bootstrap.servers": kafka.brokers}).list_consumer_groups().result().valid
     assert "ticdc-assets" not in {group.group_id for group in groups}
@@ -82,7 +82,7 @@ def test_only_the_first_messages_of_each_partition_are_read(kafka, topics, bound
     _, topic = sent(kafka, topics, "canal-json-tidb")
     found = inspect_source(f"kafka://{kafka.brokers}/{topic}", bounds)
 
-    assert not found.whole
+    assert not found.read.whole
     assert all(0 < partition.messages <= 10 for partition in found.partitions.values())
     assert any("--all reads everything" in note for note in found.notes)
 

@@ -46,7 +46,7 @@ def test_missing_metadata_is_told_and_the_rest_is_counted(bucket: Path):
 
     assert [p.expected for p in found.problems.values()] == ["the checkpoint's file"]
     assert found.counts == whole
-    assert found.watermark is None
+    assert found.events.watermark is None
 
 
 def test_a_file_that_is_cut_says_at_which_record(bucket: Path):

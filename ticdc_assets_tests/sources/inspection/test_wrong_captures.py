@@ -21,7 +21,7 @@ def test_a_capture_that_is_cut_counts_up_to_there_and_says_where(capture: Path):
 
     found = inspected(capture)
 
-    assert found.messages == 100
+    assert found.read.messages == 100
     assert [p.where for p in found.problems.values()] == [f"{capture}:101"]
 
 
@@ -33,7 +33,7 @@ def test_a_binary_capture_that_is_cut_says_where(tmp_path: Path):
 
     found = inspected(tmp_path)
 
-    assert (found.protocol, found.messages, found.watermarks) == ("canal-json", 3, 3)
+    assert (found.protocol, found.read.messages, found.events.watermarks) == ("canal-json", 3, 3)
     assert [p.where for p in found.problems.values()] == [f"{file}: record 3"]
 
 
@@ -102,7 +102,7 @@ def test_avro_without_its_registry_counts_by_topic_and_says_what_is_missing(tmp_
     found = inspected(tmp_path)
 
     assert found.protocol == "avro"
-    assert found.counts.rows == found.messages
+    assert found.counts.rows == found.read.messages
     assert {table.schema for table in found.tables.values()} == {""}
     assert [p.expected for p in found.problems.values()] == ["the registered schemas of the Avro protocol"]
 
