@@ -110,8 +110,8 @@ def of_one_table(error: Exception) -> TicdcAssetsError:
 
 def note_frames(error: BaseException) -> None:
     """Write the classes and frames of a library's error to the log; with the debug variable, the whole error."""
-    asked_for_all = os.environ.get(DEBUG_VARIABLE)
-    text = "".join(traceback.format_exception(error)) if asked_for_all else frames_of(error)
+    wants_all = os.environ.get(DEBUG_VARIABLE)
+    text = "".join(traceback.format_exception(error)) if wants_all else frames_of(error)
     sys.stderr.write(f"== an error of a library; innermost frame first\n{text}\n")
     sys.stderr.flush()
 

@@ -40,8 +40,8 @@ _CANCELLED: Final = (DagsterRunStatus.CANCELING, DagsterRunStatus.CANCELED)
 
 def on_its_way(instance: dg.DagsterInstance, tags: Mapping[str, str], job: str | None = None) -> str | None:
     """A sentence on the run with these tags that is queued or started, and since when; None without one."""
-    asked = RunsFilter(job_name=job, tags=tags, statuses=_GOING_ON)
-    for record in instance.get_run_records(asked, limit=1, ascending=True):
+    wanted = RunsFilter(job_name=job, tags=tags, statuses=_GOING_ON)
+    for record in instance.get_run_records(wanted, limit=1, ascending=True):
         run, age = record.dagster_run, duration(time.time() - _since(record))
         return (
             f"Run {run.run_id} of {run.job_name} has been {run.status.value} for {age}; the next run is requested "
@@ -72,8 +72,8 @@ class Broken:
 
 def broken(instance: dg.DagsterInstance, names: FeedNames) -> Broken | None:
     """The last run of the job that processes everything pending, if it failed; with the number of failures in a row."""
-    asked = RunsFilter(job_name=names.job, tags=names.tags)
-    records = instance.get_run_records(asked, limit=BROKEN_MAX)
+    wanted = RunsFilter(job_name=names.job, tags=names.tags)
+    records = instance.get_run_records(wanted, limit=BROKEN_MAX)
     in_a_row = next((n for n, record in enumerate(records) if not _broke(instance, record)), len(records))
     if not in_a_row:
         return None

@@ -73,13 +73,15 @@ def _maintain(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[
         raise dg.Failure(f"{listed}. Everything else is done.", metadata, allow_retries=False)
 
 
-def _policy(asked: Mapping[str, Any]) -> Policy:
+def _policy(config: Mapping[str, Any]) -> Policy:
     """The requested policy, relative to now. Dagster's config has no number ranges, so they are checked here."""
     for name, least in (("older_than_hours", OLDER_THAN_HOURS_MIN), ("keep_days", 0)):
-        if not least <= asked[name] <= AGE_MAX:
+        if not least <= config[name] <= AGE_MAX:
             expected = f"a number from {least} to {AGE_MAX}"
-            raise ConfigError(f"maintenance, {name}", expected, str(asked[name]), "Nothing was touched.")
-    return Policy(datetime.now(UTC), asked["older_than_hours"], asked["keep_days"], asked["compact"], asked["dry_run"])
+            raise ConfigError(f"maintenance, {name}", expected, str(config[name]), "Nothing was touched.")
+    return Policy(
+        datetime.now(UTC), config["older_than_hours"], config["keep_days"], config["compact"], config["dry_run"]
+    )
 
 
 def _counts(report: MaintenanceReport) -> dict[str, int]:

@@ -64,6 +64,6 @@ def _rebuild(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[N
         raise dg.Failure(" ".join(report.errors.values()), metadata, allow_retries=False)
 
 
-def _request(asked: Mapping[str, Any]) -> RebuildRequest:
-    at = asked["at"]
-    return RebuildRequest(tuple(asked["tables"]), asked["from"] == "source", None if at is None else tso_of("at", at))
+def _request(config: Mapping[str, Any]) -> RebuildRequest:
+    at = config["at"]
+    return RebuildRequest(tuple(config["tables"]), config["from"] == "source", None if at is None else tso_of("at", at))

@@ -138,7 +138,7 @@ def _spark(section: Section) -> SparkConfig:
         section.problem("remote", *_NO_CONNECT)
     conf = section.settings("conf")
     if "spark.master" in conf:  # settings that depend on the master are chosen by the key
-        section.problem("conf", "settings without spark.master", "spark.master", "Write it as master:, beside conf:.")
+        section.problem("conf", "settings without spark.master", "spark.master", "Write it as master:, next to conf:.")
     if "spark.remote" in conf:
         section.problem("conf", *_NO_CONNECT)
     section.close()

@@ -70,9 +70,9 @@ class Lake:
     def cores(self) -> int:
         """How many tasks run at once; spark.default.parallelism overrides it for a cluster."""
         master = self.config.spark.master
-        asked = self.config.spark.conf.get("spark.default.parallelism")
-        if asked:
-            return int(asked)
+        parallelism = self.config.spark.conf.get("spark.default.parallelism")
+        if parallelism:
+            return int(parallelism)
         inside = master.partition("[")[2].rstrip("]")
         return int(inside) if inside.isdigit() else os.cpu_count() or 1
 

@@ -135,7 +135,7 @@ def obstacle_by_arrival(source_table: SourceTable, followed: Iterable[SourceTabl
     if has_rows:
         return "Without commit_ts it is not known which ones: drop its changelog and mirror, or read"
     others = [name_period for other in followed for name_period in other.name_periods]
-    if any(_is_after(theirs, mine) for theirs in others for mine in source_table.name_periods):
+    if any(_is_after(other, own) for other in others for own in source_table.name_periods):
         return "Without commit_ts they cannot be distinguished from those of the table that took its name: read"
     return ""
 

@@ -101,7 +101,7 @@ def maintain(
     thinned = thin(lake.control, policy.older_than, policy.days_kept, policy.now, write=not policy.dry_run)
     report.records = thinned.removed
     _expire(lake, report, tables, thinned.kept_ids, policy, jvm)
-    on_progress("looking for leftovers")
+    on_progress("finding files that nothing references")
     _sweep(lake, report, tables, policy)
     return report
 

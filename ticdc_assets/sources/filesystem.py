@@ -322,7 +322,7 @@ def _s3_options(options: dict[str, str], parts: SplitResult) -> dict[str, Any]:
 
 def _azure_options(options: dict[str, str]) -> dict[str, str]:
     names = {"account-name": "account_name", "account-key": "account_key", "sas-token": "sas_token"}
-    return {ours: options[theirs] for theirs, ours in names.items() if theirs in options}
+    return {option: options[name] for name, option in names.items() if name in options}
 
 
 def _fsspec(uri: str, shown: str) -> tuple[Any, str]:

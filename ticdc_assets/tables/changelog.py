@@ -53,7 +53,8 @@ from ticdc_assets.tables.written_history import HISTORY, Fit, KnownHistory
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-COMMIT_TRIES_MAX: Final = 5  # maintenance may commit between our look and our commit; more than this is a live race
+COMMIT_TRIES_MAX: Final = 5
+"""Maintenance may commit between the plan and the commit of a run; more tries than this are a race of runs."""
 
 PROPERTIES: Final[dict[str, str]] = {
     "format-version": "2",
@@ -165,8 +166,8 @@ def _widen(table: Table, columns: Sequence[LakeColumn], history: KnownHistory | 
     """Rename, promote and add columns until the table fits, and set the history property for later rows, in one commit;
     none where it fits already. A table without rows gets all columns again where their uids have changed."""
     noted = history.noted(table) if history is not None else {}
-    begins_anew = history is not None and history.has_renumbered_columns(table)
-    known = {} if begins_anew else columns_of(table.properties)
+    is_renumbered = history is not None and history.has_renumbered_columns(table)
+    known = {} if is_renumbered else columns_of(table.properties)
     before_ids = {uid: list(ids) for uid, ids in known.items()}
     names = {f.field_id: (f.name, f.field_type) for f in _all_fields(table.schema())}
     changed = [
@@ -180,7 +181,7 @@ def _widen(table: Table, columns: Sequence[LakeColumn], history: KnownHistory | 
         added = [c for c in changed if c.uid not in known]
         if added:
             with tx.update_schema() as update:
-                for path in _source_columns(table) if begins_anew else ():
+                for path in _source_columns(table) if is_renumbered else ():
                     update.delete_column(path)
                 for column in added:
                     ids = itertools.count(1)

@@ -204,9 +204,9 @@ class Exchanges:
         other = next(i for i in exchange.tables if i != side.id)
         if table is None:
             raise _fault(exchange, self._source_tables, "the changelogs of both tables", "none of one")
-        theirs = self._changelog(other)
-        if theirs is not None and exchange.ts in exchanges_of(theirs):
-            query = self._moved_back(exchange, side, theirs)
+        other_changelog = self._changelog(other)
+        if other_changelog is not None and exchange.ts in exchanges_of(other_changelog):
+            query = self._moved_back(exchange, side, other_changelog)
         else:
             query = self._moved_rows(exchange, side, failed)
         files = self._files(table, exchange, side, query)
@@ -226,9 +226,9 @@ class Exchanges:
             for source_table_id, mirror in zip(exchange.tables, mirrors, strict=True)
         ]
         columns = [c.name.lower() for c in _before(side, exchange).table.stored_columns]
-        mine = exchange.tables.index(side.id)
-        pairs = [(names[mine][column], names[1 - mine][column]) for column in columns]
-        return exchange_sql.moved_rows(sources[mine], conditions[mine], sources[1 - mine], conditions[1 - mine], pairs)
+        own = exchange.tables.index(side.id)
+        pairs = [(names[own][column], names[1 - own][column]) for column in columns]
+        return exchange_sql.moved_rows(sources[own], conditions[own], sources[1 - own], conditions[1 - own], pairs)
 
     def _mirror_before(self, exchange: Exchange, source_table_id: str, failed: set[str]) -> Table:
         """The mirror as of just before the statement."""
@@ -263,13 +263,13 @@ class Exchanges:
                 exchange, self._source_tables, "rows that belong to the partition", "others (WITHOUT VALIDATION)"
             )
 
-    def _moved_back(self, exchange: Exchange, side: SourceTable, theirs: Table) -> str:
+    def _moved_back(self, exchange: Exchange, side: SourceTable, other_changelog: Table) -> str:
         other = next(self._source_tables[i] for i in exchange.tables if i != side.id)
-        places, schema = columns_of(theirs.properties), theirs.schema()
+        places, schema = columns_of(other_changelog.properties), other_changelog.schema()
         uids = {c.name.lower(): c.uid for c in _before(other, exchange).table.stored_columns}
         columns = [c.name.lower() for c in _before(side, exchange).table.stored_columns]
         names = [schema.find_field(places[uids[column]][0]).name for column in columns]
-        return exchange_sql.moved_back(self._quoted(theirs), exchange.ts, names)
+        return exchange_sql.moved_back(self._quoted(other_changelog), exchange.ts, names)
 
     def _names(self, source_table_id: str, mirror: Table, exchange: Exchange) -> dict[str, str]:
         """The mirror's column names, by the source's names in lower case."""

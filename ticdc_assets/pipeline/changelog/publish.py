@@ -178,14 +178,14 @@ def _without_repeats(
     tasks = [RepeatTask(tuple(parts[i]), key_names(commit_ranges[i], tables[i]), io_properties) for i in touched]
     for source_table_id, report in zip(touched, answers_of(workers, resolve, tasks), strict=True):
         take(source_table_id, (), report)
-    asked = [
+    late_tasks = [
         LateTask(some, keys, tables[i].metadata, deliveries_are_known, io_properties)
         for i, report in done.items()
         if i not in broken and (late := _late(report.parts))
         for keys in [key_names(commit_ranges[i], tables[i])]
         for some in dealt(late, keys)
     ]
-    for task, report in zip(asked, answers_of(workers, late_parts, asked), strict=True):
+    for task, report in zip(late_tasks, answers_of(workers, late_parts, late_tasks), strict=True):
         source_table_id = task.parts[0].source_table_id
         judged = {part.uri for part in task.parts}
         take(source_table_id, [part for part in done[source_table_id].parts if part.uri not in judged], report)

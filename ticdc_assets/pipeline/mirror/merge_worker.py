@@ -164,24 +164,24 @@ def _bounds(keys: pa.ChunkedArray) -> tuple[int | None, int | None]:
 def _write(io: FileIO, task: MergeTask, newest: _Newest, written: list[WrittenRows]) -> None:
     """Write the rows from this worker's files as one data file, one row group at a time."""
     schema = pa.schema([taken.field for taken in task.columns])
-    mine = ~newest.is_delete & (newest.files % task.shares == task.share)
-    if not mine.any():
+    own = ~newest.is_delete & (newest.files % task.shares == task.share)
+    if not own.any():
         return
     uri = f"{task.prefix_uri}-{task.share:03d}.parquet"
     stream = io.new_output(uri).create(overwrite=True)
     rows = 0
     with stream, pq.ParquetWriter(stream, schema, compression="zstd", compression_level=1, store_schema=False) as file:
         written.append(WrittenRows(uri, 0, 0))
-        for table in _gathered(_rows(io, task, newest, mine, schema)):
+        for table in _gathered(_rows(io, task, newest, own, schema)):
             file.write_table(table)
             rows += len(table)
         file.close()
         written[-1] = WrittenRows(uri, stream.tell(), rows)
 
 
-def _rows(io: FileIO, task: MergeTask, newest: _Newest, mine: np.ndarray, schema: pa.Schema) -> Iterator[pa.Table]:
-    for number in np.unique(newest.files[mine]):
-        wanted = np.sort(newest.rows[mine & (newest.files == number)])
+def _rows(io: FileIO, task: MergeTask, newest: _Newest, own: np.ndarray, schema: pa.Schema) -> Iterator[pa.Table]:
+    for number in np.unique(newest.files[own]):
+        wanted = np.sort(newest.rows[own & (newest.files == number)])
         with ExitStack() as stack:
             file = _open(io, task.changelog[number], stack)
             names = {taken.field.name: _name_or_none(file, taken.changelog_id) for taken in task.columns}

@@ -93,7 +93,7 @@ def catch_up(lake: Lake, jobs: Iterable[MirrorJob], workers: Workers) -> None:
             tasks = [task for job in going if job.plan is not None for task in job.plan.tasks]
             reports = _by_source_table(_merged(workers, tasks))
             made = [reports.get(job.source_table.id, []) for job in going]
-            list(pool.map(lambda job, mine: _guarded(job, job.finish_segment, mine), going, made))
+            list(pool.map(lambda job, reports: _guarded(job, job.finish_segment, reports), going, made))
             going = [job for job in going if job.left and not job.error]
 
 

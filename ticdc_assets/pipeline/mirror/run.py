@@ -76,16 +76,16 @@ def run_mirrors(
     lake.settle_mirrors(history, record)
     jvm = cache(jvm)
     exchanges = Exchanges(lake, jvm, history, record)
-    asked = None if only is None else exchanges.with_partners(set(only))
+    selected = None if only is None else exchanges.with_partners(set(only))
     late = exchanges.late()
     report = MirrorReport(record, errors=dict(late))
-    works = pending_work(lake, history, record, asked, report.errors, exchanges.awaited())
+    works = pending_work(lake, history, record, selected, report.errors, exchanges.awaited())
     report.errors.update({work.source_table.id: work.damage for work in works if work.damage})
     works = [work for work in works if not work.damage and work.source_table.id not in late]
     if works:
         on_progress(f"merging {counted(len(works), 'mirror')}")
         _bring_up(lake, run_id, jvm(), works, report)
-    while advanced := exchanges.advance(set(report.errors), asked):
+    while advanced := exchanges.advance(set(report.errors), selected):
         on_progress(f"exchanged rows in {counted(len(advanced), 'changelog')}")
         works = pending_work(lake, history, record, advanced - report.errors.keys(), report.errors, exchanges.awaited())
         _bring_up(lake, run_id, jvm(), works, report)

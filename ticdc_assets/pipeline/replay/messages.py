@@ -64,7 +64,7 @@ class MessageReplay:
         for ordinal, message in numbered_messages(self._context.log):
             one = wanted.get(_position(message))
             if one is not None:
-                found[one.record.position] = (ordinal, _mended(message, one))
+                found[one.record.position] = (ordinal, _corrected(message, one))
         for position, one in wanted.items():
             if position not in found and not self._lake.by_arrival:
                 topic, _, partition = one.record.path.rpartition("/")
@@ -77,7 +77,7 @@ class MessageReplay:
         if self._context.protocol == "avro":
             log = ddl_log(self._lake.config, self._lake.changefeed)
             passed, form = PassedMessages(self._context.log.first_ordinal), self._context.form(None, log)
-            scan = scan_all(self._with_mended(found), form, StreamCursor(), passed=passed)
+            scan = scan_all(self._with_corrections(found), form, StreamCursor(), passed=passed)
         return StreamPending(
             run_id=replay_context.run_id,
             high=replay_context.record.tso,
@@ -91,7 +91,7 @@ class MessageReplay:
             places=Places.of(self._lake.control.ddl_events()),
         )
 
-    def _with_mended(self, found: Mapping[Position, Found]) -> Iterator[tuple[MessagePosition, Message]]:
+    def _with_corrections(self, found: Mapping[Position, Found]) -> Iterator[tuple[MessagePosition, Message]]:
         for place, message in self._context.log.read():
             corrected = found.get(_position(message))
             yield place, corrected[1] if corrected else message
@@ -197,7 +197,7 @@ def _position(message: Message) -> Position:
     return (f"{message.topic}/{message.partition}", message.offset)
 
 
-def _mended(message: Message, one: Offered) -> Message:
+def _corrected(message: Message, one: Offered) -> Message:
     """The message with the given bytes. A message without a value is kept by its key."""
     if not one.is_corrected:
         return message

@@ -103,7 +103,7 @@ def advanced(cursor: Cursor, scan: Scan, plan: Plan, reports: Iterable[FileRepor
     done = [f for f in scan.data if f.path in whole or plan.file_plans[f.path] is FilePlan.DONE]
     seen = [] if plan.by_arrival else [f for f in scan.data if f.path in read]
     moved = cursor.advance(scan, done, _held_names(scan, plan.history, held), seen)
-    return asked_again(moved, _stops(plan))
+    return rewound_to_stops(moved, _stops(plan))
 
 
 def _held_names(scan: Scan, history: History, held: Iterable[str]) -> set[SourceName]:
@@ -126,7 +126,7 @@ def _stops(plan: Plan) -> dict[SourceName, int]:
     return stops
 
 
-def asked_again(cursor: Cursor, stops: Mapping[SourceName, int]) -> Cursor:
+def rewound_to_stops(cursor: Cursor, stops: Mapping[SourceName, int]) -> Cursor:
     """The cursor without the schema files at which tables stop, so that a corrected one is read."""
     tables = dict(cursor.tables)
     for folder, state in cursor.tables.items():

@@ -162,8 +162,10 @@ class StorageChanges:
             if self._lake.asks_for(n)
             for t in n.name_periods
         }
-        asked = (p for p in problems if self._lake.follows(p.schema, p.table) or fold_name(p.schema, p.table) in known)
-        return holds_of(asked, history)
+        followed = (
+            p for p in problems if self._lake.follows(p.schema, p.table) or fold_name(p.schema, p.table) in known
+        )
+        return holds_of(followed, history)
 
     # -- decode -------------------------------------------------------------------------------------------------------
 

@@ -95,9 +95,9 @@ class Places:
         """Whether the row was executed after a statement of another partition; None where that is unknown."""
         commit_ms, sent_ms = self.times.get(ts, (ts >> LOGICAL_BITS, None))
         if row.commit_ms is not None and commit_ms is not None:
-            mine, its = row.commit_ms // _SECOND_MS, commit_ms // _SECOND_MS
-            if mine != its:
-                return mine > its
+            row_s, statement_s = row.commit_ms // _SECOND_MS, commit_ms // _SECOND_MS
+            if row_s != statement_s:
+                return row_s > statement_s
         if row.sent_ms is None or sent_ms is None or row.sent_ms == sent_ms:
             return None
         return row.sent_ms > sent_ms

@@ -80,8 +80,8 @@ def _are_of_another_kind(found: Noted) -> Mask:
     if not len(both):
         return np.zeros(0, np.bool_)
     first = marked[both.argmax(axis=0), np.arange(both.shape[1])]
-    odd = (both & (marked != first)).any(axis=1)
-    return np.asarray(odd[: len(found)] | odd[len(found) :])
+    differs = (both & (marked != first)).any(axis=1)
+    return np.asarray(differs[: len(found)] | differs[len(found) :])
 
 
 def raw_rows(data: Bytes, found: Noted, columns: tuple[str, ...], line: Ints) -> RawRows:

@@ -167,7 +167,7 @@ def _value(column_type: MySqlType, wire: Any, forms: TextForms) -> Any:
     if own := _OWN.get(column_type.kind):
         return own(column_type, wire)
     if type(wire) not in _sent_as(column_type):
-        raise _odd(column_type, f"a {type(wire).__name__}")
+        raise _bad_value(column_type, f"a {type(wire).__name__}")
     return text_values.value(column_type, wire if isinstance(wire, str) else repr(wire), forms)
 
 
@@ -181,7 +181,7 @@ def _sent_as(column_type: MySqlType) -> tuple[type, ...]:
 def _bit(column_type: MySqlType, wire: Any) -> int:
     number = int(wire) if isinstance(wire, bool) else int.from_bytes(_base64(column_type, wire), "little")
     if number >> bit_width(column_type):
-        raise _odd(column_type, "more bits than it has")
+        raise _bad_value(column_type, "more bits than it has")
     return number
 
 
@@ -189,7 +189,7 @@ def _base64(column_type: MySqlType, wire: Any) -> bytes:
     try:
         return b64decode(wire, validate=True)
     except (TypeError, ValueError):
-        raise _odd(column_type, "no base64") from None
+        raise _bad_value(column_type, "no base64") from None
 
 
 def _decimal(column_type: MySqlType, wire: Any) -> Decimal | str:
@@ -198,7 +198,7 @@ def _decimal(column_type: MySqlType, wire: Any) -> Decimal | str:
         sent: Decimal | str = text_values.value(column_type, wire, _FORMS)
         return sent
     if type(wire) not in (int, float):
-        raise _odd(column_type, f"a {type(wire).__name__}")
+        raise _bad_value(column_type, f"a {type(wire).__name__}")
     scale = decimal_shape(column_type)[1]
     text = f"{Decimal(repr(wire)).quantize(Decimal(1).scaleb(-scale), context=_WIDE):f}"
     found: Decimal | str = text_values.value(column_type, text, _FORMS)
@@ -223,12 +223,12 @@ def _moment(column_type: MySqlType, micros: int) -> datetime:
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
-        raise _odd(column_type, "a time before year 1 or after 9999") from None
+        raise _bad_value(column_type, "a time before year 1 or after 9999") from None
 
 
 def _timestamp(column_type: MySqlType, wire: Any) -> datetime:
     if not isinstance(wire, str) or not _INSTANT.fullmatch(wire):
-        raise _odd(column_type, "no ISO 8601 time in UTC")
+        raise _bad_value(column_type, "no ISO 8601 time in UTC")
     found: datetime = text_values.value(column_type, wire[:-1].replace("T", " "), _FORMS)
     return found
 
@@ -249,7 +249,7 @@ def _time(column_type: MySqlType, wire: Any) -> str:
 def _whole(column_type: MySqlType, wire: Any) -> int:
     if type(wire) is int and -1 << 63 <= wire < 1 << 63:
         return wire
-    raise _odd(column_type, "no integer of at most 64 bits")
+    raise _bad_value(column_type, "no integer of at most 64 bits")
 
 
 def _vector(column_type: MySqlType, wire: Any) -> list[float]:
@@ -270,7 +270,7 @@ _OWN: Final[Mapping[Kind, Callable[[MySqlType, Any], Any]]] = {
 }
 
 
-def _odd(column_type: MySqlType, found: str) -> DecodeError:
+def _bad_value(column_type: MySqlType, found: str) -> DecodeError:
     return _bad("a column value", f"the Debezium form of {column_type.kind}", found)
 
 

@@ -36,7 +36,7 @@ Build = Callable[[Ints], Spoiled]
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One field of many messages, found but not yet built. `is_text` where building may still find odd bytes."""
+    """One field of many messages, found but not yet built. `is_text` where building may still find invalid bytes."""
 
     build: Build
     is_text: bool = False
@@ -88,8 +88,8 @@ def _read_long(lanes: AvroBatchReader, active: Mask | None) -> Vector:
 
 def _read_int(lanes: AvroBatchReader, active: Mask | None) -> Vector:
     values = lanes.long(active)
-    odd = (values < -(1 << 31)) | (values >= 1 << 31)
-    lanes.fail(odd if active is None else odd & active)
+    invalid = (values < -(1 << 31)) | (values >= 1 << 31)
+    lanes.fail(invalid if active is None else invalid & active)
     return Vector(lambda rows: Spoiled(_masked(values, active, rows)))
 
 
@@ -142,9 +142,9 @@ def texts(raw: pa.Array) -> Spoiled:
     try:
         return Spoiled(raw.cast(pa.string()))
     except pa.ArrowInvalid:
-        odd = np.array([not _is_text(one) for one in raw.to_pylist()], np.bool_)
-        kept = pc.if_else(pa.array(odd), pa.scalar(None, pa.binary()), raw)
-        return Spoiled(kept.cast(pa.string()), odd)
+        invalid = np.array([not _is_text(one) for one in raw.to_pylist()], np.bool_)
+        kept = pc.if_else(pa.array(invalid), pa.scalar(None, pa.binary()), raw)
+        return Spoiled(kept.cast(pa.string()), invalid)
 
 
 def _is_text(raw: bytes | None) -> bool:
@@ -163,14 +163,14 @@ def _decimal(precision: int, scale: int) -> Read:
     def read(lanes: AvroBatchReader, active: Mask | None) -> Vector:
         slab = lanes.slab
         start, length = lanes.blob(active)
-        odd = (length < 1) | (length > bytes_max)
-        lanes.fail(odd if active is None else odd & active)
+        invalid = (length < 1) | (length > bytes_max)
+        lanes.fail(invalid if active is None else invalid & active)
         if is_wide:
             return Vector(lambda rows: Spoiled(_wide(_pieces(slab, start, length, active, rows), scale)))
         high, low = slab.big_endian(start + length, np.clip(length, 1, bytes_max))
         # More digits than decimal128 can hold.
-        odd = (high >= _UPPER_HALF_MAX) | (high < -_UPPER_HALF_MAX)
-        lanes.fail(odd if active is None else odd & active)
+        invalid = (high >= _UPPER_HALF_MAX) | (high < -_UPPER_HALF_MAX)
+        lanes.fail(invalid if active is None else invalid & active)
 
         def build(rows: Ints) -> Spoiled:
             halves = np.empty((len(rows), 2), np.uint64)

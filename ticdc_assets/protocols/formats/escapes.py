@@ -85,8 +85,8 @@ def _points(data: Bytes, at: Ints, kept: Mask, digits: int) -> bool:
         return True
     found = _HEX[data[at[:, None] + np.arange(2, 2 + digits)]]
     point = (found.astype(np.int64) << np.arange(4 * digits - 4, -4, -4)).sum(axis=1)
-    odd = (found == _NONE).any(axis=1) | ((point >= _SURROGATES[0]) & (point <= _SURROGATES[1])) | (point > _POINT_MAX)
-    if odd.any():
+    bad = (found == _NONE).any(axis=1) | ((point >= _SURROGATES[0]) & (point <= _SURROGATES[1])) | (point > _POINT_MAX)
+    if bad.any():
         return False
     length = 1 + (point >= _TWO_BYTES) + (point >= _THREE_BYTES) + (point >= _FOUR_BYTES)
     for place in range(4):

@@ -151,7 +151,7 @@ def _entry(lanes: AvroBatchReader, names: Names, of_set: Ints, cells: Cells, bas
     name, length = _name(lanes)
     column, known = names.find(slab, name, length, of_set)
     at = name + length
-    # The name may lie beyond the lane's end, but then so does what follows: one look at the end is enough.
+    # The name may lie beyond the lane's end, but then so does what follows: one check at the end is enough.
     byte = slab.data[at]
     branch = (byte >> 1) & UNSIGNED
     start = at + 1
@@ -160,12 +160,12 @@ def _entry(lanes: AvroBatchReader, names: Names, of_set: Ints, cells: Cells, bas
     has_number, has_bytes = _HAS_NUMBER[branch], _HAS_BYTES[branch]
     after = start + np.where(has_number, size, _FIXED_BYTES[branch])
     bytes_max = lanes.end - after
-    odd = ~known | ((byte & 0xF1) != 0) | (bytes_max < 0) | (has_number & (size == 0))
-    odd |= has_bytes & ((number < 0) | (number > bytes_max))
+    invalid = ~known | ((byte & 0xF1) != 0) | (bytes_max < 0) | (has_number & (size == 0))
+    invalid |= has_bytes & ((number < 0) | (number > bytes_max))
     place = base + np.where(known, column, 0)
-    odd |= cells.branch[place] != NOT_SENT  # a column that came before
-    lanes.skip(np.where(odd, 0, after + np.where(has_bytes, number, 0) - lanes.at))
-    lanes.fail(odd)
+    invalid |= cells.branch[place] != NOT_SENT  # a column that came before
+    lanes.skip(np.where(invalid, 0, after + np.where(has_bytes, number, 0) - lanes.at))
+    lanes.fail(invalid)
     stamps = np.flatnonzero(branch == TIMESTAMP)
     if len(stamps):
         some = lanes.select(stamps)

@@ -63,7 +63,7 @@ def as_text(column: Column, wire: Any) -> str | bytes:
         return _bytes(column, wire)
     if isinstance(wire, dict):
         return _unwrapped(column, wire)
-    raise _odd(column, wire)
+    raise _bad_value(column, wire)
 
 
 def zone_of(column: Column, wire: Any, zone: str) -> str:
@@ -74,7 +74,7 @@ def zone_of(column: Column, wire: Any, zone: str) -> str:
     try:
         time_zone(location)
     except (ConfigError, AttributeError, TypeError):
-        raise _odd(column, wire) from None
+        raise _bad_value(column, wire) from None
     return str(location)
 
 
@@ -89,7 +89,7 @@ def plain(column: Column, wire: Any, zone: str, labels: bool = False, fold: int 
         return found
     text = as_text(column, wire)
     if isinstance(text, bytes):
-        raise _odd(column, wire)
+        raise _bad_value(column, wire)
     if kind is Kind.TIMESTAMP:
         return _utc_text(column, text, zone_of(column, wire, zone), fold)
     if kind in _LABELLED:
@@ -102,7 +102,7 @@ def _bytes(column: Column, wire: bytes) -> str | bytes:
         return wire
     if column.type.kind is Kind.BIT and len(wire) <= _BIT_BYTES_MAX:
         return str(int.from_bytes(wire, "big"))
-    raise _odd(column, wire)
+    raise _bad_value(column, wire)
 
 
 def _unwrapped(column: Column, wire: dict[str, Any]) -> str | bytes:
@@ -111,7 +111,7 @@ def _unwrapped(column: Column, wire: dict[str, Any]) -> str | bytes:
         return str(inner)
     if wire.keys() == {"value", LOCATION} and isinstance(inner, str) and column.type.kind is Kind.TIMESTAMP:
         return inner
-    raise _odd(column, wire)
+    raise _bad_value(column, wire)
 
 
 def _utc_text(column: Column, text: str, zone: str, fold: int) -> str:
@@ -123,13 +123,13 @@ def _utc_text(column: Column, text: str, zone: str, fold: int) -> str:
     try:
         utc = wall.replace(tzinfo=time_zone(zone), fold=fold, microsecond=0).astimezone(UTC)
     except OverflowError:
-        raise _odd(column, text) from None
+        raise _bad_value(column, text) from None
     return str(utc.replace(tzinfo=None).isoformat(" ")) + dot + fraction
 
 
 def _number(column: Column, text: str) -> int:
     if _WHOLE.fullmatch(text) is None:
-        raise _odd(column, text)
+        raise _bad_value(column, text)
     return int(text)
 
 
@@ -140,13 +140,13 @@ def _number_of(column: Column, label: str) -> int:
             return elements.index(label) + 1 if label else 0
         return sum(1 << elements.index(one) for one in label.split(",")) if label else 0
     except ValueError:
-        raise _odd(column, label) from None
+        raise _bad_value(column, label) from None
 
 
 def _forms(wire: Any, zone: str, labels: bool) -> TextForms:
     return TextForms("raw" if isinstance(wire, bytes) else "base64", "label" if labels else "number", zone)
 
 
-def _odd(column: Column, wire: Any) -> DecodeError:
+def _bad_value(column: Column, wire: Any) -> DecodeError:
     expected = f"a value of a {column.type.kind} column"
     return DecodeError(f"column `{column.name}`", expected, f"a {type(wire).__name__} that is none", _TODO)

@@ -26,19 +26,21 @@ _UNKNOWN_PRECISION: Final = 65
 def changed_column(known: TableSchema, sent: TableSchema) -> str | None:
     """The first column that has another type in rows than in `known`; None where there is none."""
     pairs = ((column, known.column(column.name)) for column in sent.columns)
-    return next((sent.name for sent, mine in pairs if mine is not None and _contradicts(mine.type, sent.type)), None)
+    return next(
+        (sent.name for sent, column in pairs if column is not None and _contradicts(column.type, sent.type)), None
+    )
 
 
 def widened(known: TableSchema, sent: TableSchema) -> TableSchema:
     """The table with the further columns and types of `sent`. Raises SchemaError where old rows do not fit them."""
     if known.key and sent.key and _lowered(known.key) != _lowered(sent.key):
         raise _error(known, f"the key ({', '.join(known.key)})", f"({', '.join(sent.key)}) in a row")
-    mine = tuple(_widened(known, column, sent.column(column.name)) for column in known.columns)
+    widened = tuple(_widened(known, column, sent.column(column.name)) for column in known.columns)
     new = tuple(replace(column, nullable=True) for column in sent.columns if known.column(column.name) is None)
-    columns = {column.name.lower(): column for column in (*mine, *new)}
+    columns = {column.name.lower(): column for column in (*widened, *new)}
     if len(columns) == len(sent.columns):
         return replace(known, columns=tuple(columns[column.name.lower()] for column in sent.columns))
-    return replace(known, columns=(*mine, *new))
+    return replace(known, columns=(*widened, *new))
 
 
 def _widened(table: TableSchema, known: Column, sent: Column | None) -> Column:

@@ -12,8 +12,8 @@ from ticdc_assets.schema.mysql_types import same_kind
 
 def same_columns(folded: TableSchema, sent: TableSchema, ordered: bool) -> bool:
     """Whether both have the same column names with types of the same kinds, and in the same order if `ordered`."""
-    mine, theirs = ([c.name.lower() for c in table.columns] for table in (folded, sent))
-    if mine != theirs if ordered else sorted(mine) != sorted(theirs):
+    folded_names, sent_names = ([c.name.lower() for c in table.columns] for table in (folded, sent))
+    if folded_names != sent_names if ordered else sorted(folded_names) != sorted(sent_names):
         return False
     return all(_same_kind(c, sent.column(c.name)) for c in folded.columns)
 
@@ -22,13 +22,13 @@ def _same_kind(folded: Column, sent: Column | None) -> bool:
     return sent is not None and same_kind(folded.type, sent.type)
 
 
-def same_key(mine: TableSchema, sent: TableSchema) -> bool:
+def same_key(folded: TableSchema, sent: TableSchema) -> bool:
     """Whether rows of both match by key: the same key columns, with types that one Iceberg column can hold."""
-    columns = {name.lower(): mine.column(name) for name in mine.key}
-    theirs = {name.lower(): sent.column(name) for name in sent.key}
-    if columns.keys() != theirs.keys():
+    columns = {name.lower(): folded.column(name) for name in folded.key}
+    sent_columns = {name.lower(): sent.column(name) for name in sent.key}
+    if columns.keys() != sent_columns.keys():
         return False
-    pairs = ((columns[name], theirs[name]) for name in columns)
+    pairs = ((columns[name], sent_columns[name]) for name in columns)
     return all(one and other and promotes(one.type, other.type) for one, other in pairs)
 
 

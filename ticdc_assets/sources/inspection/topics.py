@@ -70,7 +70,7 @@ def inspect_kafka(
 
 
 class _Fetched(dict[int, str]):
-    """Schemas by id, asked of the registry when they are first looked up."""
+    """Schemas by id, requested from the registry when they are first needed."""
 
     def __init__(self, client: RegistryClient) -> None:
         super().__init__()

@@ -120,8 +120,8 @@ class UpstreamRows:
         found: dict[tuple[Any, ...], Row] = {}
         listed = list(dict.fromkeys(tuple(values) for values in wanted))
         for begin in range(0, len(listed), ROWS_MAX):
-            asked = listed[begin : begin + ROWS_MAX]
-            statement, parameters = select(*name, columns, key, asked)
+            chunk = listed[begin : begin + ROWS_MAX]
+            statement, parameters = select(*name, columns, key, chunk)
             for answer in self._answers(statement, parameters, tso):
                 row = cells(columns, answer)
                 found[tuple(value(column, row[column.name], "") for column in key)] = row
@@ -136,7 +136,7 @@ class UpstreamRows:
             if attempt:
                 time.sleep(self._patience.pause_s)
             try:
-                return self._asked(statement, parameters, tso)
+                return self._query(statement, parameters, tso)
             except (pymysql.MySQLError, OSError, *_NO_PROTOCOL) as error:
                 fault = self._fault(error, tso)
                 self._close()
@@ -147,7 +147,7 @@ class UpstreamRows:
         self._gone = NotYetError(self._where, "a TiDB server that answers in time", found, advice)
         raise self._gone
 
-    def _asked(self, statement: str, parameters: list[Any], tso: int) -> Sequence[Sequence[bytes | None]]:
+    def _query(self, statement: str, parameters: list[Any], tso: int) -> Sequence[Sequence[bytes | None]]:
         connection = self._connection = self._connection or self._connected()
         with connection.cursor() as cursor:
             if self._snapshot != tso:

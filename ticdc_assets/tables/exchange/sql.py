@@ -35,8 +35,8 @@ def rows_that_came(source: str, changelog: Table, ts: int, columns: Mapping[str,
 def moved_rows(went: str, went_where: str, came: str, came_where: str, names: Sequence[tuple[str, str]]) -> str:
     """A query for the changes of one table, from both mirrors; `names` are (its name, the other's name) by column."""
     return (
-        f"{_changes('D', WENT_SEQ, went, went_where, [mine for mine, _ in names])} "
-        f"UNION ALL {_changes('I', CAME_SEQ, came, came_where, [theirs for _, theirs in names])}"
+        f"{_changes('D', WENT_SEQ, went, went_where, [own for own, _ in names])} "
+        f"UNION ALL {_changes('I', CAME_SEQ, came, came_where, [other for _, other in names])}"
     )
 
 

@@ -12,9 +12,9 @@ from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
 from ticdc_assets.pipeline.storage.record import (
     WARNINGS_MAX,
-    asked_again,
     held_by_files,
     holds_of,
+    rewound_to_stops,
     unknown_tables,
     warnings_of,
 )
@@ -157,12 +157,12 @@ def test_a_table_that_stops_asks_again_for_the_schema_files_from_its_stop_on():
     )
     cursor = Cursor("", {"shop/t": state, "shop/u": replace(state, table="u")})
 
-    moved = asked_again(cursor, {T: 20})
+    moved = rewound_to_stops(cursor, {T: 20})
 
     assert moved.tables["shop/u"] == cursor.tables["shop/u"]
     assert (moved.tables["shop/t"].schemas, moved.tables["shop/t"].renamed) == ({10: ("a",)}, {10: U})
     assert moved.tables["shop/t"].closed_below == 20
-    assert asked_again(cursor, {T: 31}).tables["shop/t"] == state
+    assert rewound_to_stops(cursor, {T: 31}).tables["shop/t"] == state
 
 
 # -- what a run does with each file ------------------------------------------------------------------------------------

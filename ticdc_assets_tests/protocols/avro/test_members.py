@@ -34,9 +34,9 @@ def at(commit_ts: int, ms: int, op: str = "c") -> Any:
 
 
 def test_times_are_numbers_of_63_bits():
-    assert (at(INT64_MAX, MS_MAX).commit_ts, at(INT64_MAX, MS_MAX).commit_ms) == (INT64_MAX, MS_MAX)
-    assert (at(1, 1).commit_ts, at(1, 1).commit_ms) == (1, 1)
-    assert (at(0, 0).commit_ts, at(0, 0).commit_ms) == (None, None)
+    assert (at(INT64_MAX, MS_MAX).commit_ts, at(INT64_MAX, MS_MAX).time.commit_ms) == (INT64_MAX, MS_MAX)
+    assert (at(1, 1).commit_ts, at(1, 1).time.commit_ms) == (1, 1)
+    assert (at(0, 0).commit_ts, at(0, 0).time.commit_ms) == (None, None)
     for wrong in ((-1, 5), (5, -1), (5, MS_MAX + 1)):
         with pytest.raises(DecodeError, match="a time"):
             at(*wrong)
@@ -65,7 +65,7 @@ def test_a_checksum_is_a_number_of_at_most_ten_digits():
 
 
 def test_a_key_has_columns_of_the_row():
-    assert of(framed(7, KEYED_BY_NAME, {"name": "x"}), extended("c"), OPTIONS).key == ("name",)
+    assert of(framed(7, KEYED_BY_NAME, {"name": "x"}), extended("c"), OPTIONS).hints.key == ("name",)
     with pytest.raises(DecodeError, match="a key made of the row's columns"):
         of(framed(7, KEYED_BY_NAME, {"name": "x"}), checked_value(), OPTIONS)
 
@@ -83,7 +83,7 @@ def test_the_table_of_the_topic_takes_the_place_of_the_schemas():
         row = of(key(), value, named)
         assert (row.schema, row.table, row.hints.key) == ("Shop", "T x", ("id",))
     gone = of(None, b"\3" + struct.pack(">Q", TS), named)
-    assert (gone.op, gone.commit_ts, gone.wire, gone.key, gone.handle_only) == (Op.DELETE, TS, {}, (), True)
+    assert (gone.op, gone.commit_ts, gone.wire, gone.hints.key, gone.handle_only) == (Op.DELETE, TS, {}, (), True)
     assert of(None, None, named).commit_ts is None
     with pytest.raises(DecodeError, match="neither"):
         of(None, b"\3" + struct.pack(">Q", TS))

@@ -130,7 +130,7 @@ def test_a_delete_without_a_key_needs_to_know_its_table_and_names_no_row():
 def test_a_row_without_a_key_is_read():
     row = framed(2, ROW, {"id": 7, "name": None})
 
-    assert (of(None, row).wire, of(None, row).key) == ({"id": 7, "name": None}, None)
+    assert (of(None, row).wire, of(None, row).hints.key) == ({"id": 7, "name": None}, None)
     assert schema_event(None, row, "here", OPTIONS).after.key == ()
 
 

@@ -71,7 +71,7 @@ def test_milliseconds_that_are_none_are_refused(ms: Any):
 def test_a_statement_without_any_time_is_refused():
     with pytest.raises(DecodeError, match="neither"):
         of({**DDL, "es": None, "_tidb": None})
-    assert of({**ROW, "es": None}).commit_ms is None
+    assert of({**ROW, "es": None}).time.commit_ms is None
 
 
 CLAIMS = [("x/y.json", "y.json"), ("x\\y.json", "y.json"), ("y", "y"), ("", None), (None, None)]
@@ -149,9 +149,9 @@ def test_a_message_may_have_so_many_rows_and_no_more():
 
 
 def test_a_message_tells_the_key_and_the_types_of_its_columns():
-    assert of(ROW).key == ("id",)
-    assert of({**ROW, "pkNames": []}).key is None
-    assert of({**ROW, "pkNames": None}).key is None
+    assert of(ROW).hints.key == ("id",)
+    assert of({**ROW, "pkNames": []}).hints.key is None
+    assert of({**ROW, "pkNames": None}).hints.key is None
     hints = of({**ROW, "mysqlType": {"a": "int"}, "sqlType": {"b": 4}}).hints.columns
     assert {name: (hint.mysql_type, hint.sql_type) for name, hint in hints.items()} == {
         "a": ("int", None), "b": (None, 4),

@@ -165,7 +165,7 @@ def test_updates_and_deletes_carry_old_values():
 
 
 def test_a_table_without_a_key_has_none():
-    assert decoded(ROW, {"payload": {}}).key is None
+    assert decoded(ROW, {"payload": {}}).hints.key is None
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,10 @@ def test_a_row_of_another_form_is_refused(damage: dict[str, Any]):
 
 
 def test_the_key_of_a_row_is_that_of_its_message():
-    assert of(ROW, b'{"a": 1, "b": 2}').key == ("a", "b")
-    assert of(ROW, b'{"payload": {"a": 1}, "schema": {}}').key == ("a",)
-    assert of(ROW, b"{}").key is None
-    assert of(ROW).key is None
+    assert of(ROW, b'{"a": 1, "b": 2}').hints.key == ("a", "b")
+    assert of(ROW, b'{"payload": {"a": 1}, "schema": {}}').hints.key == ("a",)
+    assert of(ROW, b"{}").hints.key is None
+    assert of(ROW).hints.key is None
 
 
 def test_a_message_may_be_in_an_envelope():

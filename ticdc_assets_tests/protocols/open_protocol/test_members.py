@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -22,8 +23,8 @@ END = 1 << 63
 BODY = {"u": {"id": ID, "a": column(1)}}
 MEMBERS = [
     ("ts", "commit_ts", [1, END - 1], [0, -1, END, True, "5", None]),
-    ("ptn", "partition_id", [-END, 0, END - 1, None], [-END - 1, END, True, "5"]),
-    ("rid", "row_id", [-END, 0, END - 1, None], [-END - 1, END, True]),
+    ("ptn", "hints.partition_id", [-END, 0, END - 1, None], [-END - 1, END, True, "5"]),
+    ("rid", "hints.row_id", [-END, 0, END - 1, None], [-END - 1, END, True]),
     ("ohk", "handle_only", [True, False], [1, "true"]),
     ("scm", "schema", ["s"], ["", None, 5]),
     ("tbl", "table", ["t"], ["", None, 5]),
@@ -36,7 +37,7 @@ def test_a_member_has_a_value_that_it_may_have_or_the_message_is_refused(
 ):
     for found in taken:
         [row] = decoded(({**HEAD, member: found}, BODY))
-        assert getattr(row, part) == found
+        assert attrgetter(part)(row) == found
     for found in refused:
         with pytest.raises(DecodeError):
             decoded(({**HEAD, member: found}, BODY))
@@ -93,7 +94,7 @@ def test_a_value_tells_of_its_column():
 
     assert row.hints.columns == {"id": ColumnHint(3, 11, handle=True), "a": ColumnHint(3, 64, handle=False)}
     assert row.hints.key == ("id",)
-    assert decoded((HEAD, {"u": {"a": A}}))[0].key is None
+    assert decoded((HEAD, {"u": {"a": A}}))[0].hints.key is None
 
 
 @pytest.mark.parametrize(

@@ -291,12 +291,12 @@ def _refuse_other_columns(
 ) -> None:
     """Raise DecodeError where rows have other columns than their version; the reference decoder then finds which."""
     known, columns = period.version.table, table.rows.columns
-    odd = unknown_column(task, known, columns)
-    if odd is None and not (is_of_keys(known, columns) and pc.all(pc.equal(table.rows.op, "D")).as_py()):
+    unlike = unknown_column(task, known, columns)
+    if unlike is None and not (is_of_keys(known, columns) and pc.all(pc.equal(table.rows.op, "D")).as_py()):
         as_written = (table.schema, table.table)
-        odd = missing_column(task, known, columns, as_written if fold_name(*as_written) == name else name)
+        unlike = missing_column(task, known, columns, as_written if fold_name(*as_written) == name else name)
     last = batch.messages[int(_messages_of(table)[-1])]
-    if odd is not None or sample_is_unlike(task, known, name, last):
+    if unlike is not None or sample_is_unlike(task, known, name, last):
         raise DecodeError(table.table, "the columns of its version", "others", "The reference decoder decides.")
 
 
@@ -392,9 +392,9 @@ def _by_epoch(
     lines, offsets = _messages_of(table), batch.offsets
     epochs = np.zeros(len(lines), np.int64)
     for code, partition in enumerate(partitions):
-        mine = codes[lines] == code
+        in_partition = codes[lines] == code
         begins = np.array(task.order.epochs.get(partition, ()), np.int64)
-        epochs[mine] = np.searchsorted(begins, offsets[lines[mine]], side="right")
+        epochs[in_partition] = np.searchsorted(begins, offsets[lines[in_partition]], side="right")
     for epoch in np.unique(epochs):
         rows = np.flatnonzero(epochs == epoch)
         yield Piece(name, period, int(epoch), position[rows], changes.take(pa.array(rows)))

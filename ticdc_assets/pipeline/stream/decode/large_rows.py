@@ -100,9 +100,11 @@ def _events(task: MessageTask, rows: UpstreamRows, cut: Sequence[CutRow]) -> lis
         raise NotYetError(cut[0].event.table, "a commit_ts to read upstream at", "none", "Use claim-check instead.")
     key = _key(cut[0])
     after = _rows(task, rows, cut, key, [row.event.wire for row in cut], commit_ts)
-    asked = [row for row in cut if _wants_before(task, row.event)]
-    wires = [{**row.event.wire, **(row.event.before or {})} for row in asked]
-    before = dict(zip((row.at for row in asked), _rows(task, rows, asked, key, wires, commit_ts - 1), strict=True))
+    with_before = [row for row in cut if _wants_before(task, row.event)]
+    wires = [{**row.event.wire, **(row.event.before or {})} for row in with_before]
+    before = dict(
+        zip((row.at for row in with_before), _rows(task, rows, with_before, key, wires, commit_ts - 1), strict=True)
+    )
     return [_event(row, now, before.get(row.at), commit_ts) for row, now in zip(cut, after, strict=True)]
 
 

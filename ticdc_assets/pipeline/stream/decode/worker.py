@@ -202,9 +202,9 @@ class MessageDecoder:
             self._bad(name_state, message, error)
             return
         source = self._true_name(whole, message) or (whole.schema, whole.table)
-        odd = unlike(self._task, period.version.table, whole, source)
-        if odd is not None:
-            self._with_other_columns(odd, period.version.table, whole, message, name_state)
+        differing = unlike(self._task, period.version.table, whole, source)
+        if differing is not None:
+            self._with_other_columns(differing, period.version.table, whole, message, name_state)
             return
         epoch = bisect_right(self._task.order.epochs.get((message.topic, message.partition), ()), message.offset)
         if needs_completing(whole):
@@ -246,17 +246,19 @@ class MessageDecoder:
         )
 
     def _with_other_columns(
-        self, odd: Unlike, table: TableSchema, event: RowEvent, message: Message, name_state: NameState
+        self, differing: Unlike, table: TableSchema, event: RowEvent, message: Message, name_state: NameState
     ) -> None:
         """Hold the table of a row with unknown columns, so that no value is lost. Where the table's columns are
         inferred from rows, report the row's schema to the driver."""
-        if table.inferred and odd.is_inferable:
+        if table.inferred and differing.is_inferable:
             name = self._true_name(event, message)
             shape = inferred_by(self._task, name, event, message) if name is not None else None
             if shape is not None:
                 name_state.shapes.add(shape)
-        problem = f"{message.where}: expected the columns that {event.schema}.{event.table} has by now, {odd.found}."
-        if odd.lacks:
+        problem = (
+            f"{message.where}: expected the columns that {event.schema}.{event.table} has by now, {differing.found}."
+        )
+        if differing.lacks:
             problem = (
                 f"{problem} If the changefeed leaves it out, give its `column-selectors` in the configuration here."
             )
