@@ -2,59 +2,31 @@
 
 `<variant>.jsonl` begins with a line on the stream ({protocol, compression, schemas}); every other line is one message,
 key and value in base64. `<variant>.events.json` has the events of each in order, fields with their default left out.
-Run as a module it takes new ones from the fixtures: `python -m ticdc_assets_tests.golden`; look at the difference.
+`take_golden.py` takes new ones from the fixtures.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.debezium import decoder as debezium
-from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import Event
 from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import decoder as simple
-from ticdc_assets_tests.fixtures import CORPUS, FIXTURES, read_jsonl
+from ticdc_assets_tests.fixtures import CORPUS, read_jsonl
 
 GOLDEN = CORPUS / "golden"
-VARIANTS = {
-    "open": "open-protocol",
-    "open-lz4": "open-protocol",
-    "open-claim-check": "open-protocol",
-    "open-handle-key-only": "open-protocol",
-    "open-only-updated-delete-key": "open-protocol",
-    "simple-json": "simple",
-    "simple-json-snappy": "simple",
-    "simple-json-checksum": "simple",
-    "simple-json-claim-check": "simple",
-    "simple-avro": "simple",
-    "simple-avro-index-value-checksum": "simple",
-    "canal-json": "canal-json",
-    "canal-json-tidb": "canal-json",
-    "canal-json-tidb-content-compatible": "canal-json",
-    "canal-json-tidb-handle-key-only": "canal-json",
-    "avro": "avro",
-    "avro-ext": "avro",
-    "avro-checksum": "avro",
-    "avro-watermark-internal": "avro",
-    "debezium": "debezium",
-    "debezium-tidb-noschema": "debezium",
-}
-LARGE_BYTES = 4_000
-"""Messages of this size are left out where smaller ones of their kind exist."""
-
 Message = tuple[bytes | None, bytes | None]
 
 
@@ -62,7 +34,7 @@ Message = tuple[bytes | None, bytes | None]
 def stream(variant: str) -> tuple[dict[str, Any], list[Message]]:
     """The first line of a golden file, and its messages."""
     head, *lines = read_jsonl(GOLDEN / f"{variant}.jsonl")
-    return head, [(_bytes(line["key"]), _bytes(line["value"])) for line in lines]
+    return head, [(bytes_of(line["key"]), bytes_of(line["value"])) for line in lines]
 
 
 @cache
@@ -116,70 +88,6 @@ def _default(field: Any) -> Any:
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
-def _bytes(text: str | None) -> bytes | None:
+def bytes_of(text: str | None) -> bytes | None:
+    """The bytes of a key or value in base64."""
     return None if text is None else b64decode(text)
-
-
-# -- taking them -------------------------------------------------------------------------------------------------------
-
-
-def main() -> None:
-    from ticdc_assets_tests import golden_files  # it uses this module
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--fixtures", type=Path, default=FIXTURES)
-    arguments = parser.parse_args()
-    GOLDEN.mkdir(exist_ok=True)
-    golden_files.take(arguments.fixtures)
-    for variant, protocol in VARIANTS.items():
-        _take(arguments.fixtures / variant / "seed1", variant, protocol)
-
-
-def _take(root: Path, variant: str, protocol: str) -> None:
-    large = json.loads((root / "variant.json").read_text())["config"]["sink"].get("kafka-config", {})
-    compression = large.get("large-message-handle", {}).get("large-message-handle-compression") or "none"
-    head: dict[str, Any] = {"protocol": protocol, "compression": compression, "from": f"{variant}/seed1"}
-    if (root / "registry.json").exists():
-        head["schemas"] = {s["id"]: s["schema"] for s in json.loads((root / "registry.json").read_text())}
-    sent = [(_bytes(m["key"]), _bytes(m["value"])) for m in read_jsonl(root / "messages.jsonl")]
-    chosen = list(_chosen(head, sent))
-    if "schemas" in head:
-        ids = {i for message in chosen for i in confluent_avro.schema_ids(*message, "")} if protocol == "avro" else {}
-        head["schemas"] = {i: text for i, text in head["schemas"].items() if i in ids}
-    with (GOLDEN / f"{variant}.jsonl").open("w") as file:
-        file.write(json.dumps(head) + "\n")
-        for parts in chosen:
-            key, value = (None if part is None else b64encode(part).decode() for part in parts)
-            file.write(json.dumps({"key": key, "value": value}) + "\n")
-    events = [[plain(event) for event in decoded(head, message)] for message in chosen]
-    write_events(variant, events)
-
-
-def _chosen(head: Mapping[str, Any], sent: list[Message]) -> Iterator[Message]:
-    """One message of every kind in the order sent: the smallest, and of rows also the one with most columns."""
-    best: dict[Any, tuple[int, int]] = {}
-    for number, message in enumerate(sent):
-        events = decoded(head, message)
-        size = sum(len(part or b"") for part in message)
-        for event in events:
-            for kind, rank in _kinds(event, size):
-                if kind not in best or rank < best[kind][0]:
-                    best[kind] = (rank, number)
-    for number in sorted({number for _, number in best.values()}):
-        yield sent[number]
-
-
-def _kinds(event: Event, size: int) -> Iterator[tuple[Any, int]]:
-    if isinstance(event, WatermarkEvent):
-        yield "watermark", size
-    elif isinstance(event, DdlEvent):
-        yield ("ddl", bool(event.query), event.query.split(" ", 1)[0]), size
-    else:
-        assert isinstance(event, RowEvent)
-        yield (event.op, event.handle_only, event.claim is not None, event.before is None), size
-        if size < LARGE_BYTES:
-            yield (event.op, "wide"), -len(event.wire)
-
-
-if __name__ == "__main__":
-    main()
