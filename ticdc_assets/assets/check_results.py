@@ -153,6 +153,11 @@ def all_go_on(records: Iterable[TableRecord]) -> Verdict:
     return Verdict(False, sentence, warns=all(r.state == TableState.WAITING for r in held), facts={"held": len(held)})
 
 
+def tables_have_assets(sentence: str) -> Verdict:
+    """`sentence` names the tables without an asset in the loaded definitions; "" without one."""
+    return Verdict(not sentence, sentence or "Every table has its assets.", warns=True)
+
+
 def no_late_rows(late: Mapping[str, int]) -> Verdict:
     """`late` is the number of late rows that a run took in, by table."""
     if not late:

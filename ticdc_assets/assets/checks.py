@@ -12,11 +12,11 @@ import dagster as dg
 from ticdc_assets.assets import check_results as verdicts
 from ticdc_assets.assets.check_results import LagLimits, Verdict, source_moves
 from ticdc_assets.assets.fold_count import FoldCount, count_fold
-from ticdc_assets.assets.known_tables import KnownTable, is_sample
+from ticdc_assets.assets.known_tables import KnownTable, is_sample, not_loaded
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.assets.table_status import Reported
-from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.storage.cursor import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control import TableRecord
@@ -30,6 +30,7 @@ QUARANTINE_EMPTY: Final = "quarantine_is_empty"
 NO_GAPS: Final = "no_gaps_in_files"
 SOURCE_MOVES: Final = "source_keeps_up"
 NO_LATE_ROWS: Final = "no_late_rows"
+HAVE_ASSETS: Final = "tables_have_assets"
 
 TABLE_CHECKS: Final = (GOES_ON, NOTHING_QUARANTINED, KEEPS_UP, ROWS_EQUAL)
 _VERDICTS_KEPT: Final = 5
@@ -54,6 +55,7 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
         dg.AssetCheckSpec(
             NO_LATE_ROWS, asset=names.watermarks, description="No row arrived at or below the watermark of its table."
         ),
+        dg.AssetCheckSpec(HAVE_ASSETS, asset=names.watermarks, description="The code location has loaded every table."),
         dg.AssetCheckSpec(QUARANTINE_EMPTY, asset=names.quarantine, description="Every record can be decoded."),
     ]
     if feed.reads_files:
@@ -79,6 +81,10 @@ def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.As
     )
     yield dg.AssetCheckKey(names.watermarks, NO_LATE_ROWS), lambda: verdicts.no_late_rows(_late_rows(run))
     yield (
+        dg.AssetCheckKey(names.watermarks, HAVE_ASSETS),
+        lambda: verdicts.tables_have_assets(not_loaded(_names(run), feed.tables)),
+    )
+    yield (
         dg.AssetCheckKey(names.quarantine, QUARANTINE_EMPTY),
         lambda: verdicts.nothing_quarantined(control.quarantined(), _quarantine_name(run)),
     )
@@ -91,6 +97,11 @@ def _late_rows(run: ChangefeedRun) -> dict[str, int]:
     report = run.outcome.changelogs
     source_tables = run.pending().history.by_id() if report and report.late_rows else {}
     return {".".join(source_tables[i].name): rows for i, rows in (report.late_rows if report else {}).items()}
+
+
+def _names(run: ChangefeedRun) -> list[SourceName]:
+    """The tables that have assets once the definitions load."""
+    return [table.name for table in run.tables().values() if table.name == table.source_table.name]
 
 
 def _limits(run: ChangefeedRun) -> LagLimits:

@@ -74,7 +74,7 @@ def broken(instance: dg.DagsterInstance, names: FeedNames) -> Broken | None:
     """The last run of the job that processes everything pending, if it failed; with the number of failures in a row."""
     wanted = RunsFilter(job_name=names.job, tags=names.tags)
     records = instance.get_run_records(wanted, limit=BROKEN_MAX)
-    in_a_row = next((n for n, record in enumerate(records) if not _broke(instance, record)), len(records))
+    in_a_row = next((n for n, record in enumerate(records) if not broke(instance, record)), len(records))
     if not in_a_row:
         return None
     newest = records[0]
@@ -93,7 +93,7 @@ def cancelled(instance: dg.DagsterInstance, names: FeedNames) -> str | None:
     return None
 
 
-def _broke(instance: dg.DagsterInstance, record: RunRecord) -> bool:
+def broke(instance: dg.DagsterInstance, record: RunRecord) -> bool:
     """Whether a run failed for another reason than its checks: after failed checks, another run changes nothing."""
     run = record.dagster_run
     if run.status is not DagsterRunStatus.FAILURE:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import NotYetError, SchemaError, SourceError
 from ticdc_assets.pipeline.user_schemas import known_of
+from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.storage.schema_file import parse_schema_file
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 STATE_FOLDER: Final = ".ticdc_assets"
 MARKER: Final = "ticdc-assets-demo"
 _FORMAT: Final = 1
+_NAMES_MAX: Final = 5
 _FILE_BYTES_MAX: Final = 64 << 20
 
 
@@ -132,6 +134,19 @@ def known_tables(config: Config, changefeed: Changefeed) -> tuple[KnownTable, ..
     if remembered is not None:
         return tuple(t for t in remembered if changefeed.tables.matches(t.schema, t.table))
     return _from_folder(changefeed)
+
+
+def not_loaded(now: Iterable[SourceName], loaded: Iterable[KnownTable]) -> str:
+    """A sentence on the tables that have no asset because the code location loaded before them; "" without one."""
+    known = {fold_name(table.schema, table.table) for table in loaded}
+    names = sorted(".".join(name) for name in now if fold_name(*name) not in known)
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    have = "has" if len(names) == 1 else "have"
+    listed = ", ".join(names[:_NAMES_MAX])
+    advice = "Runs process them; reload the code location to see them."
+    return f"{counted(len(names), 'table')} {have} no asset yet: {listed}{more}. {advice}"
 
 
 def _read(path: Path) -> tuple[KnownTable, ...] | None:

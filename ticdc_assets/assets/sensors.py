@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 import dagster as dg
 
 from ticdc_assets.assets.earlier_runs import broken, cancelled, on_its_way
+from ticdc_assets.assets.known_tables import known_tables, not_loaded
 from ticdc_assets.assets.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.assets.topic_lag import due, lag_metadata, not_due
@@ -43,21 +44,37 @@ def sensors_of(config: Config, changefeed: Changefeed, feed: Feed, job: str) -> 
         name, description = feed.names.files_sensor, "New files at the source."
     else:
         name, description = feed.names.messages_sensor, "New messages, which may carry a later watermark."
-    status = dg.DefaultSensorStatus.RUNNING if feed.shown.sensor_runs else dg.DefaultSensorStatus.STOPPED
-    return [_sensor(name, job, description, status, _new_at_source(config, changefeed, feed))]
+    return [_source_sensor(config, changefeed, feed, name, job, description)]
 
 
-def _sensor(
-    name: str, job: str, description: str, status: dg.DefaultSensorStatus, evaluate: Evaluation
+def _source_sensor(
+    config: Config, changefeed: Changefeed, feed: Feed, name: str, job: str, description: str
 ) -> dg.SensorDefinition:
+    evaluate = _new_at_source(config, changefeed, feed)
+    status = dg.DefaultSensorStatus.RUNNING if feed.shown.sensor_runs else dg.DefaultSensorStatus.STOPPED
     return dg.SensorDefinition(
         name=name,
         job_name=job,
-        evaluation_fn=_report_failures(evaluate),
+        evaluation_fn=_report_failures(_with_new_tables(config, changefeed, feed, evaluate)),
         minimum_interval_seconds=INTERVAL_S,
         default_status=status,
         description=f"{description} Requests a run; the run decides what to do.",
     )
+
+
+def _with_new_tables(config: Config, changefeed: Changefeed, feed: Feed, evaluate: Evaluation) -> Evaluation:
+    """A tick without a request also names the tables that are newer than the loaded definitions."""
+
+    def evaluated(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        result = evaluate(context)
+        now = ((table.schema, table.table) for table in known_tables(config, changefeed))
+        sentence = not_loaded(now, feed.tables)
+        if not sentence or result.skip_reason is None:
+            return result
+        reason = dg.SkipReason(f"{result.skip_reason.skip_message} {sentence}")
+        return dg.SensorResult(skip_reason=reason, cursor=result.cursor)
+
+    return evaluated
 
 
 def _report_failures(evaluate: Evaluation) -> Evaluation:

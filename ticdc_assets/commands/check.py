@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
-from ticdc_assets.assets.checks import NO_LATE_ROWS
+from ticdc_assets.assets.checks import HAVE_ASSETS, NO_LATE_ROWS
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import remember, state_folder, tables_of
@@ -22,8 +22,8 @@ from ticdc_assets.plurals import counted
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
 
-_ABOUT_A_RUN: Final = frozenset({NO_LATE_ROWS})
-"""Checks of what one run did. Without a run they have nothing to judge."""
+_NOT_OF_A_LAKE: Final = frozenset({NO_LATE_ROWS, HAVE_ASSETS})
+"""Checks of what one run did, or of definitions that loaded earlier: there is nothing to judge here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,10 @@ def _checked(config: Config, changefeed: Changefeed, instance: dg.DagsterInstanc
 
 
 def _job(config: Config, changefeed: Changefeed) -> dg.JobDefinition:
-    """A job with all checks of a changefeed, but for those that judge what a run has done."""
+    """A job with all checks of a changefeed, but for `_NOT_OF_A_LAKE`."""
     definitions = definitions_of(config, [changefeed.name])
     keys = [key for checks in definitions.asset_checks or () for key in checks.check_keys]
-    selection = dg.AssetSelection.checks(*(key for key in keys if key.name not in _ABOUT_A_RUN))
+    selection = dg.AssetSelection.checks(*(key for key in keys if key.name not in _NOT_OF_A_LAKE))
     name = f"{FeedNames(changefeed.name, str(changefeed.sink.protocol)).job}_checks"
     job = dg.define_asset_job(name, selection=selection, executor_def=dg.in_process_executor)
     return dg.Definitions.merge(definitions, dg.Definitions(jobs=[job])).resolve_job_def(name)
