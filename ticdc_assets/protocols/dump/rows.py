@@ -7,6 +7,7 @@ columns out, so the rows of a table with stored generated columns are refused.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -217,11 +218,14 @@ class DumpFile:
 
     def _number(self, column: Column, written: str | bytes) -> int:
         """The number of a BIT value, which Dumpling writes as bytes."""
+        if isinstance(written, bytes):
+            return int.from_bytes(written)
+        is_base64 = self.is_csv and self.form.binary == "base64"
         try:
-            raw = written if isinstance(written, bytes) else bytes.fromhex(written)
+            return int.from_bytes(b64decode(written, validate=True) if is_base64 else bytes.fromhex(written))
         except ValueError:
-            raise self._fault(f"column {column.name!r}", "bytes in hex", "another text", _FLAGS) from None
-        return int.from_bytes(raw)
+            expected = f"bytes in {'base64' if is_base64 else 'hex'}"
+            raise self._fault(f"column {column.name!r}", expected, "another text", _FLAGS) from None
 
     def _prove_utf8(self, texts: Sequence[pa.Array]) -> None:
         for column, array in zip(self._columns, texts, strict=True):

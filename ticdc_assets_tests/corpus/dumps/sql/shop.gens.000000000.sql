@@ -1,0 +1,5 @@
+/*!40014 SET FOREIGN_KEY_CHECKS=0*/;
+/*!40101 SET NAMES binary*/;
+INSERT INTO `gens` (`id`) VALUES
+(1),
+(2);

@@ -1,0 +1,6 @@
+/*!40014 SET FOREIGN_KEY_CHECKS=0*/;
+/*!40101 SET NAMES binary*/;
+INSERT INTO `nokey` VALUES
+(1,'x'),
+(1,'x'),
+(2,NULL);
