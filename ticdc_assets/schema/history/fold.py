@@ -44,7 +44,9 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
 
 def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     """The events by commit_ts and arrival, each once. A dump is of the time after the statements of its own TSO."""
-    unique = {e.place or (e.commit_ts, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))}
+    unique = {
+        e.place or (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))
+    }
     in_arrival = list(reversed(unique.values()))
     return sorted(in_arrival, key=_moment)
 
