@@ -165,6 +165,26 @@ def _answer(work: Callable[[Payload], Answer], payload: Payload) -> Answer | Tic
 
 _LOCK = threading.Lock()
 _SESSIONS: dict[int, tuple[dict[str, str], SparkSession]] = {}
+_FAILED_AHEAD: dict[int, Exception] = {}
+
+
+def start_ahead(config: Config) -> None:
+    """Begin to start the session and one Python worker in another thread, and return at once.
+
+    `session` waits for the start. An error of it is raised by the next call of `session`.
+    """
+    if not is_running():
+        threading.Thread(target=_start_ahead, args=(config,), name="spark-start", daemon=True).start()
+
+
+def _start_ahead(config: Config) -> None:
+    try:
+        spark = session(config)
+    except Exception as error:  # noqa: BLE001  the thread that needs the session raises it
+        _FAILED_AHEAD[os.getpid()] = error
+        return
+    with suppress(Exception):  # the session may be stopped meanwhile
+        SparkWorkers(spark).map(len, [()])
 
 
 def session(config: Config) -> SparkSession:
@@ -176,6 +196,8 @@ def session(config: Config) -> SparkSession:
     """
     wanted = session_conf(config)
     with _LOCK:
+        if failed := _FAILED_AHEAD.pop(os.getpid(), None):
+            raise failed
         held = _SESSIONS.get(os.getpid())
         if held is None:
             held = _SESSIONS[os.getpid()] = (wanted, _start(wanted))
@@ -187,6 +209,7 @@ def session(config: Config) -> SparkSession:
 def stop() -> None:
     """Stop this process's session, if any."""
     with _LOCK:
+        _FAILED_AHEAD.pop(os.getpid(), None)
         held = _SESSIONS.pop(os.getpid(), None)
         if held is not None:
             held[1].stop()

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets import spark_start
+from ticdc_assets import spark, spark_start
+from ticdc_assets.config import load
 from ticdc_assets.errors import MachineError
 from ticdc_assets.spark_start import ivy_folder, packages_fetched_once, require_user
 
@@ -125,3 +126,21 @@ def test_packages_go_elsewhere_where_the_users_home_cannot_be_written(monkeypatc
     assert Path(ivy_folder() or "").name == f"ticdc-assets-ivy-{os.getuid()}"
     (tmp_path / "none").mkdir()
     assert ivy_folder() is None
+
+
+def test_an_error_of_a_start_ahead_is_raised_where_the_session_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(spark, "_SESSIONS", {})
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    config = load(None, {})
+
+    spark.start_ahead(config)
+    for thread in threading.enumerate():
+        if thread.name == "spark-start":
+            thread.join()
+    monkeypatch.delenv("JAVA_HOME")
+
+    with pytest.raises(MachineError, match="Java"):
+        spark.session(config)
+    assert not spark.is_running()

@@ -62,8 +62,8 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
         terminal.note(sentence)
     for sentence in _agreement(lines, faults):
         terminal.tell(sentence)
-    terminal.tell("\nSee the assets, their checks and charts:\n " + _dagster_dev(folder))
-    terminal.tell(f"List the tables:\n  {called('ticdc-assets')} tables --config {folder / 'changefeeds.yaml'}")
+    for sentence in _next(folder, chosen[0].name):
+        terminal.tell(sentence)
     return 1 if faults else 0
 
 
@@ -132,6 +132,16 @@ def _agreement(lines: Sequence[Line], faults: Sequence[str]) -> list[str]:
         carry = "carry workloads of their own" if feeds or len(alone) > 1 else "is shown alone"
         sentences.append(f"{' and '.join(alone)} {carry}: every row is equal to the source's.")
     return sentences
+
+
+def _next(folder: Path, changefeed: str) -> list[str]:
+    """What a reader can open next: two commands, and what the first one shows."""
+    return [
+        "\nOpen Dagster, and in it http://127.0.0.1:3000/asset-groups:\n  " + _dagster_dev(folder),
+        f"  The group `{changefeed}` is the graph from the source to the mirrors. Each mirror has its columns, a chart "
+        "of its rows and its checks; `watermarks` has the TSO up to which all tables are complete.",
+        f"List the tables:\n  {called('ticdc-assets')} tables --config {folder / 'changefeeds.yaml'}",
+    ]
 
 
 def _dagster_dev(folder: Path) -> str:

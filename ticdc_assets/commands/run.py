@@ -95,6 +95,7 @@ class _Runs:
         if not needed:
             return ran
         require_java()
+        spark.start_ahead(self._config)  # Java starts while Dagster is imported
         from ticdc_assets.commands import through_dagster
 
         self._instance = self._instance or self._opened.enter_context(through_dagster.instance_of(self._environ))

@@ -17,6 +17,7 @@ from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.metadata import OPS, watermark_metadata
 from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
 from ticdc_assets.assets.schema_cache import is_new, observation
+from ticdc_assets.commands.event_log import connections_kept
 from ticdc_assets.commands.pending import Counts, Ran, held
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import log_named
@@ -48,7 +49,7 @@ def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
     if not Path(home).is_absolute() or not Path(home).is_dir():
         raise ConfigError("DAGSTER_HOME", "the absolute path of a folder", home, "Make the folder, or unset it.")
     ref = InstanceRef.from_dir(home, overrides={"compute_logs": _PRINTS_NOWHERE_ELSE})
-    with dg.DagsterInstance.from_ref(ref) as instance:
+    with dg.DagsterInstance.from_ref(ref) as instance, connections_kept(instance):
         yield instance
 
 
