@@ -11,6 +11,7 @@ from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
+from ticdc_assets.pipeline.landing.land import topic_faults
 from ticdc_assets.schema.history.source_table import History
 
 
@@ -63,7 +64,11 @@ def _look(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> 
     made_from = {INPUT_VERSION_TAG.format(feed.names.source.to_user_string()): (observed.tags or {})[DATA_VERSION_TAG]}
     return dg.MaterializeResult(
         asset_key=feed.names.schema_cache,
-        metadata={**_counts(pending.history), **watermark_metadata(pending.high, run.clock())},
+        metadata={
+            **_counts(pending.history),
+            **watermark_metadata(pending.high, run.clock()),
+            **{f"fault_of_topic_{topic}": sentence for topic, sentence in topic_faults(run.lake).items()},
+        },
         data_version=dg.DataVersion(str(_newest_statement(pending.history))),
         tags=made_from,
     )

@@ -12,7 +12,7 @@ from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_of
 from ticdc_assets.commands.each import EXIT_FAILED
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.landing.land import unlanded_offsets
+from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
 from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work
 from ticdc_assets.pipeline.run import run_of
 
@@ -89,7 +89,9 @@ def is_needed(lake: Lake, pending: Pending) -> bool:
 
 
 def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
-    """One sentence for each table that needs action."""
+    """One sentence for each topic and table that needs action."""
+    for sentence in topic_faults(lake).values():
+        yield f"{lake.changefeed.name}: {sentence}"
     for table in blocked_tables(record.tables if record else ()):
         yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {goes_on(table).sentence}"
     verdict = nothing_quarantined(lake.control.quarantined(), f"{'.'.join(lake.control.namespace)}.quarantine")

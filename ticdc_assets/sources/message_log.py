@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ticdc_assets.sources.capture import START, Message, MessagePosition, is_appended_to, placed_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     TopicPartition = tuple[str, int]
     OffsetRange = tuple[int, int]
@@ -58,6 +58,11 @@ class MessageLog(Protocol):
         """The ordinal of the first message: the number of messages that were removed before it."""
         ...
 
+    @property
+    def topic_faults(self) -> Mapping[str, str]:
+        """By topic, why its messages after those in the log could not be read."""
+        ...
+
     def read(self, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
         """The messages from a position on, in order. Raises SourceError if one cannot be read."""
         ...
@@ -80,6 +85,10 @@ class CaptureLog:
     @property
     def first_ordinal(self) -> int:
         return 0
+
+    @property
+    def topic_faults(self) -> Mapping[str, str]:
+        return {}
 
     def read(self, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
         return placed_messages(self.path, start)

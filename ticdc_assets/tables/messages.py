@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 MESSAGES: Final = "messages"
 OFFSETS: Final = "ticdc.offsets"
 TOPIC_IDS: Final = "ticdc.topic-ids"
+FAULTS: Final = "ticdc.topic-faults"
 LANDED: Final = "ticdc.landed-messages"
 COMMIT_TRIES_MAX: Final = 5
 
@@ -117,13 +118,15 @@ class LandedPartition:
 class LandedOffsets:
     """The progress of all partitions, and the number of messages landed so far.
 
-    `topic_ids` are the cluster's ids of the topics, where it sends them.
+    `topic_ids` are the cluster's ids of the topics, where it sends them. `faults` says of each topic that the last
+    landing could not read what is wrong with it.
     """
 
     partitions: Mapping[TopicPartition, LandedPartition] = field(default_factory=dict)
     messages: int = 0
     run_id: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def next_offsets(self) -> dict[TopicPartition, int]:
@@ -139,6 +142,7 @@ class LandedOffsets:
             LANDED: str(self.messages),
             OFFSETS: json.dumps(rows, ensure_ascii=False, separators=(",", ":")),
             TOPIC_IDS: json.dumps(dict(sorted(self.topic_ids.items())), ensure_ascii=False, separators=(",", ":")),
+            **({FAULTS: json.dumps(dict(sorted(self.faults.items())), ensure_ascii=False)} if self.faults else {}),
         }
 
 
@@ -231,7 +235,8 @@ def landed_offsets(table: Table) -> LandedOffsets:
         if OFFSETS in summary:
             partitions = {(t, n): LandedPartition(offset, mark) for t, n, offset, mark in json.loads(summary[OFFSETS])}
             topic_ids = json.loads(summary.get(TOPIC_IDS, "{}"))
-            return LandedOffsets(partitions, int(summary[LANDED]), summary.get(RUN_ID, ""), topic_ids)
+            faults = json.loads(summary.get(FAULTS, "{}"))
+            return LandedOffsets(partitions, int(summary[LANDED]), summary.get(RUN_ID, ""), topic_ids, faults)
     if table.current_snapshot() is None:
         return LandedOffsets()
     raise LakeError(

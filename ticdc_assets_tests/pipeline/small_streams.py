@@ -130,8 +130,8 @@ class SmallStream:
         """The lake of all that was and will be sent; each call may have other settings."""
         variant = {"sink_uri": self.wire.sink_uri, "config": self.config}
         workload: Any = SimpleNamespace(variant=variant, events=[], time_zone="UTC", root=self.folder)
-        source = {"capture": str(self.capture)}
-        return FeedLake(workload, self.folder / "lake", self.capture, source=source, **settings)
+        settings.setdefault("source", {"capture": str(self.capture)})
+        return FeedLake(workload, self.folder / "lake", self.capture, **settings)
 
 
 def binary_record(key: bytes | None, value: bytes | None) -> bytes:

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from ticdc_assets_tests.services.jars import fetched
 from ticdc_assets_tests.services.processes import DIES_WITH_THE_TESTS, free_ports
@@ -27,16 +36,24 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 listeners=PLAINTEXT://127.0.0.1:{plain},CONTROLLER://127.0.0.1:{controller},SASL_SSL://127.0.0.1:{tls},\
-SASL_PLAINTEXT://127.0.0.1:{sasl}
-advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{tls},SASL_PLAINTEXT://127.0.0.1:{sasl}
+SASL_PLAINTEXT://127.0.0.1:{sasl},SSL://127.0.0.1:{mutual}
+advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{tls},SASL_PLAINTEXT://127.0.0.1:{sasl},\
+SSL://127.0.0.1:{mutual}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,\
+SSL:SSL
 sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN
 {logins}
 ssl.keystore.type=PEM
 ssl.keystore.location={folder}/server.pem
 ssl.client.auth=none
+ssl.truststore.type=PEM
+ssl.truststore.location={folder}/ca.pem
+listener.name.ssl.ssl.client.auth=required
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=true
+super.users=User:ANONYMOUS
 log.dirs={folder}/data
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -47,6 +64,7 @@ message.max.bytes=10485760
 log.retention.ms=-1
 log.retention.check.interval.ms=500
 log.initial.task.delay.ms=500
+log.cleaner.backoff.ms=100
 """
 _LOGGING = """status=error
 rootLogger.level=WARN
@@ -63,7 +81,7 @@ class KafkaServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ports = dict(zip(("plain", "controller", "tls", "sasl"), free_ports(4), strict=True))
+        self._ports = dict(zip(("plain", "controller", "tls", "sasl", "mutual"), free_ports(5), strict=True))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -77,6 +95,15 @@ class KafkaServer:
     @property
     def sasl_brokers(self) -> str:
         return f"127.0.0.1:{self._ports['sasl']}"
+
+    @property
+    def mutual_brokers(self) -> str:
+        """The listener that asks clients for a certificate."""
+        return f"127.0.0.1:{self._ports['mutual']}"
+
+    def file(self, name: str) -> Path:
+        """A PEM file: `client.crt` and `client.key`, or `other-ca.pem`, an authority that has signed nothing."""
+        return self._folder / name
 
     @property
     def authority(self) -> Path:
@@ -202,6 +229,48 @@ class KafkaServer:
                 producer.produce(**fields, timestamp=message["ts_ms"], on_delivery=_raise_if_lost)
             producer.commit_transaction(30)
 
+    def begin_transaction(self, messages: Iterable[Mapping[str, Any]]) -> Producer:
+        """Send messages in a transaction that the caller ends."""
+        producer = Producer({"bootstrap.servers": self.brokers, "transactional.id": "tests-open"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for message in messages:
+            fields = {name: message[name] for name in ("topic", "partition", "key", "value")}
+            producer.produce(**fields, timestamp=message["ts_ms"], on_delivery=_raise_if_lost)
+        assert producer.flush(30) == 0
+        return producer
+
+    def offsets_of(self, topic: str, partition: int) -> list[int]:
+        """The offsets of the partition's committed messages."""
+        consumer = Consumer({"bootstrap.servers": self.brokers, "group.id": "tests", "enable.partition.eof": True})
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        found = []
+        try:
+            while (message := consumer.poll(20)) is not None and message.error() is None:
+                found.append(message.offset())
+        finally:
+            consumer.close()
+        return found
+
+    def wait_for_compaction(self, topic: str, partition: int, count: int) -> list[int]:
+        """Wait until compaction has left at most so many messages; their offsets."""
+        until = time.monotonic() + 60
+        while len(found := self.offsets_of(topic, partition)) > count:
+            assert time.monotonic() < until, f"{topic} has {len(found)} messages after 60 s"
+            time.sleep(0.2)
+        return found
+
+    def allow_only(self, topic: str, user: str, *operations: AclOperation) -> None:
+        """Let a user do only this with the topic, and others nothing."""
+        rules = [
+            AclBinding(
+                ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", operation,
+                AclPermissionType.ALLOW,
+            )
+            for operation in operations
+        ]  # fmt: skip
+        _wait_for(self._admin.create_acls(rules))
+
     def end_of(self, topic: str, partition: int) -> int:
         """The offset after the partition's last message."""
         consumer = Consumer({"bootstrap.servers": self.brokers, "group.id": "tests"})
@@ -249,6 +318,9 @@ def _make_certificates(folder: Path) -> None:
         "req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout server.key -out server.csr",
         "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out server.crt",
         "pkcs8 -topk8 -nocrypt -in server.key -out server.pk8",
+        "req -newkey rsa:2048 -nodes -subj /CN=client -keyout client.key -out client.csr",
+        "x509 -req -in client.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out client.crt",
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=other -keyout other-ca.key -out other-ca.pem",
     ):
         subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True, timeout=60)
     parts = ("server.pk8", "server.crt", "ca.pem")

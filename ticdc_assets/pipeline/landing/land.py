@@ -7,13 +7,14 @@ killed run are in no snapshot; the removal of orphan files deletes them.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import StaleRunError, TopicError
 from ticdc_assets.failpoints import Failpoint, hit
+from ticdc_assets.pipeline.landing.budget import LandingBudget
 from ticdc_assets.pipeline.landing.plan import pending_offsets, pieces, taken
 from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_range
 from ticdc_assets.pipeline.stream.options import options_of
@@ -38,10 +39,11 @@ _TASKS_PER_CORE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class LandingReport:
-    """What one landing added, and how many offsets its limits left for the next run."""
+    """What one landing added, how many offsets its limits left for the next run, and the errors of topics by topic."""
 
     messages: int = 0
     left: int = 0
+    faults: Mapping[str, TopicError] = field(default_factory=dict)
 
 
 def unlanded_offsets(lake: Lake) -> int:
@@ -57,19 +59,28 @@ def unlanded_offsets(lake: Lake) -> int:
     landed = LandedOffsets() if table is None else messages_table.landed_offsets(table)
     with KafkaClient(source) as client:
         pending = pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets)
-    if not len(pending):
-        _raise_first(pending.faults)
+    if not len(pending) and pending.faults:
+        raise next(iter(pending.faults.values()))
     return len(pending)
+
+
+def topic_faults(lake: Lake) -> Mapping[str, str]:
+    """By topic, what the last landing found wrong with it; empty for other sources."""
+    if not isinstance(lake.changefeed.source, KafkaSource):
+        return {}
+    table = messages_table.load(lake.catalog, lake.control.namespace)
+    return {} if table is None else messages_table.landed_offsets(table).faults
 
 
 def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lambda _: None) -> LandingReport:
     """Land the new messages of the topics, up to the limits of `source.kafka` for one run; no effect for other sources.
 
-    A topic with a fault is left out, and its error is raised once the messages of the other topics are committed.
-    Where another run lands the same messages first, this run adds nothing and leaves the rest to the next run.
+    A topic with a fault is left out. Its error is in the report and is recorded with the offsets, so that its tables
+    are held and those of the other topics advance. Where another run lands the same messages first, this run adds
+    nothing and leaves the rest to the next run.
 
     Raises:
-            SourceError: the cluster cannot be read, or a topic does not hold the expected offsets.
+            SourceError: the cluster cannot be read, or a topic has a fault and nothing was landed before.
     """
     source = lake.changefeed.source
     if not isinstance(source, KafkaSource):
@@ -78,56 +89,102 @@ def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lamb
     landed = messages_table.landed_offsets(table)
     with KafkaClient(source) as client:
         pending = pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets)
-    chosen = taken(pending.ranges, source.messages_max)
-    if not len(pending) and {wanted.partition for wanted in pending.ranges} <= landed.partitions.keys():
-        _raise_first(pending.faults)
-        return LandingReport()
+        budget = LandingBudget.of(client, source, pending.ranges)
+    if (
+        not len(pending)
+        and {wanted.partition for wanted in pending.ranges} <= landed.partitions.keys()
+        and _sentences(pending.faults) == landed.faults
+    ):
+        return LandingReport(faults=pending.faults)
     hit(Failpoint.OFFSETS_FIXED)
     run_id = uuid.uuid4().hex
-    tasks = _tasks(lake, source, table, chosen, run_id)
-    on_progress(f"landing {counted(sum(len(wanted) for wanted in chosen), 'offset')} of Kafka")
-    is_small = sum(len(task.wanted) for task in tasks) <= LOCAL_OFFSETS_MAX
-    found = (LocalWorkers() if is_small else workers).map(land_range, tasks)
+    kept, fresh = _read(_Reading(lake, source, table, run_id), workers, pending.ranges, budget, on_progress)
     hit(Failpoint.MESSAGES_WRITTEN)
-    kept = _without_gaps(chosen, found)
-    after = _after(landed, chosen, kept, run_id)
-    after = replace(after, topic_ids={**landed.topic_ids, **pending.topic_ids})
+    faults = {**fresh, **pending.faults}
+    after = replace(
+        _after(landed, pending.ranges, kept, run_id),
+        topic_ids={**landed.topic_ids, **pending.topic_ids},
+        faults=_sentences(faults),
+    )
+    if replace(after, run_id=landed.run_id) == landed:
+        return LandingReport(0, len(pending), faults)
     try:
         messages_table.append(table, lake.changefeed.name, [f for r in kept for f in r.files], landed, after)
     except StaleRunError as error:
         on_progress(str(error))
-        return LandingReport()
-    _raise_first([*pending.faults, *(r.fault for r in found if r.fault is not None)])
+        return LandingReport(faults=faults)
     done = sum(len(landed_range.done) for landed_range in kept)
-    return LandingReport(sum(landed_range.messages for landed_range in kept), len(pending) - done)
+    return LandingReport(sum(landed_range.messages for landed_range in kept), len(pending) - done, faults)
 
 
-def _raise_first(faults: Sequence[TopicError]) -> None:
-    """Raise the error of the first topic that has one; the next run names the next."""
-    if faults:
-        raise faults[0]
+def _sentences(faults: Mapping[str, TopicError]) -> dict[str, str]:
+    return {topic: str(fault) for topic, fault in faults.items()}
 
 
-def _tasks(
-    lake: Lake, source: KafkaSource, table: Table, chosen: Sequence[OffsetRange], run_id: str
-) -> list[LandingTask]:
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What all tasks of one landing have in common."""
+
+    lake: Lake
+    source: KafkaSource
+    table: Table
+    run_id: str
+
+
+def _read(
+    reading: _Reading,
+    workers: Workers,
+    ranges: Sequence[OffsetRange],
+    budget: LandingBudget,
+    on_progress: Callable[[str], None],
+) -> tuple[list[LandedRange], dict[str, TopicError]]:
+    """Read in rounds until the budget or the ranges end: a task stops at its share of the bytes, and the next round
+    goes on with what is left of the budget."""
+    kept: list[LandedRange] = []
+    faults: dict[str, TopicError] = {}
+    left, number = list(ranges), 0
+    while chosen := [wanted for wanted in taken(left, budget.offsets) if len(wanted)]:
+        tasks = _tasks(reading, chosen, budget.bytes_left, number)
+        on_progress(f"landing {counted(sum(len(wanted) for wanted in chosen), 'offset')} of Kafka")
+        is_small = sum(len(task.wanted) for task in tasks) <= LOCAL_OFFSETS_MAX
+        found = (LocalWorkers() if is_small else workers).map(land_range, tasks)
+        read = _without_gaps(chosen, found)
+        kept += read
+        faults |= {r.done.partition.topic: r.fault for r in reversed(found) if r.fault is not None}
+        budget = budget.after(sum(len(r.done) for r in read), sum(r.size_bytes for r in read))
+        left, number = _left(left, read, faults), number + len(tasks)
+    return kept, faults
+
+
+def _left(ranges: Sequence[OffsetRange], read: Sequence[LandedRange], faulty: Collection[str]) -> list[OffsetRange]:
+    """The ranges after those that were read, without those of faulty topics."""
+    ends = {landed_range.done.partition: landed_range.done.end for landed_range in read}
+    return [
+        replace(wanted, begin=ends.get(wanted.partition, wanted.begin))
+        for wanted in ranges
+        if wanted.partition.topic not in faulty
+    ]
+
+
+def _tasks(reading: _Reading, chosen: Sequence[OffsetRange], bytes_left: int, number: int) -> list[LandingTask]:
+    lake = reading.lake
     wanted = list(pieces(chosen, _TASKS_PER_CORE * lake.cores))
     # A landing needs no registry: its messages would be lost to Kafka's retention while the registry is down.
     options = options_of(lake.changefeed, lake.control, asks_registry=False)
-    bytes_max = -(-source.bytes_max // max(1, len(wanted)))
+    bytes_max = -(-bytes_left // max(1, len(wanted)))
     return [
         LandingTask(
-            run_id=run_id,
-            number=number,
-            source=source,
+            run_id=reading.run_id,
+            number=place,
+            source=reading.source,
             wanted=piece,
             bytes_max=bytes_max,
             protocol=str(lake.changefeed.sink.protocol),
             options=options,
-            data_uri=f"{table.location()}/data",
+            data_uri=f"{reading.table.location()}/data",
             io_properties=lake.io_properties,
         )
-        for number, piece in enumerate(wanted)
+        for place, piece in enumerate(wanted, start=number)
     ]
 
 

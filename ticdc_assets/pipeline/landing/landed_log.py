@@ -7,7 +7,7 @@ from the timestamp column alone, and only the requested rows of each partition a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -38,7 +38,8 @@ class LandedLog:
     """The messages of a `messages` table at one snapshot.
 
     `first_ordinal` counts the messages that retention has removed at the beginning: the others keep their ordinals.
-    `partitions` are all partitions of the topics, with messages or without.
+    `partitions` are all partitions of the topics, with messages or without. `topic_faults` are those of the last
+    landing.
     """
 
     landings: tuple[Landing, ...]
@@ -46,6 +47,7 @@ class LandedLog:
     partitions: frozenset[TopicPartition]
     location: str
     io_properties: dict[str, str] = field(repr=False)
+    topic_faults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_appended_to(self) -> bool:
@@ -88,7 +90,7 @@ def landed_log(lake: Lake) -> LandedLog:
         for topic, number in offsets.partitions
         if topic in written_to and (count is None or number < count)
     )
-    return LandedLog(landings, removed, partitions, table.location(), lake.io_properties)
+    return LandedLog(landings, removed, partitions, table.location(), lake.io_properties, offsets.faults)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import TopicError
@@ -30,12 +30,12 @@ TASK_OFFSETS_MIN: Final = 20_000
 class PendingOffsets:
     """The offsets to land of each partition, an empty range where there are none, and the ids of the topics.
 
-    `faults` has an error for each topic that cannot be landed. `ranges` and `topic_ids` have the other topics only.
+    `faults` has, by topic, the error of each that cannot be landed; `ranges` and `topic_ids` have the others only.
     """
 
     ranges: tuple[OffsetRange, ...]
     topic_ids: Mapping[str, str]
-    faults: tuple[TopicError, ...] = ()
+    faults: Mapping[str, TopicError] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return sum(len(wanted) for wanted in self.ranges)
@@ -65,7 +65,7 @@ def pending_offsets(
                 raise
             faults[topic] = error
     sound_ids = {topic: topic_id for topic, topic_id in topic_ids.items() if topic not in faults}
-    return PendingOffsets(tuple(ranges), sound_ids, tuple(faults.values()))
+    return PendingOffsets(tuple(ranges), sound_ids, faults)
 
 
 def _of_topic(

@@ -47,7 +47,8 @@ class LandingTask:
 
 @dataclass(frozen=True, slots=True)
 class LandedRange:
-    """What a task wrote: the range as far as it was read, the files, and the mark of the last message.
+    """What a task wrote: the range as far as it was read, the files, the number of messages, the bytes of their keys
+    and values, and the mark of the last one.
 
     With a `fault` of its topic it wrote nothing that counts, and `done` is empty.
     """
@@ -55,6 +56,7 @@ class LandedRange:
     done: OffsetRange
     files: tuple[WrittenFile, ...]
     messages: int
+    size_bytes: int
     last_mark: str
     fault: TopicError | None = None
 
@@ -64,7 +66,7 @@ def land_range(task: LandingTask) -> LandedRange:
     try:
         return _landed(task)
     except TopicError as error:
-        return LandedRange(replace(task.wanted, end=task.wanted.begin), (), 0, "", error)
+        return LandedRange(replace(task.wanted, end=task.wanted.begin), (), 0, 0, "", error)
 
 
 def _landed(task: LandingTask) -> LandedRange:
@@ -74,11 +76,11 @@ def _landed(task: LandingTask) -> LandedRange:
         for records in _row_groups(client.records(task.wanted)):
             writer.write(records)
             count, last = count + len(records), records[-1].message
-            size_bytes += sum(_size(record) for record in records)
+            size_bytes += sum(record.size_bytes for record in records)
             if size_bytes >= task.bytes_max:
                 done = replace(task.wanted, end=last.offset + 1)
                 break
-    return LandedRange(done, writer.finished(), count, mark_of(last) if last is not None else "")
+    return LandedRange(done, writer.finished(), count, size_bytes, mark_of(last) if last is not None else "")
 
 
 def _row_groups(records: Iterator[Record]) -> Iterator[list[Record]]:
@@ -86,16 +88,12 @@ def _row_groups(records: Iterator[Record]) -> Iterator[list[Record]]:
     size_bytes = 0
     for record in records:
         held.append(record)
-        size_bytes += _size(record)
+        size_bytes += record.size_bytes
         if len(held) == ROW_GROUP_MESSAGES or size_bytes >= ROW_GROUP_BYTES:
             yield held
             held, size_bytes = [], 0
     if held:
         yield held
-
-
-def _size(record: Record) -> int:
-    return len(record.message.key or b"") + len(record.message.value or b"")
 
 
 class _FileWriter:

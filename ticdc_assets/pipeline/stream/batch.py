@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from ticdc_assets.pipeline.stream.record import unknown_tables, unread_tables, w
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
 from ticdc_assets.plurals import counted
+from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, now
 from ticdc_assets.tables.progress import progress_of
 
@@ -139,15 +140,39 @@ class StreamBatch:
     def cursor(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> str:
         """The cursor after all messages that no pending change needs."""
         pending, scan, moved = self._pending, self._pending.scan, self._pending.cursor
-        stopped = any(n.hold is not None and not n.is_over and not is_passed(n) for n in pending.commit_ranges.values())
+        stopped = {
+            i for i, n in pending.commit_ranges.items() if n.hold is not None and not n.is_over and not is_passed(n)
+        }
         if not held and not _unknown(reports) and not stopped and not scan.offsets.faults:
             moved = advanced(moved, scan, self._first_unconsumed(), is_dated=not self._lake.by_arrival)
+        elif scan.offsets.left_out and not held and not _unknown(reports) and self._only_topics_stop(stopped):
+            moved = advanced(moved, scan, self._first_unconsumed_elsewhere(stopped), is_dated=True)
         else:
             moved = still_read(moved, scan)
         passed = {
             partition: scan.watermarks.passed_before(partition, offset) for partition, offset in moved.offsets.items()
         }
         return replace(moved, watermarks=dict(scan.watermarks.newest), carried=self._carried(), passed=passed).to_json()
+
+    def _only_topics_stop(self, stopped: Collection[str]) -> bool:
+        """Whether nothing but faults of topics that are left out holds tables."""
+        pending, scan = self._pending, self._pending.scan
+        is_of_topics = all(
+            fault.partition and fault.partition[0] in scan.offsets.left_out for fault in scan.offsets.faults
+        )
+        return is_of_topics and not pending.faults.unread and pending.faults.known.keys() >= set(stopped)
+
+    def _first_unconsumed_elsewhere(self, stopped: Collection[str]) -> dict[Partition, int]:
+        """Of the topics that carry none of the stopped tables, the first offset of each partition to read again."""
+        scan, commit_ranges = self._pending.scan, self._pending.commit_ranges
+        names = {
+            fold_name(period.schema, period.table)
+            for i in stopped
+            for period in commit_ranges[i].source_table.name_periods
+        }
+        carriers = {topic for topic, carried in scan.tables.carried.items() if not names.isdisjoint(carried)}
+        excluded = carriers | scan.offsets.left_out
+        return {p: offset for p, offset in self._first_unconsumed().items() if p[0] not in excluded}
 
     def _carried(self) -> dict[str, frozenset[SourceName]]:
         """The tables of each topic that a later run may need."""

@@ -23,7 +23,13 @@ from ticdc_assets.pipeline.stream.ddl_source import DdlLog, ddl_log
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.official_canal import Places
 from ticdc_assets.pipeline.stream.offsets.advance import gone
-from ticdc_assets.pipeline.stream.offsets.blocked_topics import CaptureHolds, awaited, faulty
+from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
+    CaptureHolds,
+    awaited,
+    behind,
+    faulty,
+    with_topic_faults,
+)
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.options import keep_schemas
 from ticdc_assets.pipeline.stream.pending import StreamPending
@@ -83,9 +89,11 @@ class StreamChanges:
         """The same, with the tables held whose messages the capture lacks."""
         scan, sink = pending.scan, self._changefeed.sink
         known = pending.record.tso if pending.record is not None else 0
-        topics = {topic for topic, _ in scan.offsets.partitions}
-        shared = topics if len(topics) < 2 else topics - set(scan.tables.carried) | {self._changefeed.default_topic}
+        shared = self._shared(scan)
         held = faulty(scan, pending.commit_ranges, shared)
+        if not self._lake.by_arrival:
+            waiting = behind(scan, pending.commit_ranges, shared, self._live(pending.history), pending.high)
+            held = replace(held, known={**waiting, **held.known})
         if held == CaptureHolds() and pending.high <= known and not self._lake.by_arrival:
             absent = sorted(
                 scan.counted(self._live(pending.history), sink.dispatch.partition_num) - scan.offsets.ledger.partitions
@@ -93,6 +101,11 @@ class StreamChanges:
             held = awaited(scan, pending.commit_ranges, absent, known, sink.dispatch.partition_num or 0)
         held = replace(held, unread={name: why for name, why in held.unread.items() if self._lake.follows(*name)})
         return replace(pending, commit_ranges=with_holds(pending.commit_ranges, held.known), faults=held)
+
+    def _shared(self, scan: StreamScan) -> set[str]:
+        """The topics that may have statements of any table."""
+        topics = {topic for topic, _ in scan.offsets.partitions}
+        return topics if len(topics) < 2 else topics - set(scan.tables.carried) | {self._changefeed.default_topic}
 
     def _late(self, pending: StreamPending, statements: LateStatements) -> list[SourceTable]:
         """The tables that were not selected when messages were passed that may be theirs, or whose rows went to another
@@ -113,6 +126,8 @@ class StreamChanges:
             in_order=self._lake.by_arrival,
             in_place=self._lake.by_arrival and self._context.is_appended_to,
         )
+        if not self._lake.by_arrival:  # without commit_ts, no table waits for another topic
+            with_topic_faults(found, self._context.log.topic_faults, self._shared(found))
         stated = without_known_bootstraps([*kept_events, *found.statements, *(log.events if log else ())])
         names = self._context.names(found, self._lake.folds.of(stated))
         guesses = SchemaGuesses(self._lake.folds, found, names)

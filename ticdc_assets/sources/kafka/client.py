@@ -51,6 +51,11 @@ class Record(NamedTuple):
     message: Message
     headers: list[tuple[str, bytes | None]] | None
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of key and value."""
+        return len(self.message.key or b"") + len(self.message.value or b"")
+
 
 class KafkaClient:
     """A connection, closed by the context manager. Every fault is a SourceError that names brokers and cause."""

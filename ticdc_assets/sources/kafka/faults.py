@@ -21,7 +21,7 @@ _POLL_S: Final = 0.1
 _TODO_BY_CODE: Final = {
     KafkaError._AUTHENTICATION: "Check username, password and mechanism in source.kafka.security.",
     KafkaError.SASL_AUTHENTICATION_FAILED: "Check username, password and mechanism in source.kafka.security.",
-    KafkaError._SSL: "Check source.kafka.security: protocol, and the authority in ca.",
+    KafkaError._SSL: "Check source.kafka.security: protocol, the authority in ca, and cert and key if brokers ask.",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Let this user READ and DESCRIBE the topic.",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Let this user DESCRIBE the cluster.",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "Check source.kafka.topics; the topic may have been removed.",
@@ -41,6 +41,7 @@ _TODO_OFFSETS: Final = (
     "first message that is left, with source.kafka.starting and a new target folder, or start a new changefeed."
 )
 _TODO: Final = "Check source.kafka.brokers and that the brokers can be reached, then try again. Nothing is lost."
+_TLS_ALERT: Final = "SSL alert number"
 _ADDRESS: Final = re.compile(r"^[^ ]*(?:\d+|bootstrap): ")
 
 
@@ -65,13 +66,13 @@ class Causes:
     def cause(self) -> KafkaError | None:
         """The newest error that says more than that no broker answers."""
         general = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
-        specific = [error for error in self._found if error.code() not in general]
+        specific = [error for error in self._found if _code(error) not in general]
         return specific[-1] if specific else (self._found[-1] if self._found else None)
 
     @property
     def is_final(self) -> bool:
         """Whether retries are useless, as the login is refused."""
-        return self.cause is not None and self.cause.code() in _LOGIN_CODES
+        return self.cause is not None and _code(self.cause) in _LOGIN_CODES
 
     @property
     def newest(self) -> str:
@@ -85,8 +86,13 @@ def fault_of(error: KafkaException, where: str, what: str, causes: Causes) -> So
     if found.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return TopicError(where, what, "an offset that the partition does not hold", _TODO_OFFSETS)
     cause = found if found.code() in _TODO_BY_CODE else (causes.cause or found)
-    kind = TopicError if cause.code() in _OF_A_TOPIC else SourceError
-    return kind(where, what, _words(cause), _TODO_BY_CODE.get(cause.code(), _TODO))
+    kind = TopicError if _code(cause) in _OF_A_TOPIC else SourceError
+    return kind(where, what, _words(cause), _TODO_BY_CODE.get(_code(cause), _TODO))
+
+
+def _code(error: KafkaError) -> int:
+    """The error's code. A broker that refuses the client's certificate only closes the connection with a TLS alert."""
+    return KafkaError._SSL if _TLS_ALERT in error.str() else int(error.code())
 
 
 def _words(error: KafkaError) -> str:

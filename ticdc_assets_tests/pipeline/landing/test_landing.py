@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing import plan, worker
 from ticdc_assets.pipeline.landing.land import LandingReport, land, unlanded_offsets
 from ticdc_assets.pipeline.landing.landed_log import landed_log
+from ticdc_assets.sources.kafka import client
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets_tests.fixtures import workloads
@@ -210,7 +211,7 @@ def test_a_run_lands_little_more_than_its_bound_of_bytes(kafka, topic, tmp_path,
         counts.append(land(lake, LocalWorkers()).messages)
 
     assert sum(counts) == 90
-    assert max(counts) <= 50
+    assert 36 <= min(counts[:-1]) <= max(counts) <= 40  # of the 40 that have 4,000 bytes
     assert landed(lake) == {0: list(range(90))}
 
 
@@ -224,6 +225,42 @@ def test_offsets_without_messages_do_not_keep_a_landing_from_its_end(kafka, topi
 
     assert len(landed(lake)[0]) == 8
     assert unlanded_offsets(lake) == 0
+
+
+def test_a_landing_ends_at_the_offsets_it_fixed_where_a_transaction_is_aborted_or_open(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    lake = lake_of(tmp_path, kafka, [topic])
+    kafka.send(numbered(topic, 3))
+    kafka.begin_transaction(numbered(topic, 4, text="aborted")).abort_transaction(30)
+    assert land(lake, LocalWorkers()).messages == 3
+    assert unlanded_offsets(lake) == 0
+    open_one = kafka.begin_transaction(numbered(topic, 2, text="open"))
+    kafka.send(numbered(topic, 1, first=5))  # it follows the open transaction, so nobody can read it yet
+    assert land(lake, LocalWorkers()).messages == 0
+    open_one.commit_transaction(30)
+    assert land(lake, LocalWorkers()).messages == 3
+
+    assert landed(lake)[0] == kafka.offsets_of(topic, 0)
+    assert unlanded_offsets(lake) == 0
+
+
+@pytest.mark.matrix
+def test_a_landing_ends_at_the_offsets_it_fixed_where_compaction_removed_messages(kafka, topic, tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "TASK_OFFSETS_MIN", 10)  # some tasks have no message at all
+    kafka.make_topic(
+        topic, cleanup_policy="compact", segment_bytes="1048576", segment_ms="100", min_cleanable_dirty_ratio="0.01"
+    )
+    kafka.send([{**m, "key": b"same"} for m in numbered(topic, 95)])
+    kafka.send([{**m, "key": b"same"} for m in numbered(topic, 1, first=95)])  # a segment of its own, by its timestamp
+    kept = kafka.wait_for_compaction(topic, 0, 2)
+    assert kept[0] > 40
+    lake = lake_of(tmp_path, kafka, [topic], max_messages=30)
+    counts = []
+    while unlanded_offsets(lake):
+        counts.append(land(lake, LocalWorkers()).messages)
+
+    assert landed(lake)[0] == kept
+    assert counts.count(0) >= 1  # whole runs whose offsets are all compacted
 
 
 # -- what changes at the source ----------------------------------------------------------------------------------------
@@ -249,8 +286,7 @@ def test_offsets_that_retention_removed_before_they_were_landed_are_named(kafka,
     kafka.send(numbered(topic, 5, first=3))
     kafka.remove_messages_before(topic, 0, 6)
 
-    with pytest.raises(SourceError, match="retention has removed 3 offsets that were not read"):
-        land(lake, LocalWorkers())
+    assert "retention has removed 3 offsets that were not read" in str(land(lake, LocalWorkers()).faults[topic])
     assert landed(lake) == {0: [0, 1, 2]}
 
 
@@ -264,8 +300,7 @@ def test_a_topic_that_was_created_again_is_named(kafka, topic, tmp_path, count):
     kafka.make_topic(topic)
     kafka.send(numbered(topic, count, text="another"))
 
-    with pytest.raises(SourceError, match="created again"):
-        land(lake, LocalWorkers())
+    assert "created again" in str(land(lake, LocalWorkers()).faults[topic])
     assert landed(lake) == {0: [0, 1, 2]}
 
 
@@ -279,8 +314,7 @@ def test_a_topic_that_was_created_again_is_named_where_its_last_message_is_gone(
     kafka.send(numbered(topic, 8, text="another"))
     kafka.remove_messages_before(topic, 0, 3)
 
-    with pytest.raises(SourceError, match="created again"):
-        land(lake, LocalWorkers())
+    assert "created again" in str(land(lake, LocalWorkers()).faults[topic])
 
 
 @pytest.mark.parametrize("fault", ["retention has removed", "created again", "no such topic"])
@@ -302,8 +336,7 @@ def test_a_topic_with_a_fault_does_not_keep_other_topics_from_landing(kafka, top
     kafka.send(numbered(sound, 4, first=3))
 
     for _ in range(2):  # a commit of the other topics must not make the fault look settled
-        with pytest.raises(SourceError, match=fault):
-            land(lake, LocalWorkers())
+        assert fault in str(land(lake, LocalWorkers()).faults[topic])
         found = Counter(message.topic for _, message in landed_log(lake).read())
         assert found == {topic: 3, sound: 7}
     with pytest.raises(SourceError, match=fault):
@@ -326,8 +359,7 @@ def test_a_topic_that_fails_while_it_is_read_does_not_keep_other_topics_from_lan
             kafka.remove_messages_before(topic, 0, 5)
 
     LISTENERS.append(remove)
-    with pytest.raises(SourceError, match="an offset that the partition does not hold"):
-        land(lake, LocalWorkers())
+    assert "an offset that the partition does not hold" in str(land(lake, LocalWorkers()).faults[topic])
     assert Counter(message.topic for _, message in landed_log(lake).read()) == {topic: 3, sound: 7}
 
 
@@ -342,6 +374,43 @@ def test_a_broker_that_restarts_between_runs_is_read_on(kafka, topic, tmp_path):
     land(lake, LocalWorkers())
 
     assert landed(lake) == {0: [0, 1, 2, 3, 4]}
+
+
+@pytest.mark.matrix
+def test_a_broker_that_restarts_or_stops_in_the_middle_of_a_run_loses_nothing(kafka, topic, tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "ROW_GROUP_MESSAGES", 4)
+    kafka.make_topic(topic)
+
+    def in_small_batches(first: int) -> None:
+        """200 messages in 20 batches: a fetch gets at least one."""
+        for number in range(20):
+            kafka.send([{**m, "value": b"x" * 900} for m in numbered(topic, 10, first=first + 10 * number)])
+
+    in_small_batches(0)
+    small_fetches = {"queued.min.messages": "1", "fetch.message.max.bytes": "1000", "fetch.max.bytes": "1000"}
+    lake = lake_of(tmp_path, kafka, [topic], options={**small_fetches, "message.max.bytes": "1000"})
+    write = worker._FileWriter.write
+
+    def when_first_written(act: Callable[[], object]) -> None:
+        def first(writer: Any, records: Any) -> None:
+            monkeypatch.setattr(worker._FileWriter, "write", write)
+            act()
+            write(writer, records)
+
+        monkeypatch.setattr(worker._FileWriter, "write", first)
+
+    when_first_written(lambda: (kafka.stop(), kafka.start()))
+    assert land(lake, LocalWorkers()).messages == 200
+
+    in_small_batches(200)
+    monkeypatch.setattr(client, "SILENCE_TIMEOUT_S", 3.0)
+    when_first_written(kafka.stop)
+    with pytest.raises(SourceError, match=r"expected messages 200 to 399 of .* Nothing is lost: try again"):
+        land(lake, LocalWorkers())
+    kafka.start()
+    monkeypatch.undo()
+    assert land(lake, LocalWorkers()).messages == 200
+    assert landed(lake) == {0: list(range(400))}
 
 
 def test_offsets_that_retention_removed_and_the_user_gives_up_are_passed_over(kafka, topic, tmp_path):

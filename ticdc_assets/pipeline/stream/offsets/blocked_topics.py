@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import unknown_id
+from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault
     from ticdc_assets.pipeline.stream.offsets.ranges import Partition
     from ticdc_assets.pipeline.stream.scan.result import StreamScan
     from ticdc_assets.tables.control import WatermarkRecord
@@ -61,6 +61,47 @@ def faulty(scan: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: C
         waits = Hold(TableState.WAITING, MESSAGES + scan.offsets.faults[0].sentence)
         unread = {name: waits for folded, name in scan.mentioned.items() if folded not in with_tables} | unread
     return CaptureHolds(known, unread)
+
+
+def with_topic_faults(scan: StreamScan, sentences: Mapping[str, str], shared: Collection[str]) -> None:
+    """Add the faults of whole topics to a scan. The other topics advance without the watermarks of a faulty one, unless
+    it is in `shared`: then it may have statements of their tables."""
+    partitions = sorted(scan.offsets.partitions)
+    of_topics = [
+        CaptureFault(sentences[partition[0]], partition, scan.offsets.ends.get(partition, 0))
+        for partition in partitions
+        if partition[0] in sentences
+    ]
+    scan.offsets.faults = (*scan.offsets.faults, *of_topics)
+    scan.offsets.left_out = frozenset({fault.partition[0] for fault in of_topics if fault.partition} - set(shared))
+
+
+def behind(
+    scan: StreamScan,
+    commit_ranges: Mapping[str, CommitRange],
+    shared: Collection[str],
+    live: Set[SourceName],
+    high: int,
+) -> dict[str, Hold]:
+    """The tables of a topic wait while it is behind the TSO `high`, which other topics have reached without it."""
+    held: dict[str, Hold] = {}
+    for partition, watermark in sorted(scan.watermarks.newest.items()):
+        if watermark >= high or not scan.is_active(partition[0], live):
+            continue
+        reason = _behind(partition, watermark, high)
+        fault = CaptureFault(reason, partition)
+        for source_table_id, commit_range in commit_ranges.items():
+            is_open = commit_range.low < high and _needs_more(commit_range) and commit_range.hold is None
+            if is_open and not _is_elsewhere(scan, fault, _names({"": commit_range}), shared):
+                held.setdefault(source_table_id, Hold(TableState.WAITING, MESSAGES + reason))
+    return held
+
+
+def _behind(partition: Partition, watermark: int, high: int) -> str:
+    return (
+        f"expected the watermark of {partition[0]}[{partition[1]}] to reach {high}, which the other topics have "
+        f"reached, found {watermark}. The table continues when it arrives."
+    )
 
 
 def awaited(

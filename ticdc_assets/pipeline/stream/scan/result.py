@@ -25,6 +25,7 @@ class ScannedOffsets:
     last that is consumed or read. `known` are the partitions of earlier runs; `has_older` is whether there are messages
     before those that earlier runs consumed. `twice` has the ordinals of messages that the capture has twice; they are
     in nothing else. `faults` keep partitions from being read; `until` has the first offset that is not read.
+    `left_out` are topics with a fault whose watermarks the stream does not wait for.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -35,6 +36,7 @@ class ScannedOffsets:
     twice: list[int] = field(default_factory=list)
     faults: tuple[CaptureFault, ...] = ()
     until: dict[Partition, int] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
 
     @property
     def partitions(self) -> frozenset[Partition]:
@@ -162,9 +164,12 @@ class StreamScan:
         """
         seen = self.offsets.partitions
         configured = {(topic, number) for topic in {topic for topic, _ in seen} for number in range(partition_num or 0)}
-        return {p for p in seen | configured if self._is_active(p[0], live)} or {*seen, *configured}
+        return {p for p in seen | configured if self.is_active(p[0], live)} or {*seen, *configured}
 
-    def _is_active(self, topic: str, live: Set[SourceName]) -> bool:
+    def is_active(self, topic: str, live: Set[SourceName]) -> bool:
+        """Whether the stream's watermark waits for this topic."""
+        if topic in self.offsets.left_out:
+            return False
         names = self.tables.carried.get(topic)
         return not names or not names.isdisjoint(live)
 
