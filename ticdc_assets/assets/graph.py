@@ -14,6 +14,7 @@ import dagster as dg
 
 from ticdc_assets.assets.changelogs import changelog_assets
 from ticdc_assets.assets.checks import check_assets
+from ticdc_assets.assets.days import days_spec
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.maintenance import maintenance_job
@@ -76,6 +77,7 @@ def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNa
             schema_cache_asset(feed),
             changelog_assets(feed),
             mirror_assets(feed),
+            *([days_spec(feed, feed.shown.days_from)] if feed.shown.days_from else []),
         ],
         asset_checks=check_assets(feed),
         jobs=[job, maintenance_job(feed, lake), rebuild_job(feed, lake)],

@@ -48,6 +48,10 @@ class FeedNames:
     def watermarks(self) -> dg.AssetKey:
         return dg.AssetKey([self.changefeed, "watermarks"])
 
+    @property
+    def days(self) -> dg.AssetKey:
+        return dg.AssetKey([self.changefeed, "days"])
+
     def changelog(self, schema: str, table: str) -> dg.AssetKey:
         return self._key("changelog", schema, table, CHANGELOG_ENDING)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
+from ticdc_assets.assets.days import closed_days
 from ticdc_assets.assets.history_points import recent
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata import Metadata, mirror_metadata, watermark_metadata
@@ -86,6 +87,10 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
             context.log_event(dg.AssetMaterialization(feed.names.mirror(*table.name), metadata=results.metadata(table)))
     if new:
         context.log_event(_without_upstream(recorded))
+    if report is not None and feed.shown.days_from is not None:
+        known = context.instance.get_materialized_partitions(feed.names.days)
+        for closed in closed_days(feed, run, report.record, known):
+            context.log_event(closed)
 
 
 def _without_upstream(recorded: dg.MaterializeResult[None]) -> dg.AssetMaterialization:

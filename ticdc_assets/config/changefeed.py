@@ -83,7 +83,7 @@ def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Ch
     schemas = SchemaSources(places.registry, tuple(_schema_files(section, base)), section.text("ddl_from"))
     mirror, bad_input = _mirror(section, sink), _bad_input(section, sink)
     target = _target(section.section("target"), portable)
-    dagster = read_dagster(section, sink.case_sensitive)
+    dagster = read_dagster(section, stream.sink if stream is not None else None)
     section.close()
     if stream is None or places.source is None or len(feeds.problems.found) > before:
         return None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any, Final
 
 from ticdc_assets.config.model import DagsterConfig, OwnersRule, TagsRule
 from ticdc_assets.config.reading import Section, shown
+from ticdc_assets.config.sink import SinkOptions
 from ticdc_assets.table_filter import TableFilter
 
 MAX_LAG_MIN_S: Final = 60
@@ -20,12 +22,13 @@ _TAG: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 _TAG_KEY: Final = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
 
 
-def read_dagster(section: Section, case_sensitive: bool) -> DagsterConfig:
-    """Read the section; faults are added to its problems."""
-    below = section.section("dagster")
+def read_dagster(section: Section, sink: SinkOptions | None) -> DagsterConfig:
+    """Read the section; faults are added to its problems. `sink` is None where the changefeed's stream is invalid."""
+    below, case_sensitive = section.section("dagster"), sink is not None and sink.case_sensitive
     found = DagsterConfig(
         sensor_runs=_switch(below, "sensor"),
         max_lag_s=_max_lag_s(below),
+        days_from=_days_from(below, sink),
         owners=tuple(_owners(below.section("owners"), case_sensitive)),
         tags=tuple(_tags(below.section("tags"), case_sensitive)),
     )
@@ -52,6 +55,20 @@ def _max_lag_s(section: Section) -> int | None:
         )
         return None
     return seconds
+
+
+def _days_from(section: Section, sink: SinkOptions | None) -> date | None:
+    value = section.raw("days_from")
+    if value is None:
+        return None
+    if sink is not None and not (sink.has_commit_ts and sink.has_watermark):
+        section.problem("days_from", "a stream with commit_ts and watermarks", "one without", "Remove it.")
+        return None
+    try:
+        return date.fromisoformat(str(value) if isinstance(value, str | date) else "")
+    except ValueError:
+        section.problem("days_from", "a day", shown(value), "Write one such as 2025-07-31.")
+        return None
 
 
 def _owners(rules: Section, case_sensitive: bool) -> Iterator[OwnersRule]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -355,11 +356,13 @@ class DagsterConfig:
 
     sensor_runs: whether the changefeed's sensor is on where nobody has turned it on or off.
     max_lag_s: the longest time that a table may be behind; None for the defaults of the checks.
+    days_from: the first UTC day of the asset `days`; None for no such asset.
     owners, tags: by filter pattern; of the tags with one name the last match decides.
     """
 
     sensor_runs: bool = False
     max_lag_s: int | None = None
+    days_from: date | None = None
     owners: tuple[OwnersRule, ...] = ()
     tags: tuple[TagsRule, ...] = ()
 

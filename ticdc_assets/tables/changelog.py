@@ -53,6 +53,9 @@ from ticdc_assets.tables.written_history import HISTORY, Fit, KnownHistory
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+COMMIT_DAY: Final = "commit_day"
+"""The partition field of every changelog: the UTC day of `_ticdc_commit_time`."""
+
 COMMIT_TRIES_MAX: Final = 5
 """Maintenance may commit between the plan and the commit of a run; more tries than this are a race of runs."""
 
@@ -142,7 +145,7 @@ def _create(
     before = NestedField(next(ids), layout.BEFORE, StructType(*_fields(columns, ids)))
     schema = Schema(*system, before, *_fields(columns, ids))
     time_id = schema.find_field(layout.COMMIT_TIME).field_id
-    spec = PartitionSpec(PartitionField(time_id, 1000, DayTransform(), "commit_day"))
+    spec = PartitionSpec(PartitionField(time_id, 1000, DayTransform(), COMMIT_DAY))
     with catalog.create_table_transaction(identifier, schema, location, spec, properties=properties) as tx:
         made = tx.table_metadata.schema()
         tx.set_properties({COLUMNS: columns_property({c.uid: _ids_by_name(made, c.name) for c in columns})})

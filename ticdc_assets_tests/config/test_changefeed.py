@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+
 import pytest
 
 from ticdc_assets.config import BadInputPolicy, OnBadMessage, OnDrop, PartitionField, ZeroDates
@@ -123,6 +125,15 @@ def test_what_dagster_shows_of_a_table_is_given_by_pattern(tmp_path):
     assert not feed(tmp_path).dagster.sensor_runs
 
 
+@pytest.mark.parametrize("day", ["2025-07-31", date(2025, 7, 31)])
+def test_the_first_day_is_a_date_of_yaml_or_a_text(tmp_path, day):
+    uri = "kafka://h:1/t?protocol=open-protocol"
+
+    assert feed(tmp_path, sink_uri=uri, dagster={"days_from": day}).dagster.days_from == date(2025, 7, 31)
+    for wrong in ("31.7.2025", 20250731.5, datetime(2025, 7, 31, 12)):
+        assert "2025-07-31" in str(refused(tmp_path, with_feed(sink_uri=uri, dagster={"days_from": wrong})))
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -130,6 +141,7 @@ def test_what_dagster_shows_of_a_table_is_given_by_pattern(tmp_path):
         ({"max_lag": "59s"}, "at least a minute"),
         ({"max_lag": 30}, "at least a minute"),
         ({"max_lag": "soon"}, '"30m"'),
+        ({"days_from": "2025-07-31"}, "commit_ts and watermarks"),
         ({"owners": {"shop.*": ["ann"]}}, "team:NAME"),
         ({"owners": {"shop": ["team:data"]}}, "filter rule"),
         ({"tags": {"shop.*": ["x"]}}, "a mapping of tags"),

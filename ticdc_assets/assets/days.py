@@ -1,0 +1,81 @@
+"""The asset `days`: a partition for each UTC day of commits, materialised when the day is closed for all tables.
+
+Changelogs are Iceberg tables partitioned by commit day, but their assets have no partitions: a run appends to every day
+that the source has news of, and Dagster would start a run of a partitioned asset for chosen days only. A day of this
+asset is closed by the record whose TSO has passed it, so an asset of a user that is partitioned by day can depend on
+it. The asset is external: no run is started for it, and runs report the days that they have closed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, date, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import dagster as dg
+
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.changelog import COMMIT_DAY
+from ticdc_assets.tso import to_datetime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ticdc_assets.assets.resources import ChangefeedRun
+    from ticdc_assets.assets.steps import Feed
+    from ticdc_assets.tables.control import WatermarkRecord
+
+_TABLES_LISTED_MAX: Final = 100
+
+
+def days_spec(feed: Feed, first: date) -> dg.AssetSpec:
+    """The asset, from its first day on."""
+    return dg.AssetSpec(
+        feed.names.days,
+        deps=[feed.names.watermarks],
+        group_name=feed.names.group,
+        partitions_def=dg.DailyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC"),
+        description="The days (UTC) whose commits are complete in all changelogs and mirrors, with their changes.",
+    )
+
+
+def closed_days(feed: Feed, run: ChangefeedRun, record: WatermarkRecord, known: set[str]) -> Iterator[Any]:
+    """A materialization for each day that this record closes: the record is complete, its TSO is past the day, and the
+    day is not among the `known` ones."""
+    first = feed.shown.days_from
+    if first is None or not record.complete:
+        return
+    end = to_datetime(record.tso).astimezone(UTC).date()
+    days = [first + timedelta(days=n) for n in range((end - first).days)]
+    closed = [day for day in days if day.isoformat() not in known]
+    if not closed:
+        return
+    rows = _rows_by_day(run, record)
+    for day in closed:
+        yield dg.AssetMaterialization(
+            feed.names.days, partition=day.isoformat(), metadata=_metadata(rows.get(day, {}), record)
+        )
+
+
+def _metadata(rows: Mapping[str, int], record: WatermarkRecord) -> dict[str, Any]:
+    listed = dict(sorted(rows.items())[:_TABLES_LISTED_MAX])
+    return {
+        "dagster/partition_row_count": sum(rows.values()),
+        "rows_by_table": dg.MetadataValue.json(listed),
+        "tables": len(rows),
+        "closed_at_tso": str(record.tso),
+    }
+
+
+def _rows_by_day(run: ChangefeedRun, record: WatermarkRecord) -> dict[date, Counter[str]]:
+    """By day of commit, the changes of each changelog, from the manifests of its recorded snapshot."""
+    found: dict[date, Counter[str]] = {}
+    for table in record.tables:
+        changelog = load_or_none(run.lake.catalog, tuple(table.changelog)) if table.changelog else None
+        if changelog is None or table.changelog_snapshot_id is None:
+            continue
+        for part in changelog.inspect.partitions(table.changelog_snapshot_id).to_pylist():
+            day = part["partition"][COMMIT_DAY]
+            if day is not None:
+                found.setdefault(day, Counter())[f"{table.schema}.{table.table}"] += part["record_count"]
+    return found
