@@ -88,8 +88,8 @@ def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Ver
     return Verdict(False, sentence, facts={"quarantined": len(records)})
 
 
-def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
-    """Compare the mirror's row count with the fold of its changelog.
+def rows_equal(mirror_rows: int | None, count: FoldCount, job: str = "") -> Verdict:
+    """Compare the mirror's row count with the fold of its changelog. `job` is the job that rebuilds it.
 
     Passes with the fact `counted: false` where the rows were not counted.
     """
@@ -101,7 +101,8 @@ def rows_equal(mirror_rows: int | None, count: FoldCount) -> Verdict:
         return Verdict(True, f"{mirror_rows:,} rows, as many as the fold of the changelog.", facts=facts)
     sentence = (
         f"The mirror has {mirror_rows:,} rows, its changelog folds to {count.rows:,}. Do not read the mirror. Find out "
-        "who else writes it; then `ticdc-assets rebuild` with its --table rebuilds it from the changelog."
+        "who else writes it; then `ticdc-assets rebuild` with its --table rebuilds it from the changelog"
+        f"{f', and so does the job {job} with the table in `tables`' if job else ''}."
     )
     return Verdict(False, sentence, facts=facts)
 

@@ -12,6 +12,7 @@ import dagster as dg
 from ticdc_assets.assets import check_results as verdicts
 from ticdc_assets.assets.check_results import LagLimits, Verdict, source_moves
 from ticdc_assets.assets.fold_count import FoldCount, count_fold
+from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import KnownTable, is_sample, not_loaded
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import Feed
@@ -178,7 +179,8 @@ def _count(run: ChangefeedRun, table: Reported) -> Verdict:
     if changelog is None or record.mirror is None:
         return verdicts.rows_equal(None, FoldCount(None))
     count = count_fold(table.source_table, changelog, record.watermark, run.lake.by_arrival)
-    return verdicts.rows_equal(record.rows, count)
+    job = FeedNames(run.changefeed.name, str(run.changefeed.sink.protocol)).rebuild_job
+    return verdicts.rows_equal(record.rows, count, job)
 
 
 def _counted_once(

@@ -71,7 +71,11 @@ def test_the_sample_that_ended_long_ago_is_not_held_against_the_clock():
     [
         (verdicts.keeps_up(replace(RECORD, watermark=ts(0)), at(0, 5000)), "Look for failed or queued runs"),
         (verdicts.source_moves(at(5000, 0), is_sample=False), "cdc cli changefeed query"),
-        (verdicts.rows_equal(3, FoldCount(4)), "`ticdc-assets rebuild` with its --table rebuilds it"),
+        (
+            verdicts.rows_equal(3, FoldCount(4)),
+            "`ticdc-assets rebuild` with its --table rebuilds it from",
+        ),
+        (verdicts.rows_equal(3, FoldCount(4), "shop_rebuild"), "the job shop_rebuild with the table in `tables`."),
         (verdicts.goes_on(replace(RECORD, state="stopped", note="DDL x: mend it.")), "mend it."),
         (verdicts.goes_on(replace(RECORD, state="waiting", note="no file 3.")), "continues by itself"),
         (verdicts.all_go_on([replace(RECORD, state="stopped", note="DDL x: mend it.")]), "mend it."),
