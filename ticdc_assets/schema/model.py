@@ -162,6 +162,13 @@ class TableSchema:
         return tuple(c.name for c in self.columns if c.name.lower() in wanted)
 
     @property
+    def ordered_key(self) -> tuple[Column, ...]:
+        """The key's columns in the order of their index; those that the user configures in table order."""
+        index = None if self.named_key else self._handle_index()
+        columns = (self.column(name) for name in (index.columns if index else self.key))
+        return tuple(column for column in columns if column is not None)
+
+    @property
     def unique_columns(self) -> tuple[str, ...]:
         """The columns of the key and of all unique indexes, in table order: an update of one is DELETE + INSERT."""
         unique = (name for index in self.indexes if index.unique or index.primary for name in index.columns)

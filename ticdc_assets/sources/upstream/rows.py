@@ -127,6 +127,10 @@ class UpstreamRows:
                 found[tuple(value(column, row[column.name], "") for column in key)] = row
         return [found.get(tuple(values)) for values in wanted]
 
+    def answers(self, statement: str, parameters: Sequence[Any], tso: int) -> Sequence[Sequence[bytes | None]]:
+        """The rows that a SELECT answers at the TSO, as the server's bytes. Raises NotYetError as `rows` does."""
+        return self._answers(statement, list(parameters), tso)
+
     # -- one statement ------------------------------------------------------------------------------------------------
 
     def _answers(self, statement: str, parameters: list[Any], tso: int) -> Sequence[Sequence[bytes | None]]:

@@ -46,13 +46,21 @@ def select(
 
     `wanted` has the key values of each row, as in the lake, in the order of `key`.
     """
-    listed = ", ".join(_selected(column) for column in columns)
-    one = "(" + " AND ".join(f"{_name(column.name)} = %s" for column in key) + ")"
-    found = " OR ".join([one] * len(wanted))
-    statement = f"SELECT {listed} FROM {quote_path((schema, table)).replace('%', '%%')} WHERE {found}"  # noqa: S608
-    return statement, [
-        _parameter(column, value) for values in wanted for column, value in zip(key, values, strict=True)
-    ]
+    found, parameters = with_keys(key, wanted)
+    listed = ", ".join(selected(column) for column in columns)
+    return f"SELECT {listed} FROM {table_reference(schema, table)} WHERE {found}", parameters  # noqa: S608
+
+
+def with_keys(key: Sequence[Column], wanted: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
+    """The condition for the rows with these keys, and its parameters."""
+    one = "(" + " AND ".join(f"{reference(column.name)} = %s" for column in key) + ")"
+    parameters = [parameter(column, value) for values in wanted for column, value in zip(key, values, strict=True)]
+    return " OR ".join([one] * len(wanted)), parameters
+
+
+def table_reference(schema: str, table: str) -> str:
+    """A table in a statement with parameters."""
+    return quote_path((schema, table)).replace("%", "%%")
 
 
 def cells(columns: Sequence[Column], answer: Sequence[bytes | None]) -> dict[str, Cell]:
@@ -62,26 +70,29 @@ def cells(columns: Sequence[Column], answer: Sequence[bytes | None]) -> dict[str
 
 def value(column: Column, cell: Cell, zone: str) -> Any:
     """The lake's value of a cell; `zone` is ignored, as cells are in UTC."""
-    return native_values.value(column, cell, ZONE, labels=_has_labels(column))
+    return native_values.value(column, cell, ZONE, labels=has_labels(column))
 
 
 def plain(column: Column, cell: Cell, fold: int) -> Plain:
     """The value over which a row's checksum is computed."""
-    return native_values.plain(column, cell, ZONE, labels=_has_labels(column), fold=fold)
+    return native_values.plain(column, cell, ZONE, labels=has_labels(column), fold=fold)
 
 
-def _name(name: str) -> str:
+def reference(name: str) -> str:
+    """A column in a statement with parameters."""
     return quote(name).replace("%", "%%")
 
 
-def _has_labels(column: Column) -> bool:
+def has_labels(column: Column) -> bool:
+    """Whether the values of an ENUM or SET are labels here."""
     return column.type.kind in _LABELLED and column.type.elements is not None
 
 
-def _selected(column: Column) -> str:
-    if column.type.kind in _LABELLED and not _has_labels(column):
-        return f"CAST({_name(column.name)} AS UNSIGNED)"
-    return _name(column.name)
+def selected(column: Column) -> str:
+    """The expression whose answer `cells` reads."""
+    if column.type.kind in _LABELLED and not has_labels(column):
+        return f"CAST({reference(column.name)} AS UNSIGNED)"
+    return reference(column.name)
 
 
 def _cell(column: Column, sent: bytes | None) -> Cell:
@@ -93,7 +104,7 @@ def _cell(column: Column, sent: bytes | None) -> Cell:
         raise DecodeError(f"column `{column.name}`", "UTF-8 text of upstream", "other bytes", _TODO) from None
 
 
-def _parameter(column: Column, key: Any) -> Any:
+def parameter(column: Column, key: Any) -> Any:
     """A key value as a parameter that is compared as the column's own type."""
     if isinstance(key, datetime):
         return (key.astimezone(UTC) if key.tzinfo else key).replace(tzinfo=None).isoformat(" ", "microseconds")
@@ -101,6 +112,6 @@ def _parameter(column: Column, key: Any) -> Any:
         return key.isoformat()
     if column.type.kind is Kind.DECIMAL:
         return Decimal(key)
-    if column.type.kind in _LABELLED and not _has_labels(column):
+    if column.type.kind in _LABELLED and not has_labels(column):
         return int(key)
     return HexBytes(key) if isinstance(key, bytes) else key

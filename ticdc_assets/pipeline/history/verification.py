@@ -1,0 +1,258 @@
+"""Mirrors against the upstream TiDB at the TSO of a record.
+
+TiDB is read through one connection, in ranges of at most so many rows: first counts and checksums, then, in ranges that
+differ, the checksum of each row, and at last the rows that differ. A mirror is read once for the checksums, and again
+only for ranges that differ.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ticdc_assets.names import column_name
+from ticdc_assets.schema.model import Column, Kind, TableSchema
+from ticdc_assets.sources.upstream.checksums import (
+    aggregate_expression,
+    checksum,
+    checksum_expression,
+    same_value,
+    text,
+    text_expression,
+)
+from ticdc_assets.sources.upstream.key_ranges import Key, key_order
+from ticdc_assets.sources.upstream.sql import cells, selected, table_reference, value, with_keys
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.sources.upstream.rows import UpstreamRows
+
+CHUNK_ROWS: Final = 20_000
+"""Rows of TiDB that one statement reads."""
+
+NARROWED_ROWS_MAX: Final = 1_000_000
+"""Rows of the mirror whose keys are held at once while differences are narrowed down."""
+
+_CONFIRMED_ROWS: Final = 64
+"""Rows per statement that are read whole."""
+
+_FLOATING: Final = frozenset({Kind.FLOAT, Kind.DOUBLE})
+
+
+@dataclass(slots=True)
+class Sum:
+    """Rows summed up: their number, and the XOR of their checksums."""
+
+    rows: int = 0
+    checksum: int = 0
+
+    def add(self, rows: int, checksum: int) -> None:
+        self.rows += rows
+        self.checksum ^= checksum
+
+
+@dataclass(frozen=True, slots=True)
+class RowDifference:
+    """A row that is `missing` in the mirror, only in the mirror (`extra`) or `different`; `columns` differ then."""
+
+    kind: str
+    key: Key
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One table, compared: rows on both sides, statements to TiDB, and the rows that differ."""
+
+    mirror_rows: int = 0
+    upstream_rows: int = 0
+    statements: int = 0
+    differences: list[RowDifference] = field(default_factory=list)
+
+
+class TableVerification:
+    """Compares one mirror at a snapshot with the table of TiDB at the TSO; `name` is its name then."""
+
+    def __init__(
+        self,
+        rows: UpstreamRows,
+        name: tuple[str, str],
+        table: TableSchema,
+        tso: int,
+        mirror: Table,
+        snapshot_id: int,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> None:
+        self._rows, self._tso, self._chunk_rows = rows, tso, chunk_rows
+        self._from = table_reference(*name)
+        self._mirror, self._snapshot_id = mirror, snapshot_id
+        self._columns = table.stored_columns
+        self._key: tuple[Column, ...] = table.ordered_key
+        self._order = key_order(self._key)
+        self._found = Comparison()
+
+    def compare(self) -> Comparison:
+        """The comparison. Raises NotYetError where TiDB cannot be read."""
+        limits, upstream = self._upstream_sums()
+        ours = self._mirror_sums(limits)
+        self._found.upstream_rows = sum(one.rows for one in upstream)
+        self._found.mirror_rows = sum(one.rows for one in ours)
+        if not self._order.in_lake:
+            different = [0] if _total(upstream) != ours[0] else []
+        else:
+            different = [n for n, one in enumerate(ours) if one != upstream[n]]
+        for group in self._groups(different, ours):
+            self._narrow(group, limits)
+        return self._found
+
+    # -- TiDB ----------------------------------------------------------------------------------------------------------
+
+    def _ask(self, statement: str, parameters: Sequence[Any]) -> Sequence[Sequence[bytes | None]]:
+        self._found.statements += 1
+        return self._rows.answers(statement, parameters, self._tso)
+
+    def _upstream_sums(self) -> tuple[list[Key], list[Sum]]:
+        """The upper limits of all ranges but the last, and the sum of each range."""
+        limits: list[Key] = []
+        sums: list[Sum] = []
+        after: Key | None = None
+        while True:
+            until = self._limit(after)
+            sums.append(self._upstream_sum(after, until))
+            if until is None:
+                return limits, sums
+            limits.append(until)
+            after = until
+
+    def _limit(self, after: Key | None) -> Key | None:
+        """The key at the end of the range; None for the last range."""
+        if not self._order.columns:
+            return None
+        where, parameters = self._order.condition(after, None)
+        columns = ", ".join(selected(column) for column in self._order.columns)
+        statement = (
+            f"SELECT {columns} FROM {self._from} WHERE {where} "  # noqa: S608
+            f"ORDER BY {self._order.listed} LIMIT 1 OFFSET {self._chunk_rows - 1}"
+        )
+        found = self._ask(statement, parameters)
+        return self._key_of(self._order.columns, found[0]) if found else None
+
+    def _upstream_sum(self, after: Key | None, until: Key | None) -> Sum:
+        where, parameters = self._order.condition(after, until)
+        inner = f"SELECT {checksum_expression(self._columns)} AS c FROM {self._from} WHERE {where}"  # noqa: S608
+        [[rows, high, low]] = self._ask(f"SELECT {aggregate_expression('c')} FROM ({inner}) AS q", parameters)  # noqa: S608
+        return Sum(int(rows or 0), int(high or 0) << 64 | int(low or 0))
+
+    @staticmethod
+    def _key_of(columns: Sequence[Column], answer: Sequence[bytes | None]) -> Key:
+        found = cells(columns, answer)
+        return tuple(value(column, found[column.name], "") for column in columns)
+
+    # -- the mirror ----------------------------------------------------------------------------------------------------
+
+    def _mirror_rows(self) -> Iterator[dict[str, Any]]:
+        names = tuple(column_name(column.name) for column in self._columns)
+        scan = self._mirror.scan(snapshot_id=self._snapshot_id, selected_fields=names)
+        if any(True for _ in scan.plan_files()):
+            for batch in scan.to_arrow_batch_reader():
+                yield from batch.to_pylist()
+
+    def _checksum(self, row: dict[str, Any]) -> bytes:
+        return checksum(text(column, row[column_name(column.name)]) for column in self._columns)
+
+    def _key_in(self, row: dict[str, Any]) -> Key:
+        return tuple(row[column_name(column.name)] for column in self._key)
+
+    def _range_of(self, key: Key, places: Sequence[Key]) -> int:
+        return bisect_left(places, self._order.place(key)) if self._order.in_lake else 0
+
+    def _mirror_sums(self, limits: Sequence[Key]) -> list[Sum]:
+        places = [self._order.place(limit) for limit in limits]
+        sums = [Sum() for _ in range(len(limits) + 1 if self._order.in_lake else 1)]
+        for row in self._mirror_rows():
+            sums[self._range_of(self._key_in(row), places)].add(1, int.from_bytes(self._checksum(row), "big"))
+        return sums
+
+    # -- narrowing down ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _groups(different: Sequence[int], ours: Sequence[Sum]) -> Iterator[set[int]]:
+        """Ranges to narrow down in one pass over the mirror."""
+        group: set[int] = set()
+        rows = 0
+        for number in different:
+            if group and rows + ours[number].rows > NARROWED_ROWS_MAX:
+                yield group
+                group, rows = set(), 0
+            group.add(number)
+            rows += ours[number].rows
+        if group:
+            yield group
+
+    def _narrow(self, group: set[int], limits: Sequence[Key]) -> None:
+        places = [self._order.place(limit) for limit in limits]
+        ours = {
+            self._key_in(row): self._checksum(row)
+            for row in self._mirror_rows()
+            if self._range_of(self._key_in(row), places) in group
+        }
+        wrong: list[Key] = []
+        for number in sorted(group) if self._order.in_lake else range(len(limits) + 1):
+            after, until = (limits[number - 1] if number else None), (limits[number] if number < len(limits) else None)
+            for key, sent in self._upstream_rows(after, until):
+                mine = ours.pop(key, None)
+                if mine is None:
+                    self._found.differences.append(RowDifference("missing", key))
+                elif mine != sent:
+                    wrong.append(key)
+        self._found.differences += [RowDifference("extra", key) for key in ours]
+        self._confirm(wrong)
+
+    def _upstream_rows(self, after: Key | None, until: Key | None) -> Iterator[tuple[Key, bytes]]:
+        where, parameters = self._order.condition(after, until)
+        columns = ", ".join(selected(column) for column in self._key)
+        statement = f"SELECT {columns}, {checksum_expression(self._columns)} FROM {self._from} WHERE {where}"  # noqa: S608
+        for *key, sent in self._ask(statement, parameters):
+            yield self._key_of(self._key, key), bytes.fromhex((sent or b"").decode())
+
+    def _confirm(self, keys: Sequence[Key]) -> None:
+        """Read these rows whole, and keep those of which a value differs."""
+        wanted = set(keys)
+        ours = {key: row for row in self._mirror_rows() if (key := self._key_in(row)) in wanted} if wanted else {}
+        listed = ", ".join(
+            [*(selected(column) for column in self._key), *(text_expression(column) for column in self._columns)]
+        )
+        for begin in range(0, len(keys), _CONFIRMED_ROWS):
+            where, parameters = with_keys(self._key, keys[begin : begin + _CONFIRMED_ROWS])
+            for answer in self._ask(f"SELECT {listed} FROM {self._from} WHERE {where}", parameters):  # noqa: S608
+                key = self._key_of(self._key, answer[: len(self._key)])
+                self._confirm_row(key, ours[key], answer[len(self._key) :])
+
+    def _confirm_row(self, key: Key, row: dict[str, Any], answer: Sequence[bytes | None]) -> None:
+        texts = [None if sent is None else sent.decode(errors="replace") for sent in answer]
+        columns = tuple(
+            column.name
+            for column, sent in zip(self._columns, texts, strict=True)
+            if not same_value(column, sent, row[column_name(column.name)])
+        )
+        if columns:
+            self._found.differences.append(RowDifference("different", key, columns))
+
+
+def _total(sums: Sequence[Sum]) -> Sum:
+    whole = Sum()
+    for one in sums:
+        whole.add(one.rows, one.checksum)
+    return whole
+
+
+def refusal(table: TableSchema) -> str:
+    """Why a table cannot be verified; empty if it can."""
+    if not table.key:
+        return "the table has no key"
+    if any(column.type.kind in _FLOATING for column in table.ordered_key):
+        return "its key has a floating point column, whose text does not identify a row"
+    return ""

@@ -1,0 +1,86 @@
+"""Ranges of keys as SQL, evaluated by SQLite, and the texts of which checksums are made."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import product
+from typing import Any
+
+import pytest
+
+from ticdc_assets.schema.collations import TextOrder
+from ticdc_assets.schema.model import Column
+from ticdc_assets.schema.mysql_types import parse_type
+from ticdc_assets.sources.upstream.checksums import checksum, same_value, text
+from ticdc_assets.sources.upstream.key_ranges import key_order
+
+
+def column(name: str, of: str, order: TextOrder | None = TextOrder.PADDED) -> Column:
+    return Column(name, parse_type(of), text_order=order)
+
+
+def test_a_condition_selects_the_keys_that_are_in_the_range():
+    order = key_order([column("a", "INT"), column("b%", "INT"), column("c", "INT")])
+    keys = list(product(range(3), repeat=3))
+    with sqlite3.connect(":memory:") as database:
+        database.execute("CREATE TABLE t (a, `b%`, c)")
+        database.executemany("INSERT INTO t VALUES (?, ?, ?)", keys)
+        limits = [None, (0, 1, 2), (1, 1, 1), (2, 0, 0)]
+        for after, until in product(limits, limits):
+            condition, parameters = order.condition(after, until)
+            sql = f"SELECT * FROM t WHERE {condition}".replace("%s", "?").replace("%%", "%")
+            wanted = [k for k in keys if (after is None or k > after) and (until is None or k <= until)]
+            assert sorted(database.execute(sql, parameters)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("key", "columns", "in_lake"),
+    [
+        ([column("a", "BIGINT"), column("b", "VARCHAR(9)")], ["a", "b"], True),
+        ([column("a", "BIGINT"), column("b", "ENUM('x')")], ["a"], True),
+        ([column("a", "VARCHAR(9)", None), column("b", "INT")], ["a"], False),
+        ([column("a", "ENUM('x')"), column("b", "INT")], [], False),
+    ],
+)
+def test_ranges_are_of_the_first_columns_that_compare_as_in_tidb(key: list[Column], columns: list[str], in_lake: bool):
+    order = key_order(key)
+
+    assert ([one.name for one in order.columns], order.in_lake) == (columns, in_lake)
+
+
+def test_text_that_is_padded_sorts_without_its_trailing_blanks():
+    padded = key_order([column("a", "VARCHAR(9)")])
+    exact = key_order([column("a", "VARCHAR(9)", TextOrder.EXACT)])
+
+    assert padded.place(["a  "]) == padded.place(["a"]) != exact.place(["a  "])
+    assert padded.place(["é"]) > padded.place(["z"])
+
+
+@pytest.mark.parametrize(
+    ("of", "value", "written"),
+    [
+        ("DOUBLE", 1e21, "1000000000000000000000"),
+        ("DOUBLE", 1.5e-7, "0.00000015"),
+        ("DOUBLE", -0.0, "-0"),
+        ("DECIMAL(20,10)", Decimal("-1E-10"), "-0.0000000001"),
+        ("DATETIME", datetime(2024, 2, 29, 1, 2, 3), "2024-02-29 01:02:03"),
+        ("TIMESTAMP(3)", datetime(2024, 2, 29, 1, 2, 3, 120_000, UTC), "2024-02-29 01:02:03.120"),
+        ("DATE", date(24, 1, 2), "0024-01-02"),
+        ("VARBINARY(9)", b"\xff\x00", "FF00"),
+        ("INT", -5, "-5"),
+        ("VECTOR", [1.0, 0.10000000149011612], "[1,0.1]"),
+        ("TEXT", None, None),
+    ],
+)
+def test_a_value_is_written_as_tidb_writes_it(of: str, value: Any, written: str | None):
+    assert text(column("c", of), value) == written
+    assert same_value(column("c", of), written, value)
+    assert not same_value(column("c", of), "7" if written is None else None, value)
+
+
+def test_null_and_empty_text_have_different_checksums_and_so_have_moved_values():
+    rows = [(None, "a"), ("", "a"), ("a", None), ("a", ""), ("a", "a")]
+
+    assert len({checksum(row) for row in rows}) == len(rows)
