@@ -74,11 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     tables = _with_config(commands.add_parser("tables", help="list source tables with state, watermark and rows"))
     tables.add_argument("--json", action="store_true", help="a JSON list")
     tables.set_defaults(command=_tables)
-    snapshot = _with_config(commands.add_parser("snapshot", help="list the snapshots to read together at a TSO"))
-    snapshot.add_argument("--at", type=_tso, required=True, metavar="TSO", help="the newest record up to this TSO")
-    snapshot.add_argument("--json", action="store_true", help="a JSON object")
-    snapshot.set_defaults(command=_snapshot)
+    _add_snapshot(commands)
     _add_diff_and_schema(commands)
+    _add_verify(commands)
     inspect = commands.add_parser("inspect", help="report what a source contains, or what a config lacks")
     inspect.add_argument(
         "place",
@@ -106,6 +104,19 @@ def _parser() -> argparse.ArgumentParser:
     discover = _with_config(commands.add_parser("discover", help="list the tables of the source"))
     discover.set_defaults(command=_discover)
     return parser
+
+
+def _add_snapshot(commands: Any) -> None:
+    snapshot = _with_config(commands.add_parser("snapshot", help="list or pin the snapshots to read together at a TSO"))
+    snapshot.add_argument("--at", type=_tso, metavar="TSO", help="the newest record up to this TSO or time")
+    snapshot.add_argument("--pin", metavar="NAME", help="keep that record, and tag its snapshots with this name")
+    snapshot.add_argument("--list", action="store_true", dest="lists", help="list the pins")
+    snapshot.add_argument("--release", metavar="NAME", help="remove a pin and its tags")
+    form = snapshot.add_mutually_exclusive_group()
+    readers = ("spark", "duckdb", "polars", "pyiceberg")
+    form.add_argument("--reader", choices=readers, help="print the code that reads all mirrors as of the record")
+    form.add_argument("--json", action="store_true", help="JSON")
+    snapshot.set_defaults(command=_snapshot)
 
 
 def _add_diff_and_schema(commands: Any) -> None:
@@ -165,6 +176,16 @@ def _add_load(commands: Any) -> None:
         "--csv-output-dialect", choices=("default", "snowflake", "redshift", "bigquery"), default="default"
     )
     load.set_defaults(command=_load)
+
+
+def _add_verify(commands: Any) -> None:
+    verify = _with_config(commands.add_parser("verify", help="compare mirrors with the upstream TiDB at a TSO"))
+    verify.add_argument("--at", type=_tso, metavar="TSO", help="the newest record up to this TSO (default: the newest)")
+    verify.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="only this (repeatable)")
+    verify.add_argument("--chunk-rows", type=_count, default=20_000, metavar="N", help="rows that one statement reads")
+    verify.add_argument("--keys", action="store_true", help="also print the keys of rows that differ")
+    verify.add_argument("--json", action="store_true", help="a JSON list")
+    verify.set_defaults(command=_verify)
 
 
 def _add_maintain(commands: Any) -> None:
@@ -336,9 +357,17 @@ def _tables(arguments: argparse.Namespace) -> int:
 
 def _snapshot(arguments: argparse.Namespace) -> int:
     config, chosen = _chosen(arguments)
-    from ticdc_assets.commands.listing import snapshot
+    from ticdc_assets.commands.snapshot import Asked, snapshot
 
-    return snapshot(config, _only(config, chosen), arguments.at, arguments.json)
+    asked = Asked(
+        at=arguments.at,
+        pin=arguments.pin,
+        release=arguments.release,
+        lists=arguments.lists,
+        reader=arguments.reader,
+        as_json=arguments.json,
+    )
+    return snapshot(config, _only(config, chosen), asked)
 
 
 def _diff(arguments: argparse.Namespace) -> int:
@@ -347,6 +376,14 @@ def _diff(arguments: argparse.Namespace) -> int:
 
     asked = Asked(arguments.after, arguments.until, tuple(arguments.table), arguments.rows, arguments.json)
     return diff(config, _only(config, chosen), asked)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    config, chosen = _chosen(arguments)
+    from ticdc_assets.commands.verify import Asked, verify_mirrors
+
+    asked = Asked(arguments.at, tuple(arguments.table), arguments.chunk_rows, arguments.keys, arguments.json)
+    return verify_mirrors(config, _only(config, chosen), asked)
 
 
 def _schema(arguments: argparse.Namespace) -> int:

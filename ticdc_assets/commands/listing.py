@@ -1,4 +1,4 @@
-"""`ticdc-assets tables` and `ticdc-assets snapshot`: the content of the control tables. Needs no JVM."""
+"""`ticdc-assets tables`, and what `ticdc-assets snapshot` shows: the control tables. Needs no JVM."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ticdc_assets.commands.terminal import Terminal
-from ticdc_assets.commands.tso_text import moment, when
-from ticdc_assets.errors import NotYetError
+from ticdc_assets.commands.tso_text import when
+from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tso import is_tso
@@ -111,28 +111,18 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 # -- snapshot ----------------------------------------------------------------------------------------------------------
 
 
-def snapshot(config: Config, changefeed: Changefeed, at: int, as_json: bool) -> int:
-    """Show the recorded set of consistent snapshots, for the newest recorded TSO up to `at`. Returns the exit code."""
-    terminal = Terminal()
-    found = recorded_snapshot(Lake(to_look_at(config), changefeed), at)
-    if as_json:
-        terminal.json(found)
-        return 0
-    terminal.tell(f"recorded at {moment(found['tso'])}")
-    for table in found["tables"]:
-        mirror = ".".join(table["mirror"] or ("no mirror",))
-        terminal.tell(f"{table['schema']}.{table['table']}: {mirror} at snapshot {table['snapshot_id']}")
-    return 0
-
-
 def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
     """The newest record up to `at`, without tables that were dropped by then.
 
     Table names are those of the record; mirror identifiers are the current ones.
 
     Raises:
+        ConfigError: `at` is a TSO, and the records of messages without commit_ts have counts.
         NotYetError: there is no record up to `at`.
     """
+    if not lake.measures_lag and is_tso(at):
+        advice = "Give the number of messages, as `ticdc-assets tables` shows it."
+        raise ConfigError(f"changefeed {lake.changefeed.name}", "a count of messages", "a TSO or a time", advice)
     record = lake.control.at(at)
     if record is None:
         raise NotYetError(

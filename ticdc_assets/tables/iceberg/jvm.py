@@ -187,6 +187,15 @@ class JvmTable:
         if self.java.refs().containsKey(branch):
             self.java.manageSnapshots().removeBranch(branch).commit()
 
+    def add_tag(self, tag: str, snapshot_id: int) -> None:
+        self.java.refresh()
+        self.java.manageSnapshots().createTag(tag, snapshot_id).commit()
+
+    def remove_tag(self, tag: str) -> None:
+        self.java.refresh()
+        if self.java.refs().containsKey(tag):
+            self.java.manageSnapshots().removeTag(tag).commit()
+
     def publish_branch(self, branch: str) -> None:
         """Move main to the branch and remove the branch. Raises StaleRunError where main has changed."""
         self.java.refresh()

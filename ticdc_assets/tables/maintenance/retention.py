@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 PINNED: Final = "ticdc.pinned-tsos"
 """The property of `watermarks` that names the TSOs whose records stay."""
 
+NAMED: Final = "ticdc.pins"
+"""The property of `watermarks` with the pins that have a name, and their TSOs."""
+
 COMMIT_TRIES_MAX: Final = 5
 
 
@@ -48,7 +51,8 @@ def thin(
             return Thinned()
         rows = table.scan().to_arrow()
         limits = {"%Y-%m-%d": now - timedelta(days=days_kept), "%Y-%m-%d %H": now - timedelta(hours=hours_kept)}
-        stays = _stays(rows, pinned(control), older_than, limits)
+        pins = {*pinned(control), *named_pins(control).values()}
+        stays = _stays(rows, pins, older_than, limits)
         kept = rows.filter(pa.array(stays, pa.bool_()))
         thinned = Thinned(len(rows) - len(kept), _snapshot_ids(kept))
         if not thinned.removed or not write:
@@ -132,18 +136,34 @@ def unpin(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
 
 def _set_pins(control: Control, pins: Iterable[int], write: bool) -> tuple[int, ...]:
     wanted = tuple(sorted(pins))
+    if write:
+        _set_property(control, PINNED, json.dumps(wanted))
+    return wanted
+
+
+def named_pins(control: Control) -> dict[str, int]:
+    """The TSOs of the records that are pinned under a name, by name."""
     table = control.watermarks()
-    if not write or table is None:
-        return wanted
-    text = json.dumps(wanted)
+    return {} if table is None else dict(json.loads(table.properties.get(NAMED, "{}")))
+
+
+def set_named_pins(control: Control, pins: Mapping[str, int]) -> None:
+    """Replace the pins that have a name."""
+    _set_property(control, NAMED, json.dumps(dict(sorted(pins.items()))))
+
+
+def _set_property(control: Control, name: str, text: str) -> None:
+    table = control.watermarks()
+    if table is None:
+        return
     for attempt in range(COMMIT_TRIES_MAX):
         try:
             with transaction(table.refresh()) as tx:
-                tx.set_properties({PINNED: text})
+                tx.set_properties({name: text})
         except CommitFailedException:
             time.sleep(0.05 * 2**attempt)
             continue
-        return wanted
+        return
     raise _busy(control)
 
 
