@@ -83,6 +83,8 @@ class DumpChanges:
         found = {n.id: n for n in history.source_tables if not n.is_contained and fold_name(*n.name) in by_name}
         tables = {i: by_name[fold_name(*n.name)] for i, n in found.items()}
         lows = self._lake.lows(record)
+        if record is not None and unfinished_ts(record) is None:
+            self._check_all_are_loaded(tables, lows)
         turn = self._turn({i: table for i, table in tables.items() if lows.get(i, 0) < self._request.ts})
         left = frozenset(i for i in tables if lows.get(i, 0) < self._request.ts and i not in turn)
         later = Hold(TableState.WAITING, "its rows are not loaded yet")
@@ -181,6 +183,17 @@ class DumpChanges:
         found = "none: its stream was read before" if loaded is None else f"a load at {loaded}"
         advice = "Load a dump only before the first run; use a changefeed of another name, with another `target`."
         raise ConfigError(where, f"no rows, or those of the dump at {ts}", found, advice)
+
+    def _check_all_are_loaded(self, tables: Mapping[str, DumpedTable], lows: Mapping[str, int]) -> None:
+        """Raise ConfigError where a finished load lacks tables: the stream may have been read since."""
+        missing = sorted(".".join(tables[i].name) for i in tables if lows.get(i, 0) < self._request.ts)
+        if missing:
+            raise ConfigError(
+                f"changefeed {self._lake.changefeed.name}",
+                "only tables that its load has",
+                f"a dump that also has {', '.join(missing)}",
+                "Leave these out with --without, as before: a load that has ended takes no more tables.",
+            )
 
 
 def _identity(event: DdlEvent) -> tuple[int, str, str, bool]:

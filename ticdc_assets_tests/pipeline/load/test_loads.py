@@ -184,6 +184,8 @@ def test_a_table_that_is_left_out_is_read_from_the_stream_alone(tmp_path: Path):
     behind = {name: (record.state, record.watermark) for name, record in lake.records().items()}
     lake.publish()
 
+    with pytest.raises(ConfigError, match="expected only tables that its load has, found a dump that also has App_DB"):
+        loaded(lake, source_of(lake, dump, ts))
     assert behind[left_out] == ("waiting", 0)
     assert {state for name, state in behind.items() if name != left_out} == {("live", ts)}
     found = Counter({c: n for c, n in lake.changes().items() if (c.schema, c.table) == left_out})
@@ -208,6 +210,18 @@ def test_a_stream_without_commit_ts_cannot_be_joined_to_a_dump(tmp_path: Path):
 
     with pytest.raises(ConfigError, match="expected a stream whose rows can be compared with the dump's TSO"):
         loaded(lake, source_of(lake, write_dump(tmp_path / "dump", at(of, ts), ts), ts))
+
+
+def test_a_run_before_the_changefeed_has_written_anything_has_nothing_to_do(tmp_path: Path):
+    of = workload("storage-csv")
+    ts = middle(of)
+    (tmp_path / "bucket").mkdir()
+    lake = FeedLake(of, tmp_path / "lake", tmp_path / "bucket")
+
+    loaded(lake, source_of(lake, write_dump(tmp_path / "dump", at(of, ts)[:2], ts), ts))
+
+    assert lake.publish() is None
+    assert lake.complete_tso() == ts
 
 
 @pytest.mark.spark
