@@ -66,6 +66,9 @@ class MessagePosition(NamedTuple):
 
 START: Final = MessagePosition()
 
+Record = tuple[int, int, int, bytes | None, bytes | None]
+"""Of a record in a binary file: its first byte in the file, its offset, time in milliseconds, key and value."""
+
 
 def messages(path: Path, start: MessagePosition = START) -> Iterator[Message]:
     """The messages of a file, or of a folder's `messages.jsonl` and `*.bin` files by name, from `start` on."""
@@ -75,14 +78,24 @@ def messages(path: Path, start: MessagePosition = START) -> Iterator[Message]:
 
 def placed_messages(path: Path, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
     """The messages with their positions, from which reading can start again."""
+    for file, begin in files_from(path, start):
+        yield from _binary(file, begin) if is_binary(file) else lines(file, begin)
+
+
+def files_from(path: Path, start: MessagePosition) -> Iterator[tuple[Path, MessagePosition]]:
+    """The files of a capture from the one of `start` on, each with the position to read it from."""
     for number, file in enumerate(_files(path)[start.file :], start=start.file):
-        begin = start if number == start.file else MessagePosition(number)
-        yield from _binary(file, begin) if file.suffix == ".bin" else _lines(file, begin)
+        yield file, start if number == start.file else MessagePosition(number)
+
+
+def is_binary(file: Path) -> bool:
+    """Whether a file of a capture has binary records; else it has lines."""
+    return file.suffix == ".bin"
 
 
 def is_appended_to(path: Path) -> bool:
     """Whether new messages always follow the existing ones; False if each partition has its own file."""
-    return not path.is_dir() or not any(file.suffix == ".bin" for file in _files(path))
+    return not path.is_dir() or not any(map(is_binary, _files(path)))
 
 
 def peek(path: Path) -> str:
@@ -97,14 +110,15 @@ def peek(path: Path) -> str:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.iterdir() if file.suffix == ".bin" or file.name == "messages.jsonl")
+    files = sorted(file for file in path.iterdir() if is_binary(file) or file.name == "messages.jsonl")
     if not files:
         raise SourceError(str(path), "messages.jsonl or <topic>-<partition>.bin", "neither", "Check the path.")
     return files
 
 
-def _lines(path: Path, start: MessagePosition) -> Iterator[tuple[MessagePosition, Message]]:
-    with _open(path) as file:
+def lines(path: Path, start: MessagePosition) -> Iterator[tuple[MessagePosition, Message]]:
+    """The messages of a file of lines, with their positions. Raises SourceError at a line that is no message."""
+    with open_capture(path) as file:
         file.seek(start.byte)
         number, byte = start.record, start.byte
         while line := file.readline(MAX_LINE_BYTES + 1):
@@ -161,28 +175,30 @@ def _kind(fields: dict[str, Any], name: str) -> str:
 
 
 def _binary(path: Path, start: MessagePosition) -> Iterator[tuple[MessagePosition, Message]]:
-    topic, partition = _topic_and_partition(path)
-    with _open(path) as file:
+    topic, partition = topic_and_partition(path)
+    for byte, offset, ts_ms, key, value in records(path, start):
+        yield MessagePosition(start.file, byte, offset), Message(topic, partition, offset, key, value, ts_ms)
+
+
+def records(path: Path, start: MessagePosition) -> Iterator[Record]:
+    """The records of a binary file. Raises SourceError at one that is cut or has an invalid length."""
+    with open_capture(path) as file:
         file.seek(start.byte)
         data, at, base, offset = b"", 0, start.byte, start.record
         while True:
             record = _record(data, at)
             if record is not None:
                 end, ts_ms, key, value = record
-                yield (
-                    MessagePosition(start.file, base + at, offset),
-                    Message(topic, partition, offset, key, value, ts_ms),
-                )
+                yield base + at, offset, ts_ms, key, value
                 at, offset = end, offset + 1
                 continue
-            end = _record_end(data, at, f"{path}: record {offset}")
+            end = record_end(data, at, f"{path}: record {offset}")
             more = file.read(max(_READ_BYTES, end - len(data)))
             if not more:
                 break
             base, data, at = base + at, data[at:] + more, 0
         if at < len(data):
-            found = f"{len(data) - at} before the end of the file"
-            raise SourceError(f"{path}: record {offset}", f"at least {end - at} bytes", found, _TODO)
+            raise record_is_cut(path, offset, end - at, len(data) - at)
 
 
 def _record(data: bytes, at: int) -> tuple[int, int, bytes | None, bytes | None] | None:
@@ -207,7 +223,7 @@ def _record(data: bytes, at: int) -> tuple[int, int, bytes | None, bytes | None]
     )
 
 
-def _record_end(data: bytes, at: int, where: str) -> int:
+def record_end(data: bytes, at: int, where: str) -> int:
     """The end of the record at `at`, or the length of `data` needed to find it. SourceError if it is invalid."""
     head_end = at + _RECORD_HEAD.size
     if head_end > len(data):
@@ -218,20 +234,28 @@ def _record_end(data: bytes, at: int, where: str) -> int:
     return key_end + _LENGTH.size + _length(_LENGTH.unpack_from(data, key_end)[0], where)
 
 
+def record_is_cut(path: Path, record: int, expected_bytes: int, found_bytes: int) -> SourceError:
+    """The error of a file that ends within a record."""
+    found = f"{found_bytes} before the end of the file"
+    return SourceError(f"{path}: record {record}", f"at least {expected_bytes} bytes", found, _TODO)
+
+
 def _length(length: int, where: str) -> int:
     if not -1 <= length <= MAX_FIELD_BYTES:
         raise SourceError(where, f"a length from -1 to {MAX_FIELD_BYTES}", str(length), _TODO)
     return max(0, length)
 
 
-def _topic_and_partition(path: Path) -> tuple[str, int]:
+def topic_and_partition(path: Path) -> tuple[str, int]:
+    """The topic and partition in the name of a binary file. Raises SourceError if the name has none."""
     topic, dash, partition = path.stem.rpartition("-")
     if topic and dash and partition.isascii() and partition.isdigit():
         return topic, int(partition)
     raise SourceError(str(path), "a file named <topic>-<partition>.bin", "another name", "Rename the file.")
 
 
-def _open(path: Path) -> BinaryIO:
+def open_capture(path: Path) -> BinaryIO:
+    """A file of a capture, open for reading. Raises SourceError if it cannot be read."""
     try:
         return path.open("rb")
     except OSError as error:

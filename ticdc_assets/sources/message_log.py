@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ticdc_assets.sources.capture import START, Message, MessagePosition, is_appended_to, placed_messages
+from ticdc_assets.sources.capture import START, Message, MessagePosition, is_appended_to
+from ticdc_assets.sources.message_block import MessageBlock, captured_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +64,7 @@ class MessageLog(Protocol):
         """By topic, why its messages after those in the log could not be read."""
         ...
 
-    def read(self, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
+    def blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
         """The messages from a position on, in order. Raises SourceError if one cannot be read."""
         ...
 
@@ -90,14 +91,20 @@ class CaptureLog:
     def topic_faults(self) -> Mapping[str, str]:
         return {}
 
-    def read(self, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
-        return placed_messages(self.path, start)
+    def blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
+        return captured_blocks(self.path, start)
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
         return PassedMessages()
 
 
+def placed_messages(log: MessageLog) -> Iterator[tuple[MessagePosition, Message]]:
+    """All messages of a log with their positions."""
+    for block in log.blocks():
+        yield from block.messages()
+
+
 def numbered_messages(log: MessageLog) -> Iterator[tuple[int, Message]]:
     """All messages of a log with their ordinals."""
-    for ordinal, (_, message) in enumerate(log.read(), start=log.first_ordinal):
+    for ordinal, (_, message) in enumerate(placed_messages(log), start=log.first_ordinal):
         yield ordinal, message

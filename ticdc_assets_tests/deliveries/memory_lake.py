@@ -23,9 +23,8 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 from ticdc_assets.config import Config
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.stream.decode import worker as message_decode
-from ticdc_assets.pipeline.stream.scan import scan as message_scan
 from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.sources import message_block
 from ticdc_assets.tables.control import _DDL, Control, QuarantinedRecord, TableRecord, WatermarkRecord
 
 
@@ -137,7 +136,7 @@ class MemoryLake:
         return self.control.writes + sum(len(table.metadata.snapshots) for table in self.catalog.kept.values())
 
 
-BATCH_MESSAGES = 12
+BLOCK_MESSAGES = 12
 """So few that small streams have many batches, stretches and tasks."""
 
 
@@ -157,6 +156,5 @@ def small_and_cheap() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ExecutorFactory, "_instance", _AtOnce(1))
         patch.setattr(ExecutorFactory, "_instance_pid", os.getpid())
-        patch.setattr(message_scan, "BATCH_MESSAGES", BATCH_MESSAGES)
-        patch.setattr(message_decode, "BATCH_MESSAGES", BATCH_MESSAGES)
+        patch.setattr(message_block, "BLOCK_MESSAGES", BLOCK_MESSAGES)
         yield

@@ -6,14 +6,16 @@ import json
 import struct
 from base64 import b64encode
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import SourceError
-from ticdc_assets.sources import capture
-from ticdc_assets.sources.capture import Message, messages, placed_messages
+from ticdc_assets.sources import capture, message_block
+from ticdc_assets.sources.capture import Message, MessagePosition, messages, placed_messages
+from ticdc_assets.sources.message_block import captured_blocks
 from ticdc_assets_tests.fixtures import workloads
 
 GOOD = {"topic": "t", "partition": 1, "offset": 7, "key": "aw==", "value": None, "ts_ms": 1700000000000}
@@ -194,3 +196,43 @@ def test_reading_goes_on_at_any_message_of_any_file(tmp_path, binary):
     assert [m for _, m in placed] == list(messages(tmp_path))
     for number, (place, _) in enumerate(placed):
         assert list(placed_messages(tmp_path, place)) == placed[number:]
+        assert in_blocks(tmp_path, place) == placed[number:]
+
+
+def in_blocks(path: Path, start: MessagePosition) -> list[tuple[MessagePosition, Message]]:
+    return [one for block in captured_blocks(path, start) for one in block.messages()]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(1 << 63), (1 << 63) - 1), MAYBE_BYTES, MAYBE_BYTES), max_size=9),
+    st.integers(1, 4),
+    st.binary(max_size=40),
+    st.none() | st.integers(0, 400),
+)
+def test_blocks_have_the_messages_of_a_capture_and_its_errors(tmp_path_factory, sent, count, tail, cut):
+    """Also of a file that ends within a record or has bytes that are no record."""
+    path = tmp_path_factory.mktemp("capture") / "t-1.bin"
+    path.write_bytes((b"".join(record(*one) for one in sent) + tail)[:cut])
+    wanted, error = [], ""
+    try:
+        wanted.extend(placed_messages(path))
+    except SourceError as fault:
+        error = str(fault)
+    found, raised = [], ""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(message_block, "BLOCK_MESSAGES", count)
+        try:
+            for block in captured_blocks(path):
+                found.extend(block.messages())
+        except SourceError as fault:
+            raised = str(fault)
+
+    assert raised == error
+    assert found[: len(wanted)] == wanted
+    assert error or found == wanted
+
+
+def test_reading_blocks_starts_before_the_whole_file_is_there_to_be_read(tmp_path):
+    path = write(tmp_path, *[line(offset=i) for i in range(5000)], "{")
+
+    assert next(captured_blocks(path)).offsets[:3].tolist() == [0, 1, 2]

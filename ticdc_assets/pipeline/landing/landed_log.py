@@ -9,18 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.errors import SourceError
 from ticdc_assets.names import control_namespace
-from ticdc_assets.sources.capture import START, Message, MessagePosition
+from ticdc_assets.protocols.limits import BATCH_BYTES
+from ticdc_assets.sources import message_block
+from ticdc_assets.sources.capture import START, MessagePosition
+from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.sources.message_log import PassedMessages
 from ticdc_assets.tables import messages as messages_table
 
@@ -29,7 +34,6 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.message_log import TopicPartition, UnreadOffsets
     from ticdc_assets.tables.messages import Landing, Segment, SegmentFile
 
-BATCH_ROWS: Final = 4096
 _COLUMNS: Final = ["offset", "timestamp", "key", "value"]
 
 
@@ -53,13 +57,11 @@ class LandedLog:
     def is_appended_to(self) -> bool:
         return True
 
-    def read(self, start: MessagePosition = START) -> Iterator[tuple[MessagePosition, Message]]:
+    def blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
         """The messages from a position. Raises SourceError where a file cannot be read."""
         io = load_file_io(dict(self.io_properties), location=self.location)
         for number in range(start.file, len(self.landings)):
-            first = start.record if number == start.file else 0
-            for row, message in enumerate(_messages(io, self.landings[number], first), start=first):
-                yield MessagePosition(number, 0, row), message
+            yield from _blocks(io, self.landings[number], number, start.record if number == start.file else 0)
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
         """The commits at the beginning that hold no message to read."""
@@ -96,14 +98,38 @@ def landed_log(lake: Lake) -> LandedLog:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _messages(io: FileIO, landing: Landing, first: int) -> Iterator[Message]:
-    """The messages of a commit in order, from the row `first`."""
+def _blocks(io: FileIO, landing: Landing, number: int, first: int) -> Iterator[MessageBlock]:
+    """The messages of a commit, by its number, in order, from the row `first`."""
     segments = landing.segments
     owners = _owners(io, segments)
     skipped = np.bincount(owners[:first], minlength=len(segments))
     readers = [_SegmentRows(io, segment, int(rows)) for segment, rows in zip(segments, skipped, strict=True)]
-    for at in range(first, len(owners), BATCH_ROWS):
-        yield from _batch(segments, readers, owners[at : at + BATCH_ROWS])
+    numbers: dict[TopicPartition, int] = {}
+    codes = np.array([numbers.setdefault((s.topic, s.partition), len(numbers)) for s in segments], np.int64)
+    for at in range(first, len(owners), message_block.BLOCK_MESSAGES):
+        own = owners[at : at + message_block.BLOCK_MESSAGES]
+        rows = _rows(readers, own)
+        for begin, end in _cuts(rows):
+            part = rows.slice(begin, end - begin)
+            yield MessageBlock(
+                tuple(numbers),
+                codes[own[begin:end]],
+                np.asarray(part["offset"].to_numpy(), np.int64),
+                _milliseconds(part),
+                part["key"].combine_chunks().cast(pa.binary()),
+                part["value"].combine_chunks().cast(pa.binary()),
+                np.full(end - begin, number, np.int64),
+                np.zeros(end - begin, np.int64),
+                np.arange(at + begin, at + end),
+            )
+
+
+def _cuts(rows: pa.Table) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges of the messages, each of a bounded size."""
+    sizes = sum(np.asarray(pc.binary_length(rows[name]).fill_null(0).to_numpy(), np.int64) for name in ("key", "value"))
+    parts = np.cumsum(sizes) // BATCH_BYTES
+    bounds = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(parts))), len(rows)]
+    return pairwise(bounds)
 
 
 def _owners(io: FileIO, segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
@@ -126,20 +152,19 @@ def _milliseconds(rows: pa.Table) -> npt.NDArray[np.int64]:
     return np.asarray(times.to_numpy(), np.int64) // 1000
 
 
-def _batch(
-    segments: Sequence[Segment], readers: Sequence[_SegmentRows], owners: npt.NDArray[np.int64]
-) -> Iterator[Message]:
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return found.cast(pa.binary())
+
+
+def _rows(readers: Sequence[_SegmentRows], owners: npt.NDArray[np.int64]) -> pa.Table:
     """The next messages, one for each entry of `owners`."""
-    counts = np.bincount(owners, minlength=len(segments))
+    counts = np.bincount(owners, minlength=len(readers))
     present = np.flatnonzero(counts)
     rows = pa.concat_tables([readers[int(number)].take(int(counts[number])) for number in present])
     place = np.empty(len(owners), np.int64)
     place[np.argsort(owners, kind="stable")] = np.arange(len(owners))
-    rows = rows.take(pa.array(place)) if len(present) > 1 else rows
-    columns = (rows.column(name).to_pylist() for name in ("offset", "key", "value"))
-    for owner, offset, key, value, ts_ms in zip(owners, *columns, _milliseconds(rows).tolist(), strict=True):
-        segment = segments[owner]
-        yield Message(segment.topic, segment.partition, offset, key, value, ts_ms)
+    return rows.take(pa.array(place)) if len(present) > 1 else rows
 
 
 class _SegmentRows:

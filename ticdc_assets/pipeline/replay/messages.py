@@ -29,7 +29,8 @@ from ticdc_assets.protocols.events import DdlEvent, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.capture import Message, MessagePosition
-from ticdc_assets.sources.message_log import CaptureLog, PassedMessages, numbered_messages
+from ticdc_assets.sources.message_block import blocks_of
+from ticdc_assets.sources.message_log import CaptureLog, PassedMessages, numbered_messages, placed_messages
 
 if TYPE_CHECKING:
     from ticdc_assets.tables.control import QuarantinedRecord
@@ -77,7 +78,7 @@ class MessageReplay:
         if self._context.protocol == "avro":
             log = ddl_log(self._lake.config, self._lake.changefeed)
             passed, form = PassedMessages(self._context.log.first_ordinal), self._context.form(None, log)
-            scan = scan_all(self._with_corrections(found), form, StreamCursor(), passed=passed)
+            scan = scan_all(blocks_of(self._with_corrections(found)), form, StreamCursor(), passed=passed)
         return StreamPending(
             run_id=replay_context.run_id,
             high=replay_context.record.tso,
@@ -92,7 +93,7 @@ class MessageReplay:
         )
 
     def _with_corrections(self, found: Mapping[Position, Found]) -> Iterator[tuple[MessagePosition, Message]]:
-        for place, message in self._context.log.read():
+        for place, message in placed_messages(self._context.log):
             corrected = found.get(_position(message))
             yield place, corrected[1] if corrected else message
 
@@ -147,7 +148,7 @@ class MessageReplay:
             return
         form = self._context.form(None, ddl_log(self._lake.config, self._lake.changefeed))
         passed = PassedMessages(self._context.log.first_ordinal)
-        before = scan_all(self._context.log.read(), form, StreamCursor(), passed=passed).avro
+        before = scan_all(self._context.log.blocks(), form, StreamCursor(), passed=passed).avro
         freed = (before.repeated() if before else frozenset()) - pending.scan.avro.repeated()
         consumed = StreamCursor.from_json(self._replay_context.record.cursor).offsets
         for ordinal, message in numbered_messages(self._context.log) if freed else ():

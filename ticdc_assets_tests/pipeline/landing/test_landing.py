@@ -20,6 +20,7 @@ from ticdc_assets.pipeline.landing import plan, worker
 from ticdc_assets.pipeline.landing.land import LandingReport, land, unlanded_offsets
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.sources.kafka import client
+from ticdc_assets.sources.message_log import placed_messages
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets_tests.fixtures import workloads
@@ -50,7 +51,7 @@ def lake_of(folder: Path, kafka: KafkaServer, topics: Sequence[str], **source: A
 def landed(lake: Lake) -> dict[int, list[int]]:
     """By partition, the offsets that are in the table, in the order of the log."""
     found: dict[int, list[int]] = {}
-    for _, message in landed_log(lake).read():
+    for _, message in placed_messages(landed_log(lake)):
         found.setdefault(message.partition, []).append(message.offset)
     return found
 
@@ -179,11 +180,11 @@ def test_messages_of_partitions_stand_in_order_of_their_timestamps(kafka, topic,
     lake = lake_of(tmp_path, kafka, [topic])
     land(lake, LocalWorkers())
     log = landed_log(lake)
-    read = list(log.read())
+    read = list(placed_messages(log))
 
     assert [message.ts_ms for _, message in read] == sorted(message.ts_ms for _, message in read)
     for number in (0, 1, 59, 119):
-        assert list(log.read(read[number][0])) == read[number:]
+        assert [one for block in log.blocks(read[number][0]) for one in block.messages()] == read[number:]
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------
@@ -337,7 +338,7 @@ def test_a_topic_with_a_fault_does_not_keep_other_topics_from_landing(kafka, top
 
     for _ in range(2):  # a commit of the other topics must not make the fault look settled
         assert fault in str(land(lake, LocalWorkers()).faults[topic])
-        found = Counter(message.topic for _, message in landed_log(lake).read())
+        found = Counter(message.topic for _, message in placed_messages(landed_log(lake)))
         assert found == {topic: 3, sound: 7}
     with pytest.raises(SourceError, match=fault):
         unlanded_offsets(lake)
@@ -360,7 +361,7 @@ def test_a_topic_that_fails_while_it_is_read_does_not_keep_other_topics_from_lan
 
     LISTENERS.append(remove)
     assert "an offset that the partition does not hold" in str(land(lake, LocalWorkers()).faults[topic])
-    assert Counter(message.topic for _, message in landed_log(lake).read()) == {topic: 3, sound: 7}
+    assert Counter(message.topic for _, message in placed_messages(landed_log(lake))) == {topic: 3, sound: 7}
 
 
 def test_a_broker_that_restarts_between_runs_is_read_on(kafka, topic, tmp_path):

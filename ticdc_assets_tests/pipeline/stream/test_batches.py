@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.stream.scan import scan as message_scan
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.sources import message_block
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.protocols.hostile.mutations import Mutator, Seed, key_and_value
@@ -51,7 +51,7 @@ def both(
     workload: Workload, capture: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a run in bulk leaves, and one by the reference alone."""
-    monkeypatch.setattr(message_scan, "BATCH_MESSAGES", 300)  # several batches and tasks
+    monkeypatch.setattr(message_block, "BLOCK_MESSAGES", 300)  # several batches and tasks
     bulk = FeedLake(workload, folder / "bulk", capture, time_zone=workload.time_zone)
     bulk.publish()
     for name, protocol in REGISTRY.items():

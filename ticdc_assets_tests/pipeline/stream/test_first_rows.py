@@ -13,6 +13,7 @@ from ticdc_assets.pipeline.stream.scan.state import StreamForm, StreamScan
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.capture import Message, MessagePosition
+from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState
 from ticdc_assets_tests.deliveries.wires import CanalJson, OpenProtocol, Wire
 
@@ -29,7 +30,7 @@ def row(at: int, shape: SchemaState, op: str = "I") -> RowChange:
 def scanned(wire: Wire, *sent: tuple[int, RowChange], deletes_are_keys: bool = False) -> StreamScan:
     """The scan of these rows, each sent to a partition."""
     form = StreamForm(wire.name, REGISTRY[wire.name].options(StreamSettings()), deletes_are_keys=deletes_are_keys)
-    return scan_all(placed(wire, sent), form, StreamCursor())
+    return scan_all(blocks_of(placed(wire, sent)), form, StreamCursor())
 
 
 def placed(wire: Wire, sent: Iterable[tuple[int, RowChange]]) -> Iterable[tuple[MessagePosition, Message]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ticdc_assets.config.model import OffsetRule
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import DIGESTS_MAX, CaptureFault, Ledger
-from ticdc_assets.sources.capture import Message, digest_of
+from ticdc_assets.sources.capture import Message, MessagePosition, digest_of
+from ticdc_assets.sources.message_block import MessageBlock
 
 P, Q = ("feed", 0), ("feed", 1)
 
@@ -149,3 +154,39 @@ def test_ranges_of_consumed_messages_count_as_in_the_capture():
 
     assert (made.ranges(P), made.ranges(Q), made.ranges(("other", 0))) == ([(3, 8)], [(5, 6)], [])
     assert (made.partitions, made.begins()) == ({P, Q}, {P: 3, Q: 5})
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 120)), min_size=1, max_size=150), st.integers(1, 60))
+def test_blocks_are_added_like_their_messages_one_by_one(sent: list[tuple[int, int]], length: int):
+    """Also with offsets that repeat, that go back, and that have gaps."""
+    messages = [message(offset, bytes([offset % 7]), ("feed", number)) for number, offset in sent]
+    known = {P: {3: digest_of(message(3, b"\3")), 5: "another"}}
+    single, whole = Ledger(known), Ledger(known)
+    first = [single.add((m.topic, m.partition), m) for m in messages]
+
+    found = []
+    for at in range(0, len(messages), length):
+        placed = [(MessagePosition(0, 0, at), m) for m in messages[at : at + length]]
+        found += whole.add_block(MessageBlock.of(placed)).tolist()
+
+    assert found == first
+    assert state(whole) == state(single)
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=400), st.integers(1, 100))
+def test_ascending_blocks_are_added_like_their_messages_one_by_one(steps: list[int], length: int):
+    messages = [message(offset, bytes([offset % 7])) for offset in accumulate(steps)]
+    single, whole = Ledger(), Ledger()
+    for one in messages:
+        single.add(P, one)
+    for at in range(0, len(messages), length):
+        whole.add_block(MessageBlock.of([(MessagePosition(), m) for m in messages[at : at + length]]))
+
+    assert state(whole) == state(single)
+
+
+def state(made: Ledger) -> list[object]:
+    """Everything that later decisions use."""
+    faults = list(made.faults(StreamCursor(), (), {}, in_order=True))
+    of_partitions = [(p, made.ranges(p), made.digests(p, 1 << 40)) for p in sorted(made.partitions)]
+    return [of_partitions, made.differing(()), faults]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.stream.decode.row_schemas import is_of_keys, missing_column, sample_is_unlike
 from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
 from ticdc_assets.pipeline.stream.decode.task import Arrival, MessageTask, VersionClock
-from ticdc_assets.pipeline.stream.offsets.ranges import Partition
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages, TableRows, take
 from ticdc_assets.protocols.registry import REGISTRY
@@ -31,13 +30,11 @@ from ticdc_assets.protocols.values.text import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.schema.model import Column
-from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.tso import LOGICAL_BITS
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-BATCH_MESSAGES: Final = 4096
-"""How many messages are decoded together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +42,36 @@ class Batch:
     """Messages with their ordinals in the capture."""
 
     ordinals: Ints
-    messages: tuple[Message, ...]
+    block: MessageBlock
 
-    @property
-    def partitions(self) -> tuple[list[Partition], Ints]:
-        """The distinct partitions, and for each message the index of its partition."""
-        numbers: dict[Partition, int] = {}
-        codes = [numbers.setdefault((m.topic, m.partition), len(numbers)) for m in self.messages]
-        return list(numbers), np.array(codes, np.int64)
-
-    @property
-    def offsets(self) -> Ints:
-        return np.array([message.offset for message in self.messages], np.int64)
+    def __len__(self) -> int:
+        return len(self.ordinals)
 
     @property
     def keys_and_values(self) -> Messages:
-        keys = pa.array([message.key for message in self.messages], pa.binary())
-        return Messages(keys, pa.array([message.value for message in self.messages], pa.binary()))
+        return Messages(self.block.keys, self.block.values)
 
     def was_read(self, task: MessageTask) -> Bools:
         """Which messages an earlier run has read."""
-        if not task.stretch.read:
-            return np.zeros(len(self.messages), np.bool_)
-        return np.array([task.stretch.was_read(message) for message in self.messages], np.bool_)
+        read = np.zeros(len(self), np.bool_)
+        for partition, indices in self.block.of_partitions() if task.stretch.read else ():
+            first, end = task.stretch.read.get(partition, (0, 0))
+            read[indices] = (self.block.offsets[indices] >= first) & (self.block.offsets[indices] < end)
+        return read
 
     def taken(self, arrival: Arrival) -> Bools:
         """Which messages a table takes."""
-        return np.array([arrival.takes(message) for message in self.messages], np.bool_)
+        taken = np.ones(len(self), np.bool_)
+        for partition, indices in self.block.of_partitions():
+            offsets = self.block.offsets[indices]
+            taken[indices] = offsets >= arrival.since.get(partition, 0)
+            if partition in arrival.until:
+                taken[indices] &= offsets < arrival.until[partition]
+        return taken
+
+    def take(self, wanted: Bools) -> Batch:
+        """The messages that the mask selects."""
+        return Batch(self.ordinals[wanted], self.block.take(wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _by_name(task: MessageTask, batch: Batch, table: TableRows) -> Iterator[_Fou
     if not any(key[1:] == (table.schema, table.table) for key in task.schemas.names):
         yield _found(task, batch, table, fold_name(table.schema, table.table))
         return
-    topics = np.array([message.topic for message in batch.messages], object)[_messages_of(table)]
+    topics = np.array([topic for topic, _ in batch.block.partitions], object)[batch.block.owners[_messages_of(table)]]
     for topic in dict.fromkeys(topics):
         rows = take(table, pa.array(np.flatnonzero(topics == topic)))
         true = task.schemas.names.get((topic, table.schema, table.table)) or (table.schema, table.table)
@@ -295,7 +295,7 @@ def _refuse_other_columns(
     if unlike is None and not (is_of_keys(known, columns) and pc.all(pc.equal(table.rows.op, "D")).as_py()):
         as_written = (table.schema, table.table)
         unlike = missing_column(task, known, columns, as_written if fold_name(*as_written) == name else name)
-    last = batch.messages[int(_messages_of(table)[-1])]
+    last = batch.block.message(int(_messages_of(table)[-1]))
     if unlike is not None or sample_is_unlike(task, known, name, last):
         raise DecodeError(table.table, "the columns of its version", "others", "The reference decoder decides.")
 
@@ -388,11 +388,10 @@ def _by_epoch(
     if not task.order.epochs:
         yield Piece(name, period, 0, position, changes)
         return
-    partitions, codes = batch.partitions
-    lines, offsets = _messages_of(table), batch.offsets
-    epochs = np.zeros(len(lines), np.int64)
-    for code, partition in enumerate(partitions):
-        in_partition = codes[lines] == code
+    lines, block = _messages_of(table), batch.block
+    epochs, offsets = np.zeros(len(lines), np.int64), block.offsets
+    for code, partition in enumerate(block.partitions):
+        in_partition = block.owners[lines] == code
         begins = np.array(task.order.epochs.get(partition, ()), np.int64)
         epochs[in_partition] = np.searchsorted(begins, offsets[lines[in_partition]], side="right")
     for epoch in np.unique(epochs):

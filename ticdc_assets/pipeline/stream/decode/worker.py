@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from ticdc_assets.errors import DecodeError, SchemaError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.changelog.late_large_rows import LateLarge, is_large, with_known
-from ticdc_assets.pipeline.stream.decode.batches import BATCH_MESSAGES, Batch, Piece, decode_in_bulk
+from ticdc_assets.pipeline.stream.decode.batches import Batch, Piece, decode_in_bulk
 from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismatch, verified
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, completed, needs_completing
 from ticdc_assets.pipeline.stream.decode.name_state import NameState
@@ -79,7 +78,7 @@ class MessageDecoder:
     def run(self) -> TaskReport:
         for batch in self._batches():
             for index in self._in_bulk(batch):
-                self._one(batch.messages[index], int(batch.ordinals[index]))
+                self._one(batch.block.message(index), int(batch.ordinals[index]))
             hit(Failpoint.FILE_READ)
         self._take_late_large()
         parts = [*self._complete(), *write_parts(self._task, self._gathered(), self._hold)]
@@ -87,27 +86,29 @@ class MessageDecoder:
         return TaskReport(self._task.number, tuple(parts), tuple(self._reports()))
 
     def _batches(self) -> Iterator[Batch]:
-        task, begin = self._task, self._task.stretch.begin
-        placed = enumerate(task.stretch.log.read(begin.place), start=begin.ordinal)
-        wanted = (
-            (ordinal, message)
-            for ordinal, (_, message) in islice(placed, task.stretch.last - begin.ordinal)
-            if task.stretch.window.has((message.topic, message.partition), message.offset)
-            and ordinal not in task.stretch.twice
-        )
-        while found := list(islice(wanted, BATCH_MESSAGES)):
-            yield Batch(np.array([ordinal for ordinal, _ in found], np.int64), tuple(m for _, m in found))
+        stretch = self._task.stretch
+        ordinal, twice = stretch.begin.ordinal, np.fromiter(stretch.twice, np.int64)
+        for block in stretch.log.blocks(stretch.begin.place):
+            ordinals = np.arange(ordinal, ordinal + len(block))
+            ordinal += len(block)
+            wanted = (ordinals < stretch.last) & ~np.isin(ordinals, twice)
+            for partition, indices in block.of_partitions():
+                wanted[indices] &= stretch.window.mask(partition, block.offsets[indices])
+            if wanted.any():
+                yield Batch(ordinals, block).take(wanted)
+            if ordinal >= stretch.last:
+                return
 
     def _in_bulk(self, batch: Batch) -> Iterable[int]:
         """Decode what the bulk decoder can of a batch. Returns the messages for the reference decoder."""
         bulk = self._protocol.bulk
         if bulk is None or self._task.schemas.checked:  # checksums are verified row by row
-            return range(len(batch.messages))
+            return range(len(batch))
         try:
             settled = decode_in_bulk(self._task, bulk, batch)
         except Exception as error:  # noqa: BLE001  the reference decoder finds its table
             of_one_table(error)
-            return range(len(batch.messages))
+            return range(len(batch))
         for name, tally in settled.tallies.items():
             name_state = self._names.setdefault(name, NameState())
             name_state.rows += tally.rows

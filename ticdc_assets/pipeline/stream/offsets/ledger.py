@@ -12,12 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.pipeline.stream.offsets.ranges import OffsetSet, Partition, Range, without
+import numpy as np
+
+from ticdc_assets.pipeline.stream.offsets.ranges import Bools, Ints, OffsetSet, Partition, Range, without
 from ticdc_assets.sources.capture import Message, digest_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config.model import OffsetRule
     from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+    from ticdc_assets.sources.message_block import MessageBlock
 
 DIGESTS_MAX: Final = 16
 """Per partition. An overlap of a sixteenth of the consumed offsets is enough for a comparison."""
@@ -73,6 +76,31 @@ class Ledger:
         if offset % found.step == 0 or offset in self.known.get(partition, ()):
             self._keep(partition, found, message)
         return True
+
+    def add_block(self, block: MessageBlock) -> Bools:
+        """Add the messages of a block. Returns a mask, False where the capture already has the offset."""
+        first = np.ones(len(block), np.bool_)
+        for partition, indices in block.of_partitions():
+            found, offsets = self._partitions.get(partition), block.offsets[indices]
+            if found is not None and offsets[0] >= found.offsets.end and np.all(offsets[1:] > offsets[:-1]):
+                self._extend(partition, found, block, indices)
+            else:
+                first[indices] = [self.add(partition, block.message(int(index))) for index in indices]
+        return first
+
+    def _extend(self, partition: Partition, found: _Partition, block: MessageBlock, indices: Ints) -> None:
+        """Add messages of one partition in ascending order that are all after its present ones."""
+        offsets = block.offsets[indices]
+        found.offsets.extend(offsets)
+        known = self.known.get(partition, {})
+        at = 0
+        while at < len(indices):
+            rest = offsets[at:]
+            wanted = np.flatnonzero((rest % found.step == 0) | np.isin(rest, list(known)))
+            if not len(wanted):
+                return
+            at += int(wanted[0]) + 1
+            self._keep(partition, found, block.message(int(indices[at - 1])))
 
     def add_range(self, partition: Partition, first: int, end: int) -> None:
         """Add consumed messages that are not read again."""

@@ -7,6 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 Range = tuple[int, int]
 Partition = tuple[str, int]
 
@@ -55,12 +60,15 @@ class Window:
     gaps: Mapping[Partition, Sequence[Range]] = field(default_factory=dict)
     until: Mapping[Partition, int] = field(default_factory=dict)
 
-    def has(self, partition: Partition, offset: int) -> bool:
-        if offset >= self.ends.get(partition, 0):
-            return not self.until or partition not in self.until or offset < self.until[partition]
-        if offset < self.begins.get(partition, 0):
-            return partition not in self.until
-        return partition not in self.until and any(a <= offset < b for a, b in self.gaps.get(partition, ()))
+    def mask(self, partition: Partition, offsets: Ints) -> Bools:
+        """Which of these offsets the run reads."""
+        above = offsets >= self.ends.get(partition, 0)
+        if partition in self.until:
+            return above & (offsets < self.until[partition])
+        wanted = above | (offsets < self.begins.get(partition, 0))
+        for first, end in self.gaps.get(partition, ()):
+            wanted |= (offsets >= first) & (offsets < end)
+        return wanted
 
     def overlaps(self, partition: Partition, first: int, end: int) -> bool:
         """Whether a run may have to read an offset from `first` on and below `end`."""
@@ -93,6 +101,17 @@ class OffsetSet:
         """Add offsets, including ones that are already in the set."""
         ranges = union(self.ranges, [(first, end)])
         self._firsts, self._ends = [first for first, _ in ranges], [end for _, end in ranges]
+
+    def extend(self, offsets: Ints) -> None:
+        """Add ascending offsets that are all from `end` on."""
+        cuts = np.flatnonzero(np.diff(offsets) != 1)
+        firsts = [int(offsets[0]), *offsets[cuts + 1].tolist()]
+        ends = [*(offsets[cuts] + 1).tolist(), int(offsets[-1]) + 1]
+        if firsts[0] == self._ends[-1]:
+            self._ends[-1] = ends.pop(0)
+            firsts.pop(0)
+        self._firsts += firsts
+        self._ends += ends
 
     def add(self, offset: int) -> bool:
         """Add an offset. Returns False where it was already in the set."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 INFERENCES_MAX: Final = 4
 """From how many rows of a table, the earliest ones, columns are inferred in each batch."""
 
-Partitions = tuple[list[Partition], Ints]
-"""The partitions of a batch, and for each message the index of its partition."""
 OneByOne = Callable[["Message", int], Sequence[int | None]]
 """Adds one message to the scan. Returns the commit_ts of its events, in order."""
 
@@ -40,27 +38,26 @@ def add_batch(scan: StreamScan, stream: StreamForm, batch: Batch, one_by_one: On
     """Add a batch to the scan."""
     bulk = REGISTRY[stream.protocol].bulk
     heads = bulk.heads(batch.keys_and_values, stream.options) if bulk is not None else None
-    left = np.arange(len(batch.messages)) if heads is None else np.flatnonzero(heads.left)
-    partitions = batch.partitions
+    left = np.arange(len(batch)) if heads is None else np.flatnonzero(heads.left)
     if heads is not None and scan.avro is not None:
         dates = _known(_in_their_order(scan, stream, scan.avro, heads, batch, one_by_one))
     else:
-        singly = ((index, batch.messages[index], int(batch.ordinals[index])) for index in left.tolist())
+        singly = ((index, batch.block.message(index), int(batch.ordinals[index])) for index in left.tolist())
         dates = _known((index, ts) for index, message, ordinal in singly for ts in one_by_one(message, ordinal))
         if heads is not None and len(heads):
-            _tables(scan, stream, heads, batch, partitions)
+            _tables(scan, stream, heads, batch)
             dates = np.concatenate((dates, _dates(heads, stream.dating)))
-    _add_dates(scan, batch, partitions, dates)
+    _add_dates(scan, batch, dates)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _tables(scan: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batch, partitions: Partitions) -> None:
+def _tables(scan: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batch) -> None:
     names, message = heads.name.to_numpy(), np.asarray(heads.message.to_numpy(), np.int64)
     times = _times(heads, stream.dating, batch.ordinals)
     can_infer = _can_infer(heads, stream)
-    every, codes = partitions
+    every, codes = batch.block.partitions, batch.block.owners
     for number, (schema, table) in enumerate(heads.names):
         rows = np.flatnonzero(names == number)
         if not len(rows):
@@ -95,7 +92,7 @@ def _filled(array: pa.Array) -> Ints:
 
 def _infer(scan: StreamScan, stream: StreamForm, batch: Batch, name: tuple[str, str], messages: Ints) -> None:
     for index in dict.fromkeys(int(index) for index in messages):
-        message = batch.messages[index]
+        message = batch.block.message(index)
         for event in REGISTRY[stream.protocol].decode(message.key, message.value, message.where, stream.options):
             if isinstance(event, RowEvent) and fold_name(event.schema, event.table) == name:
                 first_row(scan, stream, event, message, int(batch.ordinals[index]))
@@ -110,7 +107,7 @@ def _in_their_order(
     """Row by row: the commit_ts of a delete, and whether a change is a repeat, depend on all earlier rows."""
     rows = {index: row for row, index in enumerate(heads.message.to_pylist())}
     names, ops, commit_ts = heads.name.to_pylist(), heads.op.to_pylist(), heads.commit_ts.to_pylist()
-    for index, message in enumerate(batch.messages):
+    for index, (_, message) in enumerate(batch.block.messages()):
         ordinal = int(batch.ordinals[index])
         row = rows.get(index)
         if row is None:
@@ -146,9 +143,9 @@ def _is_there(array: pa.Array) -> npt.NDArray[np.bool_]:
     return np.array(array.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _add_dates(scan: StreamScan, batch: Batch, partitions: Partitions, dates: Ints) -> None:
-    every, codes = partitions
-    for partition in every:
+def _add_dates(scan: StreamScan, batch: Batch, dates: Ints) -> None:
+    every, codes = batch.block.partitions, batch.block.owners
+    for partition, _ in batch.block.of_partitions():
         scan.commits.rising.setdefault(partition, RisingRows())
     if not len(dates):
         return
@@ -162,7 +159,7 @@ def _add_dates(scan: StreamScan, batch: Batch, partitions: Partitions, dates: In
 
 def _add_rising(scan: StreamScan, partition: Partition, batch: Batch, indices: Ints, ts: Ints) -> None:
     """Add the rising rows of one partition; where an offset is smaller than the previous one, they begin again."""
-    rising, offsets = scan.commits.rising[partition], batch.offsets[indices]
+    rising, offsets = scan.commits.rising[partition], batch.block.offsets[indices]
     before = np.concatenate(([scan.commits.last_offsets.get(partition, -1)], offsets[:-1]))
     cuts = np.flatnonzero(offsets < before)
     newest = rising.newest

@@ -15,7 +15,7 @@ import numpy as np
 from ticdc_assets.config.model import OffsetRule
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.stream.decode.batches import BATCH_MESSAGES, Batch
+from ticdc_assets.pipeline.stream.decode.batches import Batch
 from ticdc_assets.pipeline.stream.decode.task import Mark
 from ticdc_assets.pipeline.stream.official_canal import Clocks
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
@@ -37,11 +37,11 @@ from ticdc_assets.pipeline.stream.scan.state import (
 from ticdc_assets.pipeline.stream.scan.topics import named_in
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.events import DdlEvent, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.limits import BATCH_BYTES
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
-from ticdc_assets.sources.capture import Message, MessagePosition
-from ticdc_assets.sources.message_log import NONE_PASSED, MessageLog, PassedMessages
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.message_block import MessageBlock
+from ticdc_assets.sources.message_log import NONE_PASSED, MessageLog, PassedMessages, placed_messages
 
 
 def scan_readable(
@@ -59,17 +59,16 @@ def scan_readable(
     `in_place` where that is their position in the capture. The capture is read again only where it has a fault.
     """
     passed = log.passed(cursor.window())
-    scan = scan_all(log.read(passed.position), stream, cursor, passed=passed)
-    differing = (
-        scan.offsets.ledger.differing(message for _, message in log.read()) if scan.offsets.ledger.has_twice else {}
-    )
-    faults = (*scan.offsets.ledger.faults(cursor, rules, differing, in_order=in_order), *_moved(scan, cursor, in_place))
+    scan = scan_all(log.blocks(passed.position), stream, cursor, passed=passed)
+    ledger = scan.offsets.ledger
+    differing = ledger.differing(message for _, message in placed_messages(log)) if ledger.has_twice else {}
+    faults = (*ledger.faults(cursor, rules, differing, in_order=in_order), *_moved(scan, cursor, in_place))
     if not faults:
         return scan
     until = {fault.partition: fault.until for fault in faults if fault.partition is not None}
     if len(until) < len(faults):  # one is of all partitions: nothing new is read
-        until = {partition: cursor.offsets.get(partition, 0) for partition in scan.offsets.ledger.partitions}
-    sound = scan_all(log.read(passed.position), stream, cursor, until, passed)
+        until = {partition: cursor.offsets.get(partition, 0) for partition in ledger.partitions}
+    sound = scan_all(log.blocks(passed.position), stream, cursor, until, passed)
     sound.offsets.faults, sound.offsets.until = faults, until
     sound.tables.behind, sound.tables.carried = scan.mentioned, scan.tables.carried
     return sound
@@ -86,14 +85,14 @@ def _moved(scan: StreamScan, cursor: StreamCursor, in_place: bool) -> Iterator[C
 
 
 def scan_all(
-    placed: Iterable[tuple[MessagePosition, Message]],
+    blocks: Iterable[MessageBlock],
     stream: StreamForm,
     cursor: StreamCursor,
     until: Mapping[Partition, int] | None = None,
     passed: PassedMessages = NONE_PASSED,
 ) -> StreamScan:
     """Read every message once. Consumed messages are only counted; of each partition, those from `until` on are
-    skipped. `passed` are consumed messages before the first of `placed`."""
+    skipped. `passed` are consumed messages before the first of `blocks`."""
     carried = {topic: set(names) for topic, names in cursor.carried.items()}
     passed_ts = {partition: [(cursor.offsets.get(partition, 0) - 1, ts)] for partition, ts in cursor.passed.items()}
     known = frozenset(cursor.offsets) | frozenset(cursor.watermarks) | passed.partitions
@@ -109,56 +108,48 @@ def scan_all(
     for partition, (first, end) in passed.ranges:
         scan.offsets.ledger.add_range(partition, first, end)
         scan.offsets.extend(partition, end)
-    for read in _batches(scan, enumerate(placed, start=passed.ordinal), cursor.window(until or {})):
-        batch = _in_time(scan, stream, read)
-        for ordinal, message in zip(batch.ordinals, batch.messages, strict=True):
-            scan.offsets.extend((message.topic, message.partition), message.offset + 1)
-            scan.messages = int(ordinal) + 1
-        scan.new_messages += len(batch.messages)
-        if batch.messages:
+    window, ordinal = cursor.window(until or {}), passed.ordinal
+    for block in blocks:
+        ordinals = np.arange(ordinal, ordinal + len(block))
+        ordinal += len(block)
+        wanted, waited = _wanted(scan, Batch(ordinals, block), window), bool(scan.tables.waiting)
+        batch = _in_time(scan, stream, wanted)
+        if not waited:
+            scan.messages = ordinal if len(batch) == len(wanted) else int(wanted.ordinals[len(batch)])
+        scan.new_messages += len(batch)
+        if len(batch):
             add_batch(scan, stream, batch, partial(_dates, scan, stream))
     scan.finish()
     return scan
 
 
-def _batches(
-    scan: StreamScan, numbered: Iterable[tuple[int, tuple[MessagePosition, Message]]], window: Window
-) -> Iterator[Batch]:
-    """The messages in the window, with a mark at the beginning of each batch."""
-    ordinals: list[int] = []
-    messages: list[Message] = []
-    size_bytes = 0
-    for ordinal, (place, message) in numbered:
-        partition = (message.topic, message.partition)
-        is_first = scan.offsets.ledger.add(partition, message)
-        if not is_first:
-            scan.offsets.twice.append(ordinal)
-        if not is_first or not window.has(partition, message.offset):
-            if message.offset < window.ends.get(partition, 0):
-                scan.offsets.extend(partition, message.offset + 1)
-            if not scan.tables.waiting:
-                scan.messages = ordinal + 1
-            continue
-        scan.offsets.has_older |= message.offset < window.ends.get(partition, 0)
-        if not messages:
-            scan.marks.append(Mark(ordinal, place))
-        ordinals.append(ordinal)
-        messages.append(message)
-        size_bytes += len(message.key or b"") + len(message.value or b"")
-        if len(messages) == BATCH_MESSAGES or size_bytes >= BATCH_BYTES:
-            yield Batch(np.array(ordinals, np.int64), tuple(messages))
-            ordinals, messages, size_bytes = [], [], 0
-    if messages:
-        yield Batch(np.array(ordinals, np.int64), tuple(messages))
+def _wanted(scan: StreamScan, batch: Batch, window: Window) -> Batch:
+    """The messages in the window. All are added to the ledger; the first one gets a mark."""
+    block = batch.block
+    is_first = scan.offsets.ledger.add_block(block)
+    scan.offsets.twice += batch.ordinals[~is_first].tolist()
+    wanted = np.zeros(len(block), np.bool_)
+    for partition, indices in block.of_partitions():
+        offsets = block.offsets[indices]
+        wanted[indices] = is_first[indices] & window.mask(partition, offsets)
+        consumed = offsets < window.ends.get(partition, 0)
+        scan.offsets.has_older |= bool((wanted[indices] & consumed).any())
+        if (skipped := offsets[~wanted[indices] & consumed]).size:
+            scan.offsets.extend(partition, int(skipped.max()) + 1)
+    if wanted.any():
+        first = int(np.argmax(wanted))
+        scan.marks.append(Mark(int(batch.ordinals[first]), block.position(first)))
+    return batch.take(wanted)
 
 
 def _in_time(scan: StreamScan, stream: StreamForm, batch: Batch) -> Batch:
-    """The part of the batch before the first row above `until`."""
-    if stream.until is None:
-        return batch
-    waits = [_waits(scan, stream, message) for message in batch.messages]
-    end = waits.index(True) if True in waits else len(waits)
-    return Batch(batch.ordinals[:end], batch.messages[:end])
+    """The part of the batch before the first row above `until`. The ends of the partitions follow it."""
+    if stream.until is not None and len(batch):
+        waits = [_waits(scan, stream, message) for _, message in batch.block.messages()]
+        batch = batch.take(~np.array(waits))
+    for partition, indices in batch.block.of_partitions():
+        scan.offsets.extend(partition, int(batch.block.offsets[indices].max()) + 1)
+    return batch
 
 
 def _waits(scan: StreamScan, stream: StreamForm, message: Message) -> bool:

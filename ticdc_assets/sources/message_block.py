@@ -1,0 +1,148 @@
+"""Consecutive messages of a log as columns, so that reading them does no work for each message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ticdc_assets.errors import SourceError
+from ticdc_assets.protocols.limits import BATCH_BYTES
+from ticdc_assets.sources import capture
+from ticdc_assets.sources.capture import START, Message, MessagePosition
+from ticdc_assets.sources.capture_records import record_columns
+
+Ints = npt.NDArray[np.int64]
+TopicPartition = tuple[str, int]
+
+BLOCK_MESSAGES: Final = 4096
+"""How many messages are decoded together."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBlock:
+    """Messages in the order of their log.
+
+    partitions: the distinct partitions of the messages; `owners` is the index of each message's partition in it.
+    offsets, times_ms: int64. keys, values: `binary` arrays, null where absent.
+    files, bytes, records: int64, the positions of the messages (`MessagePosition`).
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    owners: Ints
+    offsets: Ints
+    times_ms: Ints
+    keys: pa.Array
+    values: pa.Array
+    files: Ints
+    bytes: Ints
+    records: Ints
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @classmethod
+    def of(cls, placed: Sequence[tuple[MessagePosition, Message]]) -> Self:
+        """The block of these messages."""
+        numbers: dict[TopicPartition, int] = {}
+        owners = [numbers.setdefault((m.topic, m.partition), len(numbers)) for _, m in placed]
+        return cls(
+            tuple(numbers),
+            np.array(owners, np.int64),
+            np.array([message.offset for _, message in placed], np.int64),
+            np.array([message.ts_ms for _, message in placed], np.int64),
+            pa.array([message.key for _, message in placed], pa.binary()),
+            pa.array([message.value for _, message in placed], pa.binary()),
+            np.array([position.file for position, _ in placed], np.int64),
+            np.array([position.byte for position, _ in placed], np.int64),
+            np.array([position.record for position, _ in placed], np.int64),
+        )
+
+    def message(self, index: int) -> Message:
+        """One message."""
+        topic, partition = self.partitions[self.owners[index]]
+        key, value = self.keys[index].as_py(), self.values[index].as_py()
+        return Message(topic, partition, int(self.offsets[index]), key, value, int(self.times_ms[index]))
+
+    def position(self, index: int) -> MessagePosition:
+        """Where a message begins."""
+        return MessagePosition(int(self.files[index]), int(self.bytes[index]), int(self.records[index]))
+
+    def messages(self) -> Iterator[tuple[MessagePosition, Message]]:
+        """All messages with their positions."""
+        columns = (self.owners, self.offsets, self.times_ms, self.files, self.bytes, self.records)
+        numbers = zip(*(column.tolist() for column in columns), strict=True)
+        bodies = zip(self.keys.to_pylist(), self.values.to_pylist(), strict=True)
+        for (owner, offset, ts_ms, file, byte, record), (key, value) in zip(numbers, bodies, strict=True):
+            topic, partition = self.partitions[owner]
+            yield MessagePosition(file, byte, record), Message(topic, partition, offset, key, value, ts_ms)
+
+    def take(self, wanted: npt.NDArray[np.bool_]) -> Self:
+        """The messages that the mask selects."""
+        if wanted.all():
+            return self
+        mask = pa.array(wanted)
+        return type(self)(
+            self.partitions,
+            self.owners[wanted],
+            self.offsets[wanted],
+            self.times_ms[wanted],
+            self.keys.filter(mask),
+            self.values.filter(mask),
+            self.files[wanted],
+            self.bytes[wanted],
+            self.records[wanted],
+        )
+
+    def of_partitions(self) -> Iterator[tuple[TopicPartition, Ints]]:
+        """Each partition that has messages here, with the indices of these messages in ascending order."""
+        for number, partition in enumerate(self.partitions):
+            indices = np.flatnonzero(self.owners == number)
+            if len(indices):
+                yield partition, indices
+
+
+def captured_blocks(path: Path, start: MessagePosition = START) -> Iterator[MessageBlock]:
+    """The messages of `capture.placed_messages` in blocks, with the same errors."""
+    for file, begin in capture.files_from(path, start):
+        yield from _of_records(file, begin) if capture.is_binary(file) else blocks_of(capture.lines(file, begin))
+
+
+def _of_records(file: Path, begin: MessagePosition) -> Iterator[MessageBlock]:
+    partition = capture.topic_and_partition(file)
+    for columns in record_columns(file, begin, BLOCK_MESSAGES, BATCH_BYTES):
+        yield MessageBlock(
+            (partition,),
+            np.zeros(len(columns.records), np.int64),
+            columns.records,
+            columns.times_ms,
+            columns.keys,
+            columns.values,
+            np.full(len(columns.records), begin.file, np.int64),
+            columns.bytes,
+            columns.records,
+        )
+
+
+def blocks_of(placed: Iterable[tuple[MessagePosition, Message]]) -> Iterator[MessageBlock]:
+    """Cut messages into blocks of bounded number and size. Where reading one raises, those before it come first."""
+    pending: list[tuple[MessagePosition, Message]] = []
+    size_bytes = 0
+    try:
+        for position, message in placed:
+            pending.append((position, message))
+            size_bytes += len(message.key or b"") + len(message.value or b"")
+            if len(pending) >= BLOCK_MESSAGES or size_bytes >= BATCH_BYTES:
+                yield MessageBlock.of(pending)
+                pending, size_bytes = [], 0
+    except SourceError:
+        if pending:
+            yield MessageBlock.of(pending)
+        raise
+    if pending:
+        yield MessageBlock.of(pending)
