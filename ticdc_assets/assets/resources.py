@@ -81,8 +81,6 @@ class ChangefeedRun:
         report = land(self.lake, self.workers(), on_progress)
         if report.left:
             on_progress(f"{counted(report.left, 'offset')} left for the next run, by the bounds of source.kafka")
-        for fault in report.faults.values():
-            on_progress(str(fault))
         if report.messages:
             self.forget()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.commands.terminal import Terminal
-from ticdc_assets.config import CaptureSource, KafkaSource, StorageSource, load
-from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.config import CaptureSource, KafkaSource, MessagesSource, StorageSource, load
+from ticdc_assets.errors import ConfigError, TicdcAssetsError
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_kafka, inspect_source
 from ticdc_assets.sources.inspection.comparison import Difference, differences
@@ -85,6 +85,9 @@ def _inspected(changefeed: Changefeed, bounds: Bounds, on_progress: Callable[[st
             return inspect_source(storage.uri, bounds, on_progress)
         case CaptureSource(path):
             return inspect_source(str(path), bounds, on_progress)
+        case MessagesSource(other):
+            found, advice = f"the messages that {other} has landed", f"Inspect {other}."
+            raise ConfigError(f"changefeed {changefeed.name}", "a bucket, a capture or topics", found, advice)
         case KafkaSource():
             return inspect_kafka(changefeed.source, changefeed.schemas.registry, bounds, on_progress)
 

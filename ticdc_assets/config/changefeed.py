@@ -217,7 +217,7 @@ def _schema_files(section: Section, base: Path) -> Iterator[Path]:
 
 def _skip_offsets(section: Section, sink: SinkOptions) -> Iterator[OffsetRule]:
     texts, source = section.texts("skip_offsets"), section.section("source")
-    reads_messages = "capture" in source or "kafka" in source
+    reads_messages = any(kind in source for kind in ("capture", "kafka", "messages"))
     if texts and not reads_messages and ("storage" in source or sink.scheme not in KAFKA_SCHEMES):
         section.problem("skip_offsets", "a source of Kafka messages", "a storage sink", "Remove it.")
     for text in texts:

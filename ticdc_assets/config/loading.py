@@ -18,6 +18,8 @@ from ticdc_assets.config.model import (
     CatalogConfig,
     Changefeed,
     Config,
+    KafkaSource,
+    MessagesSource,
     SparkConfig,
     StorageSource,
 )
@@ -160,12 +162,26 @@ def _check_together(feeds: Section, changefeeds: Sequence[Changefeed]) -> None:
     control: dict[tuple[str, ...], str] = {}
     for changefeed in changefeeds:
         _check_ddl_from(feeds, changefeed, by_name)
+        _check_messages(feeds, changefeed, by_name)
         place = tuple(part.lower() for part in control_namespace(changefeed.target, changefeed.name))
         other = control.setdefault(place, changefeed.name)
         if other != changefeed.name:
             found = f"that of {other}"
             advice = "Put {changefeed} into target.control, and let names differ in more than case."
             feeds.problem(changefeed.name, "a control namespace of its own", found, advice)
+
+
+def _check_messages(feeds: Section, changefeed: Changefeed, by_name: Mapping[str, Changefeed]) -> None:
+    if not isinstance(changefeed.source, MessagesSource):
+        return
+    wanted, others = changefeed.source.changefeed, [name for name in feeds if name != changefeed.name]
+    place = f"{changefeed.name}.source.messages"
+    if wanted not in others:
+        meant = nearest(wanted, others)
+        advice = f"Did you mean {meant}?" if meant else "Name a changefeed that reads Kafka."
+        feeds.problem(place, "the name of another changefeed", shown(wanted), advice)
+    elif wanted in by_name and not isinstance(by_name[wanted].source, KafkaSource):
+        feeds.problem(place, "a changefeed that reads Kafka", "one with another source", "Name another.")
 
 
 def _check_ddl_from(feeds: Section, changefeed: Changefeed, by_name: Mapping[str, Changefeed]) -> None:

@@ -166,7 +166,14 @@ class KafkaSource:
     run_after_s: int = RUN_AFTER_S
 
 
-Source = StorageSource | CaptureSource | KafkaSource
+@dataclass(frozen=True, slots=True)
+class MessagesSource:
+    """The messages that another changefeed of the file has landed: its table `messages`."""
+
+    changefeed: str
+
+
+Source = StorageSource | CaptureSource | KafkaSource | MessagesSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from ticdc_assets.config.files import below
 from ticdc_assets.config.kafka import kafka_of_sink_uri, read_kafka
 from ticdc_assets.config.model import (
     CaptureSource,
+    MessagesSource,
     RegistryAuth,
     SchemaRegistry,
     Source,
@@ -31,7 +32,7 @@ from ticdc_assets.config.sink import (
 )
 from ticdc_assets.errors import ConfigError
 
-_KINDS: Final = ("storage", "capture", "kafka")
+_KINDS: Final = ("storage", "capture", "kafka", "messages")
 _STORAGE_PROTOCOLS: Final = frozenset({Protocol.CSV, Protocol.CANAL_JSON})
 
 
@@ -50,6 +51,7 @@ def read_source(section: Section, uri: str, sink: SinkOptions, config: Mapping[s
     readers: dict[str, Callable[[], Source | None]] = {
         "storage": lambda: _storage(source, base),
         "capture": lambda: _capture(source, base),
+        "messages": lambda: _messages(source),
         "kafka": lambda: read_kafka(source.section("kafka"), uri, sink, config, base),
     }
     for kind in _KINDS:
@@ -60,7 +62,7 @@ def read_source(section: Section, uri: str, sink: SinkOptions, config: Mapping[s
     found = readers[given[0]]() if len(given) == 1 else None
     if len(given) > 1:
         advice = "Keep the one that this project reads."
-        section.problem("source", "one of storage, capture, kafka", " and ".join(given), advice)
+        section.problem("source", f"one of {', '.join(_KINDS)}", " and ".join(given), advice)
     source.close()
     if not given:
         found = section.checked("sink_uri", lambda: _named_by(uri, sink, config), None)
@@ -95,12 +97,17 @@ def _capture(source: Section, base: Path) -> Source | None:
     return CaptureSource(Path(below(base, where))) if where else None
 
 
+def _messages(source: Section) -> Source | None:
+    name = source.text("messages")
+    return MessagesSource(name) if name else None
+
+
 def _named_by(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Source:
     if sink.scheme in STORAGE_SCHEMES:
         return StorageSource(storage_of(uri, ""))
     if sink.scheme in KAFKA_SCHEMES:
         return kafka_of_sink_uri(uri, sink, config)
-    advice = "Add source: with one of storage, capture, kafka."
+    advice = f"Add source: with one of {', '.join(_KINDS)}."
     raise ConfigError("", "a sink that can be read, such as kafka or s3", f"the scheme {sink.scheme}", advice)
 
 

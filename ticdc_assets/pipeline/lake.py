@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import names
-from ticdc_assets.config import Changefeed, Config, StorageSource
+from ticdc_assets.config import Changefeed, Config, MessagesSource, StorageSource
 from ticdc_assets.pipeline.user_schemas import known_of
 from ticdc_assets.protocols.csv.decoder import CsvOptions
 from ticdc_assets.protocols.events import DdlEvent
@@ -58,6 +58,15 @@ class Lake:
     @cached_property
     def control(self) -> Control:
         return Control(self.catalog, names.control_namespace(self.changefeed.target, self.changefeed.name))
+
+    @cached_property
+    def origin(self) -> Control | None:
+        """The control tables of the changefeed whose landed messages this one reads; None for other sources."""
+        source = self.changefeed.source
+        if not isinstance(source, MessagesSource):
+            return None
+        other = self.config.changefeed(source.changefeed)
+        return Control(self.catalog, names.control_namespace(other.target, other.name))
 
     @property
     def storage_uri(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.config import CaptureSource, KafkaSource, StorageSource
+from ticdc_assets.config import CaptureSource, KafkaSource, MessagesSource, StorageSource
 from ticdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ SOURCES: Final[dict[type, SourceKind]] = {
         reads_files=True,
     ),
     CaptureSource: SourceKind(_STREAM, ("ticdc_assets.pipeline.stream.glance", "of_capture"), _MESSAGE_REPLAY),
+    MessagesSource: SourceKind(_STREAM, ("ticdc_assets.pipeline.landing.lag", "of_messages"), _MESSAGE_REPLAY),
     KafkaSource: SourceKind(
         _STREAM, ("ticdc_assets.pipeline.landing.lag", "lag_of_topics"), _MESSAGE_REPLAY, is_landed=True
     ),

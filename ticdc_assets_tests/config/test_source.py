@@ -21,12 +21,14 @@ def test_offsets_may_be_given_up_of_whatever_source_has_messages(tmp_path):
 
 def test_what_one_run_lands_of_kafka_is_bounded_by_default(tmp_path):
     kafka = {"brokers": "h:1", "topics": "t"}
-    bounds = {"max_messages": 10, "max_bytes": 20, "days_kept": 7}
+    bounds = {"max_messages": 10, "max_bytes": 20, "days_kept": 7, "run_after_s": 30}
     bounded = feed(tmp_path, source={"kafka": {**kafka, **bounds}}).source
     default = feed(tmp_path, source={"kafka": kafka}).source
 
-    assert (bounded.messages_max, bounded.bytes_max, bounded.days_kept) == (10, 20, 7)
-    assert (default.messages_max, default.bytes_max, default.days_kept) == (5_000_000, 8 << 30, None)
+    assert (bounded.messages_max, bounded.bytes_max, bounded.days_kept, bounded.run_after_s) == (10, 20, 7, 30)
+    assert (default.messages_max, default.bytes_max, default.days_kept, default.run_after_s) == (
+        5_000_000, 8 << 30, None, 60,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,7 @@ def test_storage_options_join_those_of_the_uri(tmp_path):
     ("keys", "words"),
     [
         ({"source": {"storage": "a", "capture": "b"}}, "storage and capture"),
+        ({"source": {"messages": "nosuch"}}, "the name of another changefeed"),
         ({"source": {"storage": "a", "options": {"regoin": "eu"}}}, "region"),
         ({"source": {"storage": "ftp://a"}}, "storage URI"),
         ({"source": {"storage": "file://host/a"}}, "three slashes"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.config import KafkaSource, Settings
 from ticdc_assets.pipeline.glance import Glance, PartitionLag, TopicLag
+from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.pipeline.landing.message_heads import WATERMARK, message_head
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.sources.kafka.client import KafkaClient
@@ -51,6 +52,13 @@ def lag_of_topics(lake: Lake) -> Glance:
     ]
     lag = TopicLag(partitions, record.tso if record else 0, not landed.partitions, source.run_after_s)
     return Glance(_digest(held, landed), lag.watermark, lag=lag)
+
+
+def of_messages(lake: Lake) -> Glance:
+    """The number of messages that another changefeed has landed; none is read."""
+    log = landed_log(lake)
+    count = log.first_ordinal + sum(landing.rows for landing in log.landings)
+    return Glance(str(count))
 
 
 def _digest(held: Mapping[Partition, Offsets], landed: LandedOffsets) -> str:

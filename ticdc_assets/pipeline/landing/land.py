@@ -95,7 +95,7 @@ def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lamb
         and {wanted.partition for wanted in pending.ranges} <= landed.partitions.keys()
         and _sentences(pending.faults) == landed.faults
     ):
-        return LandingReport(faults=pending.faults)
+        return _report(LandingReport(faults=pending.faults), on_progress)
     hit(Failpoint.OFFSETS_FIXED)
     run_id = uuid.uuid4().hex
     kept, fresh = _read(_Reading(lake, source, table, run_id), workers, pending.ranges, budget, on_progress)
@@ -107,14 +107,21 @@ def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lamb
         faults=_sentences(faults),
     )
     if replace(after, run_id=landed.run_id) == landed:
-        return LandingReport(0, len(pending), faults)
+        return _report(LandingReport(0, len(pending), faults), on_progress)
     try:
         messages_table.append(table, lake.changefeed.name, [f for r in kept for f in r.files], landed, after)
     except StaleRunError as error:
         on_progress(str(error))
-        return LandingReport(faults=faults)
+        return _report(LandingReport(faults=faults), on_progress)
     done = sum(len(landed_range.done) for landed_range in kept)
-    return LandingReport(sum(landed_range.messages for landed_range in kept), len(pending) - done, faults)
+    messages = sum(landed_range.messages for landed_range in kept)
+    return _report(LandingReport(messages, len(pending) - done, faults), on_progress)
+
+
+def _report(report: LandingReport, on_progress: Callable[[str], None]) -> LandingReport:
+    for fault in report.faults.values():
+        on_progress(str(fault))
+    return report
 
 
 def _sentences(faults: Mapping[str, TopicError]) -> dict[str, str]:

@@ -77,10 +77,12 @@ class LandedLog:
 
 
 def landed_log(lake: Lake) -> LandedLog:
-    """The log of a changefeed's landed messages; an empty one before the first landing."""
+    """The log of the landed messages that a changefeed reads: its own, or those of the changefeed that its source
+    names. An empty one before the first landing."""
     changefeed = lake.changefeed
     # The namespace of the changefeed itself: a rebuild reads into control tables of its own.
-    table = messages_table.load(lake.catalog, control_namespace(changefeed.target, changefeed.name))
+    own = control_namespace(changefeed.target, changefeed.name)
+    table = messages_table.load(lake.catalog, own if lake.origin is None else lake.origin.namespace)
     if table is None:
         return LandedLog((), 0, frozenset(), "", lake.io_properties)
     landings, offsets = messages_table.landings(table), messages_table.landed_offsets(table)

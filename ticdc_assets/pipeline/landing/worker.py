@@ -73,27 +73,28 @@ def _landed(task: LandingTask) -> LandedRange:
     writer = _FileWriter(load_file_io(dict(task.io_properties), location=task.data_uri), task)
     count, size_bytes, last, done = 0, 0, None, task.wanted
     with KafkaClient(task.source) as client:
-        for records in _row_groups(client.records(task.wanted)):
+        for records, group_bytes in _row_groups(client.records(task.wanted)):
             writer.write(records)
             count, last = count + len(records), records[-1].message
-            size_bytes += sum(record.size_bytes for record in records)
+            size_bytes += group_bytes
             if size_bytes >= task.bytes_max:
                 done = replace(task.wanted, end=last.offset + 1)
                 break
     return LandedRange(done, writer.finished(), count, size_bytes, mark_of(last) if last is not None else "")
 
 
-def _row_groups(records: Iterator[Record]) -> Iterator[list[Record]]:
+def _row_groups(records: Iterator[Record]) -> Iterator[tuple[list[Record], int]]:
+    """The records of each row group, and the bytes of their keys and values."""
     held: list[Record] = []
     size_bytes = 0
     for record in records:
         held.append(record)
         size_bytes += record.size_bytes
         if len(held) == ROW_GROUP_MESSAGES or size_bytes >= ROW_GROUP_BYTES:
-            yield held
+            yield held, size_bytes
             held, size_bytes = [], 0
     if held:
-        yield held
+        yield held, size_bytes
 
 
 class _FileWriter:

@@ -29,7 +29,7 @@ class StreamContext:
         self.changefeed = lake.changefeed
         self.log = message_log(lake)
         self.protocol = str(lake.changefeed.sink.protocol)
-        self.options: Any = options_of(lake.changefeed, lake.control)
+        self.options: Any = options_of(lake.changefeed, lake.control, origin=lake.origin)
 
     def refresh(self) -> None:
         """Read the present state of the messages."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +39,16 @@ class RegistryFile:
         return RegistryFile, (self._path,)
 
 
-def options_of(changefeed: Changefeed, control: Control | None = None, asks_registry: bool = True) -> Any:
+def options_of(
+    changefeed: Changefeed,
+    control: Control | None = None,
+    asks_registry: bool = True,
+    origin: Control | None = None,
+) -> Any:
     """The options of the changefeed's decoder. Raises ConfigError where a required setting is missing.
 
-    With a registry by `url`, schemas that `control` has are not requested again (see `keep_schemas`); those that it
-    does not have are unknown where `asks_registry` is false.
+    With a registry by `url`, schemas that `control` or `origin` has are not requested again (see `keep_schemas`); the
+    others are unknown where `asks_registry` is false.
     """
     sink = changefeed.sink
     settings = StreamSettings(
@@ -52,7 +58,7 @@ def options_of(changefeed: Changefeed, control: Control | None = None, asks_regi
         output_old_value=sink.open.output_old_value,
         only_output_updated_columns=sink.content.only_output_updated_columns,
         binary_handling_mode=sink.debezium.binary_handling_mode,
-        schemas=_schemas(changefeed, control, asks_registry) if sink.protocol == Protocol.AVRO else None,
+        schemas=_schemas(changefeed, (control, origin), asks_registry) if sink.protocol == Protocol.AVRO else None,
     )
     return REGISTRY[str(sink.protocol)].options(settings)
 
@@ -65,12 +71,15 @@ def keep_schemas(options: Any, control: Control) -> None:
         schemas.fetched = {}
 
 
-def _schemas(changefeed: Changefeed, control: Control | None, asks_registry: bool) -> confluent_avro.SchemaLookup:
+def _schemas(
+    changefeed: Changefeed, controls: Sequence[Control | None], asks_registry: bool
+) -> confluent_avro.SchemaLookup:
     registry = changefeed.schemas.registry
     if registry is not None and registry.url is not None:
         url = registry.url
         client = RegistryClient(url, registry.auth) if asks_registry else None
-        return RegistrySchemas(lambda: control.registered(url) if control else {}, client)
+        known = [control for control in controls if control is not None]
+        return RegistrySchemas(lambda: dict(i for control in known for i in control.registered(url).items()), client)
     if registry is None or registry.file is None:
         raise ConfigError(
             f"changefeeds.{changefeed.name}.schema_registry",

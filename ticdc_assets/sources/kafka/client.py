@@ -205,6 +205,7 @@ class KafkaClient:
     def _assigned(self, ends: dict[Partition, int], what: str, each_max: int | None) -> Iterator[Record]:
         """The messages before the end of each partition; a partition is removed from `ends` once it is read."""
         heard, counts = time.monotonic(), Counter[Partition]()
+        only = next(iter(ends)) if len(ends) == 1 else None
         while ends:
             with self._faults(what):
                 batch = self._batch()
@@ -212,16 +213,17 @@ class KafkaClient:
                 error = found.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise fault_of(KafkaException(error), self._where, what, self._causes)
-                partition = Partition(found.topic(), found.partition())
+                partition = only or Partition(found.topic(), found.partition())
                 if partition not in ends:
                     continue
                 if found.offset() >= ends[partition]:
                     self._ended(ends, partition)
                 elif error is None:
                     yield _record(found)
-                    counts[partition] += 1
-                    if counts[partition] == each_max:
-                        self._ended(ends, partition)
+                    if each_max is not None:
+                        counts[partition] += 1
+                        if counts[partition] == each_max:
+                            self._ended(ends, partition)
             if batch:
                 heard = time.monotonic()
             for position in self._consumer.position([_at(partition) for partition in ends]) if ends else ():
