@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,8 +119,24 @@ def require_java(environ: Mapping[str, str] | None = None) -> None:
     raise MachineError("Java", expected, fault, f"{advice}{named}; then run again.")
 
 
+_FIT: Final[set[tuple[str, int]]] = set()
+"""Javas that this process has found fit, by path and time of change: each start of one takes a third of a second."""
+
+
 def _java_fault(java: str) -> str | None:
     """What is wrong with this Java; None if Spark can use it."""
+    with suppress(OSError):
+        identity = java, Path(java).stat().st_mtime_ns
+        if identity in _FIT:
+            return None
+        fault = _fault_of(java)
+        if fault is None:
+            _FIT.add(identity)
+        return fault
+    return _fault_of(java)
+
+
+def _fault_of(java: str) -> str | None:
     try:
         answer = subprocess.run(  # noqa: S603  the command that Spark would start
             [java, "-version"], capture_output=True, text=True, errors="replace", timeout=JAVA_SECONDS_MAX, check=False

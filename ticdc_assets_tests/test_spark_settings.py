@@ -143,6 +143,20 @@ def test_a_java_that_is_new_enough_is_taken(told: str, tmp_path: Path):
     require_java(java_home(tmp_path, f"#!/bin/sh\necho 'openjdk version \"{told}\"' >&2\n"))
 
 
+def test_a_java_that_fits_is_started_once_and_a_new_one_again(tmp_path: Path):
+    started = tmp_path / "started"
+    script = f"#!/bin/sh\necho . >> {started}\necho 'openjdk version \"21\"' >&2\n"
+    environ = java_home(tmp_path, script)
+
+    require_java(environ)
+    require_java(environ)
+    once = started.read_text()
+    os.utime(tmp_path / "bin" / "java", ns=(1, 1))
+    require_java(environ)
+
+    assert (once, started.read_text()) == (".\n", ".\n.\n")
+
+
 @pytest.mark.parametrize(
     ("script", "mode", "found"),
     [
