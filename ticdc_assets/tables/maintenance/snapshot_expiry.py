@@ -1,13 +1,14 @@
 """Snapshots and branches that a table no longer needs. Only metadata changes here; `maintenance.orphan_files` removes
 files.
 
-These snapshots stay: main's head and its ancestors down to the newest one with progress; those of branches and tags;
-those that kept records name; and those that were current within a safe age, so that their readers can finish.
+These snapshots stay: main's head and, where a table has progress, its ancestors down to the newest one with it; those
+of branches and tags; those that kept records name; and those that were current within a safe age, so that their readers
+can finish.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -71,12 +72,15 @@ def _main(metadata: TableMetadata) -> Snapshot | None:
     return None if current is None else metadata.snapshot_by_id(current)
 
 
-def _progress_chain(metadata: TableMetadata) -> Iterator[Snapshot]:
-    """Main's head and its ancestors down to the newest one with progress; expiry must keep this chain."""
+def _progress_chain(metadata: TableMetadata) -> list[Snapshot]:
+    """Main's head and its ancestors down to the newest one with progress, which expiry must keep; the head alone where
+    no snapshot has progress, as in control tables."""
+    chain: list[Snapshot] = []
     for snapshot in ancestors_of(_main(metadata), metadata):
-        yield snapshot
+        chain.append(snapshot)
         if snapshot.summary is not None and _PROGRESS & snapshot.summary.additional_properties.keys():
-            return
+            return chain
+    return chain[:1]
 
 
 def _own_snapshots(metadata: TableMetadata, head_id: int) -> set[int]:

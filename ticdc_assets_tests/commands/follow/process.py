@@ -37,6 +37,10 @@ class Follower:
             if wanted(found[-1]):
                 return found
 
+    def printed(self) -> list[dict[str, Any]]:
+        """The lines that are there now."""
+        return [json.loads(self._lines.get_nowait()) for _ in range(self._lines.qsize())]
+
     def until_note(self, word: str) -> str:
         """The next line of stderr that has the word."""
         while word not in (note := self._notes.get(timeout=SECONDS_MAX)):
