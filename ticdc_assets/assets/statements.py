@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.schema.history.source_table import fold_name
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN_MAX: Final = 10
 _QUERY_CHARS_MAX: Final = 500
+_BACKTICKS: Final = re.compile("`+")
 
 Statements = dict["SourceName", list[tuple[int, str]]]
 """By folded table name, TSO and text of each statement."""
@@ -46,4 +48,6 @@ def statements_of(source_table: SourceTable, statements: Mapping[SourceName, Seq
 def _shown(ts: int, query: str) -> str:
     when = f"{to_datetime(ts):%Y-%m-%d %H:%M:%S} UTC, " if is_tso(ts) else ""
     text = query if len(query) <= _QUERY_CHARS_MAX else f"{query[:_QUERY_CHARS_MAX]} ..."
-    return f"{when}TSO {ts}\n```sql\n{text}\n```"
+    # A text with backticks of its own must not end the block: what follows would be shown as Markdown.
+    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+    return f"{when}TSO {ts}\n{fence}sql\n{text}\n{fence}"

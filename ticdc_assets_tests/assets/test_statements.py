@@ -1,0 +1,53 @@
+"""The statements of a table as its asset shows them: of all its names, the newest first, and never more than text."""
+
+from __future__ import annotations
+
+from ticdc_assets.assets.statements import SHOWN_MAX, by_name, statements_of
+from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable, Version
+from ticdc_assets.schema.model import TableSchema
+
+
+def event(ts: int, table: str, query: str) -> DdlEvent:
+    return DdlEvent(commit_ts=ts, schema="shop", table=table, query=query)
+
+
+def of(periods: list[NamePeriod], *events: DdlEvent) -> str:
+    source_table = SourceTable("shop.t@1", tuple(periods), (Version(1, TableSchema("shop", "t", ())),))
+    return statements_of(source_table, by_name(events))
+
+
+def test_a_table_has_the_statements_of_the_names_that_it_had_then():
+    periods = [NamePeriod("shop", "Old", 1, 5), NamePeriod("shop", "new", 5, None)]
+
+    text = of(
+        periods,
+        event(1, "old", "CREATE a"),
+        event(5, "new", "RENAME b"),
+        event(7, "old", "CREATE another"),
+        event(3, "new", "CREATE before"),
+        event(9, "NEW", "ALTER c"),
+        event(9, "new", "ALTER c"),
+        event(8, "new", ""),
+    )
+
+    assert [line for line in text.splitlines() if line[:1].isupper() and not line.startswith("TSO")] == [
+        "ALTER c",
+        "RENAME b",
+        "CREATE a",
+    ]
+
+
+def test_only_the_newest_statements_are_shown_and_the_others_are_counted():
+    text = of([NamePeriod("shop", "t", 0, None)], *(event(n, "t", f"ALTER {n}") for n in range(1, SHOWN_MAX + 4)))
+
+    assert "ALTER 4\n" in text
+    assert "ALTER 3\n" not in text
+    assert text.endswith("3 older in the control table `schemas`.")
+
+
+def test_a_text_with_backticks_stays_inside_its_block():
+    text = of([NamePeriod("shop", "t", 0, None)], event(1, "t", "ALTER COMMENT '```\n# not a heading'"))
+
+    opened, *_, closed = [line for line in text.splitlines() if set(line) - set("sql") == {"`"}]
+    assert (opened, closed) == ("````sql", "````")
