@@ -170,7 +170,7 @@ def _add_load(commands: Any) -> None:
     flags.add_argument("--no-header", action="store_true", help="CSV files without a line of column names")
     flags.add_argument("--csv-separator", default=",", metavar="TEXT")
     flags.add_argument("--csv-delimiter", default='"', metavar="CHARACTER")
-    flags.add_argument("--csv-line-terminator", default="\r\n", metavar="TEXT")
+    flags.add_argument("--csv-line-terminator", metavar="TEXT")
     flags.add_argument("--csv-null-value", default="\\N", metavar="TEXT")
     flags.add_argument(
         "--csv-output-dialect", choices=("default", "snowflake", "redshift", "bigquery"), default="default"

@@ -16,7 +16,8 @@ DIALECTS: Final[dict[str, Binary]] = {"default": "raw", "snowflake": "hex", "red
 
 @dataclass(frozen=True, slots=True)
 class DumpForm:
-    """Dumpling's flags, with its defaults. `binary` is the form of binary values in CSV; in SQL they are hex.
+    """Dumpling's flags, with its defaults. `binary` is the form of binary values in CSV; in SQL they are hex. Without a
+    `terminator`, lines end with CR LF or LF, as each file has it: this depends on Dumpling's version.
 
     Raises:
         ConfigError: rows written with these flags cannot be read without doubt.
@@ -24,7 +25,7 @@ class DumpForm:
 
     separator: str = ","
     delimiter: str = '"'
-    terminator: str = "\r\n"
+    terminator: str | None = None
     null: str = "\\N"
     escapes_backslash: bool = True
     has_header: bool = True
@@ -33,7 +34,7 @@ class DumpForm:
     def __post_init__(self) -> None:
         if len(self.delimiter.encode()) > 1:
             raise _refused("--csv-delimiter", "one ASCII character or none", f"{len(self.delimiter.encode())} bytes")
-        if not self.separator or not self.terminator:
+        if not self.separator or self.terminator == "":
             raise _refused("--csv-separator, --csv-line-terminator", "at least one character in each", "none")
         if not self.delimiter and not self.escapes_backslash:
             found = "--escape-backslash=false without a delimiter, which leaves separators inside values unmarked"

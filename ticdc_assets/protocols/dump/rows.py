@@ -31,10 +31,20 @@ OP: Final = "R"
 
 _FIELDS_MAX: Final = 1 << 20
 """The maximum number of fields per scan, at 8 bytes of offsets each."""
-_NAME: Final = rb"`(?:[^`]|``)+`"
+_NAME: Final = rb"`(?:[^`]|``)++`"
 _INSERT: Final = re.compile(
-    rb"INSERT INTO (" + _NAME + rb")(?: \((" + _NAME + rb"(?:,\s*" + _NAME + rb")*)\))? VALUES\n"
+    rb"INSERT INTO (?:"
+    + _NAME
+    + rb"\.)?"
+    + _NAME
+    + rb"\s*+(?:\(("
+    + _NAME
+    + rb"(?:,\s*+"
+    + _NAME
+    + rb")*+)\)\s*+)?VALUES\s*+"
 )
+_HEAD: Final = re.compile(rb"(?:/\*(?:[^*]|\*(?!/))*+\*/|SET [^;\n]*+|--[^\n]*+|[;\s]++)*+")
+"""What may be before the first INSERT: comments and SET statements."""
 _ZONE: Final = re.compile(rb"SET\s+(?:SESSION\s+)?TIME_ZONE\s*=\s*'([^']+)'", re.IGNORECASE)
 
 _Scan = Callable[[Bytes, int], "tuple[int, Places, Ints, int]"]
@@ -80,7 +90,7 @@ class DumpFile:
                     buffer.begin = int(bounds[count])
             if why == OTHER_FORM:
                 raise self._fault(f"row {self._line}", "a row that Dumpling wrote", "another form")
-            if buffer.is_last and buffer.rest:
+            if buffer.is_last and (buffer.rest if self.is_csv else buffer.has_text):
                 raise self._fault(f"row {self._line}", "a whole row", "the beginning of one")
             if buffer.is_last:
                 return
@@ -101,13 +111,26 @@ class DumpFile:
     # -- CSV ----------------------------------------------------------------------------------------------------------
 
     def _csv_scan(self, buffer: _Buffer) -> _Scan:
-        form = self.form
+        end = self.form.terminator or self._terminator(buffer)
+        self._columns = self._named(self._header(buffer, end)) if self.form.has_header else self.table.stored_columns
+        return self._scan_to(end)
+
+    def _terminator(self, buffer: _Buffer) -> str:
+        """The end of the first line: CR LF or LF."""
+        if self.form.has_header:
+            line, _, _ = bytes(buffer.data()[:CSV_HEADER_BYTES_MAX]).partition(b"\n")
+            return "\r\n" if line.endswith(b"\r") else "\n"
+        self._columns = self.table.stored_columns
+        *_, why = self._scan_to("\r\n")(buffer.data(), buffer.begin)
+        return "\n" if why == OTHER_FORM else "\r\n"
+
+    def _scan_to(self, end: str) -> _Scan:
+        """A scan of rows that end with `end`."""
+        form, width = self.form, len(self._columns)
         separator, terminator, null = (
-            np.frombuffer(text.encode(), np.uint8) for text in (form.separator, form.terminator, form.null)
+            np.frombuffer(text.encode(), np.uint8) for text in (form.separator, end, form.null)
         )
         quote = ord(form.delimiter) if form.delimiter else NO_QUOTE
-        self._columns = self._named(self._header(buffer)) if form.has_header else self.table.stored_columns
-        width = len(self._columns)
 
         def scan(data: Bytes, begin: int) -> tuple[int, Places, Ints, int]:
             places, bounds = _room(data, begin, width)
@@ -118,12 +141,12 @@ class DumpFile:
 
         return scan
 
-    def _header(self, buffer: _Buffer) -> list[str]:
+    def _header(self, buffer: _Buffer, terminator: str) -> list[str]:
         """The names in the header line, which is passed."""
         first = bytes(buffer.data()[:CSV_HEADER_BYTES_MAX])
-        line, end, _ = first.partition(self.form.terminator.encode())
+        line, end, _ = first.partition(terminator.encode())
         if not end:
-            raise self._fault("header", f"a line that ends with {self.form.terminator!r}", "none", _FLAGS)
+            raise self._fault("header", f"a line that ends with {terminator!r}", "none", _FLAGS)
         buffer.begin = len(line) + len(end)
         text = line.decode(errors="replace")
         quote = self.form.delimiter
@@ -140,15 +163,15 @@ class DumpFile:
         first = bytes(buffer.data())
         found = _INSERT.search(first)
         head = first[: found.start()] if found else first
-        if not re.fullmatch(rb"\s*(?:(?:/\*.*?\*/|SET [^;\n]*|--[^\n]*)?;?\s*)*", head, re.DOTALL):
-            expected = "comments, then INSERT INTO `table` VALUES and one row in each line"
+        if not _HEAD.fullmatch(head):
+            expected = "comments, then INSERT INTO `table` VALUES and rows"
             raise self._fault("beginning", expected, "another text")
         zone = _ZONE.search(head)
         self.zone = zone[1].decode() if zone else None
         if found is None:
             return None
         prefix = np.frombuffer(found[0], np.uint8)
-        named = re.findall(_NAME, found[2]) if found[2] else None
+        named = re.findall(_NAME, found[1]) if found[1] else None
         self._columns = (
             self._named([name[1:-1].replace(b"``", b"`").decode() for name in named])
             if named is not None
@@ -271,6 +294,11 @@ class _Buffer:
     @property
     def rest(self) -> int:
         return self._held - self.begin
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the rest is more than white space."""
+        return bool(bytes(self._bytes[self.begin : self._held]).strip())
 
     def data(self) -> Bytes:
         return np.frombuffer(self._bytes, np.uint8, self._held)

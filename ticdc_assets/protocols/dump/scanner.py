@@ -18,7 +18,7 @@ OTHER_FORM: Final = -2
 NO_QUOTE: Final = -1
 QUOTED, HEX, BARE = 1, 2, 4
 """The forms of a column's values, as bits."""
-_BACKSLASH, _QUOTE, _OPEN, _CLOSE, _COMMA, _SEMICOLON, _LF, _LETTER_X, _LETTER_N = b"\\'(),;\nxN"
+_BACKSLASH, _QUOTE, _OPEN, _CLOSE, _COMMA, _SEMICOLON, _LF, _CR, _SPACE, _LETTER_X, _LETTER_N = b"\\'(),;\n\r xN"
 
 
 @compiled
@@ -75,6 +75,8 @@ def scan_inserts(
     bounds[0] = begin
     for row in range(places.shape[0]):
         at = bounds[row]
+        while at < len(data) and data[at] in (_LF, _CR, _SPACE):
+            at += 1
         if at < len(data) and data[at] != _OPEN:
             at = _after(data, at, prefix)
         if at < 0:
@@ -93,11 +95,11 @@ def scan_inserts(
             if data[at] != (_CLOSE if field + 1 == places.shape[1] else _COMMA):
                 return row, OTHER_FORM
             at += 1
-        if at + 1 >= len(data):
+        if at >= len(data):
             return row, CUT
-        if (data[at] != _COMMA and data[at] != _SEMICOLON) or data[at + 1] != _LF:
+        if data[at] != _COMMA and data[at] != _SEMICOLON:
             return row, OTHER_FORM
-        bounds[row + 1] = at + 2
+        bounds[row + 1] = at + 1
     return len(places), FULL
 
 

@@ -121,7 +121,8 @@ INSERT = b"INSERT INTO `t` VALUES\n"
         (b'1,"a","b"\r\n', True, "header: expected names between"),
         (b'"id","w","b"\r\n', True, "columns: expected the columns of shop.t, each once, found others"),
         (b'"id","v"\r\n', True, "columns: expected values of all stored columns, found none of b"),
-        (HEADER.replace(b"\r\n", b"\n"), True, "header: expected a line that ends with"),
+        (b'"id","v","b"', True, "header: expected a line that ends with"),
+        (HEADER + b'1,"a","b"\n', True, "row 0: expected a row that Dumpling wrote"),
         (INSERT + b"(1,'a',x'00')", False, "row 0: expected a whole row"),
         (INSERT + b"(1,'a',x'00');\nDROP TABLE t;\n", False, "row 1: expected a row that Dumpling wrote"),
         (INSERT + b"(1,'a',x'00',2);\n", False, "row 0: expected a row that Dumpling wrote"),
@@ -129,7 +130,7 @@ INSERT = b"INSERT INTO `t` VALUES\n"
         (INSERT + b"(1,'a','b');\n", False, "column 'b': expected x'..'"),
         (INSERT + b"(1,x'61',x'00');\n", False, "column 'v': expected x'..'"),
         (b"DELETE FROM t;\n" + INSERT, False, "beginning: expected comments, then INSERT INTO"),
-        (b"INSERT INTO `t` VALUES (1,'a',x'00');\n", False, "beginning: expected comments, then INSERT INTO"),
+        (b"INSERT INTO t VALUES (1,'a',x'00');\n", False, "beginning: expected comments, then INSERT INTO"),
     ],
 )
 def test_a_file_of_another_form_is_refused_with_its_place(text: bytes, is_csv: bool, sentence: str):
@@ -141,6 +142,19 @@ def test_a_file_of_another_form_is_refused_with_its_place(text: bytes, is_csv: b
 def test_null_is_distinguished_from_the_text_that_stands_for_it():
     assert read(HEADER + b'1,"\\\\N",\\N\r\n2,\\N,"NULL"\r\n', True) == [["1", "\\N", None], ["2", None, b"NULL"]]
     assert read(INSERT + b"(1,'NULL',NULL),\n(2,NULL,x'');\n", False) == [["1", "NULL", None], ["2", None, ""]]
+
+
+def test_lines_end_as_the_files_of_other_versions_of_dumpling_have_it():
+    rows = [["1", "a", b"b"], ["2", None, b"\n"]]
+    text = HEADER + b'1,"a","b"\r\n2,\\N,"\\n"\r\n'
+    bare = text.removeprefix(HEADER)
+    for lines in (text, text.replace(b"\r\n", b"\n")):
+        assert read(lines, True) == rows
+    for lines in (bare, bare.replace(b"\r\n", b"\n")):
+        assert read(lines, True, DumpForm(has_header=False)) == rows
+    prefix = b"INSERT INTO `s`.`t` (`id`,`b`,`v`) VALUES "
+    insert = prefix + b"(1,x'00','a'), (2,NULL,NULL);\n" + prefix + b"(3,x'',''); \r\n"
+    assert read(insert, False) == [["1", "00", "a"], ["2", None, None], ["3", "", ""]]
 
 
 def test_a_file_may_name_the_time_zone_of_its_timestamps():
