@@ -158,6 +158,12 @@ GAPS: Final[tuple[Limitation, ...]] = (
     _limit("avro.operation", About.ROWS, "Whether a row was inserted or updated.", unless=[Condition.EXTENSION]),
     _limit("avro.watermark", About.PROGRESS, "Up to which TSO the stream is complete. There is no TSO to read at."),
     _limit(
+        "avro.repeats", About.PROGRESS,
+        "Whether a delete is a repeat. So all rows stay in the order of arrival, and what TiCDC sends again after a "
+        "restart is in the changelog twice, also with commit_ts: a mirror needs the rows again that follow a repeated "
+        "delete.",
+    ),
+    _limit(
         "avro.statements", About.TABLES,
         "DDL. A renamed table begins again under its new name. TRUNCATE and DROP leave rows, and a dropped column "
         "leaves its values. An added column appears with the next row.",

@@ -33,7 +33,13 @@ PAIRS = [(w, other) for w in DATED for other in beside(w)]
 
 def check(lake: FedLake) -> None:
     gaps, log = gaps_of(lake.lake.changefeed), Log(lake.workload)
-    assert {gap.id for gap in gaps} == {"avro.deleted-row", "avro.old-values", "avro.watermark", "avro.row"}
+    assert {gap.id for gap in gaps} == {
+        "avro.deleted-row",
+        "avro.old-values",
+        "avro.watermark",
+        "avro.repeats",
+        "avro.row",
+    }
     wanted = as_carried(expected(lake.workload), gaps, log)
     found = as_read(lake.changes(), wanted, gaps, log)
     assert found == wanted, difference(found, wanted)
