@@ -46,7 +46,7 @@ def maintenance_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefini
     op = dg.OpDefinition(
         lambda context, _: _maintain(context, feed),
         feed.names.maintenance_op,
-        description="Removes old records, expires snapshots and removes files that no table needs.",
+        description="Removes old records, expires snapshots, removes files that no table needs, and finds late files.",
         config_schema=_SETTINGS,
         required_resource_keys={feed.names.resource},
         pool=feed.names.pool,
@@ -93,5 +93,6 @@ def _counts(report: MaintenanceReport) -> dict[str, int]:
         "files_compacted": sum(report.compacted.values()),
         "leftover_files": len(report.leftovers),
         "leftover_bytes": report.size_bytes,
+        "late_files": len(report.late_files),
         "locations_left_alone": len(report.left_alone),
     }

@@ -102,6 +102,7 @@ def as_object(report: MaintenanceReport) -> dict[str, Any]:
         ],
         "compacted": [{"table": name, "files": count} for name, count in sorted(report.compacted.items())],
         "leftovers": [{"uri": leftover.uri, "size_bytes": leftover.size_bytes} for leftover in report.leftovers],
+        "late_files": [*report.late_files],
         "left_alone": [{"location": place, "reason": why} for place, why in sorted(report.left_alone.items())],
     }
 
@@ -113,8 +114,21 @@ def _tell(terminal: Terminal, report: MaintenanceReport, as_json: bool) -> None:
             terminal.tell(f"  {leftover.uri}")
         if len(report.leftovers) > LISTED_MAX:
             terminal.tell(f"  and {len(report.leftovers) - LISTED_MAX:,} more; --json lists all.")
+        if report.late_files:
+            terminal.tell(late_files(report))
     for place, reason in sorted(report.left_alone.items()):
         terminal.note(f"{place}: left alone, because {reason}.")
+
+
+def late_files(report: MaintenanceReport) -> str:
+    """The late files of a changefeed."""
+    verb = "would be" if report.dry_run else "are"
+    listed = "".join(f"\n  {path}" for path in report.late_files[:LISTED_MAX])
+    count = counted(len(report.late_files), "file")
+    return (
+        f"{report.changefeed}: {count} came after the folders were closed. They {verb} read by the next run, which "
+        f"adds the rows that its tables lack:{listed}"
+    )
 
 
 def summary(report: MaintenanceReport) -> str:

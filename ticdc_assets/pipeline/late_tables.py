@@ -171,6 +171,7 @@ def _before(state: FolderState, ts: int) -> FolderState:
         dropped=state.dropped if state.dropped is not None and state.dropped < ts else None,
         open={version: opened for version, opened in state.open.items() if version < ts},
         renamed={version: names for version, names in state.renamed.items() if version < ts},
+        unlisted_below=min(state.unlisted_below, ts),
     )
 
 

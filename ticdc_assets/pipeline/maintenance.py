@@ -1,5 +1,6 @@
 """Maintenance of one changefeed's tables: records thinned, snapshots expired, files compacted, leftovers removed.
 
+Of a bucket it also compares the folders that runs do not list any more (`pipeline.storage.late_files`).
 The order keeps every record readable: a record is removed before its snapshots, a snapshot before its files.
 Maintenance may be interrupted and run again, and runs of the changefeed may be active at the same time.
 """
@@ -11,8 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.errors import SourceError, StaleRunError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.retention import remove_decoded
+from ticdc_assets.pipeline.storage.late_files import take_in_late_files
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.maintenance.compaction import compact, is_scattered
@@ -36,7 +39,7 @@ OLDER_THAN_HOURS_MIN: Final = 1
 DAYS_KEPT: Final = 30
 """Days for which the last record of each day is kept."""
 
-CONTROL_TABLES: Final = ("watermarks", "tables", "schemas", "registry", "quarantine", "messages")
+CONTROL_TABLES: Final = ("watermarks", "tables", "schemas", "registry", "quarantine", "messages", "closed_folders")
 AGE_MAX: Final = 36_500
 """In hours or days; a larger value is taken as a mistake."""
 
@@ -59,7 +62,10 @@ class Policy:
 
 @dataclass(slots=True)
 class MaintenanceReport:
-    """What was removed, or would be in a dry run. `left_alone` says by location why nothing was removed there."""
+    """What was removed, or would be in a dry run. `late_files` are files of the source that the next run reads.
+
+    `left_alone` says by location why nothing was removed there, or why it was not compared.
+    """
 
     changefeed: str
     dry_run: bool
@@ -69,6 +75,7 @@ class MaintenanceReport:
     compacted: dict[str, int] = field(default_factory=dict)
     leftovers: list[Leftover] = field(default_factory=list)
     left_alone: dict[str, str] = field(default_factory=dict)
+    late_files: tuple[str, ...] = ()
 
     @property
     def snapshots(self) -> int:
@@ -103,6 +110,8 @@ def maintain(
     _expire(lake, report, tables, thinned.kept_ids, policy, jvm)
     on_progress("finding files that nothing references")
     _sweep(lake, report, tables, policy)
+    on_progress("comparing closed folders")
+    _take_in_late_files(lake, report)
     return report
 
 
@@ -151,6 +160,16 @@ def _expire(
             found = expire(lake.catalog, jvm, table, kept_ids, policy.older_than)
         if found:
             report.expired[".".join(table.name())] = found
+
+
+def _take_in_late_files(lake: Lake, report: MaintenanceReport) -> None:
+    try:
+        late = take_in_late_files(lake, write=not report.dry_run)
+    except (SourceError, StaleRunError) as error:
+        report.left_alone[error.where] = f"its folders were not compared: {error}"
+        return
+    report.late_files = late.paths
+    report.left_alone.update(late.unread)
 
 
 def _sweep(lake: Lake, report: MaintenanceReport, tables: list[Table], policy: Policy) -> None:

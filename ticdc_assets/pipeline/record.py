@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BETWEEN_NOTES: Final = "; "
 
+MIRROR_FAULT: Final = "its mirror: "
+
 
 def says_the_same(record: WatermarkRecord, other: WatermarkRecord) -> bool:
     """Whether two records are equal in all that they say of the source and its tables."""

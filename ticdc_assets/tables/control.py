@@ -1,4 +1,4 @@
-"""The control tables of a changefeed: `watermarks`, `tables`, `schemas`, `registry`, `quarantine`.
+"""The control tables of a changefeed: `watermarks`, `tables`, `schemas`, `registry`, `quarantine`, `closed_folders`.
 
 A row of `watermarks` with `complete` has the TSO at which all mirrors and changelogs can be read together, and their
 snapshots. A row without it has only the source cursor after the changelogs were published. All control tables are read
@@ -89,6 +89,23 @@ class QuarantinedRecord:
         return (self.path, self.line)
 
 
+@dataclass(frozen=True, slots=True)
+class ClosedFolder:
+    """One row of `closed_folders`: the last file of a data folder of a bucket that no run lists any more.
+
+    `folder` is the table's, `place` the data folder below the version's, "" for that one itself. `dispatcher` is None
+    where file names have none.
+    """
+
+    recorded_at: datetime
+    folder: str
+    version: int
+    place: str
+    dispatcher: str | None
+    last: int
+    size_bytes: int
+
+
 FILES_MAX: Final = 64
 """Each run adds one or two files to a control table, and each read opens all of them."""
 
@@ -119,6 +136,12 @@ _QUARANTINE: Final = pa.schema([
     pa.field("reason", pa.string()), pa.field("raw", pa.binary()), pa.field("version", pa.int64()),
     pa.field("ordinal", pa.int64()), pa.field("resolution", pa.string()), pa.field("resolved_at", _TIME),
     pa.field("resolved_by", pa.string()),
+])  # fmt: skip
+_CLOSED_IDENTITY: Final = ("folder", "version", "place", "dispatcher", "recorded_at")
+_CLOSED_FOLDERS: Final = pa.schema([
+    pa.field("recorded_at", _TIME), pa.field("folder", pa.string()), pa.field("version", pa.int64()),
+    pa.field("place", pa.string()), pa.field("dispatcher", pa.string()), pa.field("last", pa.int64()),
+    pa.field("size_bytes", pa.int64()),
 ])  # fmt: skip
 _PROPERTIES: Final = {
     "commit.retry.num-retries": "0",
@@ -227,6 +250,19 @@ class Control:
             tx.overwrite(pa.Table.from_pylist([_shallow(r) for r in rows], schema=_QUARANTINE), touched)
 
         _committed(self._ensure("quarantine", _QUARANTINE), write)
+
+    # -- closed folders -------------------------------------------------------------------------------------------
+
+    def close_folders(self, folders: Sequence[ClosedFolder]) -> None:
+        """Keep the last files of folders. A folder that is closed again has several rows."""
+        rows = [_shallow(folder) for folder in folders]
+        if rows:
+            self._append("closed_folders", _CLOSED_FOLDERS, rows, _CLOSED_IDENTITY)
+            self._compact("closed_folders")
+
+    def closed_folders(self) -> list[ClosedFolder]:
+        table = load_or_none(self._catalog, (*self.namespace, "closed_folders"))
+        return [] if table is None else [ClosedFolder(**row) for row in table.scan().to_arrow().to_pylist()]
 
     # -- tables ---------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from ticdc_assets.config import Config
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.sources import message_block
-from ticdc_assets.tables.control import _DDL, Control, QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control import _DDL, ClosedFolder, Control, QuarantinedRecord, TableRecord, WatermarkRecord
 
 
 class MemoryCatalog(SqlCatalog):
@@ -76,6 +76,7 @@ class MemoryControl(Control):
         self.records: list[WatermarkRecord] = []
         self.events: list[bytes] = []
         self.bad: list[QuarantinedRecord] = []
+        self.closed: list[ClosedFolder] = []
         self.writes = 0
 
     def newest(self, complete: bool | None = None) -> WatermarkRecord | None:
@@ -105,6 +106,12 @@ class MemoryControl(Control):
 
     def ever_quarantined(self) -> list[QuarantinedRecord]:
         return [replace(record) for record in self.bad]
+
+    def close_folders(self, folders: Sequence[ClosedFolder]) -> None:
+        self.closed += folders
+
+    def closed_folders(self) -> list[ClosedFolder]:
+        return [*self.closed]
 
     def keep_tables(self, records: Sequence[TableRecord]) -> None:
         """Nothing here asks for them."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
@@ -23,6 +23,7 @@ from ticdc_assets.pipeline.mirror.pending import MirrorWork, blocked_tables, dam
 from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
+from ticdc_assets.pipeline.record import MIRROR_FAULT
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import History, SourceTable
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from ticdc_assets.spark import Workers
     from ticdc_assets.tables.mirror.writer import Segment
 
-MIRROR_FAULT: Final = "its mirror: "
 """The first words of a table's note where its mirror has a fault and its changelog has none."""
 
 

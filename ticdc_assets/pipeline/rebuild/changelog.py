@@ -99,6 +99,7 @@ def changelog_from_source(
             raise _lacking(source_table, f"to reach {old.watermark}, as the changelog does", str(found.watermark))
         _check_all_is_there(lake, jvm, source_table, tuple(old.changelog or ()), clone.identifier)
         lake.control.quarantine(clone_lake.control.ever_quarantined())
+        lake.control.close_folders(clone_lake.control.closed_folders())
         mark = Replayed(run_id, 0, source_table.versions[0].from_ts)
         clone.take_over({REPLAYED: mark.to_json()})
         _record(lake, run.source, source_table, record, made, found, run_id)

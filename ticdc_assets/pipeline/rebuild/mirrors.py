@@ -24,9 +24,10 @@ from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.rounds import MirrorJob, catch_up
-from ticdc_assets.pipeline.mirror.run import MIRROR_FAULT, MirrorReport, options_of, record_mirrors, writer_of
+from ticdc_assets.pipeline.mirror.run import MirrorReport, options_of, record_mirrors, writer_of
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
 from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
+from ticdc_assets.pipeline.record import MIRROR_FAULT
 from ticdc_assets.schema.evolution.evolve import TruncateRows
 from ticdc_assets.schema.history.source_table import Version, fold_name
 from ticdc_assets.schema.history.written_history import effects_digest

@@ -69,7 +69,7 @@ def _is_passed(cursor: Cursor, series: str, number: int) -> bool:
     if opened is None:
         return False
     partition, _, date = spot.rpartition("/")
-    if partition in opened.over and date <= opened.over[partition]:
+    if partition in opened.over and date in opened.over[partition]:
         return True
     done = opened.done.get((spot, dispatcher or None))
     return done is not None and done.number >= number

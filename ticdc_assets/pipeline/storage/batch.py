@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import Hold
+from ticdc_assets.pipeline.storage.closed_folders import newly_closed
 from ticdc_assets.pipeline.storage.packing import pack
 from ticdc_assets.pipeline.storage.record import advanced, held_by_files, unknown_tables, warnings_of
 from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, FileState, TaskReport
@@ -115,8 +116,11 @@ class StorageBatch:
     # -- the record ---------------------------------------------------------------------------------------------------
 
     def cursor(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> str:
-        """The cursor past every file that no later run needs."""
-        return advanced(self._pending.cursor, self._pending.scan, self._plan, _files(reports), held).to_json()
+        """The cursor past every file that no later run needs. What it closes is kept before."""
+        pending = self._pending
+        moved = advanced(pending.cursor, pending.scan, self._plan, _files(reports), held)
+        self._lake.control.close_folders([*newly_closed(pending.cursor, pending.scan, moved)])
+        return moved.to_json()
 
     def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
         """The warnings about the table's schema files."""

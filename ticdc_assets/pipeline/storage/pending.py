@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import is_unrecorded
+from ticdc_assets.pipeline.record import MIRROR_FAULT
 from ticdc_assets.pipeline.source import Pending
 
 if TYPE_CHECKING:
+    from ticdc_assets.pipeline.commit_range import CommitRange
     from ticdc_assets.schema.history.source_table import SourceName
     from ticdc_assets.sources.storage.cursor import Cursor, Problem, Scan
     from ticdc_assets.sources.storage.paths import SourceFile
+    from ticdc_assets.tables.control import TableRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,10 @@ class StoragePending(Pending):
         if any(self._may_be_read(file) for file in self.scan.unseen):
             return False
         recorded = Lake.recorded(self.record)
-        return all(i in recorded and recorded[i].watermark >= n.high for i, n in self.commit_ranges.items())
+        return all(
+            i in recorded and recorded[i].watermark >= n.high and not _is_news(recorded[i], n)
+            for i, n in self.commit_ranges.items()
+        )
 
     def _may_be_read(self, file: SourceFile) -> bool:
         """Whether the file's table is selected and advances. Late rows of a stopped table wait."""
@@ -69,3 +76,11 @@ class StoragePending(Pending):
     def notes(self) -> tuple[str, ...]:
         """Warnings about files that hold no table."""
         return self.scan.notes
+
+
+def _is_news(recorded: TableRecord, commit_range: CommitRange) -> bool:
+    """Whether a table is held only since this scan, or no longer."""
+    if recorded.state == TableState.LIVE:
+        return commit_range.hold is not None
+    is_held = recorded.state in (TableState.WAITING, TableState.STOPPED)
+    return is_held and commit_range.hold is None and not recorded.note.startswith(MIRROR_FAULT)

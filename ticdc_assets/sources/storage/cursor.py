@@ -3,7 +3,9 @@
 For each table folder the cursor holds the versions whose schema files were delivered and, for each data folder that can
 still get files, the last file that was fully consumed, with its size. A file that was read only in part is delivered
 again by the next scan; the cursor records that it was seen. Folders of older versions and of past dates are removed
-when everything in them is consumed, so the cursor grows with tables, not with time or files. This module does no I/O.
+when everything in them is consumed; of past dates of an open version a bit stays. So the cursor grows with tables, not
+with files. The last files of folders that were removed are kept elsewhere (`pipeline.storage.closed_folders`). This
+module does no I/O.
 """
 
 from __future__ import annotations
@@ -16,9 +18,13 @@ from typing import Any, Final
 
 from ticdc_assets.errors import NotYetError, SourceError, TicdcAssetsError
 from ticdc_assets.protocols.storage.schema_file import SchemaFile
+from ticdc_assets.sources.storage.past_dates import PastDates
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
 
-CURSOR_FORMAT: Final = 1
+CURSOR_FORMAT: Final = 2
+
+FORMAT_WITHOUT_CLOSED: Final = 1
+"""Cursors of this format close folders without their last files being kept."""
 
 
 class ProblemKind(StrEnum):
@@ -59,22 +65,25 @@ Place = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class VersionState:
-    """An open version folder. `over` has the newest closed date for each partition ("" without partitions).
+    """An open version folder. `over` has the closed dates for each partition ("" without partitions).
 
     `seen` has the last file up to which a run has read all files, some of them only in part, if it is beyond `done`.
+    `named` has the number in an index where files behind that one were read.
     """
 
     done: Mapping[Place, Done] = field(default_factory=dict)
-    over: Mapping[str, str] = field(default_factory=dict)
+    over: Mapping[str, PastDates] = field(default_factory=dict)
     seen: Mapping[Place, Done] = field(default_factory=dict)
+    named: Mapping[Place, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class TableCursor:
     """A table folder. Versions below `closed_below` are finished; `schemas` has the delivered ones from there on, and
-    older ones without any file so far, whose folder may come late.
+    older ones that a scan lists: those without any file so far, and those in which a file was found late.
 
     `renamed` has the names of versions whose names differ from the newest; only folders named by id have such versions.
+    Of folders below `unlisted_below` that are closed, the last files are not kept.
     """
 
     schema: str
@@ -84,6 +93,7 @@ class TableCursor:
     dropped: int | None = None
     open: Mapping[int, VersionState] = field(default_factory=dict)
     renamed: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    unlisted_below: int = 0
 
     def names(self, version: int) -> tuple[str, str]:
         """Schema and table as in the version's schema file."""
@@ -109,7 +119,7 @@ class FolderScan:
 
     Files up to `seen` were read by an earlier run, which left some of their rows for later. `are_listed` is whether the
     last file is known only from a listing and not from an index: more files may follow, as in a bucket that is being
-    copied.
+    copied. `named` is the number in the index.
     """
 
     place: Place
@@ -121,6 +131,7 @@ class FolderScan:
     skipped: Mapping[int, int] = field(default_factory=dict)
     seen: Done = Done(0, 0)
     are_listed: bool = False
+    named: int | None = None
 
     def is_seen(self, file: SourceFile) -> bool:
         """Whether an earlier run has read the file in its current size."""
@@ -268,9 +279,11 @@ class Cursor:
         """The cursor written by `to_json`. Raises SourceError for another format."""
         try:
             whole = json.loads(text)
-            if whole["format"] != CURSOR_FORMAT:
+            if whole["format"] not in (CURSOR_FORMAT, FORMAT_WITHOUT_CLOSED):
                 raise _not_a_cursor(f"format {whole['format']!r}")
             tables = {folder: _table_from_json(table) for folder, table in whole["tables"].items()}
+            if whole["format"] == FORMAT_WITHOUT_CLOSED:
+                tables = {folder: replace(t, unlisted_below=t.closed_below) for folder, t in tables.items()}
             return cls(str(whole["layout"]), tables)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise _not_a_cursor("another text") from None
@@ -313,6 +326,7 @@ def _advanced(
             if (v >= closed_below or v in schemas) and (o.done or o.over or o.seen)
         },
         renamed=_renamed(state, scan, schemas),
+        unlisted_below=state.unlisted_below,
     )
 
 
@@ -327,6 +341,7 @@ def _advanced_version(
     done = dict(state.done) | {folder.place: folder.after(consumed) for folder in folders}
     # A place that is away has no file here that counts as seen when it comes back: the watermark goes on without it.
     seen = {folder.place: folder.after({*consumed, *read.in_part}) for folder in folders}
+    named = {folder.place: folder.named for folder in folders if folder.named is not None}
     over = dict(state.over)
     for partition in {folder.partition for folder in folders if folder.date}:
         unfinished = {f.date for f in folders if f.partition == partition and not f.is_complete(consumed)}
@@ -334,18 +349,20 @@ def _advanced_version(
         for date in dates[:-1]:
             if date in unfinished or not layout.date_is_over(date, checkpoint_ts):
                 break
-            over[partition] = date
-    kept = {p: d for p, d in sorted(done.items(), key=_by_place) if d.number and not _is_over(p, over)}
-    beyond = {p: d for p, d in seen.items() if d.number > done.get(p, _NONE).number and not _is_over(p, over)}
-    return VersionState(kept, over, dict(sorted(beyond.items(), key=_by_place)))
+            over[partition] = over.get(partition, PastDates()).with_date(date)
+    kept = {p: d for p, d in sorted(done.items(), key=_by_place) if d.number and not is_over(p[0], over)}
+    beyond = {p: d for p, d in seen.items() if d.number > done.get(p, _NONE).number and not is_over(p[0], over)}
+    behind = {place: number for place, number in named.items() if number < kept.get(place, _NONE).number}
+    return VersionState(kept, over, dict(sorted(beyond.items(), key=_by_place)), behind)
 
 
 _NONE: Final = Done(0, 0)
 
 
-def _is_over(place: Place, over: Mapping[str, str]) -> bool:
-    partition, _, date = place[0].rpartition("/")
-    return partition in over and date <= over[partition]
+def is_over(place: str, over: Mapping[str, PastDates]) -> bool:
+    """Whether a data folder is that of a closed date."""
+    partition, _, date = place.rpartition("/")
+    return partition in over and date in over[partition]
 
 
 def _by_place(item: tuple[Place, Done]) -> tuple[str, str]:
@@ -402,13 +419,16 @@ def _table_json(state: TableCursor) -> dict[str, Any]:
         "dropped": state.dropped,
         "open": {str(version): _version_json(opened) for version, opened in state.open.items()},
         "renamed": {str(version): list(names) for version, names in state.renamed.items()},
+        "unlisted_below": state.unlisted_below,
     }
     return {name: value for name, value in whole.items() if value}
 
 
 def _version_json(state: VersionState) -> dict[str, Any]:
     seen = {"seen": _places_json(state.seen)} if state.seen else {}
-    return {"done": _places_json(state.done)} | ({"over": dict(state.over)} if state.over else {}) | seen
+    over = {"over": {partition: dates.to_text() for partition, dates in state.over.items()}} if state.over else {}
+    named = {"named": [[*place, number] for place, number in state.named.items()]} if state.named else {}
+    return {"done": _places_json(state.done)} | over | seen | named
 
 
 def _places_json(places: Mapping[Place, Done]) -> list[list[Any]]:
@@ -425,13 +445,14 @@ def _table_from_json(whole: dict[str, Any]) -> TableCursor:
         dropped=whole.get("dropped"),
         open={int(version): _version_from_json(opened) for version, opened in whole.get("open", {}).items()},
         renamed={int(version): (names[0], names[1]) for version, names in whole.get("renamed", {}).items()},
+        unlisted_below=whole.get("unlisted_below", 0),
     )
 
 
 def _version_from_json(whole: dict[str, Any]) -> VersionState:
-    return VersionState(
-        _places_from_json(whole["done"]), dict(whole.get("over", {})), _places_from_json(whole.get("seen", []))
-    )
+    over = {partition: PastDates.from_text(text) for partition, text in whole.get("over", {}).items()}
+    named = {(folder, dispatcher): number for folder, dispatcher, number in whole.get("named", [])}
+    return VersionState(_places_from_json(whole["done"]), over, _places_from_json(whole.get("seen", [])), named)
 
 
 def _places_from_json(listed: list[list[Any]]) -> dict[Place, Done]:

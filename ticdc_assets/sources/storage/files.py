@@ -10,14 +10,15 @@ are raised for the whole table: NotYetError if the file may still come, HeldErro
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Final
 
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
+from ticdc_assets.plurals import counted
 from ticdc_assets.sources.filesystem import Entry, Root
-from ticdc_assets.sources.storage.cursor import Done, FolderScan, VersionState
+from ticdc_assets.sources.storage.cursor import Done, FolderScan, Place, VersionState
 from ticdc_assets.sources.storage.folders import can_be_followed, listing, looks_like_data
 from ticdc_assets.sources.storage.paths import (
     META,
@@ -46,6 +47,10 @@ _TODO_FILE: Final = "Restore the file, or name it in skip_files if its rows may 
 _TODO_LAYOUT: Final = (
     "Its rows are not read. Give the changefeed's own {} in its configuration here: `ticdc-assets inspect` on the "
     "bucket prints it."
+)
+_TODO_ORDER: Final = (
+    "Its rows are not read. If they are repeats, name the files in skip_files; else read the source in a changefeed of "
+    "another name, with another `target`."
 )
 _TODO_SEPARATOR: Final = _TODO_LAYOUT.format("date-separator")
 
@@ -112,11 +117,17 @@ class VersionReader:
         """The new files of every folder that can still get files."""
         spots = self.spots()
         newest = {spot.partition: spot for spot in sorted(spots, key=lambda spot: spot.date)}
-        return tuple(
+        found = tuple(
             self._scan_sequence(spot, each)
             for spot in spots
             for each in self._sequences(spot, spot == newest[spot.partition])
         )
+        if not self.recognises_repeats:
+            over = self.state.over
+            check_order(
+                self, (f for f in found if f.partition in over and over[f.partition].passed(f.date)), "a later date"
+            )
+        return found
 
     def spots(self) -> list[Spot]:
         """The folders that hold data files, without those of past dates."""
@@ -125,7 +136,10 @@ class VersionReader:
             return [Spot("")]
         entries = self._entries("")
         found = self._dates("", entries) if self.layout.dated else self._undated(entries)
-        return [spot for spot in found if spot.date > self.state.over.get(spot.partition, "") or not spot.date]
+        return [spot for spot in found if not self._is_over(spot.partition, spot.date)]
+
+    def _is_over(self, partition: str, date: str) -> bool:
+        return partition in self.state.over and date in self.state.over[partition]
 
     def _is_large(self, place: str) -> bool:
         """Whether listing a folder takes more than one request.
@@ -141,7 +155,7 @@ class VersionReader:
         dates = sorted(name for name in others if _is_any_date(name))
         self._note_strays(self.path, entries, others - set(dates))
         for name in sorted(others):
-            read = self._was_read(name) or name <= self.state.over.get("", "")
+            read = self._was_read(name) or self._is_over("", name)
             if not (read if name in dates else not self._has_data(name)):
                 raise self._other_layout(f"{self.path}/{name}", "no folders but a partition's")
         here = [Spot("")] if _holds_files(entries) else []
@@ -238,6 +252,7 @@ class VersionReader:
         place = (spot.path, sequence.dispatcher)
         done = self.state.done.get(place, _NOTHING)
         path = below(self.path, spot.path)
+        sequence, named, done = self._after_index(place, sequence, done)
         if sequence.last < done.number:
             found = f"an index that fell back to {sequence.last}"
             advice = "Files are written again under old numbers: read this table from another folder."
@@ -257,8 +272,23 @@ class VersionReader:
             else:
                 raise self._absent(file, size, number, sequence, sizes)
         seen = self.state.seen.get(place, _NOTHING)
-        is_listed = sequence.listed is not None
-        return FolderScan(place, spot.partition, spot.date, done, sequence.last, tuple(files), skipped, seen, is_listed)
+        last, is_listed = sequence.last, sequence.listed is not None
+        return FolderScan(place, spot.partition, spot.date, done, last, tuple(files), skipped, seen, is_listed, named)
+
+    def _after_index(self, place: Place, sequence: _Sequence, done: Done) -> tuple[_Sequence, int | None, Done]:
+        """The sequence, the number in its index, and the last file that need not be read again.
+
+        Where files were read that the index does not name, TiCDC may have been started again and have written their
+        numbers a second time: they are read again once the index is another one.
+        """
+        if sequence.listed is not None:
+            return sequence, None, done
+        named, before = sequence.last, self.state.named.get(place)
+        if before is not None and before == named:
+            sequence = replace(sequence, last=max(named, done.number))
+        elif before is not None and self.recognises_repeats and before < done.number:
+            done = Done(before, 0)
+        return sequence, named, done
 
     def _sizes(self, path: str, spot: Spot, sequence: _Sequence, done: Done) -> Mapping[int, tuple[str, int | None]]:
         """Path and size of each existing file, from the last consumed one on."""
@@ -313,7 +343,8 @@ class VersionReader:
             return Done(done.number - 1, 0)
         file, size = sizes[done.number]
         advice = (
-            "It was written again after it was read: `ticdc-assets rebuild --from source` with its --table reads it."
+            "It was written again after it was read, and without commit_ts its rows cannot be compared with the "
+            "changelog: restore it, or read the source in a changefeed of another name, with another `target`."
         )
         raise HeldError(self.root.where(file), f"{done.size} bytes, as when it was read", f"{size} bytes", advice)
 
@@ -380,6 +411,19 @@ class VersionReader:
         expected = f"{expected}, since date-separator is {self.layout.date_separator}"
         found = f"{by}, as date-separator {separator or 'none'} makes them"
         return HeldError(self.root.where(path), expected, found, _TODO_SEPARATOR)
+
+
+def check_order(reader: VersionReader, folders: Iterable[FolderScan], other: str) -> None:
+    """Raise HeldError for new files in folders that should have none, where the order of arrival is that of the rows.
+
+    Args:
+        other: what has files that were read before.
+    """
+    for folder in folders:
+        if folder.files:
+            where = reader.root.where(folder.files[0].path)
+            expected = f"no new file there, since files of {other} were read and rows without commit_ts are in order"
+            raise HeldError(where, expected, f"{counted(len(folder.files), 'file')} that came later", _TODO_ORDER)
 
 
 def _separator_of(name: str) -> str | None:

@@ -29,7 +29,7 @@ from ticdc_assets.sources.storage.cursor import (
     TableScan,
     VersionState,
 )
-from ticdc_assets.sources.storage.files import HeldError, Skip, VersionReader
+from ticdc_assets.sources.storage.files import HeldError, Skip, VersionReader, check_order
 from ticdc_assets.sources.storage.folders import NOTES_MAX, Folder, find_folders, listing
 from ticdc_assets.sources.storage.paths import META, METADATA, Layout, below, joined, numeral, schema_name
 
@@ -144,12 +144,13 @@ class _Scanner:
     def _with_files(self, folder: Folder, found: TableScan, state: TableCursor | None) -> TableScan:
         versions: dict[int, tuple[FolderScan, ...]] = {}
         notes = [f"{file.where}: not the checksum of its name" for file in found.schema_files if not file.checksum_ok]
-        # Where nothing but their order tells what came first, the folder of an older version is not read any more.
-        closed_below = 0 if state is None or self.recognises_repeats else state.closed_below
-        for version in sorted(v for v in folder.versions if closed_below <= v <= self.checkpoint_ts):
+        closed_below = state.closed_below if state is not None else 0
+        for version in sorted(v for v in folder.versions if v <= self.checkpoint_ts):
             reader = self._reader(found, state, version)
             try:
                 versions[version] = reader.scan()
+                if version < closed_below and not self.recognises_repeats:
+                    check_order(reader, versions[version], "a newer version of its table")
             except _HELD as error:
                 return replace(found, problems=(Problem.of(error, reader.schema, reader.table),))
             notes += reader.notes

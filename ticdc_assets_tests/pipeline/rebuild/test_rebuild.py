@@ -13,6 +13,7 @@ from ticdc_assets import spark
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.rebuild.mirrors import RebuildReport, RebuildRequest, rebuild_tables
+from ticdc_assets.pipeline.storage.late_files import LateFiles, take_in_late_files
 from ticdc_assets.tables.iceberg.clone import Clone
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -219,6 +220,11 @@ def test_changelog_and_mirror_come_anew_from_the_files(sink: Sink, tmp_path: Pat
     assert newest is not None
     assert newest.complete
     assert feed.lake.publish() is None
+    sink.file(LATER, 2, [sink.insert(LATER, 130, 4, "four")])
+    assert take_in_late_files(feed.lake.lake, write=False).places == {("s/later", 100): [("", None)]}
+    assert rebuild(feed.lake, "s.later", from_source=True).errors == {}
+    assert shown(feed, "later") == [(1, "uno", 1), (2, "two", 5), (3, "three", 7), (4, "four", 5)]
+    assert take_in_late_files(feed.lake.lake, write=True) == LateFiles()
 
 
 def test_without_a_name_every_table_comes_anew_from_the_files(sink: Sink, tmp_path: Path):

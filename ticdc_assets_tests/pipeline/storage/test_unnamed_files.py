@@ -42,6 +42,32 @@ def test_files_behind_the_one_that_the_index_names_are_read(sink: Sink, tmp_path
     assert_whole(feed, sink)
 
 
+@pytest.mark.parametrize("until", [2, 3, 4])
+def test_files_that_ticdc_writes_again_under_numbers_that_no_index_named_are_read(
+    sink: Sink, tmp_path: Path, until: int
+):
+    """It goes on behind its index when it is started again, with other rows; until then nothing is wrong."""
+    sink.file(T, 1, [sink.insert(T, 200, 1, "a")])
+    sink.bucket.data(FOLDER, 2, sink.insert(T, 300, 2, "b"))
+    sink.bucket.data(FOLDER, 3, sink.insert(T, 310, 3, "c"))
+    feed = sink.feed(tmp_path)
+    feed.run()
+    sink.bucket.checkpoint(1500)
+    feed.run()
+    assert_whole(feed, sink)
+
+    for number in range(2, until + 1):
+        sink.file(T, number, [sink.insert(T, 1000 + number, 10 + number, "b")])
+    sink.bucket.checkpoint(2000)
+    feed.run()
+
+    assert_whole(feed, sink)
+    sink.file(T, until + 1, [sink.insert(T, 2100, 50, "c")])
+    sink.bucket.checkpoint(2200)
+    feed.run()
+    assert_whole(feed, sink)
+
+
 def test_a_file_is_read_late_where_its_index_was_lost_and_the_checkpoint_passed(sink: Sink, tmp_path: Path):
     sink.file(T, 1, [sink.insert(T, 200, 1, "a")])
     feed = sink.feed(tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.errors import SourceError
+from ticdc_assets.sources.storage.past_dates import PastDates
 from ticdc_assets.sources.storage.scan import Cursor
 from ticdc_assets_tests.sources.storage.bucket import JULY_31, PHYSICAL_DAY, T1, Bucket, after, dated, paths
 
@@ -105,11 +106,11 @@ def test_a_date_stays_open_until_no_clock_on_earth_can_write_there(tmp_path: Pat
 
     assert paths(found) == [late]
     assert set(closed.tables[T1].open[100].done) == {("2025-08-01", None)}
-    assert closed.tables[T1].open[100].over == {"": "2025-07-31"}
+    assert closed.tables[T1].open[100].over == {"": PastDates("2025-07-31", 1)}
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", "7", '{"format":2,"layout":"","tables":{}}', '{"format":1,"layout":"","tables":{"x":{}}}']
+    "text", ["", "{}", "[]", "7", '{"format":3,"layout":"","tables":{}}', '{"format":1,"layout":"","tables":{"x":{}}}']
 )
 def test_a_text_that_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(SourceError):

@@ -1,0 +1,164 @@
+"""Files that were added to folders after these were closed: found by listing all of them, and read by the next run.
+
+A run does not list folders of past dates and older versions, so that its time does not grow with them. Maintenance
+compares what they have with what they had when they were closed (`closed_folders`), and writes a record whose cursor
+has those with more files open again. The next run compares their rows with the changelog: late rows or repeats.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ticdc_assets.config import StorageSource
+from ticdc_assets.errors import StaleRunError, TicdcAssetsError
+from ticdc_assets.pipeline.storage.closed_folders import Closed, Names, Version, is_closed, last_files, reopened
+from ticdc_assets.sources.filesystem import Root, open_root
+from ticdc_assets.sources.storage.cursor import Cursor, Done, Place, TableCursor, VersionState
+from ticdc_assets.sources.storage.files import Skip, VersionReader
+from ticdc_assets.sources.storage.folders import listing
+from ticdc_assets.sources.storage.paths import Layout, below, data_name, numeral
+from ticdc_assets.tables.control import now
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.protocols.events import DdlEvent
+
+_NOTHING = Done(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LateFiles:
+    """The data folders that have late files, by table folder and version, and the paths of these files.
+
+    `unread` says by folder why it was not compared, or why its files cannot be read.
+    """
+
+    places: Mapping[Version, Sequence[Place]] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A closed data folder."""
+
+    version: Version
+    place: str
+
+    @property
+    def path(self) -> str:
+        return below(self.version[0], str(self.version[1]), self.place)
+
+
+def take_in_late_files(lake: Lake, *, write: bool) -> LateFiles:
+    """Find the late files of a bucket. With `write`, the next run reads them; a source of messages has none.
+
+    Raises:
+        SourceError: the bucket cannot be read.
+        StaleRunError: a run recorded meanwhile; try again.
+    """
+    record = lake.control.newest()
+    if record is None or not record.cursor or not isinstance(lake.changefeed.source, StorageSource):
+        return LateFiles()
+    cursor, closed = Cursor.from_json(record.cursor), last_files(lake.control.closed_folders())
+    names = _names(lake.control.ddl_events())
+    skip = Skip(lake.changefeed.bad_input.skip_files)
+    comparison = _Comparison(open_root(lake.storage_uri), Layout.of(lake.changefeed.sink), skip, cursor, closed)
+    found = _with_schemas(comparison.late(), names)
+    if found.places and write:
+        again = reopened(cursor, found.places, closed, names).to_json()
+        if lake.control.newest() != record:
+            advice = "Its late files are still to be read: run `ticdc-assets maintain` again."
+            raise StaleRunError(lake.changefeed.name, "no other writer", "a run that recorded meanwhile", advice)
+        lake.control.record(replace(record, recorded_at=now(), run_id=uuid.uuid4().hex, complete=False, cursor=again))
+    return found
+
+
+def _names(events: Sequence[DdlEvent]) -> Names:
+    """By folder and version, the names in its schema file."""
+    found = {}
+    for event in events:
+        parts = event.where.rpartition("/")[0].split("/")
+        found["/".join(parts[:-1]), event.version or event.commit_ts] = (event.schema, event.table)
+    return found
+
+
+def _with_schemas(found: LateFiles, names: Names) -> LateFiles:
+    """Without the versions that have no known schema file."""
+    unknown = {f"{folder}/{version}" for folder, version in found.places if (folder, version) not in names}
+    why = "it has files and no schema file: restore that"
+    return replace(
+        found,
+        places={key: places for key, places in found.places.items() if key in names},
+        paths=tuple(path for path in found.paths if not any(path.startswith(f"{folder}/") for folder in unknown)),
+        unread={**found.unread, **dict.fromkeys(unknown, why)},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """The parameters of one comparison. Requests grow with the number of closed folders."""
+
+    root: Root
+    layout: Layout
+    skip: Skip
+    cursor: Cursor
+    closed: Closed
+
+    def late(self) -> LateFiles:
+        unread: dict[str, str] = {}
+        listed = self.root.map(lambda item: self._places(*item, unread), list(self.cursor.tables.items()))
+        places = [place for each in listed for place in each]
+        late: dict[Version, set[Place]] = {}
+        paths: list[str] = []
+        for place, files in zip(places, self.root.map(self._late_in, places), strict=True):
+            for path, dispatcher in files:
+                late.setdefault(place.version, set()).add((place.place, dispatcher))
+                paths.append(path)
+        listed_places = {version: sorted(found, key=str) for version, found in late.items()}
+        return LateFiles(listed_places, tuple(paths), unread)
+
+    def _places(self, folder: str, state: TableCursor, unread: dict[str, str]) -> list[_Folder]:
+        entries = listing(self.root, folder)
+        versions = sorted(number for e in entries if e.is_dir and (number := numeral(e.name)))
+        found: list[_Folder] = []
+        for version in (v for v in versions if self._has_closed(state, v)):
+            try:
+                found += self._closed_in(folder, state, version)
+            except TicdcAssetsError as error:
+                unread[f"{folder}/{version}"] = f"it was not compared: {error}"
+        return found
+
+    @staticmethod
+    def _has_closed(state: TableCursor, version: int) -> bool:
+        if state.is_open(version):
+            return version in state.open and bool(state.open[version].over)
+        return version >= state.unlisted_below
+
+    def _closed_in(self, folder: str, state: TableCursor, version: int) -> Iterator[_Folder]:
+        known = self.closed.get((folder, version), {})
+        opened = state.open.get(version, VersionState())
+        read, over = VersionState(done={**opened.done, **known}), opened.over
+        reader = VersionReader(self.root, self.layout, self.skip, folder, version, state.schema, state.table, read)
+        for spot in reader.spots():
+            is_listed = spot.partition not in over or spot.date > over[spot.partition].unlisted
+            if is_closed(state, version, spot.path) and is_listed:
+                yield _Folder((folder, version), spot.path)
+
+    def _late_in(self, place: _Folder) -> list[tuple[str, str | None]]:
+        """The files that a closed folder did not have, and a last file that has another size since; with their
+        dispatchers."""
+        known = self.closed.get(place.version, {})
+        found = []
+        for entry in listing(self.root, place.path):
+            name, path = data_name(entry.name), f"{place.path}/{entry.name}"
+            if entry.is_dir or name is None or name.extension != self.layout.extension or path in self.skip:
+                continue
+            last = known.get((place.place, name.dispatcher), _NOTHING)
+            is_changed = name.number == last.number and bool(last.size) and last.size != entry.size
+            if name.number > last.number or is_changed:
+                found.append((path, name.dispatcher))
+        return found
