@@ -215,7 +215,8 @@ class DumpFile:
         quote = self.form.delimiter if self.is_csv else "'"
         escapes = MYSQL_ESCAPES if self.form.escapes_backslash else Escapes.doubled(ord(quote))
         texts = columns_of(data, places, places, np.ones(count, np.bool_), escapes)
-        if line_bounds(block) is None:
+        has_bytes = self._is_raw and any(_is_bytes(column) for column in self._columns)
+        if has_bytes or line_bounds(block) is None:
             self._prove_utf8(texts)
         line = self._line
         self._line += count
