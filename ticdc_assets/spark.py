@@ -222,6 +222,8 @@ def is_running() -> bool:
 
 def forget_dead_session() -> None:
     """Forget this process's session where its JVM has ended, so that `session` starts another."""
+    if not is_running() or is_alive():
+        return  # without the lock, which a start holds for seconds
     with _LOCK:
         held = _SESSIONS.get(os.getpid())
         if held is not None and not is_alive():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,74 @@ def test_an_error_of_a_start_ahead_is_raised_where_the_session_is_needed(
     with pytest.raises(MachineError, match="Java"):
         spark.session(config)
     assert not spark.is_running()
+
+
+class _Gateway:
+    """What PySpark keeps of the JVM that it has started; here another program stands in for Java."""
+
+    def __init__(self, *command: str) -> None:
+        self.proc = subprocess.Popen(command, stdin=subprocess.PIPE)
+
+
+class _Session:
+    def __init__(self) -> None:
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        raise ConnectionRefusedError
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., _Gateway]]:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    begun: list[_Gateway] = []
+    for name in ("_gateway", "_jvm", "_active_spark_context"):
+        monkeypatch.setattr(SparkContext, name, None)
+    for name in ("_instantiatedSession", "_activeSession"):
+        monkeypatch.setattr(SparkSession, name, None)
+
+    def started(*command: str) -> _Gateway:
+        begun.append(_Gateway(*command))
+        monkeypatch.setattr(SparkContext, "_gateway", begun[-1])
+        return begun[-1]
+
+    yield started
+    for one in begun:
+        one.proc.kill()
+        one.proc.wait()
+
+
+def test_only_a_session_whose_jvm_has_ended_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, gateway: Callable[..., _Gateway]
+):
+    from pyspark import SparkContext
+
+    session = _Session()
+    monkeypatch.setattr(spark, "_SESSIONS", {os.getpid(): ({}, session)})
+    jvm = gateway("cat").proc
+
+    spark.forget_dead_session()
+    was_kept = spark.is_running()
+    spark_start.kill_jvm()
+    jvm.wait()
+    spark.forget_dead_session()
+
+    assert was_kept
+    assert session.is_stopped and not spark.is_running()
+    assert SparkContext._gateway is None
+
+
+@pytest.mark.parametrize("command", [("cat",), ("sleep", "60")], ids=["ends with its driver", "does not end"])
+def test_a_jvm_is_ended_and_waited_for(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, gateway: Callable[..., _Gateway]
+):
+    monkeypatch.setattr(spark_start, "JVM_END_SECONDS_MAX", 5 if command == ("cat",) else 0.05)
+    jvm = gateway(*command).proc
+
+    spark_start.end_jvm()
+
+    assert jvm.returncode == (0 if command == ("cat",) else -signal.SIGKILL)
+    spark_start.end_jvm()  # there is none any more
