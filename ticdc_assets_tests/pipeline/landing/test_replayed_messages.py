@@ -1,22 +1,27 @@
-"""Landed messages that another changefeed decodes again, without Kafka."""
+"""Landed messages that another changefeed decodes again, without Kafka and without a schema registry."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from ticdc_assets import spark
 from ticdc_assets.config import load
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.sources import glance_at
 from ticdc_assets.spark import LocalWorkers
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.pipeline.landing.test_kafka_runs import feed_of
+from ticdc_assets_tests.pipeline.landing.test_kafka_runs import SentStream, feed_of, known_values
 from ticdc_assets_tests.pipeline.landing.test_kafka_runs import sent as sent
+from ticdc_assets_tests.services.apicurio import Registry
 from ticdc_assets_tests.services.kafka import KafkaServer
 
 pytestmark = pytest.mark.services
@@ -61,3 +66,40 @@ def test_messages_are_decoded_again_by_a_second_changefeed(kafka: KafkaServer, s
     assert sum(again.changes().values()) > 0
     assert again.lake.control.newest().tso == feed.lake.control.newest().tso
     assert publish(again) is None
+
+
+@pytest.mark.spark
+@pytest.mark.matrix
+def test_messages_are_decoded_again_with_mirrors_while_the_registry_is_down(
+    kafka: KafkaServer, sent: Any, tmp_path: Path
+):
+    workload = workloads("avro-ext", "seed1")[0]
+    registry = Registry(tmp_path)
+    stream: SentStream = sent(workload)
+    feed = feed_of(workload, kafka, tmp_path / "lake", schema_registry={"url": registry.url})
+    try:
+        registry.start()
+        registry.register(json.loads((workload.root / "registry.json").read_text()))
+        stream.send()
+        feed.run()
+    finally:
+        registry.stop()
+    again = second(feed)
+    report = publish(again)
+    assert report is not None
+    run_mirrors_of(again, report.run_id)
+
+    assert known_values(again) == known_values(feed)
+    ours, theirs = again.records(), feed.records()
+    assert ours.keys() == theirs.keys()
+    for name, record in ours.items():
+        rows = [lake.lake.catalog.load_table(tuple(r.mirror)).scan().to_arrow() for lake, r in (
+            (again, record), (feed, theirs[name])
+        ) if r.mirror]  # fmt: skip
+        assert [len(table) for table in rows] in ([], [len(rows[0])] * 2)
+    assert any(record.mirror for record in ours.values())
+
+
+def run_mirrors_of(feed: FeedLake, run_id: str) -> None:
+    session = spark.session(feed.config)
+    run_mirrors(feed.lake, run_id, lambda: JvmCatalog(session, feed.catalog_name))
