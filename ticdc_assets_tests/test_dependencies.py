@@ -18,7 +18,6 @@ PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"
 OWN = {"ticdc_assets", "ticdc_assets_tests"}
 NOT_IMPORTED = {
     "dagster-webserver": "`dagster dev` starts it",
-    "pandas": "PySpark's mapInArrow asks for it",
     "pytest-xdist": "pytest's option -n",
 }
 PEERS = "bench"  # whose peers run in interpreters of their own
