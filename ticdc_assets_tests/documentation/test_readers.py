@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -12,8 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
+from pyiceberg.expressions import EqualTo
 
 from ticdc_assets import spark
+from ticdc_assets.assets.lake_resource import LakeResource
+from ticdc_assets.errors import ConfigError
 from ticdc_assets_tests.documentation.pages import REPOSITORY
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import Sink
@@ -71,6 +75,31 @@ def test_spark_reads_them(lake: FeedLake, table: str):
 
     found = names["rows"].select(COLUMNS).to_pylist()  # type: ignore[attr-defined]
     assert sorted(found, key=str) == wanted(lake, table)
+
+
+def rows_of(table: Any) -> list[Any]:
+    """Id and name of each row, in every form; polars where it is installed."""
+    columns = ["id", "name"]
+    forms = [table.to_arrow(columns).to_pylist(), table.to_pandas(columns).to_dict("records")]
+    forms.append([dict(zip(columns, row, strict=True)) for row in table.to_duckdb(columns).fetchall()])
+    forms.append([row.asDict() for row in table.to_spark(columns).collect()])
+    if importlib.util.find_spec("polars") is not None:
+        forms.append(table.to_polars(columns).to_dicts())
+    found = [sorted((row["id"], row["name"]) for row in form) for form in forms]
+    assert all(rows == found[0] for rows in found), found
+    return found[0]
+
+
+def test_every_form_of_a_recorded_mirror_has_the_rows_of_its_tso(lake: FeedLake):
+    resource = LakeResource(config_path=str(lake.config.path))
+
+    assert rows_of(resource.mirror("shop.orders")) == [(2, "changed"), (3, "row 3"), (4, "row 4")]
+    assert rows_of(resource.mirror("shop.orders", at=199)) == [(n, f"row {n}") for n in range(1, 5)]
+    assert len(rows_of(resource.changelog("shop.orders", at=150))) == 4
+    few = resource.mirror("shop.orders").to_spark(["name"], where="id = 3")
+    assert [row.asDict() for row in few.collect()] == [{"name": "row 3"}]
+    with pytest.raises(ConfigError, match="expected a condition in SQL for Spark"):
+        resource.mirror("shop.orders").to_spark(where=EqualTo("id", 3))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("reader", sorted(SNIPPETS.keys() - {"Spark"}))

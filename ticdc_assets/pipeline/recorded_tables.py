@@ -1,0 +1,218 @@
+"""The mirrors and changelogs of a changefeed as a record in `watermarks` has them, for readers outside of runs.
+
+All tables of one `RecordedLake` are of one TSO, whatever runs publish meanwhile: each is read at the snapshot that the
+record names, and never at the newest one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue
+from pyiceberg.expressions.parser import parse
+from pyiceberg.expressions.visitors import bind
+
+from ticdc_assets import spark
+from ticdc_assets.errors import ConfigError, MachineError, NotYetError
+from ticdc_assets.names import quote_path
+from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.tables.catalog import Identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import DataScan, Table
+    from pyspark.sql import DataFrame
+
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+
+MIRROR: Final = "mirror"
+CHANGELOG: Final = "changelog"
+_DROPPED: Final = "dropped"
+
+
+def recorded_lake(config: Config, changefeed: Changefeed, at: int | None = None) -> RecordedLake:
+    """The tables of the newest complete record, or of the newest up to the TSO `at`. Needs no JVM.
+
+    Raises:
+        NotYetError: there is no such record.
+    """
+    lake = Lake(to_look_at(config), changefeed)
+    record = lake.control.newest(complete=True) if at is None else lake.control.at(at)
+    if record is None:
+        expected = "a complete record in `watermarks`" + ("" if at is None else f" up to {at}")
+        advice = "Run `ticdc-assets run`" + (", if nothing is recorded yet." if at is None else " or take a later TSO.")
+        raise NotYetError(f"changefeed {changefeed.name}", expected, "none", advice)
+    return RecordedLake(lake, record)
+
+
+@dataclass(frozen=True)
+class RecordedLake:
+    """A changefeed's tables at one recorded TSO."""
+
+    lake: Lake = field(repr=False)  # its config may hold credentials
+    record: WatermarkRecord = field(repr=False)
+
+    @property
+    def tso(self) -> int:
+        """The TSO up to which every table here is complete."""
+        return self.record.tso
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The source tables that exist at this TSO, as `schema.table`."""
+        return tuple(sorted(_name(table) for table in self.record.tables if table.state != _DROPPED))
+
+    def mirror(self, name: str) -> RecordedTable:
+        """The current rows of the source table `schema.table`. Raises ConfigError where there is no such mirror."""
+        return self._table(name, MIRROR)
+
+    def changelog(self, name: str) -> RecordedTable:
+        """Every change of the source table `schema.table`. Raises ConfigError where there is no such table."""
+        return self._table(name, CHANGELOG)
+
+    def _table(self, name: str, kind: str) -> RecordedTable:
+        found = self._record_of(name)
+        is_mirror = kind == MIRROR
+        identifier = found.mirror if is_mirror else found.changelog
+        if identifier is None:
+            advice = "A table without a key has a changelog only: docs/mirrors.md." if is_mirror else "See its note."
+            raise ConfigError(name, f"a table with a {kind}", f"none at TSO {self.tso}", advice)
+        newest = self.lake.recorded(self.lake.control.newest()).get(found.source_table, found)
+        moved = newest.mirror if is_mirror else newest.changelog
+        snapshot_id = found.mirror_snapshot_id if is_mirror else found.changelog_snapshot_id
+        return RecordedTable(self.lake, tuple(moved or identifier), snapshot_id, self.tso)
+
+    def _record_of(self, name: str) -> TableRecord:
+        wanted = fold_name(name, "")
+        for table in self.record.tables:
+            if table.state != _DROPPED and fold_name(_name(table), "") == wanted:
+                return table
+        listed = ", ".join(self.tables) or "no table"
+        where = f"changefeed {self.lake.changefeed.name}"
+        raise ConfigError(where, f"a source table {name} at TSO {self.tso}", listed, "Give it as schema.table.")
+
+
+def _name(table: TableRecord) -> str:
+    return f"{table.schema}.{table.table}"
+
+
+@dataclass(frozen=True)
+class RecordedTable:
+    """One Iceberg table at one recorded snapshot.
+
+    `columns` names the columns to read, default all. `where` selects rows by a condition in SQL, such as
+    `id > 7 AND name IS NOT NULL`; pyiceberg's expressions are taken too, except by Spark. Columns and rows that are not
+    asked for are left out while files are read.
+    """
+
+    lake: Lake = field(repr=False)
+    identifier: Identifier
+    snapshot_id: int | None
+    tso: int
+
+    def to_pyiceberg(self) -> Table:
+        """The table itself. A scan of it reads the recorded rows only with `snapshot_id`, which `scan` gives."""
+        return self.lake.catalog.load_table(self.identifier)
+
+    def scan(self, columns: Sequence[str] | None = None, where: str | BooleanExpression = "") -> DataScan:
+        """A scan of pyiceberg at the recorded snapshot.
+
+        Raises:
+            ConfigError: a column is not there, or `where` cannot be read.
+            NotYetError: maintenance has removed the snapshot.
+        """
+        table = self.to_pyiceberg()
+        self._require_snapshot(table)
+        schema = table.scan(snapshot_id=self.snapshot_id).projection()
+        missing = [name for name in columns or () if name not in schema.column_names]
+        if missing:
+            listed = f"columns of {', '.join(schema.column_names)}"
+            raise ConfigError(".".join(self.identifier), listed, ", ".join(missing), "Correct `columns`.")
+        row_filter = self._condition(where, schema) if self.snapshot_id is not None else AlwaysFalse()
+        return table.scan(row_filter, tuple(columns or ("*",)), snapshot_id=self.snapshot_id)
+
+    def _condition(self, where: str | BooleanExpression, schema: Schema) -> BooleanExpression:
+        if not where:
+            return AlwaysTrue()
+        try:
+            condition = parse(where) if isinstance(where, str) else where
+            bind(schema, condition, case_sensitive=True)
+        except Exception as error:  # noqa: BLE001  the parser and the binding have kinds of their own
+            expected = f"a condition in SQL on {', '.join(schema.column_names)}"
+            raise ConfigError("where", expected, type(error).__name__, "Correct it.") from None
+        return condition
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: str | BooleanExpression = "") -> pa.Table:
+        """The rows as an Arrow table."""
+        return self.scan(columns, where).to_arrow()
+
+    def to_pandas(self, columns: Sequence[str] | None = None, where: str | BooleanExpression = "") -> pandas.DataFrame:
+        """The rows as a pandas DataFrame."""
+        return self.to_arrow(columns, where).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, where: str | BooleanExpression = "") -> polars.DataFrame:
+        """The rows as a polars DataFrame. Raises MachineError where polars is not installed."""
+        frame: polars.DataFrame = _required("polars").from_arrow(self.to_arrow(columns, where))
+        return frame
+
+    def to_duckdb(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | BooleanExpression = "",
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """The rows as a relation of DuckDB, in `connection` or a new one. Raises MachineError where DuckDB is not
+        installed."""
+        # DuckDB reads the batches as they are asked for; the relation keeps the connection.
+        opened = connection or _required("duckdb").connect()
+        relation: duckdb.DuckDBPyRelation = opened.from_arrow(self.to_arrow(columns, where))
+        return relation
+
+    def to_spark(self, columns: Sequence[str] | None = None, where: str = "") -> DataFrame:
+        """A Spark DataFrame in the lake's session, which starts if it is not running.
+
+        Raises:
+            ConfigError: `where` is not SQL.
+        """
+        if not isinstance(where, str):
+            raise ConfigError("where", "a condition in SQL for Spark", type(where).__name__, "Give it as text.")
+        self._require_snapshot(self.to_pyiceberg())
+        name = quote_path((self.lake.config.catalog.name, *self.identifier))
+        reader = spark.session(self.lake.config).read
+        if self.snapshot_id is not None:
+            reader = reader.option("versionAsOf", str(self.snapshot_id))
+        rows = reader.table(name)
+        if self.snapshot_id is None:
+            rows = rows.where("false")
+        if where:
+            rows = rows.where(where)
+        return rows.select(*columns) if columns else rows
+
+    def _require_snapshot(self, table: Table) -> None:
+        if self.snapshot_id is None or table.metadata.snapshot_by_id(self.snapshot_id) is not None:
+            return
+        raise NotYetError(
+            ".".join(self.identifier),
+            f"snapshot {self.snapshot_id} of TSO {self.tso}",
+            "none, as maintenance has removed it",
+            f"Read a later TSO; `ticdc-assets maintain --pin {self.tso}` keeps the snapshots of a TSO.",
+        )
+
+
+def _required(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        found = f"no module {module}"
+        raise MachineError("this Python", f"the package {module}", found, f"Run: pip install {module}") from None
