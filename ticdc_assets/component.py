@@ -4,6 +4,9 @@ type: ticdc_assets.component.TicdcAssetsComponent
 attributes:
   config_path: changefeeds.yaml
 
+`dg scaffold defs ticdc_assets.component.TicdcAssetsComponent NAME` writes it, and a changefeeds.yaml in the project's
+root where there is none.
+
 The jobs run in one process, as in the code location `ticdc_assets.definitions`. A materialization outside these jobs
 uses the executor of the user's code location, which a component cannot set.
 """
@@ -11,14 +14,57 @@ uses the executor of the user's code location, which a component cannot set.
 # Dagster evaluates the annotations of the attributes, so this module must not postpone them.
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import dagster as dg
+from dagster.components.component_scaffolding import scaffold_component
+from pydantic import BaseModel, Field
 
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.resources import LakeSpark
 from ticdc_assets.config import load
+from ticdc_assets.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Config
+
+CONFIG_NAME: Final = "changefeeds.yaml"
+_EXAMPLE_SINK: Final = "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"
+_CONFIG: Final = """\
+# The tables are in ./lake, next to this file; `catalog:` sets another place.
+changefeeds:
+  {name}:
+    sink_uri: "{sink_uri}"  # that of `cdc cli changefeed create`
+    # config_file: changefeed.toml  # the file given to cdc with --config
+    time_zone: UTC  # the zone in which TiCDC writes TIMESTAMP
+"""
 
 
+class ScaffoldParams(BaseModel):
+    """What `dg scaffold defs` asks for."""
+
+    sink_uri: str = Field(default=_EXAMPLE_SINK, description="The sink URI of `cdc cli changefeed create`.")
+    changefeed: str = Field(default="shop", description="The name of the changefeed.")
+
+
+class TicdcAssetsScaffolder(dg.Scaffolder[ScaffoldParams]):
+    """Writes a defs.yaml, and a changefeeds.yaml in the project's root where there is none."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[ScaffoldParams]:
+        """The parameters of the command line."""
+        return ScaffoldParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
+        """Write both files. A changefeeds.yaml that is there is kept."""
+        root = request.project_root or Path.cwd()
+        path = root / CONFIG_NAME
+        if not path.exists():
+            path.write_text(_CONFIG.format(name=request.params.changefeed, sink_uri=request.params.sink_uri))
+        scaffold_component(request, {"config_path": os.path.relpath(path, request.target_path)})
+
+
+@dg.scaffold_with(TicdcAssetsScaffolder)
 class TicdcAssetsComponent(dg.Component, dg.Model, dg.Resolvable):
     """The changefeeds of one config as assets, checks, jobs, sensors and schedules.
 
@@ -34,8 +80,19 @@ class TicdcAssetsComponent(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Build the definitions. Raises ConfigError with one sentence for everything that is wrong in the config."""
         path = Path(context.path) / self.config_path
-        definitions = definitions_of(load(path, os.environ), self.changefeeds, among_others=True)
+        config = load(path, os.environ)
+        _require_lake_outside(config, Path(context.defs_module_path))
+        definitions = definitions_of(config, self.changefeeds, among_others=True)
         if self.spark_resource is None:
             return definitions
         session = {self.spark_resource: LakeSpark(config_path=str(path))}
         return dg.Definitions.merge(definitions, dg.Definitions(resources=session))
+
+
+def _require_lake_outside(config: "Config", defs: Path) -> None:
+    """Raise ConfigError where the lake is in the folder of the definitions, in which Dagster looks into each file."""
+    warehouse = config.catalog.warehouse or ""
+    if "://" in warehouse or not Path(warehouse).resolve().is_relative_to(defs.resolve()):
+        return
+    advice = f"Move {config.path.name} to the root of the project, or set `catalog` in it."
+    raise ConfigError(str(config.path), f"a lake outside of {defs}", warehouse, advice)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
+from dagster.components.core.package_entry import get_package_objects_in_module
 from dagster.components.testing import create_defs_folder_sandbox
 
-from ticdc_assets.component import TicdcAssetsComponent
+from ticdc_assets.component import TicdcAssetsComponent, TicdcAssetsScaffolder
+from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets_tests.assets.feeds import Feed, materializations
+from ticdc_assets_tests.documentation.pages import REPOSITORY
 
 pytestmark = [  # Dagster's own, while it loads components
     pytest.mark.filterwarnings("ignore:.*is currently in beta"),
@@ -122,3 +128,70 @@ def test_a_run_takes_mirrors_too_that_somebody_has_put_into_another_group(tmp_pa
     assert result.success
     assert "shop/mirror/shop/users" in materializations(result)
     assert "shop/watermarks" in materializations(result)
+
+
+# -- dg ----------------------------------------------------------------------------------------------------------------
+
+
+def scaffolded(root: Path, **params: str) -> Path:
+    """The folder of the component, as `dg scaffold defs` makes it below the project's root."""
+    folder = root / "src" / "shop" / "defs" / "lake"
+    folder.mkdir(parents=True, exist_ok=True)
+    request = dg.ScaffoldRequest(
+        type_name="ticdc_assets.component.TicdcAssetsComponent",
+        target_path=folder,
+        scaffold_format="yaml",
+        project_root=root,
+        params=TicdcAssetsScaffolder.get_scaffold_params()(**params),
+    )
+    TicdcAssetsScaffolder().scaffold(request)
+    return folder
+
+
+def test_dg_finds_the_component_by_the_entry_point():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    [module] = project["entry-points"]["dagster_dg_cli.registry_modules"].values()
+
+    assert dict(get_package_objects_in_module(importlib.import_module(module))) == {
+        "TicdcAssetsComponent": TicdcAssetsComponent
+    }
+
+
+@pytest.mark.parametrize("params", [{}, {"changefeed": "sales", "sink_uri": "file:///x?protocol=csv"}])
+def test_what_is_scaffolded_loads_with_a_lake_outside_of_defs(tmp_path: Path, params: dict[str, str]):
+    folder = scaffolded(tmp_path, **params)
+
+    written = yaml.safe_load((folder / "defs.yaml").read_text())
+    path = (folder / written["attributes"]["config_path"]).resolve()
+    assert path == tmp_path / "changefeeds.yaml"
+    assert Path(load(path, {}).catalog.warehouse or "").is_relative_to(tmp_path / "lake")
+    assert {key.path[0] for key in keys(built(path))} == {params.get("changefeed", "shop")}
+
+
+def test_a_config_that_is_there_is_kept(tmp_path: Path):
+    feed = Feed(tmp_path, "other").table("shop", "users").checkpoint(10)
+    before = feed.path.read_text()
+
+    scaffolded(tmp_path)
+
+    assert feed.path == tmp_path / "changefeeds.yaml"
+    assert feed.path.read_text() == before
+
+
+def test_a_lake_in_the_folder_of_the_definitions_is_refused(tmp_path: Path):
+    with create_defs_folder_sandbox() as sandbox:
+        config = sandbox.defs_folder_path / "changefeeds.yaml"
+        config.write_text('changefeeds: {shop: {sink_uri: "s3://bucket/x?protocol=csv"}}\n')
+        sandbox.scaffold_component(
+            component_cls=TicdcAssetsComponent,
+            defs_path="feeds",
+            defs_yaml_contents={
+                "type": "ticdc_assets.component.TicdcAssetsComponent",
+                "attributes": {"config_path": "../changefeeds.yaml"},
+            },
+        )
+        with pytest.raises(Exception, match="Error while building") as raised, sandbox.build_all_defs():
+            pass
+
+    advice = "Move changefeeds.yaml to the root of the project, or set `catalog` in it."
+    assert str(raised.value.__cause__).endswith(advice)
