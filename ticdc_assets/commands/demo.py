@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from rich.table import Table
-
 from ticdc_assets.assets.known_tables import MARKER, STATE_FOLDER
 from ticdc_assets.commands.run import run_all, summary
 from ticdc_assets.commands.sample_check import Line, checked
@@ -24,6 +22,9 @@ SAMPLE: Final = Path(__file__).parents[1] / "sample"
 HOME: Final = "dagster_home"
 _OLDER: Final = ("csv",)
 """Files of demos of earlier versions."""
+
+_COUNTS: Final = ("changes read", "mirror rows")
+_NAMES: Final = ("table", *_COUNTS, "state", "complete up to (UTC)", "as it must be", "carried by")
 
 _DAGSTER_YAML: Final = """\
 telemetry:
@@ -54,7 +55,7 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
     terminal.note(f"A new lake in {folder / 'lake'}; {counted(len(chosen), 'changefeed')}, one for each protocol.")
     results = run_all(terminal, config, chosen, None, environ, folder / STATE_FOLDER / "run.log")
     lines = checked(config, folder, {changefeed.name for changefeed in chosen})
-    terminal.out.print(_as_table(lines))
+    terminal.columns(_NAMES, [_cells(line) for line in lines], right=_COUNTS)
     for ran in results:
         terminal.tell(summary(ran))
     faults = [*(sentence for ran in results for sentence in ran.faults), *(fault for x in lines for fault in x.faults)]
@@ -94,24 +95,16 @@ def _remove(path: Path) -> None:
 # -- in words ----------------------------------------------------------------------------------------------------------
 
 
-def _as_table(lines: Sequence[Line]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("table", overflow="fold")
-    for name in ("changes read", "mirror rows"):
-        table.add_column(name, justify="right")
-    for name in ("state", "complete up to (UTC)", "as it must be", "carried by"):
-        table.add_column(name, overflow="fold")
-    for line in lines:
-        table.add_row(
-            line.table,
-            f"{line.changes:,}",
-            f"{line.rows:,}",
-            ", ".join(line.states),
-            when(line.watermark),
-            "yes" if line.agrees else "NO",
-            line.changefeeds[0] if len(line.changefeeds) == 1 else f"{len(line.changefeeds)} changefeeds",
-        )
-    return table
+def _cells(line: Line) -> tuple[str, ...]:
+    return (
+        line.table,
+        f"{line.changes:,}",
+        f"{line.rows:,}",
+        ", ".join(line.states),
+        when(line.watermark),
+        "yes" if line.agrees else "NO",
+        line.changefeeds[0] if len(line.changefeeds) == 1 else f"{len(line.changefeeds)} changefeeds",
+    )
 
 
 def _agreement(lines: Sequence[Line], faults: Sequence[str]) -> list[str]:

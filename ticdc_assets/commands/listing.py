@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
-
-from rich.markup import escape
-from rich.table import Table
+from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.commands.terminal import Terminal
 from ticdc_assets.commands.tso_text import when
@@ -21,6 +18,8 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.control import TableRecord
 
+_NAMES: Final = ("changefeed", "table", "mirror", "rows", "complete up to (UTC)", "state")
+
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
@@ -31,7 +30,7 @@ def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     if as_json:
         terminal.json(rows)
     elif rows:
-        terminal.out.print(_as_table(rows))
+        terminal.columns(_NAMES, [_cells(row) for row in rows], right=["rows"])
     else:
         terminal.tell("No table yet: there was no run. Start with `ticdc-assets run`.")
     return 0
@@ -84,15 +83,6 @@ def _table_id(source_table: SourceTable, events: Iterable[DdlEvent]) -> int | No
             if event.table_id and inside and same:
                 return event.table_id
     return None
-
-
-def _as_table(rows: Iterable[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("changefeed", "table", "mirror", "rows", "complete up to (UTC)", "state"):
-        table.add_column(name, justify="right" if name == "rows" else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(text) for text in _cells(row)))
-    return table
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import IO, Any, Final, cast
 from rich.console import Console
 from rich.status import Status
 
+from ticdc_assets.commands.columns import in_columns
 from ticdc_assets.faults import LOGS
 
 PLAIN_WIDTH: Final = 140
@@ -52,6 +53,12 @@ class Terminal:
     def json_line(self, value: Any) -> None:
         """Print a JSON value as one line."""
         print(json.dumps(value, ensure_ascii=False), file=self._out_file, flush=True)
+
+    def columns(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
+        """Print rows in columns to stdout; elsewhere than on a terminal, each row is one line."""
+        width = self.out.width if self.out.is_terminal else None
+        for line in in_columns(names, rows, width, right):
+            self.tell(line)
 
     def json(self, value: Any) -> None:
         print(json.dumps(value, ensure_ascii=False, indent=1), file=self._out_file, flush=True)
