@@ -100,7 +100,8 @@ def publish_all(
         done = dict(pool.map(commit, once))
     published = {i: found for i, found in done.items() if isinstance(found, Published)}
     broken |= {i: found for i, found in done.items() if isinstance(found, Hold)}
-    for source_table_id in again - published.keys() - broken.keys() - held.keys():
+    gained = {source_table_id for source_table_id in published if once[source_table_id].parts}
+    for source_table_id in again - gained - broken.keys() - held.keys():
         if source_table_id in tables and not is_held(commit_ranges[source_table_id]):
             changelog.note_history(tables[source_table_id], _noted(commit_ranges[source_table_id]))
     return published, broken

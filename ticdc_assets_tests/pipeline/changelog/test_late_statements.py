@@ -87,6 +87,20 @@ def test_the_folder_of_the_old_name_comes_after_that_of_the_new_one(sink: Sink, 
     assert_whole(feed, sink)
 
 
+def test_a_late_rename_without_rows_under_the_new_name_is_read_once(sink: Sink, tmp_path: Path):
+    """What is read again are repeats alone, so that no commit of rows notes the new history."""
+    old_folder(sink)
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+
+    sink.bucket.schema("s", "u", 200, [ID, NAME], "RENAME TABLE `t` TO `u`", type_=14)
+    report = feed.run()
+
+    assert report is not None
+    assert report.repeats > 0
+    assert_whole(feed, sink)
+
+
 @pytest.mark.parametrize(
     "moment", [Failpoint.SCHEMAS_KEPT, Failpoint.CHANGELOGS_MADE, Failpoint.AFTER_CHANGELOG_COMMIT]
 )
