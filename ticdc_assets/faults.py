@@ -144,7 +144,7 @@ def log_named() -> str:
 def _converted(error: BaseException) -> TicdcAssetsError:
     module = type(error).__module__.partition(".")[0]
     if module in _SPARK:
-        advice = f"Look at {log_named()}; it is safe to run again."
+        advice = f"Read {log_named()}; it is safe to run again."
         return UnexpectedError(f"Spark, for {_place(error)}", "to finish its work", _spark_kind(error), advice)
     database = getattr(error, "orig", None) or error
     if hasattr(database, "sqlite_errorname"):

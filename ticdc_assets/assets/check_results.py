@@ -180,7 +180,7 @@ def no_gaps(problems: Sequence[Problem], strays: Sequence[str] = ()) -> Verdict:
         listed = "; ".join(strays[:_SHOWN_MAX])
         more = f"; and {len(strays) - _SHOWN_MAX} more" if len(strays) > _SHOWN_MAX else ""
         advice = (
-            "Nothing of it is read: remove it, or look with `ticdc-assets inspect` whether the changefeed has options "
+            "Nothing of it is read: remove it, or check with `ticdc-assets inspect` whether the changefeed has options "
             "that are not given here."
         )
         return Verdict(False, f"{listed}{more}. {advice}", warns=True, facts={"not_read": len(strays)})

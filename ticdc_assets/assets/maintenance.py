@@ -78,7 +78,9 @@ def _policy(config: Mapping[str, Any]) -> Policy:
     for name, least in (("older_than_hours", OLDER_THAN_HOURS_MIN), ("keep_days", 0)):
         if not least <= config[name] <= AGE_MAX:
             expected = f"a number from {least} to {AGE_MAX}"
-            raise ConfigError(f"maintenance, {name}", expected, str(config[name]), "Nothing was touched.")
+            raise ConfigError(
+                f"maintenance, {name}", expected, str(config[name]), "Correct the run's config; nothing was changed."
+            )
     return Policy(
         datetime.now(UTC), config["older_than_hours"], config["keep_days"], config["compact"], config["dry_run"]
     )

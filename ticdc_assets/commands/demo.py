@@ -71,7 +71,7 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
 def prepare(folder: Path) -> None:
     """Make a demo folder with only the sample in it. An older demo is deleted; any other folder is refused."""
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(str(folder), "a folder", "something else", "Name a new folder with --dir.")
+        raise ConfigError(str(folder), "a folder", "a file", "Name a new folder with --dir.")
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         advice = "Name a new folder with --dir."
         raise ConfigError(str(folder), "a new folder, or one that an earlier demo made", "other files in it", advice)

@@ -134,7 +134,7 @@ def _failure(event: dg.DagsterEvent) -> Iterator[str]:
     elif data.error is None or data.error.cls_name != DagsterAssetCheckFailedError.__name__:
         cause = data.error and (data.error.cause or data.error)
         kind = cause.cls_name if cause else "an unknown error"
-        advice = f"Look at the run in Dagster, or at {log_named()}."
+        advice = f"Read the run in Dagster, or {log_named()}."
         yield f"step {event.step_key}: expected to finish, found {kind}. {advice}"
 
 

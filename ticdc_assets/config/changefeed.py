@@ -162,7 +162,8 @@ def _inline(section: Section, written: Any) -> Mapping[str, Any] | None:
         return {}
     if isinstance(written, dict):
         return {key: _with_environment(section, value) for key, value in written.items()}
-    section.problem("config", "a mapping", "something else", "Paste TiCDC's configuration, or use config_file.")
+    found, advice = f"a {type(written).__name__}", "Paste TiCDC's configuration, or use config_file."
+    section.problem("config", "a mapping", found, advice)
     return None
 
 

@@ -265,7 +265,8 @@ def split_uri(uri: str, where: str) -> tuple[str, str, str]:
 
 def _malformed(where: str) -> ConfigError:
     advice = "Write it as it was given to cdc; escape / ? # @ & in user names and passwords (%2F and so on)."
-    return ConfigError(where, "a URI such as kafka://host:9092/topic or s3://bucket/prefix", "something else", advice)
+    expected = "a URI such as kafka://host:9092/topic or s3://bucket/prefix"
+    return ConfigError(where, expected, "a text that has no scheme, host and path", advice)
 
 
 def storage_of(uri: str, where: str) -> Storage:

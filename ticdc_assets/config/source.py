@@ -77,7 +77,7 @@ def _check_protocol(section: Section, source: Source, sink: SinkOptions) -> None
         sink.protocol == Protocol.CANAL_JSON and not in_storage
     ):
         kind = "a storage sink" if in_storage else "messages"
-        advice = "Look at protocol and source: storage holds csv or canal-json, Kafka all but csv."
+        advice = "Check protocol and source: storage holds csv or canal-json, Kafka all but csv."
         section.problem("source", f"a protocol that {kind} can hold", str(sink.protocol), advice)
 
 

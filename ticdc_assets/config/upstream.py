@@ -39,7 +39,8 @@ def _port(upstream: Section) -> int:
     if text is None:
         return _WRONG.port
     if not (text.isascii() and text.isdigit()) or int(text[:6]) not in _PORTS:
-        upstream.problem("port", "a port between 1 and 65535", "something else", "TiDB's own is 4000.")
+        found = "another number" if text.isdigit() else "no number"
+        upstream.problem("port", "a port between 1 and 65535", found, "Write the port of TiDB; its default is 4000.")
         return _WRONG.port
     return int(text)
 

@@ -56,7 +56,7 @@ def open_catalog(config: CatalogConfig, folder: str | None = None) -> Catalog:
         raise _not_installed(config, error) from None
     except Exception as error:  # noqa: BLE001  every library has kinds of its own
         fault = plain(error)
-        advice = f"{fault.advice} Or look at `catalog:` in the config: type, uri and warehouse."
+        advice = f"{fault.advice} Or check `catalog:` in the config: type, uri and warehouse."
         where = f"catalog {config.name}"
         raise SourceError(where, "a catalog that can be opened", fault.found, advice) from None
 

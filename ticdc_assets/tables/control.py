@@ -342,7 +342,7 @@ def _committed(table: Table, write: Callable[[Table, Transaction], None], tries:
                     ".".join(table.name()),
                     "to commit within a few tries",
                     "other writers each time",
-                    "Look for other processes that write this changefeed, then run again.",
+                    "Stop other processes that write this changefeed, then run again.",
                 ) from error
             time.sleep(0.05 * 2**attempt)
 

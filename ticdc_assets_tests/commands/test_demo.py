@@ -193,7 +193,7 @@ def test_demo_says_so_where_the_folder_is_a_file(tmp_path: Path, capfd: Any):
 
     assert main(["demo", "--dir", str(tmp_path / "mine.txt")]) == 2
 
-    assert "mine.txt: expected a folder, found something else." in capfd.readouterr().err
+    assert "mine.txt: expected a folder, found a file." in capfd.readouterr().err
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 

@@ -162,7 +162,7 @@ def test_run_names_the_log_where_a_step_fails(tmp_path: Path, capfd: Any, monkey
 
     assert main(on(shop(tmp_path), "run")) == 1
 
-    assert f"found Py4JError. Look at {tmp_path}/.ticdc_assets/run.log;" in capfd.readouterr().err
+    assert f"found Py4JError. Read {tmp_path}/.ticdc_assets/run.log;" in capfd.readouterr().err
 
 
 def test_run_names_what_it_did_not_expect_without_its_text(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):

@@ -127,7 +127,7 @@ def no_table_for(record: QuarantinedRecord) -> str:
     """Why a change has no table to go to."""
     return (
         f"{record.path}, record {record.line}: expected a table of this changefeed with a changelog, found none. "
-        "Look at `tables` in the config, and at `ticdc-assets tables`."
+        "Check `tables` in the config, and what `ticdc-assets tables` lists."
     )
 
 

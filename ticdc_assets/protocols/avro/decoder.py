@@ -55,10 +55,9 @@ def registry_from_json(data: bytes) -> dict[int, str]:
     try:
         entries = orjson.loads(data)
         return {_id(entry["id"]): _text(entry["schema"]) for entry in entries}
-    except (ValueError, TypeError, KeyError):
-        raise DecodeError(
-            "schema registry file", "a JSON list of {id, schema}", "something else", _TODO_SCHEMA
-        ) from None
+    except (ValueError, TypeError, KeyError) as error:
+        found = "a text that is not JSON" if isinstance(error, ValueError) else "another JSON value"
+        raise DecodeError("schema registry file", "a JSON list of {id, schema}", found, _TODO_SCHEMA) from None
 
 
 def _id(value: Any) -> int:

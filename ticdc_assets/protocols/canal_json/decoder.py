@@ -188,7 +188,7 @@ def _images(message: dict[str, Any], name: str, where: str) -> list[dict[str, st
         raise _error(where, f"a list of at most {ROWS_PER_MESSAGE_MAX} rows in {name}", _kind(rows))
     for row in rows:
         if not isinstance(row, dict) or not all(v is None or isinstance(v, str) for v in row.values()):
-            raise _error(where, f"objects of text or null in {name}", "something else")
+            raise _error(where, f"objects of text or null in {name}", "a value of another type")
     return rows
 
 
@@ -250,7 +250,7 @@ def _types(message: dict[str, Any], name: str, kind: type, where: str) -> dict[s
     if types is None:
         return {}
     if not isinstance(types, dict) or not all(type(code) is kind for code in types.values()):
-        raise _error(where, f"an object of types in {name}", "something else")
+        raise _error(where, f"an object of types in {name}", "a value of another type")
     return types
 
 

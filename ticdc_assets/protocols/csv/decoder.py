@@ -48,11 +48,13 @@ class CsvOptions:
     terminator: str = "\r\n"
 
     def __post_init__(self) -> None:
-        _require(1 <= len(self.delimiter) <= 3, "delimiter", "one to three characters")
-        _require(not set(self.delimiter) & {"\r", "\n", "\\", '"', self.quote}, "delimiter", "no quote, \\ or line end")
-        _require(len(self.quote) <= 1, "quote", "one character or none")
-        _require(bool(self.terminator), "terminator", "at least one character")
-        _require(self.binary_encoding_method in ("base64", "hex"), "binary-encoding-method", "base64 or hex")
+        _require(1 <= len(self.delimiter) <= 3, "delimiter", "one to three characters", self.delimiter)
+        reserved = {"\r", "\n", "\\", '"', self.quote}
+        _require(not set(self.delimiter) & reserved, "delimiter", "no quote, \\ or line end", self.delimiter)
+        _require(len(self.quote) <= 1, "quote", "one character or none", self.quote)
+        _require(bool(self.terminator), "terminator", "at least one character", self.terminator)
+        method = self.binary_encoding_method
+        _require(method in ("base64", "hex"), "binary-encoding-method", "base64 or hex", method)
 
     def leading_fields(self, with_handle_key: bool) -> int:
         """The number of fields before the table's columns."""
@@ -224,7 +226,7 @@ def _record_end(data: bytes, at: int, options: CsvOptions) -> int:
     rest = data[at : at + max(len(separator) for separator in separators)]
     if rest == b"\\" or any(separator.startswith(rest) for separator in separators):
         raise _CutError
-    raise _MalformedError("a delimiter or a line end after a field", "something else")
+    raise _MalformedError("a delimiter or a line end after a field", "another character")
 
 
 def _after_broken(data: bytes, at: int, options: CsvOptions) -> int:
@@ -253,7 +255,7 @@ def _meaning(raw: list[tuple[bytes, bool]], options: CsvOptions, fields: int, li
     head = [_text(field, options) for field in raw[: options.leading_fields(False)]]
     op, table, schema = head[:3]
     if op not in _OPS or not table or not schema:
-        raise _MalformedError("an operation I, U or D, a table and a schema", "something else")
+        raise _MalformedError("an operation I, U or D, a table and a schema", "fields without one of them")
     return CsvRecord(
         line,
         op,
@@ -340,6 +342,6 @@ def _error(where: str, expected: str, found: str) -> DecodeError:
     return DecodeError(where, expected, found, advice)
 
 
-def _require(holds: bool, option: str, expected: str) -> None:
+def _require(holds: bool, option: str, expected: str, found: str) -> None:
     if not holds:
-        raise ConfigError(f"csv {option}", expected, "something else", "Copy the option from the changefeed.")
+        raise ConfigError(f"csv {option}", expected, repr(found), "Copy the option from the changefeed.")

@@ -80,7 +80,7 @@ def schema_of(text: str | bytes, where: str) -> Any:
     try:
         return orjson.loads(text)
     except ValueError:
-        raise DecodeError(where, "an Avro schema in JSON", "something else", _TODO_SCHEMA) from None
+        raise DecodeError(where, "an Avro schema in JSON", "a text that is not JSON", _TODO_SCHEMA) from None
 
 
 def compiled(schema: Any, where: str) -> Reader:

@@ -79,7 +79,7 @@ class KafkaClient:
                 self._where,
                 "settings that librdkafka accepts",
                 _setting_in(error),
-                "Look at source.kafka.security and source.kafka.options.",
+                "Check source.kafka.security and source.kafka.options.",
             ) from None
 
     def __enter__(self) -> Self:

@@ -168,6 +168,6 @@ def _set_property(control: Control, name: str, text: str) -> None:
 
 
 def _busy(control: Control) -> StaleRunError:
-    advice = "Look for other processes that write this changefeed, then run again."
+    advice = "Stop other processes that write this changefeed, then run again."
     where = ".".join((*control.namespace, "watermarks"))
     return StaleRunError(where, "to commit within a few tries", "other writers each time", advice)
