@@ -117,43 +117,43 @@ def _column(part: str) -> Column:
     return Column(name.replace("``", "`"), column_type, nullable, default, virtual=rest.endswith("VIRTUAL"))
 
 
-def typed(column: Column, told: Any, zone: str) -> Any:
+def typed(column: Column, given: Any, zone: str) -> Any:
     """The canonical value of what a log tells."""
-    if told is None:
+    if given is None:
         return None
     kind = column.type.kind
-    if isinstance(told, dict):
-        return b64decode(told["b64"])
+    if isinstance(given, dict):
+        return b64decode(given["b64"])
     if kind is Kind.FLOAT:
-        return struct.unpack("f", struct.pack("f", told))[0]
+        return struct.unpack("f", struct.pack("f", given))[0]
     if kind is Kind.DOUBLE:
-        return float(told)
+        return float(given)
     if kind is Kind.DECIMAL:
-        return Decimal(told) if column.type.length <= 38 else told
+        return Decimal(given) if column.type.length <= 38 else given
     if kind is Kind.ENUM:
-        return column.type.elements[told - 1] if told else ""
+        return column.type.elements[given - 1] if given else ""
     if kind is Kind.SET:
-        return ",".join(label for i, label in enumerate(column.type.elements) if told >> i & 1)
+        return ",".join(label for i, label in enumerate(column.type.elements) if given >> i & 1)
     if kind is Kind.VECTOR:
-        return tuple(struct.unpack("f", struct.pack("f", float(x)))[0] for x in told.strip("[]").split(",") if x)
+        return tuple(struct.unpack("f", struct.pack("f", float(x)))[0] for x in given.strip("[]").split(",") if x)
     if kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
-        return _time(kind, told, zone)
-    return told
+        return _time(kind, given, zone)
+    return given
 
 
-def _time(kind: Kind, told: str, zone: str) -> Any:
-    if told.startswith("0000-00-00"):
+def _time(kind: Kind, given: str, zone: str) -> Any:
+    if given.startswith("0000-00-00"):
         return None
     if kind is Kind.DATE:
-        return date.fromisoformat(told)
-    found = datetime.fromisoformat(told)
+        return date.fromisoformat(given)
+    found = datetime.fromisoformat(given)
     return found if kind is Kind.DATETIME else found.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
 
 
 def image(shape: TableSchema, row: Mapping[str, Any] | None, zone: str) -> tuple[tuple[str, Any], ...] | None:
     if row is None:
         return None
-    return tuple(sorted((name, typed(shape.column(name), told, zone)) for name, told in row.items()))
+    return tuple(sorted((name, typed(shape.column(name), each, zone)) for name, each in row.items()))
 
 
 def changes(workload: Workload) -> list[Change]:

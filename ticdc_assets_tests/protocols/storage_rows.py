@@ -105,9 +105,9 @@ def _typed_columns(
     for name, array in zip(names, texts, strict=True):
         column = shape.column(name)
         assert column is not None
-        told = text_columns.column(column.type, array, forms).to_pylist()
-        assert told == [value(column.type, text, forms) for text in array.to_pylist()]
-        columns[name] = told
+        found = text_columns.column(column.type, array, forms).to_pylist()
+        assert found == [value(column.type, text, forms) for text in array.to_pylist()]
+        columns[name] = found
     return columns
 
 
@@ -115,8 +115,8 @@ def _pairs(columns: dict[str, list[Any]], row: int) -> tuple[tuple[str, Any], ..
     return tuple(sorted((name, frozen(values[row])) for name, values in columns.items()))
 
 
-def frozen(told: Any) -> Any:
-    return tuple(told) if isinstance(told, list) else told
+def frozen(given: Any) -> Any:
+    return tuple(given) if isinstance(given, list) else given
 
 
 def expected(workload: Workload, with_old: bool, with_commit_ts: bool = True, split: bool = True) -> list[Typed]:

@@ -248,14 +248,14 @@ def test_a_field_more_than_columns_is_the_handle_key(columns: int, handle_key: b
 
 
 @pytest.mark.parametrize(
-    ("texts", "method", "told"),
+    ("texts", "method", "given"),
     [([], "base64", True), ([None, ""], "base64", True), (["ff0"], "base64", False), (["fF"], "base64", False),
      (["ff"], "hex", True), (["ffff"], "base64", False), (["/w=="], "base64", True), (["ff", "/w=="], "base64", False)],
 )  # fmt: skip
-def test_values_of_bytes_tell_how_they_are_written(texts: list[str | None], method: str, told: bool):
+def test_values_of_bytes_tell_how_they_are_written(texts: list[str | None], method: str, given: bool):
     votes = CsvVotes()
     votes.add(b"I,users,shop,1,2\n", "shop", "users", 1)
     votes.binary(texts)
 
-    assert votes.knows_binary_encoding is told
+    assert votes.knows_binary_encoding is given
     assert votes.options().binary_encoding_method == method

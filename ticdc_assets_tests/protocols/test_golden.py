@@ -29,9 +29,9 @@ def test_every_message_has_its_events_beside_it(name: str):
 
 
 def test_every_protocol_has_inserts_updates_and_deletes_among_them():
-    told = {(stream(n)[0]["protocol"], e.get("op")) for n in STREAMS for m in wanted(n) for e in m}
+    found = {(stream(n)[0]["protocol"], e.get("op")) for n in STREAMS for m in wanted(n) for e in m}
 
-    assert {(protocol, op) for protocol in REGISTRY for op in "IUD"} <= told
+    assert {(protocol, op) for protocol in REGISTRY for op in "IUD"} <= found
 
 
 @pytest.mark.parametrize("number", range(len(FILES)), ids=[file["from"] for file in FILES])

@@ -30,11 +30,11 @@ from ticdc_assets_tests.protocols.columnar.bulk_agreement import (
     Pair,
     agree,
     every_damage,
+    of_bulk,
     pairs_of,
     reference,
     slow,
     spoiled,
-    told_by_bulk,
     values_agree,
 )
 
@@ -90,7 +90,7 @@ def test_a_part_of_a_batch_is_read_as_the_whole_is():
     whole = Messages.from_pairs(pairs_of(workload))
     part = Messages(whole.keys.slice(37, 100), whole.values.slice(37, 100))
     of_whole, of_part = (
-        told_by_bulk(confluent_avro_bulk.rows(batch, avro_options(workload)), len(batch)) for batch in (whole, part)
+        of_bulk(confluent_avro_bulk.rows(batch, avro_options(workload)), len(batch)) for batch in (whole, part)
     )
 
     assert of_whole[37:137] == of_part
@@ -246,8 +246,8 @@ def test_no_damage_to_an_avro_message_of_every_type_is_taken_for_a_row(op):
     fields = [*columns, {"name": "_ticdc_before", "type": ["null", inner]}]
     fields += [{"name": name, "type": of} for name, of in extension]
     values = [found for _, found in WHOLE_ROW]
-    told = [*values, {c["name"]: v for c, v in zip(columns, values, strict=True)}, op, TS, TS >> 18]
-    message = framed(7, fields, told, lambda value: value)
+    result = [*values, {c["name"]: v for c, v in zip(columns, values, strict=True)}, op, TS, TS >> 18]
+    message = framed(7, fields, result, lambda value: value)
     pairs = [pair for damaged_one in every_damage(message) for pair in ((None, message), (None, damaged_one))]
     rows, _ = agree(
         confluent_avro_bulk, confluent_avro, pairs, confluent_avro.AvroOptions({7: record(fields)}.__getitem__)

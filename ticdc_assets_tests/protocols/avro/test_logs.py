@@ -34,24 +34,24 @@ every_workload = pytest.mark.parametrize("workload", workloads("avro"), ids=lamb
 
 
 @cache
-def told_by(workload: Workload) -> list[tuple[Message, Any, TableSchema | None]]:
+def decoded_events(workload: Workload) -> list[tuple[Message, Any, TableSchema | None]]:
     """Every event with its message and the schema that comes with a row's values."""
     registry = registry_from_json((workload.root / "registry.json").read_bytes())
     options = AvroOptions(registry.__getitem__)
     schemas: dict[Any, DdlEvent | None] = {}
-    told = []
+    found = []
     for message in messages(workload.root / "messages.jsonl"):
         (event,) = decode(message.key, message.value, message.where, options)
         ids = schema_ids(message.key, message.value, message.where)
         if ids not in schemas:
             schemas[ids] = schema_event(message.key, message.value, message.where, options)
         shape = schemas[ids]
-        told.append((message, event, shape.after if shape else None))
-    return told
+        found.append((message, event, shape.after if shape else None))
+    return found
 
 
 def rows_of(workload: Workload) -> list[tuple[RowEvent, TableSchema | None]]:
-    return [(event, shape) for _, event, shape in told_by(workload) if isinstance(event, RowEvent)]
+    return [(event, shape) for _, event, shape in decoded_events(workload) if isinstance(event, RowEvent)]
 
 
 def has_extension(workload: Workload) -> bool:
@@ -99,11 +99,11 @@ def true_columns(event: RowEvent, tables: happened.Tables) -> dict[str, Column]:
 @every_workload
 def test_every_change_comes_out_once_for_each_time_it_was_sent(workload):
     tables = happened.tables(workload.events)
-    told = [expected(change, tables, has_extension(workload)) for change in happened.changes(workload)]
+    found = [expected(change, tables, has_extension(workload)) for change in happened.changes(workload)]
     got = [change_of(event, true_columns(event, tables)) for event, _ in rows_of(workload)]
 
-    assert told
-    assert Counter(told) == Counter(got)
+    assert found
+    assert Counter(found) == Counter(got)
 
 
 @every_workload
@@ -162,12 +162,12 @@ def test_rows_without_the_extension_are_upserts(workload):
 @pytest.mark.parametrize("workload", of_full_set(workloads("avro-watermark-internal")), ids=lambda w: w.name)
 def test_the_test_only_mode_tells_statements_and_watermarks(workload):
     by_partition: dict[Any, list[Any]] = {}
-    for message, event, _ in told_by(workload):
+    for message, event, _ in decoded_events(workload):
         by_partition.setdefault((message.topic, message.partition), []).append(event)
     statements, watermarks = happened.statements(workload), happened.watermarks(workload)
-    told = {(e.commit_ts, e.schema, e.table, e.query) for es in by_partition.values() for e in es if is_ddl(e)}
+    found = {(e.commit_ts, e.schema, e.table, e.query) for es in by_partition.values() for e in es if is_ddl(e)}
 
-    assert set(statements) == told
+    assert set(statements) == found
     for (topic, _), events in by_partition.items():
         marks = [e.ts for e in events if isinstance(e, WatermarkEvent)]
         # Other topics join with their first row and leave when their table takes another name.
@@ -201,7 +201,7 @@ def test_every_checksum_holds_and_none_holds_without_a_value(workload):
 def test_rows_are_read_as_another_reader_reads_them(workload):
     registry = registry_from_json((workload.root / "registry.json").read_bytes())
     parsed = {number: fastavro.parse_schema(json.loads(text)) for number, text in registry.items()}
-    for message, event, _ in told_by(workload):
+    for message, event, _ in decoded_events(workload):
         if isinstance(event, RowEvent) and message.value:
             theirs = fastavro.schemaless_reader(BytesIO(message.value[5:]), parsed[event.hints.schema_version], None)
             for name, wire in event.wire.items():

@@ -29,8 +29,8 @@ OPTIONS = AvroOptions({**SCHEMAS, 6: json.dumps(CHECKED), 7: json.dumps(KEYED_BY
 
 
 def at(commit_ts: int, ms: int, op: str = "c") -> Any:
-    told = {"id": 7, "name": "x", "_tidb_op": op, "_tidb_commit_ts": commit_ts, "_tidb_commit_physical_time": ms}
-    return of(key(), framed(3, EXTENDED, told))
+    given = {"id": 7, "name": "x", "_tidb_op": op, "_tidb_commit_ts": commit_ts, "_tidb_commit_physical_time": ms}
+    return of(key(), framed(3, EXTENDED, given))
 
 
 def test_times_are_numbers_of_63_bits():
@@ -49,9 +49,9 @@ def test_an_operation_that_is_none_is_refused():
 
 
 def checked(written: str, corrupted: bool = False) -> Any:
-    told = {"id": 7, "_tidb_op": "c", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 5}
+    given = {"id": 7, "_tidb_op": "c", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 5}
     members = {"_tidb_row_level_checksum": written, "_tidb_corrupted": corrupted, "_tidb_checksum_version": 1}
-    return of(key(), framed(6, CHECKED, told | members), OPTIONS)
+    return of(key(), framed(6, CHECKED, given | members), OPTIONS)
 
 
 def test_a_checksum_is_a_number_of_at_most_ten_digits():
@@ -71,9 +71,9 @@ def test_a_key_has_columns_of_the_row():
 
 
 def checked_value() -> bytes:
-    told = {"id": 7, "_tidb_op": "c", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 5}
+    given = {"id": 7, "_tidb_op": "c", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 5}
     members = {"_tidb_row_level_checksum": "", "_tidb_corrupted": False, "_tidb_checksum_version": 0}
-    return framed(6, CHECKED, told | members)
+    return framed(6, CHECKED, given | members)
 
 
 def test_the_table_of_the_topic_takes_the_place_of_the_schemas():

@@ -35,9 +35,9 @@ TS = 459802238374641668
 OPTIONS = AvroOptions(SCHEMAS.__getitem__)
 
 
-def framed(number: int, schema: Any, told: Any) -> bytes:
+def framed(number: int, schema: Any, value: Any) -> bytes:
     out = BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), told)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
     return b"\0" + struct.pack(">I", number) + out.getvalue()
 
 
@@ -46,8 +46,8 @@ def key(of: int = 7) -> bytes:
 
 
 def extended(op: str, commit_ts: int = TS) -> bytes:
-    told = {"id": 7, "name": "x", "_tidb_op": op, "_tidb_commit_ts": commit_ts, "_tidb_commit_physical_time": 5}
-    return framed(3, EXTENDED, told)
+    value = {"id": 7, "name": "x", "_tidb_op": op, "_tidb_commit_ts": commit_ts, "_tidb_commit_physical_time": 5}
+    return framed(3, EXTENDED, value)
 
 
 def of(key_bytes: bytes | None, value_bytes: bytes | None, options: AvroOptions = OPTIONS) -> Any:
@@ -90,9 +90,9 @@ def test_a_delete_marker_has_the_time():
 
 
 def test_a_delete_that_carries_only_the_key_is_known_as_one():
-    told = {"id": 7, "_tidb_op": "", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 5}
+    value = {"id": 7, "_tidb_op": "", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 5}
     schema = record(ID, *EXTENSION)
-    event = of(key(), framed(4, schema, told), AvroOptions({**SCHEMAS, 4: json.dumps(schema)}.__getitem__))
+    event = of(key(), framed(4, schema, value), AvroOptions({**SCHEMAS, 4: json.dumps(schema)}.__getitem__))
 
     assert (event.op, event.handle_only, event.commit_ts) == (Op.DELETE, True, TS)
 
@@ -135,9 +135,9 @@ def test_a_row_without_a_key_is_read():
 
 
 def test_statements_and_watermarks_of_the_test_only_mode():
-    told = {"query": "DROP TABLE `shop`.`t`", "type": 4, "schema": "shop", "table": "t", "commitTs": TS}
+    value = {"query": "DROP TABLE `shop`.`t`", "type": 4, "schema": "shop", "table": "t", "commitTs": TS}
 
-    assert DdlEvent(TS, "shop", "t", told["query"], where="t[0]@1") == of(None, b"\1" + json.dumps(told).encode())
+    assert DdlEvent(TS, "shop", "t", value["query"], where="t[0]@1") == of(None, b"\1" + json.dumps(value).encode())
     assert WatermarkEvent(TS) == of(None, b"\2" + struct.pack(">Q", TS))
     for damaged in (b"\1{}", b"\1", b"\1[]", b"\2", b"\2" + bytes(8), b"\4", b"\xff" * 20):
         with pytest.raises(DecodeError):

@@ -49,7 +49,7 @@ def test_a_column_type_is_what_the_parameters_say(avro, expected):
 
 
 @pytest.mark.parametrize(
-    ("avro", "told", "expected"),
+    ("avro", "given", "expected"),
     [
         (column("INT", "int"), -5, Default("-5")),
         (column("BIGINT UNSIGNED", "long"), -1, Default(str((1 << 64) - 1))),
@@ -62,8 +62,8 @@ def test_a_column_type_is_what_the_parameters_say(avro, expected):
         (column("TEXT", "string"), None, None),
     ],
 )
-def test_a_default_is_a_literal_or_an_expression(avro, told, expected):
-    text = json.dumps(record({"name": "c", "type": [avro, "null"], "default": told}))
+def test_a_default_is_a_literal_or_an_expression(avro, given, expected):
+    text = json.dumps(record({"name": "c", "type": [avro, "null"], "default": given}))
 
     assert expected == table_schema(text, None).columns[0].default
 

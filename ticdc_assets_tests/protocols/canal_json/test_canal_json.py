@@ -51,11 +51,11 @@ def test_bulk_reads_every_file_of_ticdc_as_the_reference_does(workload: Workload
     files = 0
     for path, schema, table, shape in storage_rows.folders(workload, "json"):
         columns = (*reversed([c.name for c in shape.stored_columns]), "a column of another version")
-        told = reference(path.read_bytes(), columns)
+        found = reference(path.read_bytes(), columns)
         batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table, 5000)
 
-        assert told is not None
-        assert told == storage_rows.of_bulk(batches)
+        assert found is not None
+        assert found == storage_rows.of_bulk(batches)
         files += 1
     assert files
 
@@ -69,13 +69,13 @@ def test_the_typed_changes_of_all_files_are_what_happened(workload: Workload) ->
         batches = canal_json_bulk.read_file(str(path), columns, "f", schema, table)
         found += storage_rows.typed(batches, (schema, table), shape, canal_json.forms(workload.time_zone))
     extended = "enable-tidb-extension=true" in workload.variant["sink_uri"]
-    told = storage_rows.expected(workload, with_old=True, with_commit_ts=extended)
+    expected = storage_rows.expected(workload, with_old=True, with_commit_ts=extended)
 
-    assert told
+    assert expected
     if "restart" in workload.name:
-        assert set(told) == set(found)
+        assert set(expected) == set(found)
     else:
-        assert Counter(told) == Counter(found)
+        assert Counter(expected) == Counter(found)
 
 
 @needs_fixtures
@@ -95,19 +95,19 @@ def test_the_events_of_all_messages_are_what_happened(workload: Workload) -> Non
     extended = "enable-tidb-extension=true" in workload.variant["sink_uri"]
     times = workload_times(workload) if not extended else None
     found = [typed_event(workload, shapes, event, times) for event in rows if not event.handle_only]
-    told = storage_rows.expected(workload, with_old=True)
+    expected = storage_rows.expected(workload, with_old=True)
     if workload.variant["config"]["sink"].get("delete-only-output-handle-key-columns"):
-        told = [key_only(shapes, row) if row.op == "D" else row for row in told]
+        expected = [key_only(shapes, row) if row.op == "D" else row for row in expected]
     handles = Counter((e.schema, e.table, str(e.op), e.commit_ts) for e in rows if e.handle_only)
 
-    assert told
+    assert expected
     if "restart" in workload.name:
-        assert set(told) == set(found)
+        assert set(expected) == set(found)
     elif not handles:
-        assert Counter(told) == Counter(found)
+        assert Counter(expected) == Counter(found)
     else:
-        assert not Counter(found) - Counter(told)
-        assert handles == Counter(row[:4] for row in (Counter(told) - Counter(found)).elements())
+        assert not Counter(found) - Counter(expected)
+        assert handles == Counter(row[:4] for row in (Counter(expected) - Counter(found)).elements())
     if extended:
         assert set(happened.statements(workload)) == set(ddls)
         assert marks <= set(happened.watermarks(workload)) and marks
@@ -156,14 +156,14 @@ def typed_event(
     images = [
         None
         if image is None
-        else tuple(sorted((n, told(workload, shape.column(n), text)) for n, text in image.items()))
+        else tuple(sorted((n, value_of(workload, shape.column(n), text)) for n, text in image.items()))
         for image in (event.wire, canal_json.full_before(event))
     ]
     assert images[0] is not None
     return Typed(event.schema, event.table, str(event.op), commit_ts, images[0], images[1])
 
 
-def told(workload: Workload, column: Column | None, text: str | None) -> Any:
+def value_of(workload: Workload, column: Column | None, text: str | None) -> Any:
     assert column is not None
     return storage_rows.frozen(canal_json.value(column, text, workload.time_zone))
 

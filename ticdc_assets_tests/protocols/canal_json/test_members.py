@@ -192,12 +192,12 @@ LINE = json.dumps(ROW).encode()
 
 
 def read(data: bytes) -> list[Any]:
-    def told(found: Any) -> Any:
+    def result(found: Any) -> Any:
         if isinstance(found, BadRecord):
             return "bad", found.line, found.raw
         return ("incomplete", found.line) if isinstance(found, Incomplete) else found[0]
 
-    return [told(found) for found in read_file(data, "here")]
+    return [result(found) for found in read_file(data, "here")]
 
 
 def test_the_lines_of_a_file_are_counted_and_empty_ones_say_nothing():

@@ -106,6 +106,6 @@ def test_a_small_batch_does_not_load_compiled_code(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ModuleNotFoundError):
         form.heads(Messages(pa.nulls(1, pa.binary()), pa.array([b"{" * (2 << 20)])), None)
 
-    told = BulkRows((), np.zeros(3, np.bool_))
-    monkeypatch.setitem(sys.modules, "form_that_is_not_there", SimpleNamespace(rows=lambda *_: told))
-    assert form.rows(small, None) is told
+    found = BulkRows((), np.zeros(3, np.bool_))
+    monkeypatch.setitem(sys.modules, "form_that_is_not_there", SimpleNamespace(rows=lambda *_: found))
+    assert form.rows(small, None) is found

@@ -39,7 +39,7 @@ def image(wire: Any) -> Any:
     return None if wire is None else {name: plain(found) for name, found in wire.items()}
 
 
-def told_by_reference(event: Any) -> tuple[Any, ...]:
+def of_reference(event: Any) -> tuple[Any, ...]:
     before = event.before
     if event.before_is_partial:
         before = {**event.wire, **before}
@@ -49,8 +49,8 @@ def told_by_reference(event: Any) -> tuple[Any, ...]:
     )
 
 
-def told_by_bulk(rows: BulkRows, count: int) -> list[tuple[Any, ...] | None]:
-    told: list[tuple[Any, ...] | None] = [None] * count
+def of_bulk(rows: BulkRows, count: int) -> list[tuple[Any, ...] | None]:
+    found: list[tuple[Any, ...] | None] = [None] * count
     for table in rows.tables:
         raw = table.rows
         now = [array.to_pylist() for array in raw.wire]
@@ -62,28 +62,28 @@ def told_by_bulk(rows: BulkRows, count: int) -> list[tuple[Any, ...] | None]:
         said = list(zip(*(array.to_pylist() for array in (raw.op, raw.commit_ts, raw.commit_ms)), strict=True))
         assert lines == sorted(lines)
         for row, line in enumerate(lines):
-            assert told[line] is None
+            assert found[line] is None
             assert not rows.left[line]
-            told[line] = (
+            found[line] = (
                 *(table.schema, table.table, *said[row], table.schema_version, ids[row], None, table.upsert),
                 image(dict(zip(raw.columns, [values[row] for values in now], strict=True))),
                 image(dict(zip(raw.columns, [values[row] for values in before], strict=True)))
                 if has_before[row]
                 else None,
             )
-    return told
+    return found
 
 
 def reference(module: Any, pairs: Sequence[Pair], options: Any) -> list[Any]:
-    told = []
+    found = []
     for key, value in pairs:
         try:
             (event,) = module.decode(key, value, "here", options)
         except DecodeError as error:
-            told.append(error)
+            found.append(error)
         else:
-            told.append(event)
-    return told
+            found.append(event)
+    return found
 
 
 def agree(bulk: Any, module: Any, pairs: Sequence[Pair], options: Any) -> tuple[BulkRows, list[Any]]:
@@ -91,15 +91,15 @@ def agree(bulk: Any, module: Any, pairs: Sequence[Pair], options: Any) -> tuple[
     batch = Messages.from_pairs(pairs)
     rows = bulk.rows(batch, options)
     events = reference(module, pairs, options)
-    told = told_by_bulk(rows, len(pairs))
-    for event, found, left in zip(events, told, rows.left, strict=True):
+    result = of_bulk(rows, len(pairs))
+    for event, found, left in zip(events, result, rows.left, strict=True):
         assert left == (found is None)
         if found is not None:
             assert isinstance(event, RowEvent)
             assert not isinstance(event, ChecksummedRow)
             assert event.claim is None
             assert not event.handle_only or event.op == "D"
-            assert told_by_reference(event) == found
+            assert of_reference(event) == found
     heads_agree(bulk, batch, options, events)
     return rows, events
 
@@ -111,7 +111,7 @@ def heads_agree(bulk: Any, batch: Messages, options: Any, events: list[Any]) -> 
     said = zip(*(array.to_pylist() for array in parts), strict=True)
     for place, (name, *rest) in zip(heads.message.to_pylist(), said, strict=True):
         assert isinstance(events[place], RowEvent)
-        assert told_by_reference(events[place])[:6] == (*heads.names[name], *rest)
+        assert of_reference(events[place])[:6] == (*heads.names[name], *rest)
     assert heads.position.to_pylist() == [0] * len(heads)
 
 

@@ -50,10 +50,10 @@ def reference(stream: Stream, pair: Pair) -> list[Any]:
         events = list(REGISTRY[stream.protocol].decode(*pair, "here", stream.options))
     except DecodeError as error:
         return [str(error)]
-    return [row_told(event) if isinstance(event, RowEvent) else event for event in events]
+    return [plain_row(event) if isinstance(event, RowEvent) else event for event in events]
 
 
-def row_told(row: RowEvent) -> Any:
+def plain_row(row: RowEvent) -> Any:
     if row.handle_only or row.claim or (isinstance(row, ChecksummedRow) and row.checksum.corrupted):
         return row
     old = {**row.wire, **row.before} if row.before is not None and row.before_is_partial else row.before
@@ -76,24 +76,24 @@ def by_name(image: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if image is None else dict(sorted(image.items()))
 
 
-def bulk_told(stream: Stream, pairs: list[Pair]) -> tuple[Told, list[TableRows]]:
-    """What the bulk form tells by message, what it left told by the reference."""
-    told = stream.bulk.rows(Messages.from_pairs(pairs), stream.options)
+def of_bulk(stream: Stream, pairs: list[Pair]) -> tuple[Told, list[TableRows]]:
+    """The rows of the bulk decoder by message, and for what it left those of the reference decoder."""
+    rows = stream.bulk.rows(Messages.from_pairs(pairs), stream.options)
     found: dict[int, dict[int, Any]] = defaultdict(dict)
-    for table in told.tables:
+    for table in rows.tables:
         places = list(zip(table.rows.line.to_pylist(), table.position.to_pylist(), strict=True))
         assert sorted(places) == places
         for (line, position), row in zip(places, bulk_rows(table), strict=True):
             assert position not in found[line]
             found[line][position] = row
-    assert not set(found) & {n for n, left in enumerate(told.left) if left}
+    assert not set(found) & {n for n, left in enumerate(rows.left) if left}
     complete: Told = {}
     for number, pair in enumerate(pairs):
-        if told.left[number]:
+        if rows.left[number]:
             complete[number] = reference(stream, pair)
         else:
             complete[number] = [found[number][position] for position in range(len(found[number]))]
-    return complete, list(told.tables)
+    return complete, list(rows.tables)
 
 
 def bulk_rows(table: TableRows) -> Iterable[Any]:
@@ -118,7 +118,7 @@ def wire_values(array: pa.Array) -> list[Any]:
 
 def agree(stream: Stream, pairs: list[Pair]) -> list[TableRows]:
     """The tables that bulk found, once it is clear that both forms tell the same."""
-    found, tables = bulk_told(stream, pairs)
+    found, tables = of_bulk(stream, pairs)
     wanted = {number: reference(stream, pair) for number, pair in enumerate(pairs)}
     # NaN never occurs on the wire, and 1 == 1.0 must not pass.
     assert repr(wanted) == repr(found)

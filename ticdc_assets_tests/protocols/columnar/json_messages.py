@@ -56,8 +56,8 @@ def text(value: Any) -> str:
     return plain.replace("<", "\\u003c").replace("&", "\\u0026") if isinstance(value, str) else plain
 
 
-def members(told: Iterable[tuple[str, str]]) -> str:
-    return "{" + ",".join(f"{text(name)}:{value}" for name, value in told) + "}"
+def members(given: Iterable[tuple[str, str]]) -> str:
+    return "{" + ",".join(f"{text(name)}:{value}" for name, value in given) + "}"
 
 
 def image_of(values: st.SearchStrategy[str]) -> st.SearchStrategy[list[tuple[str, str]]]:
@@ -67,8 +67,8 @@ def image_of(values: st.SearchStrategy[str]) -> st.SearchStrategy[list[tuple[str
 
 @st.composite
 def canal(draw: st.DrawFn) -> Pair:
-    told = image_of(mostly(st.one_of(STRINGS.map(text), st.just("null")), ["1", "true", "{}"]))
-    new, old = draw(told), draw(st.one_of(st.none(), told))
+    found = image_of(mostly(st.one_of(STRINGS.map(text), st.just("null")), ["1", "true", "{}"]))
+    new, old = draw(found), draw(st.one_of(st.none(), found))
     if draw(st.booleans()):
         old = [(name, value) for name, value in new if draw(st.booleans())]
     types = [(name, "4") for name, _ in new]
@@ -95,10 +95,10 @@ def rowkey() -> str:
 @st.composite
 def simple_json(draw: st.DrawFn) -> Pair:
     times = TIMES.map(lambda time: members([("location", text(time[0])), ("value", text(time[1]))]))
-    told = image_of(mostly(st.one_of(STRINGS.map(text), st.just("null"), times), ["1", "[]"]))
+    found = image_of(mostly(st.one_of(STRINGS.map(text), st.just("null"), times), ["1", "[]"]))
     kind = draw(st.sampled_from(["INSERT", "UPDATE", "DELETE"]))
-    new = None if kind == "DELETE" else draw(mostly(told, [None]))
-    old = None if kind == "INSERT" else draw(mostly(told, [None]))
+    new = None if kind == "DELETE" else draw(mostly(found, [None]))
+    old = None if kind == "INSERT" else draw(mostly(found, [None]))
     if new is not None and old is not None and draw(st.booleans()):
         old = [(name, draw(st.sampled_from([value, '"x"']))) for name, value in new]
     parts = [

@@ -87,12 +87,12 @@ def test_columns_have_the_values_that_the_reference_reads_one_by_one(workload):
 @every_workload
 def test_bulk_takes_the_rows_of_plain_streams(workload):
     stream, pairs = stream_of(workload), pairs_of(workload)
-    told = stream.bulk.rows(Messages.from_pairs(pairs), stream.options)
+    found = stream.bulk.rows(Messages.from_pairs(pairs), stream.options)
     rows = [n for n, pair in enumerate(pairs) if any(isinstance(row, tuple) for row in reference(stream, pair))]
 
     assert rows
     if not any(word in workload.name for word in CUT):
-        assert sum(not told.left[n] for n in rows) > 0.95 * len(rows)
+        assert sum(not found.left[n] for n in rows) > 0.95 * len(rows)
 
 
 # --- messages that TiCDC may write ----------------------------------------------------------------------------------

@@ -105,9 +105,9 @@ def test_one_odd_message_leaves_the_others_to_bulk():
 
 def test_absent_keys_and_values_are_left():
     for form, _ in STREAMS.values():
-        told = form.bulk.rows(Messages.from_pairs([(None, None), (b"", b"")]), form.options)
+        rows = form.bulk.rows(Messages.from_pairs([(None, None), (b"", b"")]), form.options)
 
-        assert ((), [True, True]) == (told.tables, told.left.tolist())
+        assert ((), [True, True]) == (rows.tables, rows.left.tolist())
         assert () == form.bulk.rows(Messages.from_pairs([]), form.options).tables
 
 
@@ -174,9 +174,9 @@ def test_json_and_avro_of_the_simple_protocol_may_be_in_one_batch():
     form = Stream("simple", bulk, simple.SimpleOptions())
     wanted = {number: reference(form, pair) for number, pair in enumerate(pairs)}
 
-    told = bulk.rows(Messages.from_pairs(pairs), form.options)
+    found = bulk.rows(Messages.from_pairs(pairs), form.options)
 
     heads_agree(form, pairs, wanted)
     rows = {number for number, events in wanted.items() if any(isinstance(event, tuple) for event in events)}
-    assert rows == {line for table in told.tables for line in table.rows.line.to_pylist()}
-    assert not any(told.left[number] for number in rows)
+    assert rows == {line for table in found.tables for line in table.rows.line.to_pylist()}
+    assert not any(found.left[number] for number in rows)

@@ -15,7 +15,7 @@ from ticdc_assets.protocols.csv import bulk as csv_bulk
 from ticdc_assets.protocols.csv.decoder import CsvOptions
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.protocols import storage_rows
-from ticdc_assets_tests.protocols.columnar.bulk_agreement import told_by_bulk
+from ticdc_assets_tests.protocols.columnar.bulk_agreement import of_bulk
 from ticdc_assets_tests.protocols.columnar.json_agreement import pairs_of
 from ticdc_assets_tests.protocols.columnar.test_message_bulk import stream_of
 from ticdc_assets_tests.protocols.storage_rows import Row
@@ -31,7 +31,7 @@ LINES = b"".join(
 
 def of_messages() -> list[Any]:
     stream, pairs = stream_of(CAPTURE), pairs_of(CAPTURE)
-    return told_by_bulk(stream.bulk.rows(Messages.from_pairs(pairs), stream.options), len(pairs))
+    return of_bulk(stream.bulk.rows(Messages.from_pairs(pairs), stream.options), len(pairs))
 
 
 def of_csv() -> list[Row]:

@@ -25,8 +25,8 @@ CSV_WORKLOADS = workloads("storage-csv")
 
 def options_of(workload: Workload) -> CsvOptions:
     sink = workload.variant["config"]["sink"]
-    told = {name.replace("-", "_"): setting for name, setting in sink["csv"].items()}
-    return CsvOptions(**told, terminator=sink.get("terminator", "\r\n"))
+    found = {name.replace("-", "_"): setting for name, setting in sink["csv"].items()}
+    return CsvOptions(**found, terminator=sink.get("terminator", "\r\n"))
 
 
 def reference(data: bytes, options: CsvOptions, columns: tuple[str, ...]) -> list[Row] | None:
@@ -50,10 +50,10 @@ def test_bulk_reads_every_file_of_ticdc_as_the_reference_does(workload: Workload
     options, files = options_of(workload), 0
     for path, _, _, shape in storage_rows.folders(workload, "csv"):
         columns = tuple(c.name for c in shape.stored_columns)
-        told = reference(path.read_bytes(), options, columns)
+        found = reference(path.read_bytes(), options, columns)
 
-        assert told is not None
-        assert told == storage_rows.of_bulk(csv_bulk.read_file(str(path), options, columns, "f", 4096))
+        assert found is not None
+        assert found == storage_rows.of_bulk(csv_bulk.read_file(str(path), options, columns, "f", 4096))
         files += 1
     assert files
 
@@ -121,7 +121,7 @@ def record(op: str, update: bool, ts: int, images: tuple[Any, ...], options: Csv
     return options.delimiter.encode().join(parts) + options.terminator.encode()
 
 
-def told(field: str | int | None, options: CsvOptions) -> str | None:
+def field_value(field: str | int | None, options: CsvOptions) -> str | None:
     if field is None:
         return None
     text = str(field)
@@ -140,13 +140,13 @@ def files(draw: st.DrawFn) -> tuple[bytes, CsvOptions, tuple[str, ...], list[tup
     for ts in range(1, draw(st.integers(0, 6)) + 1):
         op, new, old = draw(st.sampled_from("IUD")), draw(images), draw(images)
         at = ts if options.include_commit_ts else None
-        new_told, old_told = (tuple(told(f, options) for f in image) for image in (new, old))
+        new_values, old_values = (tuple(field_value(f, options) for f in image) for image in (new, old))
         if op == "U" and options.output_old_value:
             data += record("D", True, ts, old, options) + record("I", True, ts, new, options)
-            rows.append(("U", at, new_told, old_told))
+            rows.append(("U", at, new_values, old_values))
         else:
             data += record(op, False, ts, new, options)
-            rows.append((op, at, new_told, None))
+            rows.append((op, at, new_values, None))
     return data, options, tuple(f"c{i}" for i in range(width)), rows
 
 

@@ -30,7 +30,7 @@ TIMED = CsvOptions(include_commit_ts=True)
 UPDATES = CsvOptions(include_commit_ts=True, output_old_value=True)
 
 
-def told(data: bytes, options: CsvOptions = QUOTED, fields: int = 1) -> list[Any]:
+def shortened(data: bytes, options: CsvOptions = QUOTED, fields: int = 1) -> list[Any]:
     def short(found: CsvRecord | BadRecord | Incomplete) -> Any:
         if isinstance(found, BadRecord):
             return "bad", found.line, found.raw
@@ -55,8 +55,8 @@ def test_a_field_is_what_the_options_make_of_it(options: CsvOptions, written: by
     record = f"{options.quote}I{options.quote},t,s,".encode() + written
 
     for end in (b"\n", b"\r\n"):
-        assert told(record + end, options) == [(value,)]
-        assert told(record + end + record + end, options) == [(value,), (value,)]
+        assert shortened(record + end, options) == [(value,)]
+        assert shortened(record + end + record + end, options) == [(value,), (value,)]
 
 
 BAD = [
@@ -71,7 +71,7 @@ BAD = [
 def test_a_record_that_is_none_is_kept_whole_and_the_next_is_read(options: CsvOptions, record: bytes):
     leading = {TIMED: b"I,t,s,5,", UPDATES: b"I,t,s,5,true,"}.get(options, b"I,t,s,")
 
-    assert told(record + leading + b"1\n", options) == [("bad", 0, record), ("1",)]
+    assert shortened(record + leading + b"1\n", options) == [("bad", 0, record), ("1",)]
 
 
 def test_a_commit_ts_may_have_63_bits_and_an_update_is_marked():
@@ -88,16 +88,16 @@ def test_a_record_without_its_end_is_waited_for():
     whole = b'"I","t","s","a"\r\n'
 
     for cut in range(1, len(whole)):
-        assert told(whole + whole[:cut]) == [("a",), ("cut", 1)]
-    assert told(b"") == []
+        assert shortened(whole + whole[:cut]) == [("a",), ("cut", 1)]
+    assert shortened(b"") == []
 
 
 def test_what_stands_behind_a_quote_breaks_a_record():
-    assert told(b'"I","t","s","a"x\n"I","t","s","b"\n') == [("bad", 0, b'"I","t","s","a"x\n'), ("b",)]
-    assert told(b"'I','t','s','a'x\n'I','t','s','b'\n", CsvOptions(quote="'")) == [
+    assert shortened(b'"I","t","s","a"x\n"I","t","s","b"\n') == [("bad", 0, b'"I","t","s","a"x\n'), ("b",)]
+    assert shortened(b"'I','t','s','a'x\n'I','t','s','b'\n", CsvOptions(quote="'")) == [
         ("bad", 0, b"'I','t','s','a'x\n"), ("b",),
     ]  # fmt: skip
-    assert told(b'"I","t","s","a"x') == [("bad", 0, b'"I","t","s","a"x')]
+    assert shortened(b'"I","t","s","a"x') == [("bad", 0, b'"I","t","s","a"x')]
 
 
 @pytest.mark.parametrize("record", [b'"I","","s","1"', b'"I","t","","1"', b"I,,s,1", b"I,t,,1"])
@@ -115,9 +115,9 @@ def test_a_header_is_passed_over():
     assert header_bytes(HEADER + b"I") == len(HEADER)
     assert header_bytes(HEADER[:-1]) == len(HEADER) - 1
     assert header_bytes(b"I,t,s") == 0
-    assert told(HEADER + b"I,t,s,1\n") == [("1",)]
-    assert told(HEADER[:-1]) == [("cut", 0)]
-    assert told(HEADER) == []
+    assert shortened(HEADER + b"I,t,s,1\n") == [("1",)]
+    assert shortened(HEADER[:-1]) == [("cut", 0)]
+    assert shortened(HEADER) == []
     assert first_fields(HEADER + b'"I",t\n', QUOTED) == [(b"I", True), (b"t", False)]
     assert first_fields(b'"I",t', QUOTED) is None
     assert first_fields(b'"I"x\n', QUOTED) is None

@@ -67,22 +67,22 @@ def by_key(changes: list[Change], shapes: happened.Tables) -> dict[Ident, list[C
 @every_workload
 def test_every_change_comes_out_as_far_as_ticdc_can_tell_it(workload):
     shapes = happened.tables(workload.events)
-    told = by_key(happened.changes(workload), shapes)
+    result = by_key(happened.changes(workload), shapes)
     got = by_key([change_of(e, shapes) for e in events_of(workload) if isinstance(e, RowEvent)], shapes)
 
-    assert told
-    assert told.keys() == got.keys()
-    for ident, changes in told.items():
+    assert result
+    assert result.keys() == got.keys()
+    for ident, changes in result.items():
         shape = shapes.as_of(ident[0], ident[1], ident[3])
         for wanted, found in zip(changes, got[ident], strict=True):
             for a, b in ((wanted.new, found.new), (wanted.old, found.old)):
                 assert (a is None) == (b is None)
                 for (name, real), (same, seen) in zip(a or (), b or (), strict=True):
                     assert name == same
-                    assert_as_told(shape.column(name), real, seen)
+                    assert_as_sent(shape.column(name), real, seen)
 
 
-def assert_as_told(column: Column, real: Any, seen: Any) -> None:
+def assert_as_sent(column: Column, real: Any, seen: Any) -> None:
     """Equal, but for a NULL told as the default and for digits that a float cannot hold."""
     if real is None and seen is not None:
         assert column.default is not None
@@ -107,20 +107,20 @@ def test_rows_name_the_handle_key_of_their_table(workload):
 
 @every_workload
 def test_every_partition_tells_every_statement_in_order(workload):
-    told = happened.statements(workload)
+    statements = happened.statements(workload)
 
     for partition in partitions_of(workload):
         ddls = [e for e in events_of(workload, partition) if isinstance(e, DdlEvent)]
-        assert told == [(e.commit_ts, e.schema, e.table, e.query) for e in ddls]
+        assert statements == [(e.commit_ts, e.schema, e.table, e.query) for e in ddls]
 
 
 @every_workload
 def test_watermarks_come_to_every_partition_with_the_tidb_extension_only(workload):
     extension = "enable-tidb-extension=true" in workload.variant["sink_uri"]
-    told = happened.watermarks(workload) if extension else []
+    found = happened.watermarks(workload) if extension else []
 
     for partition in partitions_of(workload):
-        assert told == [e.ts for e in events_of(workload, partition) if isinstance(e, WatermarkEvent)]
+        assert found == [e.ts for e in events_of(workload, partition) if isinstance(e, WatermarkEvent)]
 
 
 # --- messages of our own --------------------------------------------------------------------------------------------

@@ -20,10 +20,10 @@ from ticdc_assets_tests.protocols.hostile.damage import mutated
 
 
 def nested(levels: int) -> Any:
-    told: Any = "int"
+    value: Any = "int"
     for number in range(levels):
-        told = record({"name": "a", "type": told}, name=f"r{number}")
-    return told
+        value = record({"name": "a", "type": value}, name=f"r{number}")
+    return value
 
 
 def doubling(levels: int) -> Any:

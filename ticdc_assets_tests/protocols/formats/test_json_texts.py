@@ -133,12 +133,12 @@ def test_whatever_is_taken_for_a_string_is_one(noise: bytes):
     given = b'"' + noise + b'"'
     if fits(JsonTemplate(text()), given):
         try:
-            told = orjson.loads(given)
+            document = orjson.loads(given)
         except orjson.JSONDecodeError:
             with pytest.raises(UnicodeDecodeError):
                 given.decode()
         else:
-            assert strings_of(given) == [told]
+            assert strings_of(given) == [document]
 
 
 @pytest.mark.parametrize("given", [0, 1, 10, (1 << 63) - 1])

@@ -14,10 +14,10 @@ def test_no_group_of_a_csv_pattern_is_repeated_possessively():
 
 
 def test_a_field_without_quotes_ends_where_something_stops_it():
-    told = {
+    given = {
         (",", '"'): [(b"ab,c", 2), (b"", 0), (b"a\\,b", 2), (b'a"b', 1), (b"ab\r", 2), (b"abc", 3)],
         ("|+|", ""): [(b"a|+|b", 1), (b"a\\|+|b", 6), (b"a|b+c", 5), (b"a\\\nb", 1), (b"a\\", 1), (b"\\\\|+|", 2)],
     }
-    for (delimiter, quote), cases in told.items():
+    for (delimiter, quote), cases in given.items():
         options = CsvOptions(delimiter=delimiter, quote=quote)
         assert [csv._bare_end(data, 0, options) for data, _ in cases] == [end for _, end in cases]

@@ -72,15 +72,15 @@ class Batches:
         """The ids of the messages that bulk took, once it is clear that it tells the same of them."""
         batch = Messages.from_pairs(pairs)
         rows = self._bulk.rows(batch, self._stream.options)
-        told = _told_by_bulk(rows.tables)
+        found = of_bulk(rows.tables)
         for number, pair in enumerate(pairs):
-            assert not (rows.left[number] and number in told), shown(pair)
+            assert not (rows.left[number] and number in found), shown(pair)
             if not rows.left[number]:
-                assert told.get(number, []) == self._reference(pair), shown(pair)
+                assert found.get(number, []) == self._reference(pair), shown(pair)
         self._heads_agree(batch, pairs)
         for table in rows.tables:
             self._values_agree(table)
-        return {id(pairs[number]) for number in told}
+        return {id(pairs[number]) for number in found}
 
     def _reference(self, pair: Pair) -> list[Any]:
         events = list(self._stream.known.decode(*pair, HERE, self._stream.options))
@@ -144,12 +144,12 @@ def _told(event: RowEvent) -> Any:
     return (*head, *ids, event.upsert, _image(event.wire), _image(old))
 
 
-def _told_by_bulk(tables: Iterable[TableRows]) -> dict[int, list[Any]]:
+def of_bulk(tables: Iterable[TableRows]) -> dict[int, list[Any]]:
     found: dict[int, dict[int, Any]] = defaultdict(dict)
     for table in tables:
-        for line, position, told in _rows(table):
+        for line, position, each in _rows(table):
             assert position not in found[line]
-            found[line][position] = told
+            found[line][position] = each
     return {line: [rows[position] for position in range(len(rows))] for line, rows in found.items()}
 
 
@@ -166,8 +166,8 @@ def _rows(table: TableRows) -> Iterable[tuple[int, int, Any]]:
             {name: values[n] for name, values in zip(rows.columns, old, strict=True)} if has_before[n] else None
         )
         version = (table.schema_version, ids[0][n], ids[1][n])
-        told = (table.schema, table.table, op, ts, ms, *version, table.upsert and op == "I", wire, before)
-        yield line, position, told
+        given = (table.schema, table.table, op, ts, ms, *version, table.upsert and op == "I", wire, before)
+        yield line, position, given
 
 
 def _wires(array: pa.Array) -> list[Any]:

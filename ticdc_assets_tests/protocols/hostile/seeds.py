@@ -88,18 +88,18 @@ class Known:
 @cache
 def seeds(stream: Stream) -> list[Seed]:
     """The smallest sound message of each kind."""
-    told: dict[Any, TableSchema] = {}
+    result: dict[Any, TableSchema] = {}
     smallest: dict[Any, Seed] = {}
     for bodies, pack in _messages(stream):
         key, value = pack(bodies)
         events = list(stream.known.decode(key, value, HERE, stream.options))
         for event in events:
             if isinstance(event, DdlEvent) and event.after is not None:
-                told[event.schema, event.table, event.version] = event.after
+                result[event.schema, event.table, event.version] = event.after
         identity = tuple(_kind(event) for event in events)
         found = smallest.get(identity)
         if len(value or b"") <= SEED_BYTES_MAX and (found is None or _size(bodies) < _size(found.bodies)):
-            smallest[identity] = Seed(tuple(bodies), pack, _known(stream, events, told, key, value))
+            smallest[identity] = Seed(tuple(bodies), pack, _known(stream, events, result, key, value))
     return list(smallest.values())
 
 
@@ -143,7 +143,7 @@ def _kind(event: Event) -> tuple[Any, ...]:
 
 
 def _known(
-    stream: Stream, events: Iterable[Event], told: dict[Any, TableSchema], key: bytes | None, value: bytes | None
+    stream: Stream, events: Iterable[Event], given: dict[Any, TableSchema], key: bytes | None, value: bytes | None
 ) -> Known:
     row = next((event for event in events if isinstance(event, RowEvent)), None)
     if row is None:
@@ -153,7 +153,7 @@ def _known(
         checked = None if schema is None else schema.after
         return Known(() if checked is None else checked.stored_columns, checked)
     shape = _tables(stream).as_of(row.schema, row.table, row.commit_ts or 1 << 63)
-    return Known(shape.stored_columns, told.get((row.schema, row.table, row.hints.schema_version)))
+    return Known(shape.stored_columns, given.get((row.schema, row.table, row.hints.schema_version)))
 
 
 @cache
@@ -263,8 +263,8 @@ def claims(stream: Stream) -> list[Seed]:
     for seed in seeds(stream):
         key, value = seed.pack(seed.bodies)
         if seed.context.columns:
-            told = {"key": b64encode(key or b"").decode() or None, "value": b64encode(value or b"").decode()}
-            found.append(Seed((orjson.dumps(told),), alone, seed.context))
+            given = {"key": b64encode(key or b"").decode() or None, "value": b64encode(value or b"").decode()}
+            found.append(Seed((orjson.dumps(given),), alone, seed.context))
     return found
 
 

@@ -93,10 +93,10 @@ def _beginning(data: bytes, folder: Folder) -> Seed:
 
 def _smaller_half(seeds: list[Seed], records: Callable[[bytes, Folder], Records]) -> list[Seed]:
     """Where the cut went through a text with a line end in it, the beginning is not sound."""
-    told = {
+    found = {
         seed: storage_rows.of_reference(records(seed.bodies[0], seed.context), seed.context.columns) for seed in seeds
     }
-    sound = sorted((seed for seed, rows in told.items() if rows), key=lambda seed: len(seed.bodies[0]))
+    sound = sorted((seed for seed, rows in found.items() if rows), key=lambda seed: len(seed.bodies[0]))
     assert len(sound) > 20
     return sound[: len(sound) // 2]
 
@@ -174,9 +174,9 @@ def agree(bulk: Any, records: Any, mutant: Mutant) -> bool:
         batches = list(bulk(data, folder))
     except (BulkUnsupported, NotYetError):
         return False
-    told = storage_rows.of_reference(records(data, folder), folder.columns)
+    reference = storage_rows.of_reference(records(data, folder), folder.columns)
 
-    assert told == storage_rows.of_bulk(batches)
+    assert reference == storage_rows.of_bulk(batches)
     for batch in batches:
         _typed_alike(batch, folder)
     return True
@@ -275,9 +275,9 @@ def file_name(mutant: Mutant) -> bool:
         assert "\n" not in name
         layout = Layout(extension=found.extension, index_digits=max(6, found.digits))
         assert layout.data_name(found.dispatcher, found.number, found.digits) == name
-    told = [schema_name(name), numeral(name), Layout().is_date(name) or None, index_dispatcher(name)[0] or None]
+    given = [schema_name(name), numeral(name), Layout().is_date(name) or None, index_dispatcher(name)[0] or None]
     Layout().date_is_over(name, 1 << 62)
-    return any(one is not None for one in (found, *told))
+    return any(one is not None for one in (found, *given))
 
 
 def test_a_damaged_name_is_none_or_comes_back_as_it_was():

@@ -74,11 +74,11 @@ def test_a_number_beyond_64_signed_bits_is_refused_in_an_open_protocol_head(name
 
 
 def test_a_number_beyond_64_signed_bits_is_refused_in_a_simple_message():
-    told = {"version": 1, "type": "INSERT", "database": "s", "table": "t", "commitTs": 1, "schemaVersion": 1}
+    given = {"version": 1, "type": "INSERT", "database": "s", "table": "t", "commitTs": 1, "schemaVersion": 1}
 
     with pytest.raises(DecodeError, match="`tableID` as a whole number"):
         simple.decode(
-            None, orjson.dumps(told | {"data": {"a": "1"}, "tableID": (1 << 64) - 1}), "here", simple.SimpleOptions()
+            None, orjson.dumps(given | {"data": {"a": "1"}, "tableID": (1 << 64) - 1}), "here", simple.SimpleOptions()
         )
 
 
@@ -86,8 +86,8 @@ def test_a_number_beyond_64_signed_bits_is_refused_in_a_simple_message():
 
 
 def canal_claim(location: str) -> tuple[None, bytes]:
-    told = {"database": "s", "table": "t", "type": "INSERT", "isDdl": False, "data": [{"a": "1"}]}
-    return None, orjson.dumps(told | {"_tidb": {"commitTs": 1, "claimCheckLocation": location}})
+    given = {"database": "s", "table": "t", "type": "INSERT", "isDdl": False, "data": [{"a": "1"}]}
+    return None, orjson.dumps(given | {"_tidb": {"commitTs": 1, "claimCheckLocation": location}})
 
 
 def open_claim(location: str) -> tuple[bytes, bytes]:
@@ -96,8 +96,8 @@ def open_claim(location: str) -> tuple[bytes, bytes]:
 
 
 def simple_claim(location: str) -> tuple[None, bytes]:
-    told = {"version": 1, "type": "INSERT", "database": "s", "table": "t", "commitTs": 1, "schemaVersion": 1}
-    return None, orjson.dumps(told | {"data": {"a": "1"}, "claimCheckLocation": location})
+    given = {"version": 1, "type": "INSERT", "database": "s", "table": "t", "commitTs": 1, "schemaVersion": 1}
+    return None, orjson.dumps(given | {"data": {"a": "1"}, "claimCheckLocation": location})
 
 
 CLAIMS = {"canal-json": canal_claim, "open-protocol": open_claim, "simple": simple_claim}
@@ -135,8 +135,8 @@ def test_a_size_that_no_column_has_is_refused_wherever_a_schema_comes_from(kind,
     size = f"({length})" if scale is None else f"({length},{scale})"
     kind_and_rest = {"mysqlType": kind, "length": length, "decimal": scale or 0}
     column = {"name": "c", "nullable": True, "dataType": kind_and_rest}
-    told = {"ColumnName": "c", "ColumnType": kind, "ColumnPrecision": str(length), "ColumnScale": str(scale or 0)}
-    document = {"Schema": "s", "Table": "t", "TableVersion": 1, "TableColumns": [told], "TableColumnsTotal": 1}
+    given = {"ColumnName": "c", "ColumnType": kind, "ColumnPrecision": str(length), "ColumnScale": str(scale or 0)}
+    document = {"Schema": "s", "Table": "t", "TableVersion": 1, "TableColumns": [given], "TableColumnsTotal": 1}
 
     with pytest.raises(SchemaError, match="can have"):
         parse_type(kind + size)
@@ -196,7 +196,7 @@ def test_a_commit_time_beyond_every_tso_is_refused():
 
 @pytest.mark.parametrize("commit_ts", [-1, 0, 1 << 63, (1 << 64) - 1, 1e19, True, None])
 def test_a_statement_at_no_time_is_refused(commit_ts):
-    told = {"query": "DROP TABLE t", "schema": "s", "table": "t", "commitTs": commit_ts}
+    given = {"query": "DROP TABLE t", "schema": "s", "table": "t", "commitTs": commit_ts}
 
     with pytest.raises(DecodeError, match="commitTs"):
-        confluent_avro.decode(None, b"\x01" + orjson.dumps(told), "here", AVRO)
+        confluent_avro.decode(None, b"\x01" + orjson.dumps(given), "here", AVRO)

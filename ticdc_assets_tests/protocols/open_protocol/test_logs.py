@@ -71,16 +71,16 @@ def as_configured(change: Change, workload: Workload, shapes: happened.Tables) -
 @every_workload
 def test_every_change_comes_out_once_for_each_time_it_was_sent(workload):
     shapes = happened.tables(workload.events)
-    told = [as_configured(change, workload, shapes) for change in happened.changes(workload)]
+    found = [as_configured(change, workload, shapes) for change in happened.changes(workload)]
     rows = rows_of(workload)
     got = [change_of(event, shapes, workload.time_zone) for event in rows]
 
-    assert told
+    assert found
     if not any(event.handle_only for event in rows):
-        assert Counter(told) == Counter(got)
-    assert Counter(keys_only(c, shapes) for c in told) == Counter(keys_only(c, shapes) for c in got)
+        assert Counter(found) == Counter(got)
+    assert Counter(keys_only(c, shapes) for c in found) == Counter(keys_only(c, shapes) for c in got)
     whole = Counter(c for c, event in zip(got, rows, strict=True) if not event.handle_only)
-    assert whole <= Counter(told)
+    assert whole <= Counter(found)
 
 
 @every_workload
@@ -94,22 +94,22 @@ def test_rows_name_the_handle_key_of_their_table(workload):
 
 @every_workload
 def test_every_partition_tells_every_statement_in_order(workload):
-    told = happened.statements(workload)
+    statements = happened.statements(workload)
     partitions = {message.partition for message in messages(workload.root / "messages.jsonl")}
 
     for partition in partitions:
         ddls = [e for e in events_of(workload, partition) if isinstance(e, DdlEvent)]
-        assert told == [(e.commit_ts, e.schema, e.table, e.query) for e in ddls]
+        assert statements == [(e.commit_ts, e.schema, e.table, e.query) for e in ddls]
 
 
 @every_workload
 def test_every_partition_tells_every_watermark_in_order(workload):
-    told = happened.watermarks(workload)
+    watermarks = happened.watermarks(workload)
     partitions = {message.partition for message in messages(workload.root / "messages.jsonl")}
 
-    assert told
+    assert watermarks
     for partition in partitions:
-        assert told == [e.ts for e in events_of(workload, partition) if isinstance(e, WatermarkEvent)]
+        assert watermarks == [e.ts for e in events_of(workload, partition) if isinstance(e, WatermarkEvent)]
 
 
 @needs_fixtures
@@ -143,11 +143,11 @@ def test_columns_inferred_from_rows_are_the_tables_columns_as_far_as_rows_tell(w
             same = real.column(column.name)
             assert (same.type.kind, same.nullable) == (column.type.kind, column.nullable)
             assert same.type.unsigned == column.type.unsigned
-            told, wire = value(same, event.wire[column.name], "UTC"), event.wire[column.name]
+            result, wire = value(same, event.wire[column.name], "UTC"), event.wire[column.name]
             inferred = value(column, wire, "UTC")
             if same.type.kind in (Kind.ENUM, Kind.SET):
                 assert inferred is None if wire is None else inferred == str(wire)
-            elif same.type.kind in wide and told is not None:
-                assert Decimal(inferred) == Decimal(told)
+            elif same.type.kind in wide and result is not None:
+                assert Decimal(inferred) == Decimal(result)
             else:
-                assert told == inferred
+                assert result == inferred

@@ -27,11 +27,11 @@ AVSC = json.loads(files(simple_package).joinpath(simple_avro.SCHEMA_FILE).read_b
 
 def avro(kind: str, record: str, payload: dict[str, Any]) -> bytes:
     out = BytesIO()
-    told = (
+    found = (
         "com.pingcap.simple.avro.Message",
         {"type": kind, "payload": (f"com.pingcap.simple.avro.{record}", payload)},
     )
-    fastavro.schemaless_writer(out, fastavro.parse_schema(AVSC), told)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(AVSC), found)
     return out.getvalue()
 
 

@@ -40,7 +40,7 @@ def options_of(workload: Workload) -> SimpleOptions:
 
 
 @cache
-def told_by(workload: Workload) -> list[tuple[int, Any]]:
+def decoded_events(workload: Workload) -> list[tuple[int, Any]]:
     """Every event with its partition."""
     options = options_of(workload)
     return [
@@ -51,11 +51,11 @@ def told_by(workload: Workload) -> list[tuple[int, Any]]:
 
 
 def events_of(workload: Workload, partition: int | None = None) -> list[Any]:
-    return [event for at, event in told_by(workload) if partition in (None, at)]
+    return [event for at, event in decoded_events(workload) if partition in (None, at)]
 
 
 def partitions_of(workload: Workload) -> set[int]:
-    return {at for at, _ in told_by(workload)}
+    return {at for at, _ in decoded_events(workload)}
 
 
 def rows_of(workload: Workload) -> list[RowEvent]:
@@ -87,17 +87,17 @@ def change_of(event: RowEvent, shapes: Schemas) -> Change:
 @every_workload
 def test_every_change_comes_out_once_for_each_time_it_was_sent(workload):
     shapes, _ = schemas_of(events_of(workload))
-    told = [change._replace(partitioned=False) for change in happened.changes(workload)]
+    found = [change._replace(partitioned=False) for change in happened.changes(workload)]
     rows = rows_of(workload)
     got = [change_of(event, shapes) for event in rows]
 
-    assert told
+    assert found
     if not any(event.handle_only for event in rows):
-        assert Counter(told) == Counter(got)
+        assert Counter(found) == Counter(got)
     tables = happened.tables(workload.events)
-    assert Counter(keys_only(c, tables) for c in told) == Counter(keys_only(c, tables) for c in got)
+    assert Counter(keys_only(c, tables) for c in found) == Counter(keys_only(c, tables) for c in got)
     whole = Counter(c for c, event in zip(got, rows, strict=True) if not event.handle_only)
-    assert whole <= Counter(told)
+    assert whole <= Counter(found)
 
 
 @every_workload
@@ -126,9 +126,9 @@ def test_every_schema_has_the_names_types_and_key_that_the_table_had_then(worklo
     seen = 0
     for event in rows_of(workload):
         real = tables.as_of(event.schema, event.table, event.commit_ts)
-        told = shapes[event.schema, event.table, event.hints.schema_version]
-        assert {meaning(c) for c in real.columns} == {meaning(c) for c in told.columns}
-        assert set(real.key) == set(told.key)
+        found = shapes[event.schema, event.table, event.hints.schema_version]
+        assert {meaning(c) for c in real.columns} == {meaning(c) for c in found.columns}
+        assert set(real.key) == set(found.key)
         assert event.handle_only or event.wire.keys() == {c.name for c in real.stored_columns}
         seen += 1
     assert seen
@@ -150,23 +150,23 @@ def test_a_statement_comes_with_the_schema_after_it(workload):
 
 @every_workload
 def test_every_partition_tells_every_statement_in_order(workload):
-    told = happened.statements(workload)
+    statements = happened.statements(workload)
     for partition in partitions_of(workload):
         ddls = [e for e in events_of(workload, partition) if isinstance(e, DdlEvent) and e.query]
-        assert [(ts, text) for ts, _, _, text in told] == [(e.commit_ts, e.query) for e in ddls]
-        for (_, schema, table, _), event in zip(told, ddls, strict=True):
+        assert [(ts, text) for ts, _, _, text in statements] == [(e.commit_ts, e.query) for e in ddls]
+        for (_, schema, table, _), event in zip(statements, ddls, strict=True):
             assert (event.schema, event.table) == ((schema, table) if event.after else ("", ""))
 
 
 @every_workload
 def test_every_partition_tells_every_watermark_in_order(workload):
-    told = happened.watermarks(workload)
+    watermarks = happened.watermarks(workload)
     if "late-bootstrap" in workload.name:
-        told.append(told[-1])
+        watermarks.append(watermarks[-1])
 
-    assert told
+    assert watermarks
     for partition in partitions_of(workload):
-        assert told == [e.ts for e in events_of(workload, partition) if isinstance(e, WatermarkEvent)]
+        assert watermarks == [e.ts for e in events_of(workload, partition) if isinstance(e, WatermarkEvent)]
 
 
 @every_workload
@@ -268,18 +268,18 @@ def test_avro_is_read_as_another_reader_reads_it(workload):
     theirs = fastavro.parse_schema(json.loads(files(simple_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
     for message in messages(workload.root / "messages.jsonl"):
         if simple_avro.looks_like(message.value):
-            told = fastavro.schemaless_reader(BytesIO(message.value), theirs, None)
-            assert {"type": told["type"], **told["payload"]} == with_text_defaults(
+            found = fastavro.schemaless_reader(BytesIO(message.value), theirs, None)
+            assert {"type": found["type"], **found["payload"]} == with_text_defaults(
                 simple_avro.message(message.value, "x")
             )
 
 
-def with_text_defaults(told: Any) -> Any:
+def with_text_defaults(given: Any) -> Any:
     """Their reader has defaults as text, ours as bytes."""
-    if isinstance(told, list):
-        return [with_text_defaults(one) for one in told]
-    if isinstance(told, dict):
-        keep = told.keys() != {"name", "dataType", "nullable", "default"} or told["default"] is None
-        told = told if keep else {**told, "default": told["default"].decode()}
-        return {name: with_text_defaults(one) for name, one in told.items()}
-    return told
+    if isinstance(given, list):
+        return [with_text_defaults(one) for one in given]
+    if isinstance(given, dict):
+        keep = given.keys() != {"name", "dataType", "nullable", "default"} or given["default"] is None
+        given = given if keep else {**given, "default": given["default"].decode()}
+        return {name: with_text_defaults(one) for name, one in given.items()}
+    return given

@@ -135,8 +135,8 @@ def test_a_message_that_the_protocol_does_not_have_is_refused(message: dict[str,
 
 
 def typed(kind: str, **more: Any) -> MySqlType:
-    told = {"name": "c", "nullable": True, "dataType": {"mysqlType": kind, **more}}
-    return table_schema({**TABLE, "columns": [told], "indexes": []}, "here").columns[0].type
+    given = {"name": "c", "nullable": True, "dataType": {"mysqlType": kind, **more}}
+    return table_schema({**TABLE, "columns": [given], "indexes": []}, "here").columns[0].type
 
 
 WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
@@ -173,9 +173,9 @@ TYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("told", "expected"), TYPES)
-def test_a_type_is_what_its_declaration_says(told: tuple[str, dict[str, Any]], expected: MySqlType):
-    assert typed(told[0], **told[1]) == expected
+@pytest.mark.parametrize(("given", "expected"), TYPES)
+def test_a_type_is_what_its_declaration_says(given: tuple[str, dict[str, Any]], expected: MySqlType):
+    assert typed(given[0], **given[1]) == expected
 
 
 @pytest.mark.parametrize("more", [{"length": True}, {"length": 7.0}, {"elements": [5]}, {"decimal": "2"}])
@@ -185,8 +185,8 @@ def test_a_type_of_another_form_is_refused(more: dict[str, Any]):
 
 
 def defaulted(kind: str, default: Any) -> Default | None:
-    told = {"name": "c", "nullable": True, "dataType": {"mysqlType": kind}, "default": default}
-    return table_schema({**TABLE, "columns": [told]}, "here").columns[0].default
+    given = {"name": "c", "nullable": True, "dataType": {"mysqlType": kind}, "default": default}
+    return table_schema({**TABLE, "columns": [given]}, "here").columns[0].default
 
 
 def test_the_default_of_a_bit_is_a_number_of_at_most_eight_bytes():
@@ -204,8 +204,8 @@ def test_the_default_of_a_bit_is_a_number_of_at_most_eight_bytes():
 
 
 def test_an_index_is_unique_where_it_says_so_or_is_primary():
-    def indexes(*told: dict[str, Any]) -> tuple[Index, ...]:
-        return table_schema({**TABLE, "columns": [COLUMN_ID], "indexes": list(told)}, "here").indexes
+    def indexes(*found: dict[str, Any]) -> tuple[Index, ...]:
+        return table_schema({**TABLE, "columns": [COLUMN_ID], "indexes": list(found)}, "here").indexes
 
     plain = {"name": "i", "columns": ["id"]}
     assert indexes(plain) == (Index("i", ("id",)),)

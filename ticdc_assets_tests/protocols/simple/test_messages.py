@@ -40,8 +40,8 @@ def test_a_rename_without_the_old_schema_names_no_old_table():
 
 def test_a_rename_that_keeps_its_version_has_both_names():
     before = {**TABLE, "table": "a"}
-    told = {"tableSchema": TABLE, "preTableSchema": before}
-    event = of({"version": 1, "type": "RENAME", "sql": "RENAME TABLE a TO t", "commitTs": TS, **told})
+    given = {"tableSchema": TABLE, "preTableSchema": before}
+    event = of({"version": 1, "type": "RENAME", "sql": "RENAME TABLE a TO t", "commitTs": TS, **given})
 
     assert (event.old_name, event.table, event.version) == (("shop", "a"), "t", event.before_version)
 

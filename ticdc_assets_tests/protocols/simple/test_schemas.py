@@ -13,9 +13,9 @@ from ticdc_assets_tests.protocols.simple.simple_messages import COLUMN_ID, TABLE
 
 
 def column(kind: str, **more: Any) -> dict[str, Any]:
-    told = {"mysqlType": kind, "charset": "binary", "collate": "binary", "length": 11, **more}
-    default = told.pop("default", None)
-    return {"name": "c", "dataType": told, "nullable": True, "default": default}
+    given = {"mysqlType": kind, "charset": "binary", "collate": "binary", "length": 11, **more}
+    default = given.pop("default", None)
+    return {"name": "c", "dataType": given, "nullable": True, "default": default}
 
 
 def schema_of(*columns: dict[str, Any], indexes: Any = ()) -> TableSchema:
@@ -45,7 +45,7 @@ def test_a_schema_that_is_not_as_the_protocol_has_it_is_refused(damage):
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("given", "expected"),
     [
         (column("int"), MySqlType(Kind.INT)),
         (column("int unsigned", length=10, unsigned=True), MySqlType(Kind.INT, unsigned=True)),
@@ -75,12 +75,12 @@ def test_a_schema_that_is_not_as_the_protocol_has_it_is_refused(damage):
         ),
     ],
 )
-def test_a_type_is_what_its_declaration_says(told, expected):
-    assert expected == schema_of(told).columns[0].type
+def test_a_type_is_what_its_declaration_says(given, expected):
+    assert expected == schema_of(given).columns[0].type
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("given", "expected"),
     [
         (column("int", default="15"), Default("15")),
         (column("bit", default=5), Default("5")),
@@ -93,8 +93,8 @@ def test_a_type_is_what_its_declaration_says(told, expected):
         (column("int"), None),
     ],
 )
-def test_a_default_is_a_literal_or_an_expression(told, expected):
-    assert expected == schema_of(told).columns[0].default
+def test_a_default_is_a_literal_or_an_expression(given, expected):
+    assert expected == schema_of(given).columns[0].default
 
 
 def index(name: str, *columns: str, primary: bool = False) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_the_made_up_primary_index_of_a_unique_key_leaves_the_key_as_it_is():
 def test_hidden_columns_of_indexes_over_expressions_are_named_by_their_index_alone():
     hidden = {**column("int"), "name": "_V$_ix_0"}
 
-    told = schema_of(COLUMN_ID, hidden, indexes=[index("ix", "_V$_ix_0")])
+    schema = schema_of(COLUMN_ID, hidden, indexes=[index("ix", "_V$_ix_0")])
 
-    assert [c.name for c in told.columns] == ["id"]
-    assert [(i.name, i.columns) for i in told.indexes] == [("ix", ("_V$_ix_0",))]
+    assert [c.name for c in schema.columns] == ["id"]
+    assert [(i.name, i.columns) for i in schema.indexes] == [("ix", ("_V$_ix_0",))]

@@ -52,12 +52,12 @@ def test_those_are_counted_that_two_moments_have(zone: str, around: datetime):
 
 
 def test_a_zone_that_a_value_names_counts_and_not_the_changefeeds():
-    told = [
+    given = [
         ("UTC", "2024-11-03 01:30:00"),
         ("America/New_York", "2024-11-03 01:30:00"),
         ("Local", "2024-11-03 01:30:00"),
     ]
-    wires = pa.array([{"location": location, "value": value} for location, value in told])
+    wires = pa.array([{"location": location, "value": value} for location, value in given])
     values = native_columns.column(COLUMN, wires, "America/New_York")
 
     assert count(COLUMN, wires, values, "America/New_York") == 2

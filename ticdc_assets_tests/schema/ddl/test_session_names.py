@@ -15,7 +15,7 @@ ID = "CREATE TABLE `{}` (`id` INT PRIMARY KEY)"
 CODE = "CREATE TABLE `{}` (`code` INT PRIMARY KEY)"
 
 
-def told(schema: str, table: str, key: str = "id") -> TableSchema:
+def with_key(schema: str, table: str, key: str = "id") -> TableSchema:
     primary = Index("PRIMARY", (key,), unique=True, primary=True)
     return TableSchema(schema, table, (Column(key, MySqlType(Kind.INT), nullable=False),), (primary,))
 
@@ -30,7 +30,7 @@ def states(history: History) -> dict[str, tuple[str, int | None]]:
 
 
 @pytest.mark.parametrize("query", ["RENAME TABLE `a` TO `d2`.`b`", "ALTER TABLE `a` RENAME AS `d2`.`b`"])
-@pytest.mark.parametrize("after", [None, told("d2", "b")], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("after", [None, with_key("d2", "b")], ids=["text alone", "columns told"])
 def test_a_table_is_renamed_into_another_database_from_the_only_one_that_has_its_name(
     query: str, after: TableSchema | None
 ):
@@ -44,8 +44,8 @@ def test_a_table_is_renamed_into_another_database_from_the_only_one_that_has_its
 
 def test_the_old_name_that_a_stream_tells_is_believed():
     """The Simple protocol."""
-    renamed = event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`", told("d2", "b"))
-    renamed = replace(renamed, old_name=("d1", "a"), before=told("d1", "a"))
+    renamed = event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`", with_key("d2", "b"))
+    renamed = replace(renamed, old_name=("d1", "a"), before=with_key("d1", "a"))
 
     history = fold([event(10, "d1", "a", ID), event(10, "d2", "a", ID), renamed])
 
@@ -56,13 +56,13 @@ def test_the_columns_that_a_stream_tells_say_which_table_was_renamed():
     history = fold([
         event(10, "d1", "a", CODE),
         event(10, "d2", "a", ID),
-        event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`", told("d2", "b", "code")),
+        event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`", with_key("d2", "b", "code")),
     ])  # fmt: skip
 
     assert states(history) == {"d1.a@10": ("d2.b", None), "d2.a@10": ("d2.a", None)}
 
 
-@pytest.mark.parametrize("after", [None, told("d2", "b")], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("after", [None, with_key("d2", "b")], ids=["text alone", "columns told"])
 def test_where_several_tables_may_have_been_renamed_all_of_them_stop_and_so_does_the_new_name(
     after: TableSchema | None,
 ):
@@ -71,7 +71,7 @@ def test_where_several_tables_may_have_been_renamed_all_of_them_stop_and_so_does
         event(10, "d2", "a", ID),
         event(10, "d2", "c", ID),
         event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`", after),
-        event(30, "d2", "b", "", told("d2", "b")),
+        event(30, "d2", "b", "", with_key("d2", "b")),
     ])  # fmt: skip
 
     new = "d2.b@20" if after else "d2.b@30"
@@ -86,7 +86,7 @@ def test_where_several_tables_may_have_been_renamed_all_of_them_stop_and_so_does
 def test_a_table_with_other_columns_than_the_stream_tells_is_not_the_one_that_was_renamed():
     history = fold([
         event(10, "d2", "a", CODE),
-        event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`", told("d2", "b")),
+        event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`", with_key("d2", "b")),
     ])  # fmt: skip
 
     assert states(history) == {"d2.a@10": ("d2.a", None), "d2.b@20": ("d2.b", None)}
@@ -119,7 +119,7 @@ def test_a_table_may_keep_its_name_in_another_database():
 
 
 def test_a_table_that_only_the_user_describes_is_renamed_into_another_database():
-    described = Known({("d1", "a"): told("d1", "a")})
+    described = Known({("d1", "a"): with_key("d1", "a")})
 
     history = fold([event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`")], described)
 
@@ -130,7 +130,7 @@ def test_a_table_that_nobody_could_read_is_stopped_in_another_database_too():
     history = fold([
         event(10, "d1", "a", ID + " FROBNICATED = 1"),
         event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`"),
-        event(30, "d2", "b", "", told("d2", "b")),
+        event(30, "d2", "b", "", with_key("d2", "b")),
     ])  # fmt: skip
 
     assert states(history) == {"d2.b@30": ("d2.b", 10)}
@@ -141,7 +141,7 @@ def columns(history: History, name: tuple[str, str]) -> list[str]:
     return [column.name for column in source_table.newest.columns]
 
 
-@pytest.mark.parametrize("after", [None, told("d2", "b")], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("after", [None, with_key("d2", "b")], ids=["text alone", "columns told"])
 def test_a_table_is_made_like_one_of_another_database(after: TableSchema | None):
     history = fold([
         event(10, "d1", "a", ID),
@@ -157,8 +157,8 @@ def test_a_table_made_like_one_of_two_that_differ_is_the_one_whose_columns_the_s
     makers = [event(10, "d1", "a", ID), event(10, "d2", "a", CODE)]
     like = event(20, "d2", "b", "CREATE TABLE `d2`.`b` LIKE `a`")
 
-    by_columns = fold([*makers, replace(like, after=told("d2", "b"))])
-    by_text = fold([*makers, like, event(30, "d2", "b", "", told("d2", "b"))])
+    by_columns = fold([*makers, replace(like, after=with_key("d2", "b"))])
+    by_text = fold([*makers, like, event(30, "d2", "b", "", with_key("d2", "b"))])
 
     assert columns(by_columns, ("d2", "b")) == ["id"]
     assert states(by_columns)["d2.b@20"] == ("d2.b", None)
@@ -171,7 +171,7 @@ def test_a_table_made_like_one_that_is_stopped_is_stopped_where_only_texts_are_s
         event(10, "d1", "a", ID),
         event(20, "d1", "a", "ALTER TABLE `a` FROBNICATE"),
         event(30, "d1", "b", "CREATE TABLE `b` LIKE `a`"),
-        event(40, "d1", "b", "", told("d1", "b")),
+        event(40, "d1", "b", "", with_key("d1", "b")),
     ])  # fmt: skip
 
     assert states(history) == {"d1.a@10": ("d1.a", 20), "d1.b@40": ("d1.b", 30)}

@@ -57,9 +57,9 @@ def test_columns_get_uids_where_they_have_none_or_share_one():
 
 
 def test_an_adopted_column_that_is_new_gets_the_next_uid():
-    told = TableSchema("s", "t", (Column("a", INT), Column("b", INT), Column("c", INT)))
+    schema = TableSchema("s", "t", (Column("a", INT), Column("b", INT), Column("c", INT)))
 
-    adopted = adopt(SchemaState(TableSchema("s", "t", (Column("a", INT, uid=4),)), 9), told)
+    adopted = adopt(SchemaState(TableSchema("s", "t", (Column("a", INT, uid=4),)), 9), schema)
 
     assert [column.uid for column in adopted.table.columns] == [4, 9, 10]
     assert adopted.next_uid == 11
@@ -314,7 +314,7 @@ def test_partitions_are_added_once():
 
 
 def test_a_named_key_follows_the_names_of_its_columns():
-    told = TableSchema("s", "t", (Column("a", INT), Column("b", INT)), (Index("i", ("a",)),), named_key=("A",))
+    schema = TableSchema("s", "t", (Column("a", INT), Column("b", INT)), (Index("i", ("a",)),), named_key=("A",))
 
-    assert altered(shape_of(told), "RENAME COLUMN a TO c").table.named_key == ("c",)
-    assert altered(shape_of(told), "DROP a").table.named_key == ()
+    assert altered(shape_of(schema), "RENAME COLUMN a TO c").table.named_key == ("c",)
+    assert altered(shape_of(schema), "DROP a").table.named_key == ()

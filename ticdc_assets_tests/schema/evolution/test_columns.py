@@ -167,8 +167,8 @@ def test_a_new_default_touches_no_row():
 
 
 def test_a_told_schema_gets_uids_and_keeps_those_it_has():
-    told = TableSchema("s", "t", (Column("a", MySqlType(Kind.INT)), Column("b", MySqlType(Kind.TEXT))))
-    shape = shape_of(told)
+    schema = TableSchema("s", "t", (Column("a", MySqlType(Kind.INT)), Column("b", MySqlType(Kind.TEXT))))
+    shape = shape_of(schema)
 
     assert uids(shape) == [("a", 1), ("b", 2)]
     assert shape == shape_of(shape.table)
@@ -178,8 +178,8 @@ def test_a_told_schema_gets_uids_and_keeps_those_it_has():
 
 def test_adopting_a_told_schema_matches_columns_by_name_and_type():
     shape = table("a INT, b INT, c INT")
-    told = tuple(Column(n, parse_type(t)) for n, t in [("C", "BIGINT"), ("a", "TEXT"), ("d", "INT")])
-    adopted = adopt(shape, TableSchema("s", "t", told))
+    found = tuple(Column(n, parse_type(t)) for n, t in [("C", "BIGINT"), ("a", "TEXT"), ("d", "INT")])
+    adopted = adopt(shape, TableSchema("s", "t", found))
 
     assert uids(adopted) == [("C", 3), ("a", 4), ("d", 5)]
     assert adopted.next_uid == 6

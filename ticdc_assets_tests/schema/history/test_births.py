@@ -61,8 +61,8 @@ def test_a_table_whose_name_was_borne_before_begins_where_it_is_shown():
 def test_a_table_that_is_first_heard_of_by_an_alter_was_as_the_stream_says_it_was():
     altered = event(20, "t", ADD, after=MORE)
 
-    told = fold([replace(altered, before=T, before_version=7)])
-    assert lives(told) == [("shop.t@7", [("t", 0, None)], [(0, 1), (20, 2)], None)]
+    folded = fold([replace(altered, before=T, before_version=7)])
+    assert lives(folded) == [("shop.t@7", [("t", 0, None)], [(0, 1), (20, 2)], None)]
     without = fold([replace(altered, before=T)])
     assert lives(without) == [("shop.t@0", [("t", 0, None)], [(0, 1), (20, 2)], None)]
     after_alone = fold([altered])
@@ -80,8 +80,8 @@ def test_a_table_that_is_first_heard_of_by_its_drop_was_there_until_then():
 def test_a_table_that_is_first_heard_of_by_its_rename_bore_the_old_name():
     renamed = event(20, "u", "RENAME TABLE `t` TO `u`", after=replace(T, name="u"))
 
-    told = fold([replace(renamed, before=T, before_version=7, old_name=("shop", "t"))])
-    assert lives(told) == [("shop.t@7", [("t", 0, 20), ("u", 20, None)], [(0, 1)], None)]
+    folded = fold([replace(renamed, before=T, before_version=7, old_name=("shop", "t"))])
+    assert lives(folded) == [("shop.t@7", [("t", 0, 20), ("u", 20, None)], [(0, 1)], None)]
     after_alone = fold([renamed])
     assert lives(after_alone) == [("shop.u@20", [("u", 20, None)], [(20, 1)], None)]
 
@@ -103,9 +103,9 @@ def test_a_dropped_database_takes_its_tables():
 
 
 def test_a_shown_table_that_the_user_told_is_what_the_user_told():
-    told = replace(T, columns=(replace(T.columns[0], default=Default("5")),))
+    changed = replace(T, columns=(replace(T.columns[0], default=Default("5")),))
 
-    same = fold([shown(10, T)], Known({("shop", "t"): told})).source_tables[0]
+    same = fold([shown(10, T)], Known({("shop", "t"): changed})).source_tables[0]
     assert (same.newest.columns[0].default, same.marks) == (Default("5"), ())
     other = fold([shown(10, T)], Known({("shop", "t"): MORE})).source_tables[0]
     assert len(other.newest.columns) == 1

@@ -28,14 +28,14 @@ def ids(history: History) -> list[str]:
 @pytest.mark.parametrize("workload", workloads("canal-json-tidb", "seed*"), ids=lambda w: w.name)
 def test_every_version_of_every_table_is_what_the_log_says(workload: Workload):
     """Statement texts alone lead to the columns and keys that the log tells after each of them."""
-    told = [e for e in workload.events if e["kind"] in ("ddl", "exists") and not e.get("replay")]
+    result = [e for e in workload.events if e["kind"] in ("ddl", "exists") and not e.get("replay")]
     events = [
         DdlEvent(e["commit_ts"], e.get("new_schema", e["schema"]), e.get("new_table", e["table"]), e["query"])
-        for e in told
+        for e in result
     ]
     history = fold(events)
 
-    for e in told:
+    for e in result:
         if "create_after" not in e:
             continue
         (statement,) = ddl.parse(e["create_after"], e["schema"])
@@ -200,9 +200,9 @@ def test_a_dropped_database_drops_its_tables():
 
 
 def test_a_table_older_than_the_stream_says_what_is_not_known_of_it():
-    told = TableSchema("shop", "t", (Column("e", MySqlType(Kind.ENUM)), Column("id", MySqlType(Kind.INT))))
+    schema = TableSchema("shop", "t", (Column("e", MySqlType(Kind.ENUM)), Column("id", MySqlType(Kind.INT))))
 
-    history = fold([event(5, "t", "", after=told)])
+    history = fold([event(5, "t", "", after=schema)])
 
     assert any("no key is known" in mark for mark in history.source_tables[0].marks)
     assert any("labels of e" in mark for mark in history.source_tables[0].marks)
@@ -258,9 +258,9 @@ def test_a_table_made_like_one_whose_key_the_user_names_has_only_the_key_it_was_
 
 def test_a_table_whose_key_the_user_names_stays_the_same_when_its_rows_tell_another_column():
     """The Avro protocol: a schema without a statement."""
-    told = [replace(table("t", *columns), inferred=True) for columns in (("id", "n"), ("id", "n", "m"))]
+    found = [replace(table("t", *columns), inferred=True) for columns in (("id", "n"), ("id", "n", "m"))]
 
-    (source_table,) = fold([event(ts, "t", "", after=after) for ts, after in enumerate(told)], NAMED).source_tables
+    (source_table,) = fold([event(ts, "t", "", after=after) for ts, after in enumerate(found)], NAMED).source_tables
 
     assert ([c.name for c in source_table.newest.stored_columns], source_table.newest.key) == (
         ["id", "n", "m"],

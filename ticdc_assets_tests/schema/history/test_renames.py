@@ -44,12 +44,12 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("told", "pairs"), PAIRS)
-def test_a_statement_tells_the_names_that_its_tables_have_before_and_after(told: DdlEvent, pairs: list[Any]):
-    statements = ddl.parse(told.query, "")
+@pytest.mark.parametrize(("given", "pairs"), PAIRS)
+def test_a_statement_tells_the_names_that_its_tables_have_before_and_after(given: DdlEvent, pairs: list[Any]):
+    statements = ddl.parse(given.query, "")
 
-    assert list(rename_pairs(told, statements)) == pairs
-    assert old_names(told) == [(old[0] or "s", old[1]) for old, _ in pairs]
+    assert list(rename_pairs(given, statements)) == pairs
+    assert old_names(given) == [(old[0] or "s", old[1]) for old, _ in pairs]
 
 
 def test_a_statement_that_cannot_be_read_takes_no_name():
@@ -112,8 +112,8 @@ def test_a_table_is_still_to_be_renamed_where_a_rename_takes_its_name():
 # -- statements as users wrote them ------------------------------------------------------------------------------------
 
 
-def parts(state: Written, told: DdlEvent, live: str = "") -> list[tuple[str, str]]:
-    found = state.parts(told, ddl.parse(told.query, ""), names(live))
+def parts(state: Written, given: DdlEvent, live: str = "") -> list[tuple[str, str]]:
+    found = state.parts(given, ddl.parse(given.query, ""), names(live))
     return [(part.schema, part.table) for part, _ in found]
 
 
@@ -179,14 +179,14 @@ def test_a_statement_that_cannot_be_read_is_about_the_table_that_it_begins_with(
 
 def test_what_is_told_of_a_name_is_taken_once():
     pending = PendingStatements()
-    told = event("TRUNCATE b"), ddl.TruncateTable("s", "B")
-    pending.change(*told)
+    given = event("TRUNCATE b"), ddl.TruncateTable("s", "B")
+    pending.change(*given)
     pending.stop(("S", "C"), Stop(7, "first"))
     pending.stop(("s", "c"), Stop(5, "second"))
 
     assert pending.called("B") == {("s", "b")}
     assert pending.inside("S") == {("s", "b"), ("s", "c")}
-    assert pending.take_changes(("S", "b")) == [told]
+    assert pending.take_changes(("S", "b")) == [given]
     assert pending.take_changes(("S", "b")) == []
     assert pending.take_stop(("s", "C")) == Stop(7, "first")
     assert pending.take_stop(("s", "C")) is None

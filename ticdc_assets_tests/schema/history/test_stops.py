@@ -66,13 +66,13 @@ def test_a_table_that_nobody_could_read_is_stopped_under_its_next_name_too():
 
 
 @pytest.mark.parametrize("query", ["RECOVER TABLE `t`", "FLASHBACK TABLE `t`", "RECOVER TABLE BY JOB 1"])
-@pytest.mark.parametrize("told", [None, table("t", "id", key=("id",))], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("given", [None, table("t", "id", key=("id",))], ids=["text alone", "columns told"])
 @pytest.mark.parametrize("described", [Known(), Known({("shop", "t"): table("t", "id", key=("id",))})])
-def test_a_table_whose_rows_are_brought_back_unseen_is_stopped(query: str, told: TableSchema | None, described: Known):
+def test_a_table_whose_rows_are_brought_back_unseen_is_stopped(query: str, given: TableSchema | None, described: Known):
     history = fold([
-        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)", after=told),
-        event(20, "t", "DROP TABLE `shop`.`t`", after=told),
-        event(30, "t", query, after=told),
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)", after=given),
+        event(20, "t", "DROP TABLE `shop`.`t`", after=given),
+        event(30, "t", query, after=given),
     ], described)  # fmt: skip
 
     assert [(x.dropped_ts, x.stop and x.stop.ts) for x in history.source_tables] == [(20, None), (None, 30)]

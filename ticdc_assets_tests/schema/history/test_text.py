@@ -93,11 +93,11 @@ def test_a_table_that_names_no_collation_has_that_of_its_database(database: str)
 
 
 def test_text_whose_collation_no_statement_told_tells_no_rows():
-    told = TableSchema("shop", "t", (Column("v", MySqlType(Kind.VARCHAR, 10), nullable=False),))
+    schema = TableSchema("shop", "t", (Column("v", MySqlType(Kind.VARCHAR, 10), nullable=False),))
     cut = "PARTITION BY RANGE COLUMNS (`v`) (PARTITION `p` VALUES LESS THAN (_UTF8MB4'm'))"
 
     history = fold([
-        event(10, "t", "", after=told),
+        event(10, "t", "", after=schema),
         event(20, "t", f"ALTER TABLE `t` {cut}"),
         event(30, "t", "ALTER TABLE `t` TRUNCATE PARTITION `p`"),
     ])  # fmt: skip
@@ -118,10 +118,10 @@ def test_text_whose_collation_no_statement_told_tells_no_rows():
 )
 def test_a_sized_text_is_as_large_as_its_tables_character_set_makes_it(charset: str, size: int, kind: Kind):
     columns = (Column("id", MySqlType(Kind.INT), nullable=False), Column("v", MySqlType(kind)))
-    told = TableSchema("shop", "t", columns, (Index("PRIMARY", ("id",), unique=True, primary=True),))
+    schema = TableSchema("shop", "t", columns, (Index("PRIMARY", ("id",), unique=True, primary=True),))
     create = f"CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` TEXT({size})) DEFAULT CHARACTER SET = {charset}"
 
-    history = fold([event(10, "t", create, after=told)])
+    history = fold([event(10, "t", create, after=schema)])
 
     assert history.source_tables[0].stop is None
     assert history.source_tables[0].newest.columns == tuple(replace(c, uid=u) for u, c in enumerate(columns, start=1))
@@ -129,9 +129,9 @@ def test_a_sized_text_is_as_large_as_its_tables_character_set_makes_it(charset: 
 
 def test_a_sized_text_fits_what_is_told_where_only_its_database_names_the_character_set():
     columns = (Column("id", MySqlType(Kind.INT), nullable=False), Column("v", MySqlType(Kind.TINYTEXT)))
-    told = TableSchema("shop", "t", columns, (Index("PRIMARY", ("id",), unique=True, primary=True),))
+    schema = TableSchema("shop", "t", columns, (Index("PRIMARY", ("id",), unique=True, primary=True),))
 
-    history = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` TEXT(80))", after=told)])
+    history = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` TEXT(80))", after=schema)])
 
     assert history.source_tables[0].stop is None
 

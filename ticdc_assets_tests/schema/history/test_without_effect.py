@@ -22,7 +22,7 @@ CREATE = (
 BEFORE = DdlEvent(1, "s", "t", CREATE)
 
 
-def told(line: str) -> DdlEvent:
+def ddl(line: str) -> DdlEvent:
     return DdlEvent(2, "s", "", line[1:]) if line.startswith("@") else DdlEvent(2, "s", "t", line)
 
 
@@ -33,7 +33,7 @@ def only(events: list[DdlEvent]) -> SourceTable:
 
 @pytest.mark.parametrize("line", CASES)
 def test_a_statement_without_effect_leaves_its_table_as_it_was(line: str):
-    source_table = only([BEFORE, told(line)])
+    source_table = only([BEFORE, ddl(line)])
 
     assert source_table.stop is None
     assert source_table.dropped_ts is None
@@ -45,6 +45,6 @@ def test_a_statement_without_effect_leaves_its_table_as_it_was(line: str):
 
 @pytest.mark.parametrize("line", CASES)
 def test_nor_does_it_stop_a_table_that_is_first_told_of_later(line: str):
-    [source_table] = fold([told(line), DdlEvent(3, "s", "t", CREATE)]).source_tables
+    [source_table] = fold([ddl(line), DdlEvent(3, "s", "t", CREATE)]).source_tables
 
     assert source_table.stop is None
