@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ticdc_assets.changes import layout
 from ticdc_assets.protocols.csv.decoder import CsvOptions
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.protocols.values.text import TextForms
@@ -99,12 +102,26 @@ class DecodeTask:
     selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
 
 
+class CommitBounds(NamedTuple):
+    """The smallest and the largest commit_ts of some changes."""
+
+    min_ts: int
+    max_ts: int
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> CommitBounds | None:
+        """The bounds of rows in the layout of a changelog; None where none has a commit_ts."""
+        found = pc.min_max(rows.column(layout.COMMIT_TS)).as_py()
+        return None if found["min"] is None else cls(found["min"], found["max"])
+
+
 @dataclass(frozen=True, slots=True)
 class ChangelogPart:
     """A Parquet file of changes of one source table and version, not yet committed.
 
-    `delivery` counts the decreases of commit_ts before it in its task (see `changes.identity`). A `late` part has
-    changes up to its source table's `low`: repeats, or changes that the changelog lacks.
+    `commit_ts` is None where rows have none. `delivery` counts the decreases of commit_ts before it in its task (see
+    `changes.identity`). A `late` part has changes up to its source table's `low`: repeats, or changes that the
+    changelog lacks.
     """
 
     source_table_id: str
@@ -113,8 +130,7 @@ class ChangelogPart:
     size_bytes: int
     footer: pq.FileMetaData
     rows_by_op: dict[str, int]
-    min_ts: int | None
-    max_ts: int | None
+    commit_ts: CommitBounds | None
     max_seq: int
     task: int
     delivery: int
@@ -123,6 +139,16 @@ class ChangelogPart:
     @property
     def rows(self) -> int:
         return sum(self.rows_by_op.values())
+
+    @property
+    def first_ts(self) -> int:
+        """The smallest commit_ts, 0 where rows have none."""
+        return self.commit_ts.min_ts if self.commit_ts is not None else 0
+
+    @property
+    def last_ts(self) -> int:
+        """The largest commit_ts, 0 where rows have none."""
+        return self.commit_ts.max_ts if self.commit_ts is not None else 0
 
 
 @dataclass(frozen=True, slots=True)

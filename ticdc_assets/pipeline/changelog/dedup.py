@@ -17,7 +17,7 @@ from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import Ints, first_of_each, ordinals
-from ticdc_assets.pipeline.tasks import ChangelogPart
+from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def overlaps(parts: Sequence[ChangelogPart]) -> bool:
 def _groups(parts: Sequence[ChangelogPart]) -> Iterator[tuple[list[ChangelogPart], int, int]]:
     """Overlapping parts of one version, with the commit_ts range of the overlap."""
     for version_ts in sorted({part.version_ts for part in parts}):
-        dated = [p for p in parts if p.version_ts == version_ts and p.min_ts is not None]
+        dated = [p for p in parts if p.version_ts == version_ts and p.commit_ts is not None]
         touched, low, high = _overlapping(dated)
         if touched:
             yield [part for part in dated if part.uri in touched], low, high
@@ -56,16 +56,13 @@ def _groups(parts: Sequence[ChangelogPart]) -> Iterator[tuple[list[ChangelogPart
 def _overlapping(parts: list[ChangelogPart]) -> tuple[set[str], int, int]:
     touched: set[str] = set()
     low, high = 1 << 63, -1
-    by_start = sorted(parts, key=lambda part: part.min_ts or 0)
+    by_start = sorted(parts, key=lambda part: part.first_ts)
     for number, part in enumerate(by_start):
         for other in by_start[number + 1 :]:
-            assert part.max_ts is not None
-            assert other.min_ts is not None
-            assert other.max_ts is not None
-            if other.min_ts > part.max_ts:
+            if other.first_ts > part.last_ts:
                 break
             touched |= {part.uri, other.uri}
-            low, high = min(low, other.min_ts), max(high, min(part.max_ts, other.max_ts))
+            low, high = min(low, other.first_ts), max(high, min(part.last_ts, other.last_ts))
     return touched, low, high
 
 
@@ -127,13 +124,11 @@ def _without(io: FileIO, part: ChangelogPart, rows: Ints) -> ChangelogPart | Non
     size_bytes = written.tell()
     written.close()
     counts = {c["values"]: c["counts"] for c in pc.value_counts(table.column(layout.OP)).to_pylist()}
-    bounds = pc.min_max(table.column(layout.COMMIT_TS))
     return replace(
         part,
         uri=uri,
         size_bytes=size_bytes,
         footer=writer.writer.metadata,
         rows_by_op=counts,
-        min_ts=bounds["min"].as_py(),
-        max_ts=bounds["max"].as_py(),
+        commit_ts=CommitBounds.of(table),
     )

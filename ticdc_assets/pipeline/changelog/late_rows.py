@@ -58,13 +58,13 @@ def dealt(parts: Sequence[ChangelogPart], keys: Mapping[int, tuple[str, ...]]) -
     because their equal rows are counted."""
     some: list[ChangelogPart] = []
     rows, newest = 0, -1
-    for part in sorted(parts, key=lambda part: (part.min_ts or 0, part.uri)):
-        may_cut = bool(keys.get(part.version_ts)) or (part.min_ts or 0) > newest
+    for part in sorted(parts, key=lambda part: (part.first_ts, part.uri)):
+        may_cut = bool(keys.get(part.version_ts)) or part.first_ts > newest
         if some and rows + part.rows > ROWS_MAX and may_cut:
             yield tuple(some)
             some, rows = [], 0
         some.append(part)
-        rows, newest = rows + part.rows, max(newest, part.max_ts or 0)
+        rows, newest = rows + part.rows, max(newest, part.last_ts)
     if some:
         yield tuple(some)
 
@@ -157,7 +157,7 @@ def _paths(schema: pa.Schema) -> list[str]:
 def _ranges(parts: Sequence[ChangelogPart]) -> list[Range]:
     """The disjoint commit_ts ranges that the parts cover, at most _RANGES_MAX."""
     apart: list[Range] = []
-    for low, high in sorted((part.min_ts or 0, part.max_ts or 0) for part in parts):
+    for low, high in sorted((part.first_ts, part.last_ts) for part in parts):
         if apart and low <= apart[-1][1]:
             apart[-1] = (apart[-1][0], max(apart[-1][1], high))
         else:

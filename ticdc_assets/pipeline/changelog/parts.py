@@ -20,7 +20,7 @@ from pyiceberg.io import FileIO, OutputStream
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import first_of_each
 from ticdc_assets.changes.typed import TypedChanges, changelog_table, seq_of
-from ticdc_assets.pipeline.tasks import ChangelogPart, Target
+from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds, Target
 
 _DICTIONARY_ROWS_MIN: Final = 1000
 """With fewer rows, a dictionary costs more space and time than it saves."""
@@ -41,8 +41,7 @@ class _Open:
     file: tuple[OutputStream, pq.ParquetWriter] | None = None
     held: list[pa.Table] = field(default_factory=list)
     rows_by_op: dict[str, int] = field(default_factory=dict)
-    min_ts: int | None = None
-    max_ts: int | None = None
+    commit_ts: CommitBounds | None = None
     max_seq: int = -1
 
     def add(self, rows: pa.Table) -> None:
@@ -50,10 +49,10 @@ class _Open:
         self.held.append(rows)
         for op in pc.value_counts(rows.column(layout.OP)).to_pylist():
             self.rows_by_op[op["values"]] = self.rows_by_op.get(op["values"], 0) + op["counts"]
-        bounds = pc.min_max(rows.column(layout.COMMIT_TS)).as_py()
-        if bounds["min"] is not None:
-            self.min_ts = min(bounds["min"], self.min_ts if self.min_ts is not None else 1 << 63)
-            self.max_ts = max(bounds["max"], self.max_ts or 0)
+        added, known = CommitBounds.of(rows), self.commit_ts
+        if added is not None and known is not None:
+            added = CommitBounds(min(known.min_ts, added.min_ts), max(known.max_ts, added.max_ts))
+        self.commit_ts = added or known
         self.max_seq = max(self.max_seq, pc.max(rows.column(layout.SEQ)).as_py())
 
     def flush(self, is_last: bool = False) -> None:
@@ -182,8 +181,7 @@ class PartWriter:
                     size_bytes=size_bytes,
                     footer=footer,
                     rows_by_op=part.rows_by_op,
-                    min_ts=part.min_ts,
-                    max_ts=part.max_ts,
+                    commit_ts=part.commit_ts,
                     max_seq=part.max_seq,
                     task=self._task,
                     delivery=self._delivery,

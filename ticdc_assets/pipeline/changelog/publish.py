@@ -131,7 +131,7 @@ def _late(parts: Iterable[ChangelogPart]) -> list[ChangelogPart]:
 
 
 def _replayed(run_id: str, late: Sequence[ChangelogPart]) -> Replayed:
-    return Replayed(run_id, min(part.min_ts or 0 for part in late), min(part.version_ts for part in late))
+    return Replayed(run_id, min(part.first_ts for part in late), min(part.version_ts for part in late))
 
 
 def caught_up(commit_ranges: Mapping[str, CommitRange], tables: Mapping[str, Table]) -> dict[str, CommitRange]:

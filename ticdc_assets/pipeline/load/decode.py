@@ -49,7 +49,7 @@ def _table(task: DumpTask, root: Root, io: FileIO, files: list[TaskFile]) -> Ite
         problem = f"{file.path}: {of_one_table(error)}"
         yield FileReport(file.path, name, FileState.STOPPED, problem=problem)
     # A dump has each row once: without a time range, the parts are not compared with each other.
-    yield from (replace(part, min_ts=None, max_ts=None) for part in writer.parts)
+    yield from (replace(part, commit_ts=None) for part in writer.parts)
 
 
 def _file(task: DumpTask, root: Root, file: TaskFile, writer: PartWriter) -> FileReport:

@@ -21,13 +21,13 @@ def fold_schema(state: FoldState, event: DdlEvent) -> None:
         return
     builder = state.live.get(fold_name(event.schema, event.table))
     if builder is None:
-        state.add_first_seen(event)
+        state.add_first_seen(event, event.after)
     elif event.after.inferred and event.version is None and builder.shape.table.inferred:
-        _widen(state, builder, event)
+        _widen(state, builder, event, event.after)
     elif event.after.inferred and event.version is None and _is_known(builder, event.after):
         pass  # a statement or a schema has more than these rows
     elif event.after.inferred:
-        _adopt(state, builder, event)
+        _adopt(state, builder, event, event.after)
     elif builder.stop is None and not same_columns(builder.shape.table, event.after, event.after_is_ordered):
         state.stop(builder, event, "the stream shows other columns than its statements lead to")
 
@@ -37,16 +37,15 @@ def _is_known(builder: SourceTableBuilder, inferred: TableSchema) -> bool:
     return builder.is_made or same_columns(builder.shape.table, inferred, ordered=False)
 
 
-def _adopt(state: FoldState, builder: SourceTableBuilder, event: DdlEvent) -> None:
+def _adopt(state: FoldState, builder: SourceTableBuilder, event: DdlEvent, after: TableSchema) -> None:
     """Take a newer schema that no statement explains (Avro). Older rows hold the defaults of its new columns.
 
     A schema with another key, or a key of another type, is a new table: its rows cannot match rows of the old one.
     """
-    assert event.after is not None
-    sent = replace(event.after, named_key=builder.shape.table.named_key)
+    sent = replace(after, named_key=builder.shape.table.named_key)
     if not same_key(builder.shape.table, sent):
         state.drop((event.schema, event.table), event.commit_ts)
-        state.add_first_seen(event)
+        state.add_first_seen(event, after)
         return
     shape = adopt(builder.shape, sent)
     uids_before = {column.uid for column in builder.shape.table.columns}
@@ -58,13 +57,12 @@ def _adopt(state: FoldState, builder: SourceTableBuilder, event: DdlEvent) -> No
     state.change(builder, Change(shape, fills), event.commit_ts)
 
 
-def _widen(state: FoldState, builder: SourceTableBuilder, event: DdlEvent) -> None:
+def _widen(state: FoldState, builder: SourceTableBuilder, event: DdlEvent, inferred: TableSchema) -> None:
     """Add the columns and types of a row that earlier rows of its table do not have."""
-    assert event.after is not None
     if builder.stop is not None:
         return
     try:
-        table = widened(builder.shape.table, event.after)
+        table = widened(builder.shape.table, inferred)
     except SchemaError as error:
         state.stop(builder, event, str(error))
         return

@@ -68,11 +68,10 @@ class FoldState:
         self.all.append(builder)
         self.give_name(builder, name, after_ts)
 
-    def add_first_seen(self, event: DdlEvent) -> None:
-        """Add a table that the stream shows for the first time. Requires `event.after`."""
+    def add_first_seen(self, event: DdlEvent, schema: TableSchema) -> None:
+        """Add a table that the stream shows for the first time, with this schema from the event on."""
         name = (event.schema, event.table)
-        assert event.after is not None
-        table, marks = self.completed(name, event.after)
+        table, marks = self.completed(name, schema)
         after_ts = event.commit_ts if self.was_used(name) else 0
         self.add(name, shape_of(table), event.commit_ts, after_ts, marks)
 

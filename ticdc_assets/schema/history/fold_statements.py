@@ -49,7 +49,7 @@ def fold_alter(state: FoldState, event: DdlEvent, statement: ddl.TruncateTable |
         builder = state.add_before(event, (event.schema, event.table))
     if builder is None:
         if event.after is not None:
-            state.add_first_seen(event)
+            state.add_first_seen(event, event.after)
         else:
             state.pending.change(event, statement)
         return

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
+from ticdc_assets.config import Upstream
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.protocols.events import Op, RowEvent
@@ -63,11 +64,10 @@ def needs_completing(event: RowEvent) -> bool:
     return event.handle_only and event.op is not Op.DELETE
 
 
-def completed(task: MessageTask, cut: Sequence[CutRow]) -> Iterator[Completed]:
+def completed(task: MessageTask, upstream: Upstream, cut: Sequence[CutRow]) -> Iterator[Completed]:
     """The rows, a few at a time. After an error, one problem per table is enough to hold it."""
-    assert task.decoding.upstream is not None
     held = set()
-    with UpstreamRows(task.decoding.upstream) as rows:
+    with UpstreamRows(upstream) as rows:
         for some in _batches(cut):
             if some[0].name in held:
                 continue

@@ -1,4 +1,4 @@
-"""What a task finds of the rows under one source name."""
+"""What a task finds of the rows under one source name, and why they wait."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ticdc_assets.pipeline.stream.decode.row_schemas import Shapes
 from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
+from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.schema.history.source_table import SourceName
 
 
@@ -43,3 +44,21 @@ class NameState:
             shapes=self.shapes.events(),
             ambiguous_times=self.ambiguous_times,
         )
+
+
+def no_table(event: RowEvent) -> str:
+    """Why a row waits whose table no longer has that name."""
+    return (
+        f"{event.schema}.{event.table}: expected a table of that name at the row, found that it was renamed or "
+        "dropped before: the row was sent again, after the statement. Load the table again in a changefeed of another "
+        "name, whose stream begins after the row."
+    )
+
+
+def no_schema(event: RowEvent) -> str:
+    """Why a row waits whose schema is not known yet."""
+    version = "" if event.hints.schema_version is None else f" version {event.hints.schema_version}"
+    return (
+        f"{event.schema}.{event.table}: expected the schema{version} that its rows were written with, found none yet. "
+        "It waits: a BOOTSTRAP or DDL message brings the schema; or add the table to `schema_files`."
+    )

@@ -21,9 +21,8 @@ from ticdc_assets.pipeline.changelog.late_large_rows import LateLarge, is_large,
 from ticdc_assets.pipeline.stream.decode.batches import Batch, Piece, decode_in_bulk
 from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismatch, verified
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, completed, needs_completing
-from ticdc_assets.pipeline.stream.decode.name_state import NameState
+from ticdc_assets.pipeline.stream.decode.name_state import NameState, no_schema, no_table
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
-from ticdc_assets.pipeline.stream.decode.problems import no_schema, no_table
 from ticdc_assets.pipeline.stream.decode.row_schemas import Unlike, inferred_by, unlike
 from ticdc_assets.pipeline.stream.decode.row_values import RowValues, changes_of
 from ticdc_assets.pipeline.stream.decode.row_versions import period_of
@@ -300,7 +299,9 @@ class MessageDecoder:
         """Complete the cut rows. Returns the parts of those that do not fit in memory with all others."""
         pieces: dict[Group, list[Piece]] = {}
         held_bytes = 0
-        for number, done in enumerate(completed(self._task, self._cut) if self._cut else ()):
+        upstream = self._task.decoding.upstream
+        done_rows = completed(self._task, upstream, self._cut) if upstream is not None and self._cut else ()
+        for number, done in enumerate(done_rows):
             name_state = self._names[done.cut[0].name]
             if done.problem:
                 name_state.waits(done.problem)

@@ -113,7 +113,7 @@ def _in_their_order(
         if row is None:
             yield from ((index, ts) for ts in one_by_one(message, ordinal))
         else:
-            writer_schema = avro_schema(scan, stream, message, ordinal)
+            writer_schema = avro_schema(scan, avro, stream, message, ordinal)
             written = heads.names[names[row]]
             schema, table, ts = avro.row(written, commit_ts[row], ops[row] == "D", message, ordinal)
             scan.tables.add_row(

@@ -145,22 +145,21 @@ def _wanted(scan: StreamScan, batch: Batch, window: Window) -> Batch:
 def _in_time(scan: StreamScan, stream: StreamForm, batch: Batch) -> Batch:
     """The part of the batch before the first row above `until`. The ends of the partitions follow it."""
     if stream.until is not None and len(batch):
-        waits = [_waits(scan, stream, message) for _, message in batch.block.messages()]
+        waits = [_waits(scan, stream, stream.until, message) for _, message in batch.block.messages()]
         batch = batch.take(~np.array(waits))
     for partition, indices in batch.block.of_partitions():
         scan.offsets.extend(partition, int(batch.block.offsets[indices].max()) + 1)
     return batch
 
 
-def _waits(scan: StreamScan, stream: StreamForm, message: Message) -> bool:
+def _waits(scan: StreamScan, stream: StreamForm, until: int, message: Message) -> bool:
     """Whether a message is left for a later run: it, or one before it, has a row above `until`."""
-    assert stream.until is not None
     try:
         events = list(REGISTRY[stream.protocol].decode(message.key, message.value, message.where, stream.options))
     except DecodeError:
         return bool(scan.tables.waiting)
     rows = [event for event in events if isinstance(event, RowEvent)]
-    if not scan.tables.waiting and not any((row.commit_ts or 0) > stream.until for row in rows):
+    if not scan.tables.waiting and not any((row.commit_ts or 0) > until for row in rows):
         return False
     for row in rows:
         name = scan.avro.name(message.topic, row.schema, row.table) if scan.avro else (row.schema, row.table)
@@ -188,7 +187,7 @@ def _dates(scan: StreamScan, stream: StreamForm, message: Message, ordinal: int)
 
 def _message(scan: StreamScan, stream: StreamForm, message: Message, ordinal: int) -> Iterator[int | None]:
     known = REGISTRY[stream.protocol]
-    schema = avro_schema(scan, stream, message, ordinal) if scan.avro else None
+    schema = avro_schema(scan, scan.avro, stream, message, ordinal) if scan.avro else None
     for event in known.decode(message.key, message.value, message.where, stream.options):
         if isinstance(event, WatermarkEvent):
             scan.watermarks.add((message.topic, message.partition), message.offset, event.ts)

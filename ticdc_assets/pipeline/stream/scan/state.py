@@ -9,6 +9,7 @@ from typing import Any
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.official_canal import PlacedRow
+from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import QuarantineEntry
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
@@ -80,10 +81,11 @@ def first_row(
     )
 
 
-def avro_schema(scan: StreamScan, stream: StreamForm, message: Message, ordinal: int) -> DdlEvent | None:
+def avro_schema(
+    scan: StreamScan, avro: AvroScan, stream: StreamForm, message: Message, ordinal: int
+) -> DdlEvent | None:
     """The writer schema of an Avro message, where no earlier message had it."""
-    assert scan.avro is not None
-    schema = scan.avro.schema(message)
+    schema = avro.schema(message)
     if schema is not None and stream.dating is VersionClock.PLACE:
         # Such a stream has no other schemas: each is in effect from the first message that is written with it.
         # Positions count from 1, as those of rows: 0 is for schemas from before the stream, which have a version.
