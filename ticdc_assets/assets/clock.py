@@ -21,7 +21,9 @@ class Clock:
     measures_lag: bool = True
 
     def lag_s(self, watermark: int) -> float:
+        """How long ago the watermark was, in seconds; 0.0 where it is in the future."""
         return max((self.now - to_datetime(watermark)).total_seconds(), 0.0)
 
     def behind_source_s(self, watermark: int) -> float:
+        """How far the watermark is behind the checkpoint of the source, in seconds."""
         return max(physical_ms(self.checkpoint) - physical_ms(watermark), 0) / 1000

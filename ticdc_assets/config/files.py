@@ -17,6 +17,7 @@ def below(base: Path, path: str) -> str:
 
 
 def text_of(path: Path, advice: str) -> str:
+    """The text of a UTF-8 file. Raises ConfigError where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:

@@ -47,6 +47,7 @@ class Problems:
     found: list[ConfigFault] = field(default_factory=list)
 
     def add(self, where: str, expected: str, found: str, advice: str) -> None:
+        """Add a fault with its four parts."""
         self.found.append(ConfigFault(where, expected, found, advice))
 
     def take(self, error: ConfigError) -> None:
@@ -54,6 +55,7 @@ class Problems:
         self.add(error.where, error.expected, error.found, error.advice)
 
     def raise_if_any(self) -> None:
+        """Raise one ConfigError with all faults; return where there is none."""
         if not self.found:
             return
         if len(self.found) == 1:
@@ -201,6 +203,7 @@ class Section:
         return f"{full} (line {line})" if line else full
 
     def problem(self, key: str, expected: str, found: str, advice: str) -> None:
+        """Add a fault of a key of this section."""
         self.problems.add(self.place(key), expected, found, advice)
 
     def _take(self, key: str) -> Any:

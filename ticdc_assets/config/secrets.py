@@ -36,6 +36,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
+        """The value itself, to be passed on and never to be shown."""
         return self._value
 
     def __repr__(self) -> str:

@@ -58,12 +58,14 @@ _GO_FALSE: Final = ("", "0", "f", "F", "FALSE", "false", "False")
 
 
 def boolean(value: Any, where: str) -> bool:
+    """The value as true or false. Raises ConfigError where it is neither."""
     if not isinstance(value, bool):
         raise ConfigError(where, "true or false", shown(value), "Write true or false, without quotes.")
     return value
 
 
 def integer(value: Any, where: str) -> int:
+    """The value as a whole number. Raises ConfigError where it is none."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(where, "a whole number", shown(value), "Write it without quotes.")
     return value
@@ -83,6 +85,7 @@ def count(value: Any, where: str) -> int:
 
 
 def text(value: Any, where: str) -> str:
+    """The value as a text. Raises ConfigError where it is none."""
     if not isinstance(value, str):
         raise ConfigError(where, "a text", f"a {type(value).__name__}", "Put it in quotes.")
     return value

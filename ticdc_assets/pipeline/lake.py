@@ -53,10 +53,12 @@ class Lake:
 
     @cached_property
     def catalog(self) -> Catalog:
+        """The catalog; it is opened at the first use."""
         return open_catalog(self.config.catalog, names.encode(self.changefeed.name))
 
     @cached_property
     def control(self) -> Control:
+        """The changefeed's control tables."""
         return Control(self.catalog, names.control_namespace(self.changefeed.target, self.changefeed.name))
 
     @cached_property
@@ -128,10 +130,12 @@ class Lake:
         return self.folds.of([*self.control.ddl_events(), *new])
 
     def places(self, history: History) -> dict[str, TableLocations]:
+        """By source table, the locations of its changelog and its mirror."""
         return places(self.config, self.changefeed, history)
 
     @staticmethod
     def recorded(record: WatermarkRecord | None) -> dict[str, TableRecord]:
+        """By source table, what the newest record of `watermarks` has of it; empty before the first run."""
         return {table.source_table: table for table in record.tables} if record else {}
 
     def lows(self, record: WatermarkRecord | None) -> dict[str, int]:

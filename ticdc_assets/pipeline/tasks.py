@@ -138,6 +138,7 @@ class ChangelogPart:
 
     @property
     def rows(self) -> int:
+        """The number of changes."""
         return sum(self.rows_by_op.values())
 
     @property

@@ -133,6 +133,7 @@ def _create_namespace(catalog: Catalog, namespace: Identifier) -> None:
 
 
 def load_or_none(catalog: Catalog, identifier: Identifier) -> Table | None:
+    """The table; None where there is none."""
     try:
         return catalog.load_table(identifier)
     except NoSuchTableError:

@@ -236,6 +236,7 @@ class Control:
         return [record for record in self.ever_quarantined() if record.resolution is None]
 
     def ever_quarantined(self) -> list[QuarantinedRecord]:
+        """All records that were ever in quarantine, resolved or not."""
         table = load_or_none(self._catalog, (*self.namespace, "quarantine"))
         return [] if table is None else _quarantined(table)
 
@@ -378,4 +379,5 @@ def _watermark(row: dict[str, Any]) -> WatermarkRecord:
 
 
 def now() -> datetime:
+    """The time of this machine, in UTC."""
     return datetime.now(UTC)

@@ -85,6 +85,7 @@ def version_of(mirror: Table) -> int:
 
 
 def from_summary(summary: Mapping[str, str]) -> Progress:
+    """The progress that a snapshot carries in its summary."""
     files = tuple(sorted(json.loads(summary.get(FILES, "{}")).items()))
     return Progress(int(summary[WATERMARK]), int(summary.get(POSITION, "-1")), summary.get(RUN_ID, ""), files)
 
@@ -110,6 +111,7 @@ def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:
 
 
 def source_table_of(table: Table) -> str | None:
+    """The id of the source table whose rows the table has; None for a table of others."""
     return table.properties.get(SOURCE_TABLE)
 
 
@@ -119,4 +121,5 @@ def columns_of(properties: Mapping[str, str]) -> dict[int, list[int]]:
 
 
 def columns_property(columns: Mapping[int, list[int]]) -> str:
+    """The field ids of columns as a table property: JSON, by the ids of source columns."""
     return json.dumps({str(uid): ids for uid, ids in sorted(columns.items())}, separators=(",", ":"))

@@ -27,6 +27,7 @@ class Replayed:
     version_ts: int
 
     def to_json(self) -> str:
+        """The mark as a table property stores it."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     def joined(self, other: Replayed | None) -> Replayed:

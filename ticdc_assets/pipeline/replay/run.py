@@ -53,6 +53,7 @@ class ReplayReport:
 
     @property
     def is_clean(self) -> bool:
+        """Whether every record was resolved."""
         return all(outcome.resolution is not Resolution.STILL_BAD for outcome in self.outcomes)
 
 

@@ -35,6 +35,7 @@ class PlacedRow:
 
     @classmethod
     def of(cls, row: RowEvent, partition: Partition, offset: int) -> PlacedRow:
+        """The row of a message at this offset."""
         return cls(
             partition, offset, row.time.commit_ms, row.time.sent_ms, frozenset(name.lower() for name in row.wire)
         )
@@ -56,6 +57,7 @@ class Places:
 
     @classmethod
     def of(cls, events: Iterable[DdlEvent]) -> Places:
+        """The places and times of statements that only positions order."""
         steps: dict[Partition, dict[int, int]] = {}
         times: dict[int, tuple[int | None, int | None]] = {}
         for event in events:
@@ -114,6 +116,10 @@ class Clocks:
     _newest: dict[Partition, int] = field(default_factory=dict)
 
     def of_statement(self, place: tuple[str, int, int], commit_ms: int | None) -> int:
+        """The time of the statement at a place: that of an earlier run, else its own.
+
+        A new one is after all earlier times of its partition.
+        """
         partition = self._begun(place)
         ts = self.known.get(place)
         if ts is None:
@@ -123,6 +129,7 @@ class Clocks:
         return ts
 
     def of_row(self, place: tuple[str, int, int], commit_ms: int | None) -> int:
+        """The time of the row at a place: its own, but after the last statement of its partition."""
         partition = self._begun(place)
         ts = max((commit_ms or 0) << LOGICAL_BITS, self._stated[partition] + 1)
         self._newest[partition] = max(self._newest[partition], ts)

@@ -374,6 +374,7 @@ def _decimal(schema: dict[str, Any]) -> Read:
 
 
 def decimal_text(unscaled: int, scale: int) -> str:
+    """An unscaled number with `scale` digits after the point, as text."""
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     sign = "-" if unscaled < 0 else ""
     return f"{sign}{digits[: len(digits) - scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"

@@ -193,6 +193,7 @@ class TokenCursor:
 
     @property
     def done(self) -> bool:
+        """Whether all tokens are taken."""
         return self.peek().kind is TokenKind.END
 
     def at(self, *words: str) -> bool:
@@ -219,16 +220,19 @@ class TokenCursor:
         return self.take().word if self.at_any(*words) else ""
 
     def accept_symbol(self, symbol: str) -> bool:
+        """Take the symbol if it is next; whether it was."""
         if not self.at_symbol(symbol):
             return False
         self.take()
         return True
 
     def expect(self, *words: str) -> None:
+        """Take these words. Raises SchemaError where others are next."""
         if not self.accept(*words):
             raise self.fault(" ".join(words))
 
     def expect_symbol(self, symbol: str) -> None:
+        """Take the symbol. Raises SchemaError where it is not next."""
         if not self.accept_symbol(symbol):
             raise self.fault(f"'{symbol}'")
 
@@ -253,16 +257,19 @@ class TokenCursor:
         return name
 
     def table_name(self, default_schema: str) -> tuple[str, str]:
+        """Take a table name, as schema and table; `default_schema` where it has one part."""
         first = self.identifier()
         return (first, self.identifier()) if self.accept_symbol(".") else (default_schema, first)
 
     def integer(self) -> int:
+        """Take a whole number. Raises SchemaError where none is next."""
         token = self.peek()
         if token.kind is not TokenKind.NUMBER or not token.text.isdigit() or len(token.text) > 20:
             raise self.fault("a whole number")
         return int(self.take().text)
 
     def string(self) -> str:
+        """Take a string literal, unescaped. Raises SchemaError where none is next."""
         if self.peek().kind is not TokenKind.STRING:
             raise self.fault("a string")
         return self.take().text
@@ -338,6 +345,7 @@ class TokenCursor:
         self.position = len(self._tokens) - 1
 
     def finish(self, expected: str = "the end of the statement") -> None:
+        """Require that all tokens are taken. Raises SchemaError where one is left."""
         if not self.done:
             raise self.fault(expected)
 

@@ -30,9 +30,11 @@ class SourceTableBuilder:
 
     @property
     def name(self) -> SourceName:
+        """The newest name."""
         return (self.name_periods[-1].schema, self.name_periods[-1].table)
 
     def frozen(self) -> SourceTable:
+        """The source table as it is now."""
         return SourceTable(
             self.id,
             tuple(self.name_periods),

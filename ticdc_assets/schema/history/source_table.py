@@ -88,6 +88,7 @@ class SourceTable:
 
     @property
     def newest(self) -> TableSchema:
+        """The schema of the last version."""
         return self.versions[-1].table
 
     def version_at(self, commit_ts: int) -> Version:
@@ -132,6 +133,7 @@ class History:
                 self._by_name.setdefault(name, []).append(source_table)
 
     def by_id(self) -> dict[str, SourceTable]:
+        """The source tables by their ids."""
         return {source_table.id: source_table for source_table in self.source_tables}
 
     def as_of(self, schema: str, table: str, commit_ts: int) -> tuple[SourceTable, Version] | None:

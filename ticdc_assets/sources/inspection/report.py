@@ -40,6 +40,7 @@ class Counts:
 
     @property
     def rows(self) -> int:
+        """All rows."""
         return self.inserts + self.updates + self.deletes + self.upserts
 
     def add(self, op: Op, upsert: bool = False) -> None:
@@ -105,6 +106,7 @@ class ProblemSeen:
 
     @property
     def sentence(self) -> str:
+        """The fault as a sentence: where, expected, found, and what to do."""
         often = f" ({self.count:,} times; this is the first)" if self.count > 1 else ""
         return f"{self.where}: expected {self.expected}, found {self.found}{often}. {self.advice}"
 

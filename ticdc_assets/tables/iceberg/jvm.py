@@ -92,6 +92,7 @@ class JvmCatalog:
         return self.load(identifier)
 
     def load(self, identifier: Identifier) -> JvmTable:
+        """The table. Raises the error of Iceberg where there is none."""
         return JvmTable(self, self._catalog.loadTable(self._identifier(identifier)))
 
     def _identifier(self, identifier: Identifier) -> Any:
@@ -156,6 +157,7 @@ class JvmTable:
 
     @property
     def current_snapshot_id(self) -> int:
+        """The id of the current snapshot; the table must have one."""
         self.java.refresh()
         return int(self.java.currentSnapshot().snapshotId())
 
@@ -167,6 +169,7 @@ class JvmTable:
         return int(newest.snapshotId()) != since and all(stored.get(key) == value for key, value in summary.items())
 
     def field_ids(self) -> dict[str, int]:
+        """The field ids of the top-level columns, by name."""
         return {field.name(): int(field.fieldId()) for field in self.java.schema().columns()}
 
     def start_branch(self, branch: str, snapshot_id: int) -> None:
@@ -183,6 +186,7 @@ class JvmTable:
             raise
 
     def drop_branch(self, branch: str) -> None:
+        """Remove a branch; nothing happens where there is none."""
         self.java.refresh()
         if self.java.refs().containsKey(branch):
             self.java.manageSnapshots().removeBranch(branch).commit()

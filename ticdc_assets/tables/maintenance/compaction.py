@@ -32,6 +32,7 @@ class FileCounts:
 
     @property
     def all(self) -> int:
+        """The number of data and delete files."""
         return self.data + self.deletes
 
 

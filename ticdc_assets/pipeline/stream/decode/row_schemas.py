@@ -48,6 +48,7 @@ class Shapes:
             self._by_columns[columns] = event
 
     def events(self) -> tuple[DdlEvent, ...]:
+        """The schemas, in the order in which they were added."""
         return tuple(self._by_columns.values())
 
 

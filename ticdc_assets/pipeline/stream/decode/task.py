@@ -51,6 +51,7 @@ class Arrival:
     until: Mapping[Partition, int]
 
     def takes(self, message: Message) -> bool:
+        """Whether a table takes the message: its offset is in the range of its partition."""
         partition = (message.topic, message.partition)
         return self.since.get(partition, 0) <= message.offset < self.until.get(partition, message.offset + 1)
 

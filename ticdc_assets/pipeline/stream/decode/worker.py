@@ -75,6 +75,7 @@ class MessageDecoder:
         )
 
     def run(self) -> TaskReport:
+        """Decode all messages of the task and write the parts of changelogs."""
         for batch in self._batches():
             for index in self._in_bulk(batch):
                 self._one(batch.block.message(index), int(batch.ordinals[index]))

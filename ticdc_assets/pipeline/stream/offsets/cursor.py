@@ -50,6 +50,7 @@ class StreamCursor:
         return {partition: (begins[partition], end) for partition, end in self.read.items()}
 
     def to_json(self) -> str:
+        """The cursor as the record stores it."""
         partitions = sorted(self.offsets.keys() | self.watermarks.keys())
         stored: dict[str, Any] = {
             "partitions": [
@@ -70,6 +71,7 @@ class StreamCursor:
 
     @classmethod
     def from_json(cls, text: str) -> StreamCursor:
+        """The cursor from a record; the empty text is the cursor before the first message."""
         stored = json.loads(text or "{}")
         listed = stored.get("partitions", [])
         is_older = "digests" not in stored  # such a cursor also stores 0 for none

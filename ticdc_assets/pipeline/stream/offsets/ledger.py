@@ -144,6 +144,7 @@ class Ledger:
 
     @property
     def has_twice(self) -> bool:
+        """Whether a partition has two messages of one offset."""
         return any(found.twice for found in self._partitions.values())
 
     def differing(self, messages: Iterable[Message]) -> dict[Partition, int]:

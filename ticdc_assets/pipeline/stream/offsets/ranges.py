@@ -87,6 +87,7 @@ class OffsetSet:
 
     @property
     def ranges(self) -> list[Range]:
+        """The offsets as ranges, in ascending order."""
         return list(zip(self._firsts, self._ends, strict=True))
 
     @property
