@@ -76,30 +76,44 @@ class TaskFile:
 
 
 @dataclass(frozen=True, slots=True)
+class FileDecoding:
+    """How the records of files are decoded.
+
+    `by_arrival` where rows carry no commit_ts: every row of a file then belongs to its folder's version. `selectors`
+    give the columns that rows lack.
+    """
+
+    format: FileFormat
+    csv: CsvOptions
+    forms: TextForms
+    by_arrival: bool
+    quarantine: bool = True
+    zero_dates_allowed: bool = True
+    selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether the files are CSV; otherwise they are Canal-JSON."""
+        return self.format is FileFormat.CSV
+
+
+@dataclass(frozen=True, slots=True)
 class DecodeTask:
     """Files for one worker, in order of consumption, and all that it needs to know about their tables.
 
-    `by_arrival` where rows carry no commit_ts: every row of a file then belongs to its folder's version. `held` gives,
-    by source table, the TSO above which its rows are left for a later run; of files that are not seen, all rows are
-    left. Rows of source tables in neither `targets` nor `held` are ignored. `selectors` give the columns that rows
-    lack.
+    `held` gives, by source table, the TSO above which its rows are left for a later run; of files that are not seen,
+    all rows are left. Rows of source tables in neither `targets` nor `held` are ignored.
     """
 
     run_id: str
     number: int
     root_uri: str = field(repr=False)
-    format: FileFormat
-    csv: CsvOptions
-    forms: TextForms
-    by_arrival: bool
+    decoding: FileDecoding
     files: tuple[TaskFile, ...]
     timelines: dict[SourceName, Timeline]
     targets: dict[str, Target]
     io_properties: dict[str, str] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
-    quarantine: bool = True
-    zero_dates_allowed: bool = True
-    selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
 
 
 class CommitBounds(NamedTuple):

@@ -16,9 +16,9 @@ import pyarrow as pa
 from ticdc_assets.changes import layout, order
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, Rows, above, no_table_for, rows_of
+from ticdc_assets.pipeline.storage.batch import decoding_of
 from ticdc_assets.pipeline.storage.decode import decode
 from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, FileState, Target, TaskFile
-from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
 
 if TYPE_CHECKING:
@@ -103,23 +103,14 @@ class StorageReplay:
         return one.data.removesuffix(end).rstrip(b"\r\n") + end
 
     def _task(self, file: TaskFile, targets: dict[str, Target]) -> DecodeTask:
-        lake, changefeed = self._replay_context.lake, self._replay_context.lake.changefeed
-        zone = changefeed.time_zone
-        forms = lake.csv_options.forms(zone) if self._format is FileFormat.CSV else canal_json.forms(zone)
         return DecodeTask(
             run_id=self._replay_context.run_id,
             number=self._number,
             root_uri=str(self._folder / f"{self._number}"),
-            format=self._format,
-            csv=lake.csv_options,
-            forms=forms,
-            by_arrival=lake.by_arrival,
+            decoding=decoding_of(self._replay_context.lake, quarantine=True),
             files=(file,),
             timelines={file.name: self._timelines[file.name]},
             targets=targets,
-            quarantine=True,
-            zero_dates_allowed=changefeed.bad_input.allows_zero_dates,
-            selectors=changefeed.sink.content.column_selectors,
         )
 
 

@@ -10,10 +10,9 @@ from ticdc_assets.pipeline.commit_range import Hold
 from ticdc_assets.pipeline.storage.closed_folders import newly_closed
 from ticdc_assets.pipeline.storage.packing import pack
 from ticdc_assets.pipeline.storage.record import advanced, held_by_files, unknown_tables, warnings_of
-from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, FileState, TaskReport
+from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileFormat, FileReport, FileState, TaskReport
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.canal_json import decoder as canal_json
-from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.history.source_table import SchemaPeriod
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, now
 
@@ -53,6 +52,7 @@ class StorageBatch:
         pending, plan = self._pending, self._plan
         targets = {i: target_of(pending.commit_ranges[i], tables[i], pending.commit_ranges[i].low) for i in plan.open}
         whole = {name: any(_is_keyless(period) for period in timeline) for name, timeline in plan.timelines.items()}
+        decoding = decoding_of(self._lake, self._changefeed.bad_input.quarantines)
         tasks = []
         for number, dealt in enumerate(pack(plan.task_files(), self._lake.cores, whole)):
             timelines = {file.name: plan.timelines[file.name] for file in dealt}
@@ -63,25 +63,15 @@ class StorageBatch:
                     run_id=pending.run_id,
                     number=number,
                     root_uri=self._lake.storage_uri,
-                    format=FileFormat(self._changefeed.sink.protocol),
-                    csv=self._lake.csv_options,
-                    forms=self._forms(),
-                    by_arrival=self._lake.by_arrival,
+                    decoding=decoding,
                     files=dealt,
                     timelines=timelines,
                     targets={i: target for i, target in targets.items() if i in source_tables},
                     io_properties=self._lake.io_properties,
                     held={i: low for i, low in plan.held.items() if i in source_tables},
-                    quarantine=self._changefeed.bad_input.quarantines,
-                    zero_dates_allowed=self._changefeed.bad_input.allows_zero_dates,
-                    selectors=self._changefeed.sink.content.column_selectors,
                 )
             )
         return tasks
-
-    def _forms(self) -> TextForms:
-        zone = self._changefeed.time_zone
-        return self._lake.csv_options.forms(zone) if self._changefeed.sink.protocol == "csv" else canal_json.forms(zone)
 
     # -- the workers' answers -----------------------------------------------------------------------------------------
 
@@ -129,6 +119,21 @@ class StorageBatch:
     def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:
         """The records, plus those of tables without any schema file."""
         return [*records, *unknown_tables(self._plan, self._pending.problems).values()]
+
+
+def decoding_of(lake: Lake, quarantine: bool) -> FileDecoding:
+    """How the files of a changefeed are decoded; without `quarantine`, a bad record stops its table."""
+    changefeed, file_format = lake.changefeed, FileFormat(lake.changefeed.sink.protocol)
+    zone = changefeed.time_zone
+    return FileDecoding(
+        format=file_format,
+        csv=lake.csv_options,
+        forms=lake.csv_options.forms(zone) if file_format is FileFormat.CSV else canal_json.forms(zone),
+        by_arrival=lake.by_arrival,
+        quarantine=quarantine,
+        zero_dates_allowed=changefeed.bad_input.allows_zero_dates,
+        selectors=changefeed.sink.content.column_selectors,
+    )
 
 
 def _files(reports: Sequence[TaskReport]) -> list[FileReport]:

@@ -33,7 +33,6 @@ from ticdc_assets.pipeline.changelog.parts import PartWriter
 from ticdc_assets.pipeline.storage.reader import FileReader
 from ticdc_assets.pipeline.tasks import (
     DecodeTask,
-    FileFormat,
     FileReport,
     FileState,
     QuarantineEntry,
@@ -150,7 +149,7 @@ class _TableDecoder:
         return self._in_order(file, self._files.raw_rows(file, True, count.bad))
 
     def _in_order(self, file: TaskFile, batches: Iterator[RawRows]) -> list[RawRows]:
-        if self._task.by_arrival:
+        if self._task.decoding.by_arrival:
             return [replace(raw, commit_ts=pa.nulls(len(raw), pa.int64())) for raw in batches]
         every = list(batches)
         if any(raw.commit_ts.null_count for raw in every):
@@ -174,7 +173,7 @@ class _TableDecoder:
     def _by_period(self, file: TaskFile, raw: RawRows, count: _Count) -> Iterator[tuple[SchemaPeriod, RawRows]]:
         timeline = self._task.timelines[file.name]
         starts = np.array([period.after_ts for period in timeline], np.int64)
-        if self._task.by_arrival:
+        if self._task.decoding.by_arrival:
             numbers = np.full(len(raw), np.searchsorted(starts, file.folder_version, side="right") - 1)
         else:
             numbers = np.searchsorted(starts, raw.commit_ts.to_numpy(zero_copy_only=False), side="left") - 1
@@ -190,7 +189,7 @@ class _TableDecoder:
     def _leave_or_raise(self, file: TaskFile, rows: RawRows, count: _Count) -> None:
         """Rows from a time without a schema: above the run's TSO a schema may still come, below it none will."""
         horizon = max(target.high for target in self._task.targets.values())
-        if self._task.by_arrival or not pc.all(pc.greater(rows.commit_ts, horizon)).as_py():
+        if self._task.decoding.by_arrival or not pc.all(pc.greater(rows.commit_ts, horizon)).as_py():
             raise _no_schema(file)
         count.above += len(rows)
 
@@ -200,7 +199,7 @@ class _TableDecoder:
         """The rows that this run publishes, with those that may be late separate. Rows that are left for later are
         counted, so that the file is read again."""
         target = self._task.targets.get(period.source_table_id)
-        if target is not None and self._task.by_arrival:
+        if target is not None and self._task.decoding.by_arrival:
             yield rows, False
         elif target is not None:
             below, rest = _parted(rows, pc.less_equal(rows.commit_ts, target.low))
@@ -219,7 +218,7 @@ class _TableDecoder:
         low = self._task.held.get(source_table_id)
         if low is None:
             return
-        if self._task.by_arrival:
+        if self._task.decoding.by_arrival:
             count.above += len(rows)
             return
         below, above = _parted(rows, pc.less_equal(rows.commit_ts, low))
@@ -233,7 +232,7 @@ class _TableDecoder:
         """The rows with the column names of the version. CSV fields are positional: TiCDC writes rows of another
         version into a folder only where both have the same columns, possibly in another order."""
         names = {column.name.lower(): column.name for column in version.table.stored_columns}
-        if self._task.format is FileFormat.CSV:
+        if self._task.decoding.is_csv:
             there = {name.lower() for name in rows.columns}
             if not there <= names.keys() or not all(self._is_left_out(file, names[n]) for n in names.keys() - there):
                 raise _other_columns(file, "the columns of another version than its folder's")
@@ -245,7 +244,7 @@ class _TableDecoder:
         return replace(rows, columns=tuple(names.get(name.lower(), name) for name in rows.columns))
 
     def _is_left_out(self, file: TaskFile, column: str) -> bool:
-        return self._task.selectors.leaves_out(file.schema, file.table, column)
+        return self._task.decoding.selectors.leaves_out(file.schema, file.table, column)
 
     def _refuse_lacking(self, file: TaskFile, version: Version, rows: RawRows) -> None:
         """Raise DecodeError where whole rows lack a column that the changefeed does not leave out. A deleted row may
@@ -266,9 +265,9 @@ class _TableDecoder:
                 raise _lacking(file, column.name)
 
     def _typed(self, file: TaskFile, version: Version, rows: RawRows, count: _Count) -> TypedChanges:
-        rules = RowRules(file.path, version.table, self._task.forms, self._task.zero_dates_allowed)
+        rules = RowRules(file.path, version.table, self._task.decoding.forms, self._task.decoding.zero_dates_allowed)
         changes, misfits = sound_changes(rows, rules)
-        if misfits and (file.listed_columns or not self._task.quarantine):
+        if misfits and (file.listed_columns or not self._task.decoding.quarantine):
             raise misfits[0].fault
         for row in misfits:
             count.misfits.setdefault(row.line, row)
@@ -307,7 +306,7 @@ class _TableDecoder:
 
     def _record_lines(self, row: BadRow) -> tuple[int, ...]:
         """The lines of a record: an update with old values is two records of a CSV file."""
-        is_pair = row.has_before and self._task.format is FileFormat.CSV
+        is_pair = row.has_before and self._task.decoding.is_csv
         return (row.line - 1, row.line) if is_pair else (row.line,)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError
 from ticdc_assets.pipeline.changelog.bad_rows import BAD_RECORDS_MAX, too_many
-from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, QuarantineEntry, TaskFile
+from ticdc_assets.pipeline.tasks import DecodeTask, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete, RawRows
 from ticdc_assets.protocols.csv import decoder as csv
@@ -50,7 +50,7 @@ class FileReader:
 
     def is_read_in_bulk(self, file: TaskFile) -> bool:
         """Whether the bulk decoder is worth its setup."""
-        return self._task.format is FileFormat.CSV or self._many or file.size_bytes > SMALL_JSON_BYTES
+        return self._task.decoding.is_csv or self._many or file.size_bytes > SMALL_JSON_BYTES
 
     def raw_rows(self, file: TaskFile, careful: bool, bad: list[QuarantineEntry]) -> Iterator[RawRows]:
         """The changes of a file in order. `careful` reads record by record and adds bad records to `bad`.
@@ -70,8 +70,8 @@ class FileReader:
         """The raw records with these ordinals."""
         with self._opened(file) as stream:
             data = stream.read()
-        if self._task.format is FileFormat.CSV:
-            return csv.record_bytes(data, self._task.csv, lines)
+        if self._task.decoding.is_csv:
+            return csv.record_bytes(data, self._task.decoding.csv, lines)
         return canal_json.record_bytes(data, lines)
 
     @contextmanager
@@ -117,7 +117,7 @@ def _check_size(file: TaskFile, stream: BinaryIO) -> None:
 def columns_of(task: DecodeTask, file: TaskFile, stream: BinaryIO) -> tuple[str, ...]:
     """The columns to read: CSV fields are positional in the folder's version, JSON members are by name in any
     version."""
-    if task.format is FileFormat.CSV:
+    if task.decoding.is_csv:
         version = _folder_period(task, file).version
         columns = file.listed_columns or tuple(c.name for c in version.table.stored_columns)
         return _fields_of(task, file, stream, columns)
@@ -133,13 +133,15 @@ def columns_of(task: DecodeTask, file: TaskFile, stream: BinaryIO) -> tuple[str,
 def _fields_of(task: DecodeTask, file: TaskFile, stream: BinaryIO, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns that a CSV file has fields for. Only newer servers leave columns out of files, and only the number of
     fields shows it."""
-    left = tuple(name for name in columns if not task.selectors.leaves_out(file.schema, file.table, name))
+    left = tuple(name for name in columns if not task.decoding.selectors.leaves_out(file.schema, file.table, name))
     if len(left) == len(columns):
         return columns
-    found = csv.first_fields(stream.read(BATCH_BYTES), task.csv)
+    found = csv.first_fields(stream.read(BATCH_BYTES), task.decoding.csv)
     stream.seek(0)
-    is_left = found is not None and csv.leading_fields(len(found), task.csv, len(left)) is not None
-    return left if is_left and csv.leading_fields(len(found or ()), task.csv, len(columns)) is None else columns
+    is_left = found is not None and csv.leading_fields(len(found), task.decoding.csv, len(left)) is not None
+    return (
+        left if is_left and csv.leading_fields(len(found or ()), task.decoding.csv, len(columns)) is None else columns
+    )
 
 
 def _folder_period(task: DecodeTask, file: TaskFile) -> SchemaPeriod:
@@ -152,11 +154,11 @@ def _folder_period(task: DecodeTask, file: TaskFile) -> SchemaPeriod:
 
 def _in_bulk(task: DecodeTask, file: TaskFile, stream: BufferedReader, columns: tuple[str, ...]) -> Iterator[RawRows]:
     # Each import costs as much as reading hundreds of rows, and a changefeed needs only one of them.
-    if task.format is FileFormat.CSV:
+    if task.decoding.is_csv:
         from ticdc_assets.protocols.csv import bulk as csv_bulk
 
         name = (file.schema, file.table)
-        return csv_bulk.read_stream(stream, task.csv, columns, file.path, name=name)
+        return csv_bulk.read_stream(stream, task.decoding.csv, columns, file.path, name=name)
     from ticdc_assets.protocols.canal_json import files_bulk as canal_json_bulk
 
     batch_bytes = min(BATCH_BYTES, file.size_bytes)
@@ -170,7 +172,7 @@ def _record_by_record(
     task: DecodeTask, file: TaskFile, data: bytes, columns: tuple[str, ...], bad: list[QuarantineEntry]
 ) -> Iterator[RawRows]:
     rows: list[tuple[int, RowEvent]] = []
-    for record in _csv_records(task, file, data, columns) if task.format is FileFormat.CSV else _json(task, file, data):
+    for record in _csv_records(task, file, data, columns) if task.decoding.is_csv else _json(task, file, data):
         if isinstance(record, Incomplete):
             raise _unfinished(file, record.line)
         if isinstance(record, BadRecord):
@@ -187,7 +189,7 @@ def _json(task: DecodeTask, file: TaskFile, data: bytes) -> Records:
     for line, event in (record for record in records if isinstance(record, tuple)):
         if fold_name(event.schema, event.table) != file.name:
             faults[line] = _other_table(file, line)
-        elif event.commit_ts is None and not task.by_arrival:
+        elif event.commit_ts is None and not task.decoding.by_arrival:
             faults[line] = _no_commit_ts(file, line)
     raw = canal_json.record_bytes(data, faults)
     yield from (record for record in records if not isinstance(record, tuple) or record[0] not in faults)
@@ -195,7 +197,7 @@ def _json(task: DecodeTask, file: TaskFile, data: bytes) -> Records:
 
 
 def _csv_records(task: DecodeTask, file: TaskFile, data: bytes, columns: tuple[str, ...]) -> Records:
-    records = list(csv.read(data, task.csv, len(columns), file.path))
+    records = list(csv.read(data, task.decoding.csv, len(columns), file.path))
     faults = {r.line: _other_table(file, r.line) for r in records if _is_of_another(r, file)}
     lone = {r.line: r for r in _lone_halves(records) if r.line not in faults}
     last = lone.get(len(records) - 1)
@@ -203,7 +205,7 @@ def _csv_records(task: DecodeTask, file: TaskFile, data: bytes, columns: tuple[s
         yield Incomplete(last.line)  # TiCDC writes both halves at once: the other one is cut off
         return
     faults |= {line: _half(file, line) for line in lone}
-    raw = csv.record_bytes(data, task.csv, faults)
+    raw = csv.record_bytes(data, task.decoding.csv, faults)
     sound = [BadRecord(r.line, raw[r.line], faults[r.line]) if r.line in faults else r for r in records]
     yield from csv.changes(sound, columns)
 
@@ -247,7 +249,7 @@ def _unfinished(file: TaskFile, line: int) -> NotYetError:
 
 
 def _keep_or_raise(task: DecodeTask, file: TaskFile, record: BadRecord, bad: list[QuarantineEntry]) -> None:
-    if not task.quarantine or file.listed_columns:
+    if not task.decoding.quarantine or file.listed_columns:
         raise record.error
     if len(bad) >= BAD_RECORDS_MAX:
         raise too_many(file.path, len(bad) + 1)
