@@ -74,9 +74,9 @@ def sound_changes(raw: RawRows, rules: RowRules) -> tuple[TypedChanges, list[Bad
 def _strict(raw: RawRows, rules: RowRules) -> TypedChanges:
     changes = typed(raw, rules.columns, rules.table.unique_columns, rules.forms)
     if not rules.zero_dates_allowed and _zero_date(raw, rules) is not None:
-        raise _fault(rules.where, "a date that exists", "a zero date", _TODO_DATES)
+        raise DecodeError(rules.where, "a date that exists", "a zero date", _TODO_DATES)
     if may_have_faults(changes, rules.table.key, rules.forms.zone) and _key_fault(raw, rules) is not None:
-        raise _fault(rules.where, "a value in every key column", "none", _TODO_KEY)
+        raise DecodeError(rules.where, "a value in every key column", "none", _TODO_KEY)
     return changes
 
 
@@ -120,16 +120,16 @@ def _first_fault(raw: RawRows, rules: RowRules, where: str) -> DecodeError:
         try:
             text_columns.column(column.type, text, rules.forms)
         except DecodeError as error:
-            return _fault(f"{where}, column {column.name!r}", error.expected, error.found, _TODO)
+            return DecodeError(f"{where}, column {column.name!r}", error.expected, error.found, _TODO)
     name = None if rules.zero_dates_allowed else _zero_date(raw, rules)
     if name is not None:
-        return _fault(f"{where}, column {name!r}", "a date that exists", "a zero date", _TODO_DATES)
+        return DecodeError(f"{where}, column {name!r}", "a date that exists", "a zero date", _TODO_DATES)
     fault = _key_fault(raw, rules)
     if fault is not None:
         name, found = fault
         advice = _TODO_KEY if found == keys.NULL else _TODO_KEY_VALUE
-        return _fault(f"{where}, column {name!r}", "a value, since it is of the key", found, advice)
-    return _fault(where, "values that the table's columns hold", "another one", _TODO)
+        return DecodeError(f"{where}, column {name!r}", "a value, since it is of the key", found, advice)
+    return DecodeError(where, "values that the table's columns hold", "another one", _TODO)
 
 
 def _cells(raw: RawRows, rules: RowRules) -> Iterator[tuple[Column, pa.Array]]:
@@ -172,7 +172,3 @@ def _fault_among(column: Column, sent: pa.Array, rules: RowRules) -> str | None:
     return next(
         (fault for text, value in pairs if (fault := keys.fault_in_key(column, text, value, rules.forms.zone))), None
     )
-
-
-def _fault(where: str, expected: str, found: str, advice: str) -> DecodeError:
-    return DecodeError(where, expected, found, advice)
