@@ -113,7 +113,6 @@ class DdlEvent:
     version: int | None = None
     before_version: int | None = None
     table_id: int | None = None
-    start_ts: int | None = None
     after_is_ordered: bool = True
     where: str = ""
     as_written: bool = False
