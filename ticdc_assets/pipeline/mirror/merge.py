@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import mirror_columns
 from ticdc_assets.names import column_name
-from ticdc_assets.pipeline.mirror.merge_task import LiveFile, MergeReport, MergeTask, Taken, VectorPlace
+from ticdc_assets.pipeline.mirror.merge_task import LiveFile, MergeReport, MergeTask, SegmentChanges, Taken, VectorPlace
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, NewFile, OldVector, RowDelta, Vector
 from ticdc_assets.tables.iceberg.types import arrow_field, can_identify
 from ticdc_assets.tables.mirror.writer import Segment
@@ -82,11 +82,13 @@ def plan(
         source_table_id=source_table_id,
         columns=_taken(table, changelog, segment),
         key=tuple(column_name(name) for name in segment.version.table.key),
-        changelog=tuple(file.uri for file in segment.files),
-        low=segment.low,
-        high=segment.high,
-        by_arrival=segment.by_arrival,
-        version_ts=segment.version.from_ts,
+        changes=SegmentChanges(
+            files=tuple(file.uri for file in segment.files),
+            low=segment.low,
+            high=segment.high,
+            by_arrival=segment.by_arrival,
+            version_ts=segment.version.from_ts,
+        ),
         live=(),
         prefix_uri=f"{table.location().rstrip('/')}/data/{uuid.uuid4().hex}",
         shares=shares,

@@ -34,23 +34,32 @@ class LiveFile:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentChanges:
+    """The changes in `(low, high]` of some files of a changelog.
+
+    `low` and `high` are values of `_ticdc_commit_ts`; `by_arrival` values of `_ticdc_seq`, of one table version only.
+    """
+
+    files: tuple[str, ...]
+    low: int
+    high: int
+    by_arrival: bool
+    version_ts: int
+
+
+@dataclass(frozen=True, slots=True)
 class MergeTask:
-    """The changes in `(low, high]` of the files `changelog`, and this worker's share of them.
+    """The changes of a segment, and this worker's share of them.
 
     All workers of a segment find the newest change of every key in all files. Worker `share` of `shares` writes the
     rows that come from its files (every `shares`-th one), and finds the replaced rows in `live`, its part of the
-    mirror's files. `low` and `high` are values of `_ticdc_commit_ts`; `by_arrival` values of `_ticdc_seq`, of one table
-    version only.
+    mirror's files.
     """
 
     source_table_id: str
     columns: tuple[Taken, ...]
     key: tuple[str, ...]
-    changelog: tuple[str, ...]
-    low: int
-    high: int
-    by_arrival: bool
-    version_ts: int
+    changes: SegmentChanges
     live: tuple[LiveFile, ...]
     prefix_uri: str
     share: int = 0

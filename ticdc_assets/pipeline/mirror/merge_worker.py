@@ -67,12 +67,14 @@ class _Newest:
 
 def _newest(io: FileIO, task: MergeTask) -> _Newest:
     keys = [taken for taken in task.columns if taken.field.name in task.key]
-    found = [_identities(io, task, number, keys) for number in range(len(task.changelog))]
+    found = [_identities(io, task, number, keys) for number in range(len(task.changes.files))]
     table = pa.concat_tables(found)
     columns = [table.column(f"k{number}") for number in range(len(keys))]
     if any(column.null_count for column in columns):
         raise UnfitError
-    rows = newest_of_each(columns, [table.column(name) for name in (["seq"] if task.by_arrival else ["ts", "seq"])])
+    rows = newest_of_each(
+        columns, [table.column(name) for name in (["seq"] if task.changes.by_arrival else ["ts", "seq"])]
+    )
     table = table.drop_columns(["ts", "seq"])
     kept = table.take(pa.array(rows))
     return _Newest(
@@ -85,19 +87,19 @@ def _newest(io: FileIO, task: MergeTask) -> _Newest:
 
 def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[Taken]) -> pa.Table:
     """Key, order and kind of the changes of one file that are in the segment."""
-    bound = layout.SEQ if task.by_arrival else layout.COMMIT_TS
-    system = [layout.OP, layout.COMMIT_TS, layout.SEQ, *([layout.TABLE_VERSION] if task.by_arrival else [])]
+    bound = layout.SEQ if task.changes.by_arrival else layout.COMMIT_TS
+    system = [layout.OP, layout.COMMIT_TS, layout.SEQ, *([layout.TABLE_VERSION] if task.changes.by_arrival else [])]
     with ExitStack() as stack:
-        file = _open(io, task.changelog[number], stack)
+        file = _open(io, task.changes.files[number], stack)
         names = [_name_of(file, taken.changelog_id) for taken in keys]
         found = []
-        for group, first in _groups(file, bound, task.low + 1, task.high):
+        for group, first in _groups(file, bound, task.changes.low + 1, task.changes.high):
             table = file.read_row_group(group, columns=[*system, *names], use_threads=False)
             rows = np.arange(first, first + len(table), dtype=np.int32)
             values = table.column(bound)
-            wanted = pc.and_(pc.greater(values, task.low), pc.less_equal(values, task.high))
-            if task.by_arrival:
-                wanted = pc.and_(wanted, pc.equal(table.column(layout.TABLE_VERSION), task.version_ts))
+            wanted = pc.and_(pc.greater(values, task.changes.low), pc.less_equal(values, task.changes.high))
+            if task.changes.by_arrival:
+                wanted = pc.and_(wanted, pc.equal(table.column(layout.TABLE_VERSION), task.changes.version_ts))
             columns = {f"k{n}": _as(table.column(name), keys[n].field.type) for n, name in enumerate(names)}
             columns |= {
                 "seq": table.column(layout.SEQ),
@@ -183,7 +185,7 @@ def _rows(io: FileIO, task: MergeTask, newest: _Newest, own: np.ndarray, schema:
     for number in np.unique(newest.files[own]):
         wanted = np.sort(newest.rows[own & (newest.files == number)])
         with ExitStack() as stack:
-            file = _open(io, task.changelog[number], stack)
+            file = _open(io, task.changes.files[number], stack)
             names = {taken.field.name: _name_or_none(file, taken.changelog_id) for taken in task.columns}
             read = [name for name in names.values() if name is not None]
             for group, first in _groups(file):

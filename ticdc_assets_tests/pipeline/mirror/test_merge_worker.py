@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ticdc_assets.changes import layout
-from ticdc_assets.pipeline.mirror.merge_task import LiveFile, MergeReport, MergeTask, Taken, VectorPlace
+from ticdc_assets.pipeline.mirror.merge_task import LiveFile, MergeReport, MergeTask, SegmentChanges, Taken, VectorPlace
 from ticdc_assets.pipeline.mirror.merge_worker import merge
 from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
 from ticdc_assets.tables.iceberg.types import field_id
@@ -69,7 +69,8 @@ class Stretch:
     def merge(self, low: int = 0, high: int = 1000, by_arrival: bool = False, **share: int) -> MergeReport:
         changelog, live = tuple(self.changelog), tuple(self.live)
         prefix = f"file://{self.folder}/new"
-        return merge(MergeTask("t", COLUMNS, ("id",), changelog, low, high, by_arrival, 1, live, prefix, **share))
+        changes = SegmentChanges(changelog, low, high, by_arrival, 1)
+        return merge(MergeTask("t", COLUMNS, ("id",), changes, live, prefix, **share))
 
 
 @pytest.fixture
