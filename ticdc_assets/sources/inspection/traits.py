@@ -17,6 +17,35 @@ _Version = tuple[str, str, int]
 
 
 @dataclass(slots=True)
+class SchemasSeen:
+    """The schemas that a stream has and those that its rows need, in bounded memory.
+
+    declared: the versions that statements and schemas bring.
+    needed: the versions that rows name, each with the position of the first row and the number of rows.
+    named: the tables that statements and schemas name, in lower case.
+    """
+
+    declared: set[_Version] = field(default_factory=set)
+    needed: dict[_Version, tuple[str, int]] = field(default_factory=dict)
+    named: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, event: DdlEvent) -> None:
+        """Add a statement or a schema."""
+        if event.version is not None and len(self.declared) < KEYS_MAX:
+            self.declared.add((event.schema, event.table, event.version))
+        if event.before is not None and event.before_version is not None and len(self.declared) < KEYS_MAX:
+            self.declared.add((event.before.schema, event.before.name, event.before_version))
+        if event.table and len(self.named) < NAMES_MAX:
+            self.named.add((event.schema.lower(), event.table.lower()))
+
+    def need(self, version: _Version, where: str) -> None:
+        """Add a row of this version."""
+        first, count = self.needed.get(version, (where, 0))
+        if version in self.needed or len(self.needed) < NAMES_MAX:
+            self.needed[version] = (first, count + 1)
+
+
+@dataclass(slots=True)
 class Traits:
     """Collects facts row by row, in bounded memory."""
 
@@ -29,9 +58,7 @@ class Traits:
     cut: int = 0
     first_cut: str = ""
     zones: Counter[str] = field(default_factory=Counter)
-    declared: set[_Version] = field(default_factory=set)
-    versions: dict[_Version, tuple[str, int]] = field(default_factory=dict)
-    named: set[tuple[str, str]] = field(default_factory=set)
+    schemas: SchemasSeen = field(default_factory=SchemasSeen)
     _alive: dict[int, int | None] = field(default_factory=dict)
     inserted_twice: int = 0
 
@@ -47,25 +74,15 @@ class Traits:
             self.cut += 1
             self.first_cut = self.first_cut or where
         if event.hints.schema_version is not None:
-            self._version((event.schema, event.table, event.hints.schema_version), where)
+            self.schemas.need((event.schema, event.table, event.hints.schema_version), where)
         self._zone(event)
         if not self.old_values:
             self._repeated_insert(event)
 
     def schema(self, event: DdlEvent) -> None:
         """Add a statement or a schema."""
-        if event.version is not None and len(self.declared) < KEYS_MAX:
-            self.declared.add((event.schema, event.table, event.version))
-        if event.before is not None and event.before_version is not None and len(self.declared) < KEYS_MAX:
-            self.declared.add((event.before.schema, event.before.name, event.before_version))
-        if event.table and len(self.named) < NAMES_MAX:
-            self.named.add((event.schema.lower(), event.table.lower()))
+        self.schemas.add(event)
         self._alive.clear()  # after TRUNCATE or a new CREATE TABLE the old keys may be inserted again
-
-    def _version(self, version: _Version, where: str) -> None:
-        first, count = self.versions.get(version, (where, 0))
-        if version in self.versions or len(self.versions) < NAMES_MAX:
-            self.versions[version] = (first, count + 1)
 
     def _zone(self, event: RowEvent) -> None:
         for wire in event.wire.values():
@@ -109,8 +126,8 @@ class Traits:
         return not self.old_values and self.inserted_twice > 0
 
     def _missing_versions(self, found: Inspection) -> None:
-        for (schema, table, version), (where, count) in self.versions.items():
-            if (schema, table, version) not in self.declared:
+        for (schema, table, version), (where, count) in self.schemas.needed.items():
+            if (schema, table, version) not in self.schemas.declared:
                 expected = f"the schema of {schema}.{table}, version {version}"
                 missing = f"none for {count:,} rows of it"
                 advice = (
@@ -120,7 +137,7 @@ class Traits:
 
     def _undeclared_tables(self, found: Inspection, protocol: str) -> None:
         names = [(t.schema, t.table) for t in found.tables.values() if t.counts.rows]
-        undeclared = sorted(f"{s}.{t}" for s, t in names if (s.lower(), t.lower()) not in self.named)
+        undeclared = sorted(f"{s}.{t}" for s, t in names if (s.lower(), t.lower()) not in self.schemas.named)
         if undeclared:
             listed = ", ".join(undeclared[:5]) + (" ..." if len(undeclared) > 5 else "")
             guess = "" if protocol == "debezium" else "; without, their types are guessed from rows"
