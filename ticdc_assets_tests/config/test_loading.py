@@ -195,7 +195,7 @@ def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
             {"spark": {"conf": {"spark.remote": "sc://h"}}},
             "spark.conf (line 5): expected the master of a Spark with a JVM",
         ),
-        ({"spark": {"conf": {"spark.master": "local"}}}, "found spark.master. Write it as master:, beside conf:."),
+        ({"spark": {"conf": {"spark.master": "local"}}}, "found spark.master. Write it as master:, next to conf:."),
         ({"spark": 3}, "a mapping"),
         ({"catalog": {"portable_names": "yes"}}, "true or false"),
     ],
