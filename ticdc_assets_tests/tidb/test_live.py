@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.pipeline.history.verify import verify
 from ticdc_assets_tests.pipeline.small_streams import SmallStream
 from ticdc_assets_tests.tidb import defaults, partitions, recording
 from ticdc_assets_tests.tidb.evaluated import evaluate
@@ -44,9 +43,7 @@ def stream(tmp_path: Path) -> WorkloadStream:
 
 
 def test_a_lake_has_what_the_server_had_at_the_tso_of_each_run(stream: WorkloadStream):
-    host, _, port = SERVER.partition(":")
-    upstream = {"host": host, "port": int(port or 4000), "user": "root"}
-    lake = stream.stream.lake(time_zone=stream.zone.key, upstream=upstream)
+    lake = stream.stream.lake(time_zone=stream.zone.key)
     for _ in range(2):
         stream.go_on(stream.length // 2 + 1)
 
@@ -54,9 +51,6 @@ def test_a_lake_has_what_the_server_had_at_the_tso_of_each_run(stream: WorkloadS
 
         assert list(schema_differences(lake.history, stream.ts, stream.tables)) == []
         assert list(mirror_differences(lake, stream)) == []
-        verdicts = list(verify(lake.lake, None, chunk_rows=7))
-        assert [(v.name, v.comparison) for v in verdicts if v.comparison and not v.is_equal] == []
-        assert any(v.is_equal and v.comparison and v.comparison.mirror_rows for v in verdicts)
     assert stream.is_over
 
 
