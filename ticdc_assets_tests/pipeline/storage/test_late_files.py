@@ -253,9 +253,15 @@ def test_folders_that_an_earlier_version_closed_are_not_compared(bucket: DatedBu
 # -- rows in the order of arrival --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "late", [late for late in LATE if late is not of_a_dropped_table], ids=lambda late: late.__name__
-)
+ALWAYS = (in_a_closed_date, in_a_date_of_an_older_version, of_another_dispatcher)
+IN_ORDER = [
+    pytest.param(late, marks=() if late in ALWAYS else pytest.mark.matrix, id=late.__name__)
+    for late in LATE
+    if late is not of_a_dropped_table
+]
+
+
+@pytest.mark.parametrize("late", IN_ORDER)
 def test_without_commit_ts_the_table_is_held_until_the_files_are_skipped(tmp_path: Path, late: Late):
     bucket = DatedBucket(tmp_path, commit_ts=False)
     feed = bucket.feed()
