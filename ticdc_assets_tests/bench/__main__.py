@@ -19,6 +19,9 @@ from ticdc_assets_tests.bench.measures import (
     growth as measure_growth,
 )
 from ticdc_assets_tests.bench.measures import (
+    kafka as measure_kafka,
+)
+from ticdc_assets_tests.bench.measures import (
     loads as measure_loads,
 )
 from ticdc_assets_tests.bench.measures import (
@@ -40,7 +43,7 @@ def main() -> int:
     parser.add_argument("--growth", type=int, nargs="*", help="numbers of events (default: a tenth, all)")
     parser.add_argument("--tables", type=int, nargs="*", help="numbers of tables (default: 1 10 100 500, or 1 10 50)")
     parser.add_argument("--turns", type=int, help="how often everybody loads (default: 3, or 1)")
-    parser.add_argument("--only", nargs="*", choices=["loads", "bulk", "rounds", "tables", "growth"])
+    parser.add_argument("--only", nargs="*", choices=["loads", "bulk", "rounds", "tables", "growth", "kafka"])
     parser.add_argument("--scratch", type=Path, help="where streams and lakes are made; default: a temporary folder")
     asked = parser.parse_args()
     is_full = asked.events >= EVENTS_FULL
@@ -55,6 +58,7 @@ def main() -> int:
             "rounds": lambda: measure_rounds.measure(ground),
             "tables": lambda: measure_tables.measure(ground, tables),
             "growth": lambda: measure_growth.measure(ground, sizes),
+            "kafka": lambda: measure_kafka.measure(ground),
         }
         for name, part in parts.items():
             if not asked.only or name in asked.only:

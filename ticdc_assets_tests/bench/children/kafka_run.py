@@ -1,0 +1,54 @@
+"""This project's run from a topic, in a child: landing, then changelog and mirror. Spark is started and warmed up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ticdc_assets import spark
+from ticdc_assets.config import Config, load
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.landing.land import land
+from ticdc_assets.spark import SparkWorkers
+from ticdc_assets_tests.bench import ours
+from ticdc_assets_tests.bench.child import serve
+from ticdc_assets_tests.bench.clock import timed
+from ticdc_assets_tests.bench.streams.recorded import FORMS
+
+
+def run(scratch: Path, form: str, brokers: str, topic: str) -> dict[str, Any]:
+    """Seconds and processor seconds of landing and of what follows, the messages landed, and the rows of the mirror."""
+    warm_up = _config(scratch / "warm_up", form, brokers, topic)
+    workers = SparkWorkers(spark.session(warm_up))
+    land(Lake(warm_up, warm_up.changefeeds[0]), workers)
+    ours.again(warm_up)
+    config = _config(scratch / "lake", form, brokers, topic)
+    spark.session(config)
+    landing, report = timed(lambda: land(Lake(config, config.changefeeds[0]), workers))
+    after, done = timed(lambda: ours.again(config))
+    rows = len(ours.mirror_rows(done.lake))
+    spark.stop()
+    return {"landing": landing.told(), "after": after.told(), "messages": report.messages, "rows": rows}
+
+
+def _config(lake: Path, form: str, brokers: str, topic: str) -> Config:
+    told = FORMS[form]
+    lake.mkdir(parents=True)
+    catalog = {
+        "name": f"bench_{lake.name}",
+        "type": "sql",
+        "uri": f"sqlite:///{lake}/catalog.db",
+        "warehouse": f"{lake}/warehouse",
+    }
+    source = {"kafka": {"brokers": [brokers], "topics": [topic]}}
+    feed = {"sink_uri": told.sink_uri, "config": {"sink": dict(told.sink)}, "source": source}
+    path = lake / "changefeeds.yaml"
+    master = f"local[{ours.CORES}]"
+    path.write_text(yaml.safe_dump({"catalog": catalog, "spark": {"master": master}, "changefeeds": {"bench": feed}}))
+    return load(path, {})
+
+
+if __name__ == "__main__":
+    serve(run)
