@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Options:
     """The command line's TSOs and options; with `rows` each row is a line of JSON."""
 
     after: int
@@ -33,7 +33,7 @@ class Asked:
     as_json: bool
 
 
-def diff(config: Config, changefeed: Changefeed, asked: Asked) -> int:
+def diff(config: Config, changefeed: Changefeed, options: Options) -> int:
     """Print the difference of each table. Returns the exit code: 1 if a table cannot be compared."""
     terminal = Terminal()
     lake = Lake(to_look_at(config), changefeed)
@@ -43,22 +43,22 @@ def diff(config: Config, changefeed: Changefeed, asked: Asked) -> int:
             terminal.tell(json.dumps(_row(table, row), ensure_ascii=False, default=plain_value))
 
     found = []
-    for table in differences(lake, asked.after, asked.until, asked.tables, on_rows if asked.rows else None):
+    for table in differences(lake, options.after, options.until, options.tables, on_rows if options.rows else None):
         found.append(table)
-        if not asked.as_json:
-            (terminal.note if asked.rows else terminal.tell)(_sentence(table))
-    if asked.as_json:
-        terminal.json(as_object(asked, found))
+        if not options.as_json:
+            (terminal.note if options.rows else terminal.tell)(_sentence(table))
+    if options.as_json:
+        terminal.json(as_object(options, found))
     elif not found:
-        terminal.note(f"No table exists at {moment(asked.after)} or {moment(asked.until)}.")
+        terminal.note(f"No table exists at {moment(options.after)} or {moment(options.until)}.")
     return 0 if all(table.is_compared for table in found) else 1
 
 
-def as_object(asked: Asked, found: Sequence[TableDifference]) -> dict[str, Any]:
+def as_object(options: Options, found: Sequence[TableDifference]) -> dict[str, Any]:
     """The result as JSON values."""
     return {
-        "after": asked.after,
-        "until": asked.until,
+        "after": options.after,
+        "until": options.until,
         "tables": [
             {
                 "schema": table.name[0],

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Options:
     """The options of the command line. `zone` is the time zone of Dumpling's session."""
 
     place: str
@@ -42,10 +42,10 @@ class Asked:
     form: DumpForm
 
 
-def load_dump(config: Config, changefeed: Changefeed, asked: Asked) -> int:
+def load_dump(config: Config, changefeed: Changefeed, options: Options) -> int:
     """Load the dump and print one line. Returns the exit code: 1 if a table was not loaded."""
     terminal, lake = Terminal(), Lake(config, changefeed)
-    source = DumpChanges(lake, _request(changefeed, asked))
+    source = DumpChanges(lake, _request(changefeed, options))
     source.scan()  # refuses before Java starts
     require_java()
     workers = cache(lambda: SparkWorkers(spark.session(config)))
@@ -78,18 +78,18 @@ def _summary(name: str, report: LoadReport) -> str:
     return f"{name}: {counted(rows, 'row')} of {counted(len(report.record.tables), 'table')} loaded, {reached}."
 
 
-def _request(changefeed: Changefeed, asked: Asked) -> DumpRequest:
-    root = open_root(asked.place)
+def _request(changefeed: Changefeed, options: Options) -> DumpRequest:
+    root = open_root(options.place)
     dump = read_dump(root)
-    if asked.zone is not None:
-        time_zone(asked.zone)  # raises where there is none
+    if options.zone is not None:
+        time_zone(options.zone)  # raises where there is none
     return DumpRequest(
         dump=dump,
-        root_uri=asked.place,
-        ts=_ts_of(root, dump, asked.at),
-        form=asked.form,
-        zone=asked.zone or changefeed.time_zone,
-        without=frozenset(_without(dump, asked.without)),
+        root_uri=options.place,
+        ts=_ts_of(root, dump, options.at),
+        form=options.form,
+        zone=options.zone or changefeed.time_zone,
+        without=frozenset(_without(dump, options.without)),
     )
 
 

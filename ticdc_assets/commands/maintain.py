@@ -26,7 +26,7 @@ LISTED_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Options:
     """The command line's options; an age is None where it is not given."""
 
     older_than_hours: float | None
@@ -44,32 +44,32 @@ class Asked:
         return Policy(datetime.now(UTC), hours, days, self.compact, self.dry_run)
 
 
-def change_pins(config: Config, changefeed: Changefeed, asked: Asked) -> int:
+def change_pins(config: Config, changefeed: Changefeed, options: Options) -> int:
     """Pin or unpin a record; no maintenance. A dry run only shows the pins that would result."""
     terminal, control = Terminal(), Lake(to_look_at(config), changefeed).control
     pins: tuple[int, ...] = ()
-    if asked.pin is not None:
-        pins = pin(control, asked.pin, write=not asked.dry_run)
-    if asked.unpin is not None:
-        pins = unpin(control, asked.unpin, write=not asked.dry_run)
-    if asked.as_json:
-        terminal.json({"changefeed": changefeed.name, "dry_run": asked.dry_run, "pinned": pins})
+    if options.pin is not None:
+        pins = pin(control, options.pin, write=not options.dry_run)
+    if options.unpin is not None:
+        pins = unpin(control, options.unpin, write=not options.dry_run)
+    if options.as_json:
+        terminal.json({"changefeed": changefeed.name, "dry_run": options.dry_run, "pinned": pins})
     else:
-        verb = "would be pinned" if asked.dry_run else "pinned"
+        verb = "would be pinned" if options.dry_run else "pinned"
         terminal.tell(f"{changefeed.name}: {verb}: {', '.join(map(moment, pins)) or 'none'}.")
     return 0
 
 
-def maintain_all(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
+def maintain_all(config: Config, chosen: Sequence[Changefeed], options: Options) -> int:
     """Maintain one changefeed after another. Returns the exit code: 1 if one failed or a location was left alone."""
     terminal = Terminal()
     reports: list[MaintenanceReport] = []
 
     def maintained(changefeed: Changefeed) -> bool:
         with terminal.working(f"{changefeed.name}: looking at its tables"):
-            report = _maintain(terminal, config, changefeed, asked)
+            report = _maintain(terminal, config, changefeed, options)
         reports.append(report)
-        _tell(terminal, report, asked.as_json)
+        _tell(terminal, report, options.as_json)
         return not report.left_alone
 
     with noise_kept_in(state_folder(config) / "maintain.log"):
@@ -77,16 +77,16 @@ def maintain_all(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> 
             code = each(chosen, maintained, terminal.note)
         finally:
             spark.stop()
-    if asked.as_json:
+    if options.as_json:
         terminal.json([as_object(report) for report in reports])
     return code
 
 
-def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, asked: Asked) -> MaintenanceReport:
+def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, options: Options) -> MaintenanceReport:
     def on_progress(text: str) -> None:
         terminal.on_progress(f"{changefeed.name}: {text}")
 
-    return maintain(Lake(to_look_at(config), changefeed), asked.policy(), jvm_of(config), on_progress)
+    return maintain(Lake(to_look_at(config), changefeed), options.policy(), jvm_of(config), on_progress)
 
 
 def as_object(report: MaintenanceReport) -> dict[str, Any]:

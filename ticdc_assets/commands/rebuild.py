@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Options:
     """The options of the command line."""
 
     tables: tuple[str, ...]
@@ -29,9 +29,9 @@ class Asked:
     as_json: bool
 
 
-def rebuild(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
+def rebuild(config: Config, chosen: Sequence[Changefeed], options: Options) -> int:
     """Print one line per table. Returns the exit code: 1 if any table was not rebuilt."""
-    terminal, request = Terminal(), RebuildRequest(asked.tables, asked.from_source, asked.at)
+    terminal, request = Terminal(), RebuildRequest(options.tables, options.from_source, options.at)
     results: list[dict[str, Any]] = []
 
     def rebuilt(changefeed: Changefeed) -> bool:
@@ -42,7 +42,7 @@ def rebuild(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
             )
         objects = as_objects(changefeed.name, lake, report)
         results.extend(objects)
-        if not asked.as_json:
+        if not options.as_json:
             _tell(terminal, objects)
         for table in objects:
             if table["error"]:
@@ -54,7 +54,7 @@ def rebuild(config: Config, chosen: Sequence[Changefeed], asked: Asked) -> int:
             code = each(chosen, rebuilt, terminal.note)
         finally:
             spark.stop()
-    if asked.as_json:
+    if options.as_json:
         terminal.json(results)
     return code
 

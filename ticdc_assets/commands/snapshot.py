@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Options:
     """The command line's options; `at` is None where it is not given, `pin` and `release` are names of pins."""
 
     at: int | None
@@ -33,33 +33,35 @@ class Asked:
     as_json: bool
 
 
-def snapshot(config: Config, changefeed: Changefeed, asked: Asked) -> int:
+def snapshot(config: Config, changefeed: Changefeed, options: Options) -> int:
     """Show, pin, list or release. Returns the exit code.
 
     Raises ConfigError where the options do not go together.
     """
-    if sum((asked.at is not None, asked.lists, asked.release is not None)) != 1 or (asked.pin and asked.at is None):
-        found = "none or several of them" if asked.at is None else "others with it"
+    if sum((options.at is not None, options.lists, options.release is not None)) != 1 or (
+        options.pin and options.at is None
+    ):
+        found = "none or several of them" if options.at is None else "others with it"
         advice = "Give --at TSO, with --pin NAME to keep it; or --list; or --release NAME."
         raise ConfigError("snapshot", "one of --at, --list and --release", found, advice)
     terminal, lake = Terminal(), Lake(to_look_at(config), changefeed)
-    if asked.lists:
-        return _list(terminal, lake, asked)
-    if asked.release is not None:
-        return _release(terminal, lake, config, asked.release, asked.as_json)
-    if asked.pin is not None:
-        _pin(terminal, lake, config, asked)
-    return _show(terminal, lake, asked)
+    if options.lists:
+        return _list(terminal, lake, options)
+    if options.release is not None:
+        return _release(terminal, lake, config, options.release, options.as_json)
+    if options.pin is not None:
+        _pin(terminal, lake, config, options)
+    return _show(terminal, lake, options)
 
 
-def _show(terminal: Terminal, lake: Lake, asked: Asked) -> int:
-    found = recorded_snapshot(lake, asked.at or 0)
-    if asked.pin:
-        found = {"pin": asked.pin, **found}
-    if asked.reader:
-        terminal.tell(snippet(asked.reader, lake.config.catalog.name, found["tables"]))
+def _show(terminal: Terminal, lake: Lake, options: Options) -> int:
+    found = recorded_snapshot(lake, options.at or 0)
+    if options.pin:
+        found = {"pin": options.pin, **found}
+    if options.reader:
+        terminal.tell(snippet(options.reader, lake.config.catalog.name, found["tables"]))
         return 0
-    if asked.as_json:
+    if options.as_json:
         terminal.json(found)
         return 0
     terminal.tell(f"recorded at {moment(found['tso'])}")
@@ -69,20 +71,20 @@ def _show(terminal: Terminal, lake: Lake, asked: Asked) -> int:
     return 0
 
 
-def _pin(terminal: Terminal, lake: Lake, config: Config, asked: Asked) -> None:
+def _pin(terminal: Terminal, lake: Lake, config: Config, options: Options) -> None:
     with noise_kept_in(state_folder(config) / "maintain.log"):
         try:
-            made = pin(lake, jvm_of(config), asked.pin or "", asked.at or 0)
+            made = pin(lake, jvm_of(config), options.pin or "", options.at or 0)
         finally:
             spark.stop()
-    earlier = "" if made.tso == asked.at else f", the newest record up to {asked.at}"
+    earlier = "" if made.tso == options.at else f", the newest record up to {options.at}"
     tagged = counted(len(made.tables), "table")
     terminal.note(f"{made.name} pins {moment(made.tso)}{earlier}: {tagged} tagged.")
 
 
-def _list(terminal: Terminal, lake: Lake, asked: Asked) -> int:
+def _list(terminal: Terminal, lake: Lake, options: Options) -> int:
     pins = pins_of(lake)
-    if asked.as_json:
+    if options.as_json:
         terminal.json([{"pin": name, "tso": tso} for name, tso in pins.items()])
         return 0
     for name, tso in pins.items():

@@ -25,7 +25,7 @@ KINDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Options:
     """The command line's options; `at` is None for the newest record. With `keys` the keys of rows are printed."""
 
     at: int | None
@@ -35,16 +35,16 @@ class Asked:
     as_json: bool
 
 
-def verify_mirrors(config: Config, changefeed: Changefeed, asked: Asked) -> int:
+def verify_mirrors(config: Config, changefeed: Changefeed, options: Options) -> int:
     """Print the verdict of each table. Returns the exit code: 1 if a table differs or could not be compared."""
     terminal = Terminal()
     found = []
-    for verdict in verify(Lake(to_look_at(config), changefeed), asked.at, asked.tables, asked.chunk_rows):
+    for verdict in verify(Lake(to_look_at(config), changefeed), options.at, options.tables, options.chunk_rows):
         found.append(verdict)
-        if not asked.as_json:
-            _tell(terminal, verdict, asked.keys)
-    if asked.as_json:
-        terminal.json([as_object(verdict, asked.keys) for verdict in found])
+        if not options.as_json:
+            _tell(terminal, verdict, options.keys)
+    if options.as_json:
+        terminal.json([as_object(verdict, options.keys) for verdict in found])
     return 0 if all(verdict.is_equal for verdict in found) else 1
 
 

@@ -1,0 +1,80 @@
+"""The commands that test a set-up and its data: check, doctor, inspect, discover.
+
+Each imports what it needs when it runs, so that --help and config errors are fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from ticdc_assets.command_line.arguments import with_config
+from ticdc_assets.command_line.selection import chosen_of
+
+
+def add_to(commands: Any) -> None:
+    """Add these commands."""
+    _add_check(commands)
+    _add_doctor(commands)
+    _add_inspect(commands)
+    _add_discover(commands)
+
+
+def _add_check(commands: Any) -> None:
+    check = with_config(commands.add_parser("check", help="evaluate all asset checks; runs nothing"))
+    check.add_argument("--json", action="store_true", help="a JSON list")
+    check.set_defaults(command=_check)
+
+
+def _add_doctor(commands: Any) -> None:
+    doctor = with_config(commands.add_parser("doctor", help="test what a run needs: Java, catalog, sources, workers"))
+    doctor.add_argument("--json", action="store_true", help="a JSON list")
+    doctor.set_defaults(command=_doctor)
+
+
+def _add_inspect(commands: Any) -> None:
+    inspect = commands.add_parser("inspect", help="report what a source contains, or what a config lacks")
+    inspect.add_argument(
+        "place",
+        metavar="PLACE",
+        help="messages.jsonl, a .bin file, a folder, a bucket's URI, kafka://host:port/topic; or changefeeds.yaml",
+    )
+    inspect.add_argument("--all", action="store_true", help="read everything (default: a bounded part)")
+    inspect.add_argument("--json", action="store_true", help="a JSON object")
+    inspect.set_defaults(command=_inspect)
+
+
+def _add_discover(commands: Any) -> None:
+    discover = with_config(commands.add_parser("discover", help="list the tables of the source"))
+    discover.set_defaults(command=_discover)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.check import check
+
+    return check(config, chosen, arguments.json, os.environ)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.doctor import doctor
+
+    return doctor(config, chosen, arguments.json)
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    from ticdc_assets.commands.inspect import inspect
+    from ticdc_assets.commands.inspect_config import inspect_config, is_config
+
+    if is_config(arguments.place):
+        return inspect_config(arguments.place, arguments.all, arguments.json)
+    return inspect(arguments.place, arguments.all, arguments.json)
+
+
+def _discover(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.discover import discover
+
+    return discover(config, chosen)

@@ -1,0 +1,110 @@
+"""The commands that read the tables at a TSO: tables, snapshot, diff, schema, verify.
+
+Each imports what it needs when it runs, so that --help and config errors are fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ticdc_assets.command_line.arguments import count, tso, with_config
+from ticdc_assets.command_line.selection import chosen_of, only
+
+
+def add_to(commands: Any) -> None:
+    """Add these commands."""
+    _add_tables(commands)
+    _add_snapshot(commands)
+    _add_diff_and_schema(commands)
+    _add_verify(commands)
+
+
+def _add_tables(commands: Any) -> None:
+    tables = with_config(commands.add_parser("tables", help="list source tables with state, watermark and rows"))
+    tables.add_argument("--json", action="store_true", help="a JSON list")
+    tables.set_defaults(command=_tables)
+
+
+def _add_snapshot(commands: Any) -> None:
+    snapshot = with_config(commands.add_parser("snapshot", help="list or pin the snapshots to read together at a TSO"))
+    snapshot.add_argument("--at", type=tso, metavar="TSO", help="the newest record up to this TSO or time")
+    snapshot.add_argument("--pin", metavar="NAME", help="keep that record, and tag its snapshots with this name")
+    snapshot.add_argument("--list", action="store_true", dest="lists", help="list the pins")
+    snapshot.add_argument("--release", metavar="NAME", help="remove a pin and its tags")
+    form = snapshot.add_mutually_exclusive_group()
+    readers = ("spark", "duckdb", "polars", "pyiceberg")
+    form.add_argument("--reader", choices=readers, help="print the code that reads all mirrors as of the record")
+    form.add_argument("--json", action="store_true", help="JSON")
+    snapshot.set_defaults(command=_snapshot)
+
+
+def _add_diff_and_schema(commands: Any) -> None:
+    diff = with_config(commands.add_parser("diff", help="count the rows that differ between two TSOs"))
+    diff.add_argument("after", type=tso, metavar="TSO1", help="the earlier TSO, or a time such as 2025-07-31T20:00:00Z")
+    diff.add_argument("until", type=tso, metavar="TSO2", help="the later one")
+    diff.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="only this one (repeatable)")
+    form = diff.add_mutually_exclusive_group()
+    form.add_argument("--rows", action="store_true", help="print each row that differs as a line of JSON")
+    form.add_argument("--json", action="store_true", help="a JSON object with the counts")
+    diff.set_defaults(command=_diff)
+    schema = with_config(commands.add_parser("schema", help="list the columns of a table at a TSO"))
+    schema.add_argument("table", metavar="SCHEMA.TABLE", help="its name at that TSO")
+    schema.add_argument("--at", type=tso, required=True, metavar="TSO", help="a TSO, or a time: 2025-07-31T20:00:00Z")
+    schema.add_argument("--json", action="store_true", help="a JSON object")
+    schema.set_defaults(command=_schema)
+
+
+def _add_verify(commands: Any) -> None:
+    verify = with_config(commands.add_parser("verify", help="compare mirrors with the upstream TiDB at a TSO"))
+    verify.add_argument("--at", type=tso, metavar="TSO", help="the newest record up to this TSO (default: the newest)")
+    verify.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="only this (repeatable)")
+    verify.add_argument("--chunk-rows", type=count, default=20_000, metavar="N", help="rows that one statement reads")
+    verify.add_argument("--keys", action="store_true", help="also print the keys of rows that differ")
+    verify.add_argument("--json", action="store_true", help="a JSON list")
+    verify.set_defaults(command=_verify)
+
+
+def _tables(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.listing import tables
+
+    return tables(config, chosen, arguments.json)
+
+
+def _snapshot(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.snapshot import Options, snapshot
+
+    options = Options(
+        at=arguments.at,
+        pin=arguments.pin,
+        release=arguments.release,
+        lists=arguments.lists,
+        reader=arguments.reader,
+        as_json=arguments.json,
+    )
+    return snapshot(config, only(config, chosen), options)
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.diff import Options, diff
+
+    options = Options(arguments.after, arguments.until, tuple(arguments.table), arguments.rows, arguments.json)
+    return diff(config, only(config, chosen), options)
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.schema import schema
+
+    return schema(config, only(config, chosen), arguments.table, arguments.at, arguments.json)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.verify import Options, verify_mirrors
+
+    options = Options(arguments.at, tuple(arguments.table), arguments.chunk_rows, arguments.keys, arguments.json)
+    return verify_mirrors(config, only(config, chosen), options)

@@ -1,0 +1,96 @@
+"""The commands that keep tables small and repair them: maintain, replay, rebuild.
+
+Each imports what it needs when it runs, so that --help and config errors are fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ticdc_assets.command_line.arguments import days, hours, tso, with_config
+from ticdc_assets.command_line.selection import chosen_of, only
+
+
+def add_to(commands: Any) -> None:
+    """Add these commands."""
+    _add_maintain(commands)
+    _add_replay(commands)
+    _add_rebuild(commands)
+
+
+def _add_maintain(commands: Any) -> None:
+    maintain = with_config(commands.add_parser("maintain", help="expire old snapshots and remove orphan files"))
+    maintain.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+    maintain.add_argument("--older-than-hours", type=hours, metavar="N", help="keep everything younger than N hours")
+    maintain.add_argument("--keep-days", type=days, metavar="N", help="keep the last record of each day for N days")
+    maintain.add_argument("--compact", action="store_true", help="also rewrite small files (needs Java)")
+    pins = maintain.add_mutually_exclusive_group()
+    pins.add_argument("--pin", type=tso, metavar="TSO", help="only pin the record that `snapshot --at TSO` returns")
+    pins.add_argument("--unpin", type=tso, metavar="TSO", help="only unpin that record")
+    maintain.add_argument("--json", action="store_true", help="a JSON list")
+    maintain.set_defaults(command=_maintain)
+
+
+def _add_replay(commands: Any) -> None:
+    replay = with_config(commands.add_parser("replay", help="decode quarantined records again"))
+    replay.add_argument("--quarantine", action="store_true", required=True, help="what to replay")
+    replay.add_argument("--record", action="append", default=[], metavar="PATH:LINE", help="only this one (repeatable)")
+    replay.add_argument("--with", dest="corrected", type=Path, metavar="FILE", help="the corrected bytes of the record")
+    replay.add_argument(
+        "--discard", action="append", default=[], metavar="PATH:LINE", help="give this record up (repeatable)"
+    )
+    replay.set_defaults(command=_replay)
+
+
+def _add_rebuild(commands: Any) -> None:
+    rebuild = with_config(commands.add_parser("rebuild", help="rebuild mirrors, or changelogs and mirrors"))
+    rebuild.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="this one (repeatable)")
+    rebuild.add_argument(
+        "--from",
+        dest="origin",
+        choices=("changelog", "source"),
+        default="changelog",
+        help="the mirror from its changelog (default), or changelog and mirror from the source",
+    )
+    rebuild.add_argument(
+        "--at", type=tso, metavar="TSO", help="rebuild the mirror as of this TSO; the next run continues from there"
+    )
+    rebuild.add_argument("--json", action="store_true", help="a JSON list")
+    rebuild.set_defaults(command=_rebuild)
+
+
+def _maintain(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.maintain import Options, change_pins, maintain_all
+
+    options = Options(
+        older_than_hours=arguments.older_than_hours,
+        days_kept=arguments.keep_days,
+        compact=arguments.compact,
+        dry_run=arguments.dry_run,
+        as_json=arguments.json,
+        pin=arguments.pin,
+        unpin=arguments.unpin,
+    )
+    if options.pin is not None or options.unpin is not None:
+        return change_pins(config, only(config, chosen), options)
+    return maintain_all(config, chosen, options)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.replay import replay
+
+    return replay(config, chosen, arguments.record, arguments.corrected, arguments.discard)
+
+
+def _rebuild(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.rebuild import Options, rebuild
+
+    options = Options(tuple(arguments.table), arguments.origin == "source", arguments.at, arguments.json)
+    if options.tables or options.at is not None:
+        chosen = (only(config, chosen),)
+    return rebuild(config, chosen, options)
