@@ -1,10 +1,15 @@
-"""The newest DDL statements of a table, as Markdown for the page of its asset."""
+"""The newest DDL statements of a table, as Markdown for the page of its asset.
+
+Texts in quotes and comments are left out: they may have values of rows, such as those of a partition or a default.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.ddl.tokens import TokenKind, tokens_of
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tso import is_tso, to_datetime
 
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN_MAX: Final = 10
 _QUERY_CHARS_MAX: Final = 500
+_LITERALS: Final = (TokenKind.STRING, TokenKind.HEX, TokenKind.BITS)
 _BACKTICKS: Final = re.compile("`+")
 
 Statements = dict["SourceName", list[tuple[int, str]]]
@@ -47,7 +53,20 @@ def statements_of(source_table: SourceTable, statements: Mapping[SourceName, Seq
 
 def _shown(ts: int, query: str) -> str:
     when = f"{to_datetime(ts):%Y-%m-%d %H:%M:%S} UTC, " if is_tso(ts) else ""
-    text = query if len(query) <= _QUERY_CHARS_MAX else f"{query[:_QUERY_CHARS_MAX]} ..."
+    whole = _without_literals(query)
+    text = whole if len(whole) <= _QUERY_CHARS_MAX else f"{whole[:_QUERY_CHARS_MAX]} ..."
     # A text with backticks of its own must not end the block: what follows would be shown as Markdown.
     fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
     return f"{when}TSO {ts}\n{fence}sql\n{text}\n{fence}"
+
+
+def _without_literals(query: str) -> str:
+    parts, end = [], 0
+    try:
+        for token in tokens_of(query):
+            gap = " " if token.start > end else ""
+            parts.append(gap + ("'...'" if token.kind in _LITERALS else query[token.start : token.end]))
+            end = token.end
+    except SchemaError:
+        return f"{''.join(parts)} ...".strip()
+    return "".join(parts).strip()

@@ -18,6 +18,7 @@ import yaml
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from ticdc_assets import spark
 from ticdc_assets.assets import mirrors as mirrors_module
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.resources import ChangefeedRun
@@ -147,6 +148,7 @@ def _quoted(text: str) -> str:
 def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChangefeedRun, "workers", lambda self: LocalWorkers())
     monkeypatch.setattr(run_command, "require_java", lambda: None)
+    monkeypatch.setattr(spark, "start_ahead", lambda config: None)
     monkeypatch.setattr(mirrors_module, "run_mirrors", run_mirrors_without_java)
 
 

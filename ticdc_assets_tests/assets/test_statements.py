@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ticdc_assets.assets.statements import SHOWN_MAX, by_name, statements_of
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable, Version
@@ -47,7 +49,21 @@ def test_only_the_newest_statements_are_shown_and_the_others_are_counted():
 
 
 def test_a_text_with_backticks_stays_inside_its_block():
-    text = of([NamePeriod("shop", "t", 0, None)], event(1, "t", "ALTER COMMENT '```\n# not a heading'"))
+    text = of([NamePeriod("shop", "t", 0, None)], event(1, "t", "ALTER `a```\n# not a heading`"))
 
     opened, *_, closed = [line for line in text.splitlines() if set(line) - set("sql") == {"`"}]
     assert (opened, closed) == ("````sql", "````")
+
+
+SHOWN = {
+    "ALTER TABLE t ADD c CHAR(9) DEFAULT 'Ann' AFTER b": "ALTER TABLE t ADD c CHAR(9) DEFAULT '...' AFTER b",
+    'ALTER TABLE t ADD c INT DEFAULT 7 /* Ann */ COMMENT "it\'s"': "ALTER TABLE t ADD c INT DEFAULT 7 COMMENT '...'",
+    "ALTER TABLE t PARTITION p VALUES IN (x'416e6e', 0x41)": "ALTER TABLE t PARTITION p VALUES IN ('...', '...')",
+    "ALTER TABLE t DEFAULT 'Ann": "ALTER TABLE t DEFAULT ...",
+    "FROB 'Ann' \\ 'Bob'": "FROB '...' ...",
+}
+
+
+@pytest.mark.parametrize("query", SHOWN)
+def test_texts_in_quotes_and_comments_are_not_shown(query: str):
+    assert of([NamePeriod("shop", "t", 0, None)], event(1, "t", query)).splitlines()[2] == SHOWN[query]
