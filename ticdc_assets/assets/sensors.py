@@ -28,9 +28,9 @@ from ticdc_assets.assets.steps import Feed
 from ticdc_assets.assets.topic_lag import due, lag_metadata, not_due
 from ticdc_assets.config import Changefeed, Config
 from ticdc_assets.faults import plain
-from ticdc_assets.pipeline.glance import TopicLag
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.sources import glance_at
+from ticdc_assets.pipeline.source_state import TopicLag
+from ticdc_assets.pipeline.sources import state_of_source
 
 INTERVAL_S = 30
 REASON_TAG, OFFSETS_TAG, LAG_TAG = "ticdc_assets/reason", "ticdc_assets/unlanded_offsets", "ticdc_assets/lag_seconds"
@@ -89,16 +89,16 @@ def _report_failures(evaluate: Evaluation) -> Evaluation:
 
 def _new_at_source(config: Config, changefeed: Changefeed, feed: Feed) -> Evaluation:
     def new_at_source(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        glance = glance_at(Lake(config, changefeed))
-        if glance.not_yet:
-            return dg.SensorResult(skip_reason=dg.SkipReason(glance.not_yet), cursor=context.cursor)
-        if glance.lag is not None:
-            return _requested_by_lag(context, feed, glance.digest, glance.lag)
-        if glance.checkpoint is None:
-            return _asked(context, feed, _cursor(digest=glance.digest))
-        checkpoint = str(glance.checkpoint)
-        observed = observation(feed.names, glance.checkpoint, {"watermark": checkpoint})
-        return _asked(context, feed, _cursor(checkpoint=checkpoint, digest=glance.digest), observed)
+        state = state_of_source(Lake(config, changefeed))
+        if state.not_yet:
+            return dg.SensorResult(skip_reason=dg.SkipReason(state.not_yet), cursor=context.cursor)
+        if state.lag is not None:
+            return _requested_by_lag(context, feed, state.digest, state.lag)
+        if state.checkpoint is None:
+            return _asked(context, feed, _cursor(digest=state.digest))
+        checkpoint = str(state.checkpoint)
+        observed = observation(feed.names, state.checkpoint, {"watermark": checkpoint})
+        return _asked(context, feed, _cursor(checkpoint=checkpoint, digest=state.digest), observed)
 
     return new_at_source
 

@@ -12,7 +12,7 @@ from ticdc_assets.plurals import counted
 from ticdc_assets.tso import physical_ms, to_datetime
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.glance import PartitionLag, TopicLag
+    from ticdc_assets.pipeline.source_state import PartitionLag, TopicLag
 
 SHOWN_MAX: Final = 100
 """At most this many partitions are listed: those with the largest lag."""

@@ -20,7 +20,7 @@ from ticdc_assets.commands.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.tso_text import moment
 from ticdc_assets.errors import MachineError
 from ticdc_assets.pipeline.lake import Lake, to_look_at
-from ticdc_assets.pipeline.sources import glance_at
+from ticdc_assets.pipeline.sources import state_of_source
 from ticdc_assets.plurals import counted
 from ticdc_assets.spark_start import require_java, require_user
 from ticdc_assets.tso import is_tso, to_datetime
@@ -129,17 +129,17 @@ def _catalog(config: Config, changefeed: Changefeed) -> str:
 
 
 def _source(config: Config, changefeed: Changefeed) -> str:
-    glance = glance_at(Lake(to_look_at(config), changefeed))
-    if glance.not_yet:
-        return f"it answers. {glance.not_yet}"
-    if glance.checkpoint is None or not is_tso(glance.checkpoint):
+    state = state_of_source(Lake(to_look_at(config), changefeed))
+    if state.not_yet:
+        return f"it answers. {state.not_yet}"
+    if state.checkpoint is None or not is_tso(state.checkpoint):
         return "it answers."
-    ahead = to_datetime(glance.checkpoint).astimezone(UTC) - datetime.now(UTC)
+    ahead = to_datetime(state.checkpoint).astimezone(UTC) - datetime.now(UTC)
     if ahead > CLOCK_SLACK:
         advice = "Set this machine's clock, or that of TiDB's placement driver: lags are wrong otherwise."
         found = f"one {ahead.total_seconds():,.0f} s after it"
         raise MachineError(f"clock, for {changefeed.name}", "a checkpoint before this machine's time", found, advice)
-    return f"it answers, complete up to {moment(glance.checkpoint)}."
+    return f"it answers, complete up to {moment(state.checkpoint)}."
 
 
 # -- Spark -------------------------------------------------------------------------------------------------------------

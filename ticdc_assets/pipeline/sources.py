@@ -14,9 +14,9 @@ from ticdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed
-    from ticdc_assets.pipeline.glance import Glance
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.source import ChangeSource
+    from ticdc_assets.pipeline.source_state import SourceState
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class SourceKind:
     """How one kind of source is read.
 
     changes: the class that implements `ChangeSource`, constructed with (lake, until).
-    glance: a function from the lake to a `Glance`, for sensors.
+    state: a function from the lake to a `SourceState`, for sensors.
     replay: the class that decodes quarantined records of this source again.
     reads_files: whether its records are in files that an index names.
     is_landed: whether a run copies its messages into the lake before it scans them.
     """
 
     changes: tuple[str, str]
-    glance: tuple[str, str]
+    state: tuple[str, str]
     replay: tuple[str, str]
     reads_files: bool = False
     is_landed: bool = False
@@ -43,11 +43,11 @@ _MESSAGE_REPLAY: Final = ("ticdc_assets.pipeline.replay.messages", "MessageRepla
 SOURCES: Final[dict[type, SourceKind]] = {
     StorageSource: SourceKind(
         changes=("ticdc_assets.pipeline.storage.source", "StorageChanges"),
-        glance=("ticdc_assets.pipeline.storage.glance", "glance"),
+        state=("ticdc_assets.pipeline.storage.source_state", "source_state"),
         replay=("ticdc_assets.pipeline.replay.storage", "StorageReplay"),
         reads_files=True,
     ),
-    CaptureSource: SourceKind(_STREAM, ("ticdc_assets.pipeline.stream.glance", "of_capture"), _MESSAGE_REPLAY),
+    CaptureSource: SourceKind(_STREAM, ("ticdc_assets.pipeline.stream.source_state", "of_capture"), _MESSAGE_REPLAY),
     MessagesSource: SourceKind(_STREAM, ("ticdc_assets.pipeline.landing.lag", "of_messages"), _MESSAGE_REPLAY),
     KafkaSource: SourceKind(
         _STREAM, ("ticdc_assets.pipeline.landing.lag", "lag_of_topics"), _MESSAGE_REPLAY, is_landed=True
@@ -72,9 +72,9 @@ def source_of(lake: Lake, until: int | None = None) -> ChangeSource[Any]:
     return changes(lake, until)  # type: ignore[call-arg]  # a protocol declares no constructor
 
 
-def glance_at(lake: Lake) -> Glance:
+def state_of_source(lake: Lake) -> SourceState:
     """The state of the changefeed's source for a sensor. Raises SourceError where it cannot be read."""
-    found: Glance = _imported(SOURCES[type(lake.changefeed.source)].glance)(lake)
+    found: SourceState = _imported(SOURCES[type(lake.changefeed.source)].state)(lake)
     return found
 
 

@@ -20,10 +20,10 @@ from ticdc_assets.pipeline import sources
 from ticdc_assets.pipeline.changelog.parts import PartWriter
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import commit_ranges
-from ticdc_assets.pipeline.glance import Glance
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.source import Missing, Pending
+from ticdc_assets.pipeline.source_state import SourceState
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold import fold
@@ -161,8 +161,8 @@ class JournalChanges:
         return kept
 
 
-def glance(lake: Lake) -> Glance:
-    return Glance(str(lake.changefeed.source.path.stat().st_size))  # type: ignore[union-attr]
+def source_state(lake: Lake) -> SourceState:
+    return SourceState(str(lake.changefeed.source.path.stat().st_size))  # type: ignore[union-attr]
 
 
 def ts(second: int) -> int:
@@ -178,7 +178,7 @@ def lake_of(folder: Path) -> Lake:
 
 
 def test_a_source_made_of_what_runs_ask_for_fills_changelogs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    kind = sources.SourceKind((__name__, "JournalChanges"), (__name__, "glance"), ("", ""))
+    kind = sources.SourceKind((__name__, "JournalChanges"), (__name__, "source_state"), ("", ""))
     monkeypatch.setitem(sources.SOURCES, Journal, kind)
     lake, journal = lake_of(tmp_path), tmp_path / "journal"
     journal.write_text(f'[{ts(10)}, "I", 1, "a"]\n[{ts(11)}, "I", 2, "b"]\n')
@@ -196,4 +196,4 @@ def test_a_source_made_of_what_runs_ask_for_fills_changelogs(tmp_path: Path, mon
     assert (first_report.records_read, second_report.records_read) == (2, 3)
     assert (table.watermark, progress_of(changelog).watermark) == (ts(12), ts(12))
     assert run_of(lake).scan().is_empty
-    assert sources.glance_at(lake).digest == str(len(journal.read_text()))
+    assert sources.state_of_source(lake).digest == str(len(journal.read_text()))

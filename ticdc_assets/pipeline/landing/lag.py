@@ -12,9 +12,9 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.config import KafkaSource, Settings
-from ticdc_assets.pipeline.glance import Glance, PartitionLag, TopicLag
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.pipeline.landing.message_heads import WATERMARK, message_head
+from ticdc_assets.pipeline.source_state import PartitionLag, SourceState, TopicLag
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
@@ -34,7 +34,7 @@ _LAST_MESSAGES_OF_ALL_MAX: Final = 100_000
 _SMALL_QUEUE: Final = Settings({"queued.max.messages.kbytes": "4096"})
 
 
-def lag_of_topics(lake: Lake) -> Glance:
+def lag_of_topics(lake: Lake) -> SourceState:
     """The state of the topics. Raises SourceError where the cluster cannot be read."""
     source = lake.changefeed.source
     assert isinstance(source, KafkaSource)
@@ -51,14 +51,14 @@ def lag_of_topics(lake: Lake) -> Glance:
         for of in unlanded
     ]
     lag = TopicLag(partitions, record.tso if record else 0, not landed.partitions, source.run_after_s)
-    return Glance(_digest(held, landed), lag.watermark, lag=lag)
+    return SourceState(_digest(held, landed), lag.watermark, lag=lag)
 
 
-def of_messages(lake: Lake) -> Glance:
+def of_messages(lake: Lake) -> SourceState:
     """The number of messages that another changefeed has landed; none is read."""
     log = landed_log(lake)
     count = log.first_ordinal + sum(landing.rows for landing in log.landings)
-    return Glance(str(count))
+    return SourceState(str(count))
 
 
 def _digest(held: Mapping[Partition, Offsets], landed: LandedOffsets) -> str:

@@ -105,9 +105,9 @@ def peek(root: Root, layout: Layout) -> tuple[int | None, str]:
     level = schemas if layout.table_id_as_path else _children(root, schemas)
     lines = root.map(lambda schema: _meta_line(root, schema), [] if layout.table_id_as_path else schemas)
     while level:
-        glimpses = root.map(lambda path: _glimpse(root, layout, path), level)
-        lines += [glimpse.line for glimpse in glimpses]
-        level = [child for glimpse in glimpses for child in glimpse.children]
+        states = root.map(lambda path: _folder_state(root, layout, path), level)
+        lines += [state.line for state in states]
+        level = [child for state in states for child in state.children]
     return checkpoint_ts, blake2b("\n".join(sorted(filter(None, lines))).encode(), digest_size=16).hexdigest()
 
 
@@ -270,7 +270,7 @@ def _newest_names(root: Root, folder: Folder) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Glimpse:
+class _FolderState:
     """One folder's line of the digest, and folders below it that may be tables."""
 
     line: str
@@ -292,16 +292,16 @@ def _newest_schema(root: Root, path: str) -> tuple[int, str] | None:
     return max((name for name in names if name), default=None)
 
 
-def _glimpse(root: Root, layout: Layout, path: str) -> _Glimpse:
+def _folder_state(root: Root, layout: Layout, path: str) -> _FolderState:
     newest = _newest_schema(root, path)
     if newest is not None:
-        return _Glimpse(f"{path}\0{newest}\0{_newest_indexes(root, layout, f'{path}/{newest[0]}')}")
+        return _FolderState(f"{path}\0{newest}\0{_newest_indexes(root, layout, f'{path}/{newest[0]}')}")
     entries = listing(root, path)
     versions = [e.name for e in entries if e.is_dir and numeral(e.name)]
     others = [f"{path}/{e.name}" for e in entries if e.is_dir and not numeral(e.name) and e.name != META]
     # only for the old layout and for names with slashes
     files = listing(root, f"{path}/{max(versions, key=int)}") if versions else []
-    return _Glimpse(f"{path}\0{versions}\0{[(e.name, e.size) for e in files]}", tuple(others[:NOTES_MAX]))
+    return _FolderState(f"{path}\0{versions}\0{[(e.name, e.size) for e in files]}", tuple(others[:NOTES_MAX]))
 
 
 def _newest_indexes(root: Root, layout: Layout, path: str) -> list[str]:

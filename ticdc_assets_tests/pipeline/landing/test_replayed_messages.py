@@ -14,7 +14,7 @@ from ticdc_assets.config import load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import run_of
-from ticdc_assets.pipeline.sources import glance_at
+from ticdc_assets.pipeline.sources import state_of_source
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.fixtures import workloads
@@ -50,10 +50,10 @@ def test_messages_are_decoded_again_by_a_second_changefeed(kafka: KafkaServer, s
     workload = workloads("canal-json-tidb", "seed1")[0]
     feed, stream = feed_of(workload, kafka, tmp_path / "lake"), sent(workload)
     again = second(feed)
-    before = glance_at(again.lake).digest
+    before = state_of_source(again.lake).digest
     stream.send(0, 0.5)
     feed.publish()
-    half = glance_at(again.lake).digest
+    half = state_of_source(again.lake).digest
     publish(again)
     stream.send(0.5, 1)
     feed.publish()
@@ -61,7 +61,7 @@ def test_messages_are_decoded_again_by_a_second_changefeed(kafka: KafkaServer, s
     stream.topics = []
     publish(again)
 
-    assert len({before, half, glance_at(again.lake).digest}) == 3
+    assert len({before, half, state_of_source(again.lake).digest}) == 3
     assert again.changes() == feed.changes()
     assert sum(again.changes().values()) > 0
     assert again.lake.control.newest().tso == feed.lake.control.newest().tso

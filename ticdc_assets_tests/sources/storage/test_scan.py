@@ -81,7 +81,7 @@ def test_nothing_new_is_found_in_few_requests(workload: Workload) -> None:
 
 
 @by_workload
-def test_a_sensors_glance_costs_at_most_three_requests_a_table_and_partition(workload: Workload) -> None:
+def test_a_sensors_tick_costs_at_most_three_requests_a_table_and_partition(workload: Workload) -> None:
     root = CountingRoot(open_root(str(workload.root / "data")))
     layout = layout_of(workload)
 
@@ -89,13 +89,13 @@ def test_a_sensors_glance_costs_at_most_three_requests_a_table_and_partition(wor
 
     assert checkpoint == read_checkpoint(root)
     assert digest == peek(root, layout)[1]
-    glance = CountingRoot(root.inner)
-    peek(glance, layout)
+    state = CountingRoot(root.inner)
+    peek(state, layout)
     partitions = Counter(f.path.split("/")[1] for f in scan(root, layout, Cursor.empty()).data if f.partition_id)
     for schema, table in tables(root, layout):
         if table not in partitions:
-            assert glance.requests_below(f"{schema}/{table}") <= 3
-    assert all(not path.endswith((".csv", ".json")) for path in glance.reads)
+            assert state.requests_below(f"{schema}/{table}") <= 3
+    assert all(not path.endswith((".csv", ".json")) for path in state.reads)
 
 
 class Replay:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.pipeline.glance import Glance
+from ticdc_assets.pipeline.source_state import SourceState
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.sources.storage.paths import Layout
 from ticdc_assets.sources.storage.scan import peek
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _NO_CHECKPOINT: Final = "TiCDC has written no checkpoint yet; check the path and that the changefeed is running."
 
 
-def glance(lake: Lake) -> Glance:
+def source_state(lake: Lake) -> SourceState:
     """The checkpoint, and a digest of the newest files. Raises SourceError where the bucket cannot be read."""
     try:
         checkpoint, digest = peek(open_root(lake.storage_uri), Layout.of(lake.changefeed.sink))
     except NotYetError as error:
-        return Glance("", not_yet=str(error))
-    return Glance(digest, checkpoint, "" if checkpoint is not None else _NO_CHECKPOINT)
+        return SourceState("", not_yet=str(error))
+    return SourceState(digest, checkpoint, "" if checkpoint is not None else _NO_CHECKPOINT)

@@ -54,7 +54,7 @@ class TopicLag:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class SourceState:
     """The state of a source, without reading its records.
 
     digest: changes whenever the source has new input; of constant size.
