@@ -49,11 +49,11 @@ def capture(changefeed: Changefeed, folder: Path, messages_max: int | None) -> i
         raise ConfigError(f"changefeeds.{changefeed.name}.source", "kafka", "another source", advice)
     with terminal.working(f"capturing {changefeed.name}"):
         done = capture_topics(source, CaptureFolder(folder), messages_max, terminal)
-    terminal.tell(
+    terminal.result(
         f"{counted(done.messages, 'message')} of {counted(done.partitions, 'partition')} added to {folder / MESSAGES}."
     )
     if done.left:
-        terminal.tell(f"{counted(done.left, 'offset')} left: run it again to go on.")
+        terminal.result(f"{counted(done.left, 'offset')} left: run it again to go on.")
     return 0
 
 

@@ -74,8 +74,8 @@ def check(config: Config, chosen: Sequence[Changefeed], as_json: bool, environ: 
     The code is 1 where a check of severity ERROR failed or could not be evaluated. A warning does not change it.
     """
     terminal = Terminal()
-    tell: Callable[[Checked], None] = (lambda _: None) if as_json else (lambda checked: _tell(terminal, checked))
-    found = check_all(terminal, config, chosen, environ, tell)
+    on_checked: Callable[[Checked], None] = (lambda _: None) if as_json else (lambda checked: _print(terminal, checked))
+    found = check_all(terminal, config, chosen, environ, on_checked)
     if as_json:
         terminal.json([result.as_json() for checked in found for result in checked.results])
         for sentence in (sentence for checked in found for sentence in checked.errors):
@@ -88,7 +88,7 @@ def check_all(
     config: Config,
     chosen: Sequence[Changefeed],
     environ: Mapping[str, str],
-    tell: Callable[[Checked], None],
+    on_checked: Callable[[Checked], None],
 ) -> list[Checked]:
     """Evaluate the checks of one changefeed after another. An error in one does not stop the others."""
     found = []
@@ -96,7 +96,7 @@ def check_all(
         for changefeed in chosen:
             with terminal.working(f"{changefeed.name}: evaluating its checks"):
                 checked = _checked_or_failed(config, changefeed, instance)
-            tell(checked)
+            on_checked(checked)
             found.append(checked)
     return found
 
@@ -157,13 +157,13 @@ def _order(result: CheckResult) -> tuple[bool, bool, str, str]:
 # -- in sentences ------------------------------------------------------------------------------------------------------
 
 
-def _tell(terminal: Terminal, checked: Checked) -> None:
+def _print(terminal: Terminal, checked: Checked) -> None:
     for result in checked.results:
         if not result.passed:
-            terminal.tell(f"{result.severity} {result.asset} {result.check}: {result.sentence}")
+            terminal.result(f"{result.severity} {result.asset} {result.check}: {result.sentence}")
     for sentence in checked.errors:
         terminal.note(sentence)
-    terminal.tell(_summary(checked))
+    terminal.result(_summary(checked))
 
 
 def _summary(checked: Checked) -> str:

@@ -57,14 +57,14 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
     lines = checked(config, folder, {changefeed.name for changefeed in chosen})
     terminal.columns(_NAMES, [_cells(line) for line in lines], right=_COUNTS)
     for ran in results:
-        terminal.tell(summary(ran))
+        terminal.result(summary(ran))
     faults = [*(sentence for ran in results for sentence in ran.faults), *(fault for x in lines for fault in x.faults)]
     for sentence in faults:
         terminal.note(sentence)
     for sentence in _agreement(lines, faults):
-        terminal.tell(sentence)
+        terminal.result(sentence)
     for sentence in _next(folder, chosen[0].name):
-        terminal.tell(sentence)
+        terminal.result(sentence)
     return 1 if faults else 0
 
 

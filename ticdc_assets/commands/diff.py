@@ -40,13 +40,13 @@ def diff(config: Config, changefeed: Changefeed, options: Options) -> int:
 
     def on_rows(table: TableDifference, rows: pa.Table) -> None:
         for row in rows.to_pylist():
-            terminal.tell(json.dumps(_row(table, row), ensure_ascii=False, default=plain_value))
+            terminal.result(json.dumps(_row(table, row), ensure_ascii=False, default=plain_value))
 
     found = []
     for table in differences(lake, options.after, options.until, options.tables, on_rows if options.rows else None):
         found.append(table)
         if not options.as_json:
-            (terminal.note if options.rows else terminal.tell)(_sentence(table))
+            (terminal.note if options.rows else terminal.result)(_sentence(table))
     if options.as_json:
         terminal.json(as_object(options, found))
     elif not found:

@@ -29,14 +29,14 @@ def _discover(terminal: Terminal, config: Config, changefeed: Changefeed) -> boo
     lake = Lake(to_look_at(config), changefeed)
     if isinstance(changefeed.source, KafkaSource) and not _has_landed(lake):
         how = f"`ticdc-assets run --changefeed {changefeed.name}`"
-        terminal.tell(f"{changefeed.name}: no tables are known before the first landing: {how} lands the topics.")
+        terminal.result(f"{changefeed.name}: no tables are known before the first landing: {how} lands the topics.")
         return True
     found = tables_of(run_of(lake).scan().history, lake.follows)
     problem = remember(config, changefeed.name, found)
     if problem:
         advice = "Make the folder writable, or put the config where it is."
         raise MachineError(str(state_folder(config)), "a folder that can be written", problem, advice)
-    terminal.tell(f"{changefeed.name}: {counted(len(found), 'table')}; reload the code location to see their assets.")
+    terminal.result(f"{changefeed.name}: {counted(len(found), 'table')}; reload the code location to see their assets.")
     return True
 
 

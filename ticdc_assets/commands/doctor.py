@@ -66,7 +66,7 @@ def doctor(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
                     finding = _finding(examination)
                 found.append(finding)
                 if not as_json:
-                    terminal.tell(f"{'ok  ' if finding.passed else 'FAIL'} {finding.name}: {finding.sentence}")
+                    terminal.result(f"{'ok  ' if finding.passed else 'FAIL'} {finding.name}: {finding.sentence}")
         finally:
             spark.stop()
     if as_json:

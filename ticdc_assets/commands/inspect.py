@@ -114,22 +114,22 @@ def _print(terminal: Terminal, found: Inspection) -> None:
     for number, line in enumerate(headlines(found)):
         terminal.out.print(line, style="bold" if not number else None, markup=False, highlight=False, soft_wrap=True)
     if found.tables:
-        terminal.tell("")
+        terminal.result("")
         terminal.out.print(_table_of_tables(found))
     if found.partitions:
-        terminal.tell("")
+        terminal.result("")
         terminal.out.print(_table_of_partitions(found))
     if found.notes:
-        terminal.tell("\nGood to know:")
+        terminal.result("\nGood to know:")
         for sentence in found.notes:
-            terminal.tell(f"- {sentence}")
+            terminal.result(f"- {sentence}")
     verdict, style = ("Wrong with it:", "bold red") if found.problems else ("No fault was found.", "bold green")
-    terminal.tell("")
+    terminal.result("")
     terminal.out.print(verdict, style=style, highlight=False)
     for problem in found.problems.values():
-        terminal.tell(f"- {problem.sentence}")
-    terminal.tell("\nIn changefeeds.yaml (where TiCDC's own configuration differs, use that):\n")
-    terminal.tell(config_lines(found).rstrip())
+        terminal.result(f"- {problem.sentence}")
+    terminal.result("\nIn changefeeds.yaml (where TiCDC's own configuration differs, use that):\n")
+    terminal.result(config_lines(found).rstrip())
 
 
 def headlines(found: Inspection) -> Iterator[str]:

@@ -62,7 +62,7 @@ def inspect_config(place: str, everything: bool, as_json: bool) -> int:
         terminal.json([one.as_object() for one in compared])
     else:
         for one in compared:
-            _tell(terminal, one)
+            _print(terminal, one)
     return 0 if all(one.is_well for one in compared) else 1
 
 
@@ -92,14 +92,14 @@ def _inspected(changefeed: Changefeed, bounds: Bounds, on_progress: Callable[[st
             return inspect_kafka(changefeed.source, changefeed.schemas.registry, bounds, on_progress)
 
 
-def _tell(terminal: Terminal, one: Compared) -> None:
+def _print(terminal: Terminal, one: Compared) -> None:
     sentences = [*(d.sentence for d in one.missing), *one.faults, *filter(None, [one.problem])]
     if one.is_well:
         verdict = "its configuration has what its source shows."
     else:
         verdict = f"{counted(len(sentences), 'thing')} to correct:"
-    terminal.tell(f"{one.changefeed}: {verdict}")
+    terminal.result(f"{one.changefeed}: {verdict}")
     for sentence in sentences:
-        terminal.tell(f"- {sentence}")
+        terminal.result(f"- {sentence}")
     for sentence in one.warnings:
         terminal.note(f"{one.changefeed}: {sentence}")

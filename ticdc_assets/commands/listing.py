@@ -32,7 +32,7 @@ def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     elif rows:
         terminal.columns(_NAMES, [_cells(row) for row in rows], right=["rows"])
     else:
-        terminal.tell("No table yet: there was no run. Start with `ticdc-assets run`.")
+        terminal.result("No table yet: there was no run. Start with `ticdc-assets run`.")
     return 0
 
 

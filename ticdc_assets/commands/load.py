@@ -61,7 +61,7 @@ def load_dump(config: Config, changefeed: Changefeed, options: Options) -> int:
                 )
         finally:
             spark.stop()
-    terminal.tell(_summary(changefeed.name, report))
+    terminal.result(_summary(changefeed.name, report))
     for name, error in report.errors.items():
         terminal.note(f"{changefeed.name}, {name}: {error}")
     return EXIT_FAILED if report.errors else 0

@@ -56,7 +56,7 @@ def change_pins(config: Config, changefeed: Changefeed, options: Options) -> int
         terminal.json({"changefeed": changefeed.name, "dry_run": options.dry_run, "pinned": pins})
     else:
         verb = "would be pinned" if options.dry_run else "pinned"
-        terminal.tell(f"{changefeed.name}: {verb}: {', '.join(map(moment, pins)) or 'none'}.")
+        terminal.result(f"{changefeed.name}: {verb}: {', '.join(map(moment, pins)) or 'none'}.")
     return 0
 
 
@@ -69,7 +69,7 @@ def maintain_all(config: Config, chosen: Sequence[Changefeed], options: Options)
         with terminal.working(f"{changefeed.name}: looking at its tables"):
             report = _maintain(terminal, config, changefeed, options)
         reports.append(report)
-        _tell(terminal, report, options.as_json)
+        _print(terminal, report, options.as_json)
         return not report.left_alone
 
     with noise_kept_in(state_folder(config) / "maintain.log"):
@@ -107,15 +107,15 @@ def as_object(report: MaintenanceReport) -> dict[str, Any]:
     }
 
 
-def _tell(terminal: Terminal, report: MaintenanceReport, as_json: bool) -> None:
+def _print(terminal: Terminal, report: MaintenanceReport, as_json: bool) -> None:
     if not as_json:
-        terminal.tell(summary(report))
+        terminal.result(summary(report))
         for leftover in report.leftovers[:LISTED_MAX]:
-            terminal.tell(f"  {leftover.uri}")
+            terminal.result(f"  {leftover.uri}")
         if len(report.leftovers) > LISTED_MAX:
-            terminal.tell(f"  and {len(report.leftovers) - LISTED_MAX:,} more; --json lists all.")
+            terminal.result(f"  and {len(report.leftovers) - LISTED_MAX:,} more; --json lists all.")
         if report.late_files:
-            terminal.tell(late_files(report))
+            terminal.result(late_files(report))
     for place, reason in sorted(report.left_alone.items()):
         terminal.note(f"{place}: left alone, because {reason}.")
 

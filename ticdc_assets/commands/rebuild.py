@@ -43,7 +43,7 @@ def rebuild(config: Config, chosen: Sequence[Changefeed], options: Options) -> i
         objects = as_objects(changefeed.name, lake, report)
         results.extend(objects)
         if not options.as_json:
-            _tell(terminal, objects)
+            _print(terminal, objects)
         for table in objects:
             if table["error"]:
                 terminal.note(f"{changefeed.name}, {table['table']}: {table['error']}")
@@ -75,10 +75,10 @@ def as_objects(changefeed: str, lake: Lake, report: RebuildReport) -> list[dict[
     ]
 
 
-def _tell(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
+def _print(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
     for table in objects:
         if table["rebuilt"]:
             hit = f" up to {moment(table['watermark'])}" if table["watermark"] else ""
-            terminal.tell(f"{table['changefeed']}, {table['table']}: rebuilt{hit}, {table['rows']:,} rows.")
+            terminal.result(f"{table['changefeed']}, {table['table']}: rebuilt{hit}, {table['rows']:,} rows.")
         else:
-            terminal.tell(f"{table['changefeed']}, {table['table']}: unchanged.")
+            terminal.result(f"{table['changefeed']}, {table['table']}: unchanged.")

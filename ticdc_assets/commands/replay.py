@@ -48,7 +48,7 @@ def _replayed(terminal: Terminal, config: Config, changefeed: Changefeed, reques
     lake = Lake(config, changefeed)
     with terminal.working(f"{changefeed.name}: decoding the quarantine again"):
         report = take_in(lake, request)
-    _tell(terminal, changefeed.name, report)
+    _print(terminal, changefeed.name, report)
     faults = mirrors_followed(terminal, config, lake, report.run_id)
     for fault in faults:
         terminal.note(fault)
@@ -110,14 +110,14 @@ def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str
 # -- in lines ----------------------------------------------------------------------------------------------------------
 
 
-def _tell(terminal: Terminal, changefeed: str, report: ReplayReport) -> None:
+def _print(terminal: Terminal, changefeed: str, report: ReplayReport) -> None:
     for outcome in report.outcomes:
-        terminal.tell(line_of(outcome))
+        terminal.result(line_of(outcome))
     if not report.outcomes:
-        terminal.tell(f"{changefeed}: nothing is in quarantine.")
+        terminal.result(f"{changefeed}: nothing is in quarantine.")
     elif any(outcome.resolution is Resolution.REPLAYED for outcome in report.outcomes):
         added = sum(report.added.values())
-        terminal.tell(f"{changefeed}: the changelogs gained {counted(added, 'change')}.")
+        terminal.result(f"{changefeed}: the changelogs gained {counted(added, 'change')}.")
 
 
 def line_of(outcome: ReplayOutcome) -> str:

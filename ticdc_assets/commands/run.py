@@ -29,12 +29,12 @@ def run(config: Config, chosen: Sequence[Changefeed], until: int | None, environ
     """Returns the exit code: 1 if anything failed or is held."""
     terminal = Terminal()
     log = state_folder(config) / "run.log"
-    results = run_all(terminal, config, chosen, until, environ, log, lambda ran: _tell(terminal, ran))
+    results = run_all(terminal, config, chosen, until, environ, log, lambda ran: _print(terminal, ran))
     return max((ran.exit_code for ran in results), default=0)
 
 
-def _tell(terminal: Terminal, ran: Ran) -> None:
-    terminal.tell(summary(ran))
+def _print(terminal: Terminal, ran: Ran) -> None:
+    terminal.result(summary(ran))
     for sentence in ran.warnings:
         terminal.note(f"warning: {sentence}")
     for sentence in ran.faults:
@@ -48,12 +48,12 @@ def run_all(
     until: int | None,
     environ: Mapping[str, str],
     log: Path,
-    tell: Callable[[Ran], None] = lambda _: None,
+    on_result: Callable[[Ran], None] = lambda _: None,
 ) -> list[Ran]:
     """Run one changefeed after another, with one Spark session. Output of Spark and Dagster goes to `log`.
 
-    An error in one changefeed does not stop the others. `tell` is called with each result. Changefeeds that take the
-    DDL of another one run last.
+    An error in one changefeed does not stop the others. `on_result` is called with each result. Changefeeds that take
+    the DDL of another one run last.
     """
     results = []
     with noise_kept_in(log), ExitStack() as opened:
@@ -61,7 +61,7 @@ def run_all(
         runs = _Runs(terminal, config, until, environ, opened)
         for changefeed in sorted(chosen, key=lambda changefeed: changefeed.schemas.ddl_from is not None):
             ran = runs.run(changefeed)
-            tell(ran)
+            on_result(ran)
             results.append(ran)
     return results
 

@@ -30,13 +30,13 @@ def schema(config: Config, changefeed: Changefeed, name: str, at: int, as_json: 
     if as_json:
         terminal.json(found)
         return 0
-    terminal.tell(f"{found['schema']}.{found['table']} at {moment(at)}")
+    terminal.result(f"{found['schema']}.{found['table']} at {moment(at)}")
     terminal.out.print(_as_table(found["columns"]))
-    terminal.tell(f"key: {', '.join(found['key']) or 'none'}")
+    terminal.result(f"key: {', '.join(found['key']) or 'none'}")
     if found["inferred"]:
-        terminal.tell("The types are inferred from rows: the stream has no statement with these columns.")
+        terminal.result("The types are inferred from rows: the stream has no statement with these columns.")
     for statement in found["statements_since"]:
-        terminal.tell(f"since, at {moment(statement['commit_ts'])}: {statement['query']}")
+        terminal.result(f"since, at {moment(statement['commit_ts'])}: {statement['query']}")
     return 0
 
 

@@ -59,15 +59,15 @@ def _show(terminal: Terminal, lake: Lake, options: Options) -> int:
     if options.pin:
         found = {"pin": options.pin, **found}
     if options.reader:
-        terminal.tell(snippet(options.reader, lake.config.catalog.name, found["tables"]))
+        terminal.result(snippet(options.reader, lake.config.catalog.name, found["tables"]))
         return 0
     if options.as_json:
         terminal.json(found)
         return 0
-    terminal.tell(f"recorded at {moment(found['tso'])}")
+    terminal.result(f"recorded at {moment(found['tso'])}")
     for table in found["tables"]:
         mirror = ".".join(table["mirror"] or ("no mirror",))
-        terminal.tell(f"{table['schema']}.{table['table']}: {mirror} at snapshot {table['snapshot_id']}")
+        terminal.result(f"{table['schema']}.{table['table']}: {mirror} at snapshot {table['snapshot_id']}")
     return 0
 
 
@@ -88,7 +88,7 @@ def _list(terminal: Terminal, lake: Lake, options: Options) -> int:
         terminal.json([{"pin": name, "tso": tso} for name, tso in pins.items()])
         return 0
     for name, tso in pins.items():
-        terminal.tell(f"{name}: {moment(tso)}")
+        terminal.result(f"{name}: {moment(tso)}")
     if not pins:
         terminal.note("No pin.")
     return 0
@@ -103,5 +103,5 @@ def _release(terminal: Terminal, lake: Lake, config: Config, name: str, as_json:
     if as_json:
         terminal.json({"released": name, "tso": tso})
     else:
-        terminal.tell(f"{name} is released: `ticdc-assets maintain` decides about the snapshots of {moment(tso)}.")
+        terminal.result(f"{name} is released: `ticdc-assets maintain` decides about the snapshots of {moment(tso)}.")
     return 0

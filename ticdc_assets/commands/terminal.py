@@ -46,7 +46,7 @@ class Terminal:
         """Print a sentence to stderr."""
         self.err.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def tell(self, text: str) -> None:
+    def result(self, text: str) -> None:
         """Print a sentence of the result to stdout."""
         self.out.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -58,7 +58,7 @@ class Terminal:
         """Print rows in columns to stdout; elsewhere than on a terminal, each row is one line."""
         width = self.out.width if self.out.is_terminal else None
         for line in in_columns(names, rows, width, right):
-            self.tell(line)
+            self.result(line)
 
     def json(self, value: Any) -> None:
         print(json.dumps(value, ensure_ascii=False, indent=1), file=self._out_file, flush=True)

@@ -42,7 +42,7 @@ def verify_mirrors(config: Config, changefeed: Changefeed, options: Options) -> 
     for verdict in verify(Lake(to_look_at(config), changefeed), options.at, options.tables, options.chunk_rows):
         found.append(verdict)
         if not options.as_json:
-            _tell(terminal, verdict, options.keys)
+            _print(terminal, verdict, options.keys)
     if options.as_json:
         terminal.json([as_object(verdict, options.keys) for verdict in found])
     return 0 if all(verdict.is_equal for verdict in found) else 1
@@ -70,22 +70,22 @@ def as_object(verdict: TableVerdict, with_keys: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tell(terminal: Terminal, verdict: TableVerdict, with_keys: bool) -> None:
+def _print(terminal: Terminal, verdict: TableVerdict, with_keys: bool) -> None:
     name, comparison = ".".join(verdict.name), verdict.comparison
     if comparison is None:
-        terminal.tell(f"{name}: not compared: {verdict.reason.rstrip('.')}.")
+        terminal.result(f"{name}: not compared: {verdict.reason.rstrip('.')}.")
         return
     if verdict.is_equal:
-        terminal.tell(f"{name}: equal at {moment(verdict.tso)}: {counted(comparison.mirror_rows, 'row')}")
+        terminal.result(f"{name}: equal at {moment(verdict.tso)}: {counted(comparison.mirror_rows, 'row')}")
         return
     kinds = Counter(row.kind for row in comparison.differences)
     listed = ", ".join(f"{counted(kinds[kind], 'row')} {text}" for kind, text in KINDS.items() if kinds[kind])
     columns = sorted({column for row in comparison.differences for column in row.columns})
     of = f", in the columns {', '.join(columns)}" if columns else ""
     rows = f"{comparison.mirror_rows:,} in the mirror, {comparison.upstream_rows:,} in TiDB"
-    terminal.tell(f"{name}: differs at {moment(verdict.tso)}: {listed}{of}; {rows}; key: {', '.join(verdict.key)}")
+    terminal.result(f"{name}: differs at {moment(verdict.tso)}: {listed}{of}; {rows}; key: {', '.join(verdict.key)}")
     for row in comparison.differences if with_keys else ():
-        terminal.tell(f"  {KINDS[row.kind]}: {_key_text(row.key)} {' '.join(row.columns)}".rstrip())
+        terminal.result(f"  {KINDS[row.kind]}: {_key_text(row.key)} {' '.join(row.columns)}".rstrip())
 
 
 def _key_text(key: tuple[Any, ...]) -> str:

@@ -51,7 +51,7 @@ class Report:
             self._terminal.json_line(as_object(run, lag_ms, files))
         else:
             lag = "" if lag_ms is None else f" Lag {lag_ms / 1000:.1f} s."
-            self._terminal.tell(f"{summary(run.ran)} {sum(run.seconds.values()):.1f} s.{lag}")
+            self._terminal.result(f"{summary(run.ran)} {sum(run.seconds.values()):.1f} s.{lag}")
         self._note_new(run.changefeed, (*(f"warning: {text}" for text in run.ran.warnings), *run.ran.faults))
 
     def failed(self, changefeed: str, sentence: str, again_in_s: float | None) -> None:

@@ -28,10 +28,10 @@ def source_table_of(timelines: Mapping[SourceName, Timeline], file: SourceFile) 
 def series_of(file: SourceFile) -> str:
     """The name of the sequence of a file's number: table folder, version, partition folder, dispatcher."""
     partition = "" if file.partition_id is None else str(file.partition_id)
-    spot = below(partition, file.date or "")
+    data_folder = below(partition, file.date or "")
     parent = file.path.rpartition("/")[0]
-    folder = (parent.removesuffix(f"/{spot}") if spot else parent).rpartition("/")[0]
-    return f"{folder}//{file.version}//{spot}//{file.dispatcher or ''}"  # no path has two slashes in a row
+    folder = (parent.removesuffix(f"/{data_folder}") if data_folder else parent).rpartition("/")[0]
+    return f"{folder}//{file.version}//{data_folder}//{file.dispatcher or ''}"  # no path has two slashes in a row
 
 
 def has(progress: Progress, file: SourceFile) -> bool:
@@ -59,7 +59,7 @@ def numbered(files: Sequence[SourceFile], first: int) -> dict[str, int]:
 
 
 def _is_passed(cursor: Cursor, series: str, number: int) -> bool:
-    folder, version, spot, dispatcher = series.split("//")
+    folder, version, data_folder, dispatcher = series.split("//")
     state = cursor.tables.get(folder)
     if state is None:
         return False
@@ -68,8 +68,8 @@ def _is_passed(cursor: Cursor, series: str, number: int) -> bool:
     opened = state.open.get(int(version))
     if opened is None:
         return False
-    partition, _, date = spot.rpartition("/")
+    partition, _, date = data_folder.rpartition("/")
     if partition in opened.over and date in opened.over[partition]:
         return True
-    done = opened.done.get((spot, dispatcher or None))
+    done = opened.done.get((data_folder, dispatcher or None))
     return done is not None and done.number >= number

@@ -143,10 +143,10 @@ class _Comparison:
         opened = state.open.get(version, VersionState())
         read, over = VersionState(done={**opened.done, **known}), opened.over
         reader = VersionReader(self.root, self.layout, self.skip, folder, version, state.schema, state.table, read)
-        for spot in reader.spots():
-            is_listed = spot.partition not in over or spot.date > over[spot.partition].unlisted
-            if is_closed(state, version, spot.path) and is_listed:
-                yield _Folder((folder, version), spot.path)
+        for data_folder in reader.data_folders():
+            is_listed = data_folder.partition not in over or data_folder.date > over[data_folder.partition].unlisted
+            if is_closed(state, version, data_folder.path) and is_listed:
+                yield _Folder((folder, version), data_folder.path)
 
     def _late_in(self, place: _Folder) -> list[tuple[str, str | None]]:
         """The files that a closed folder did not have, and a last file that has another size since; with their

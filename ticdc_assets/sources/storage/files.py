@@ -70,7 +70,7 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class DataFolder:
     """A folder of data files below a version's folder: "" or partition and date."""
 
     path: str
@@ -115,12 +115,12 @@ class VersionReader:
 
     def scan(self) -> tuple[FolderScan, ...]:
         """The new files of every folder that can still get files."""
-        spots = self.spots()
-        newest = {spot.partition: spot for spot in sorted(spots, key=lambda spot: spot.date)}
+        data_folders = self.data_folders()
+        newest = {folder.partition: folder for folder in sorted(data_folders, key=lambda folder: folder.date)}
         found = tuple(
-            self._scan_sequence(spot, each)
-            for spot in spots
-            for each in self._sequences(spot, spot == newest[spot.partition])
+            self._scan_sequence(folder, each)
+            for folder in data_folders
+            for each in self._sequences(folder, folder == newest[folder.partition])
         )
         if not self.recognises_repeats:
             over = self.state.over
@@ -129,14 +129,14 @@ class VersionReader:
             )
         return found
 
-    def spots(self) -> list[Spot]:
+    def data_folders(self) -> list[DataFolder]:
         """The folders that hold data files, without those of past dates."""
         known = {place for place, _ in self.state.done}
         if not self.layout.dated and known == {""} and not self.relist and self._is_large(""):
-            return [Spot("")]
+            return [DataFolder("")]
         entries = self._entries("")
         found = self._dates("", entries) if self.layout.dated else self._undated(entries)
-        return [spot for spot in found if not self._is_over(spot.partition, spot.date)]
+        return [folder for folder in found if not self._is_over(folder.partition, folder.date)]
 
     def _is_over(self, partition: str, date: str) -> bool:
         return partition in self.state.over and date in self.state.over[partition]
@@ -148,7 +148,7 @@ class VersionReader:
         """
         return self.state.done[place, None].number > LISTED_AT_ONCE if (place, None) in self.state.done else False
 
-    def _undated(self, entries: list[Entry]) -> list[Spot]:
+    def _undated(self, entries: list[Entry]) -> list[DataFolder]:
         folders = {e.name for e in entries if e.is_dir}
         partitions = sorted((n for n in folders if numeral(n)), key=int)
         others = folders - set(partitions) - {META}
@@ -158,8 +158,8 @@ class VersionReader:
             read = self._was_read(name) or self._is_over("", name)
             if not (read if name in dates else not self._has_data(name)):
                 raise self._other_layout(f"{self.path}/{name}", "no folders but a partition's")
-        here = [Spot("")] if _holds_files(entries) else []
-        return here + [Spot(name, name) for name in partitions] + [Spot(name, "", name) for name in dates]
+        here = [DataFolder("")] if _holds_files(entries) else []
+        return here + [DataFolder(name, name) for name in partitions] + [DataFolder(name, "", name) for name in dates]
 
     def _was_read(self, place: str) -> bool:
         """Whether files of a folder were consumed, with the options that the changefeed had before."""
@@ -169,26 +169,26 @@ class VersionReader:
         path = below(self.path, place)
         return can_be_followed(place.rpartition("/")[2]) and looks_like_data(self.root, path, listing(self.root, path))
 
-    def _dates(self, partition: str, entries: list[Entry]) -> list[Spot]:
-        before: list[Spot] = []
+    def _dates(self, partition: str, entries: list[Entry]) -> list[DataFolder]:
+        before: list[DataFolder] = []
         if any(data_name(e.name) and not e.is_dir for e in entries):
             if not self._was_read(partition):
                 raise self._other_layout(below(self.path, partition), f"folders by {self.layout.date_separator}")
-            before = [Spot(partition, partition)]
-        spots = before
+            before = [DataFolder(partition, partition)]
+        data_folders = before
         folders = sorted(e.name for e in entries if e.is_dir and e.name != META)
         for name in folders:
             inner = None if partition or not numeral(name) else self._partition_entries(name)
             if inner is not None:
-                spots += self._dates(name, inner)
+                data_folders += self._dates(name, inner)
             elif self.layout.is_date(name):
-                spots.append(Spot(below(partition, name), partition, name))
+                data_folders.append(DataFolder(below(partition, name), partition, name))
             elif _is_any_date(name) or self._has_data(below(partition, name)):
                 raise self._other_layout(below(self.path, partition, name), f"folders by {self.layout.date_separator}")
             else:
                 self.notes.append(f"{self.root.where(below(self.path, partition, name))}: not a date or partition")
         self._note_strays(below(self.path, partition), entries, set())
-        return spots
+        return data_folders
 
     def _partition_entries(self, name: str) -> list[Entry] | None:
         """The content of a partition. Four digits may be a year instead: then the folder has files and their index."""
@@ -200,9 +200,9 @@ class VersionReader:
         entries = self._entries(name)
         return None if _holds_files(entries) or not any(e.is_dir for e in entries) else entries
 
-    def _sequences(self, spot: Spot, is_newest: bool) -> list[_Sequence]:
-        known = {dispatcher for place, dispatcher in self.state.done if place == spot.path}
-        path = below(self.path, spot.path)
+    def _sequences(self, folder: DataFolder, is_newest: bool) -> list[_Sequence]:
+        known = {dispatcher for place, dispatcher in self.state.done if place == folder.path}
+        path = below(self.path, folder.path)
         found: list[_Sequence] = []
         # In the newest folders indexes are listed: one with a dispatcher shows that the table is spread over nodes.
         if known == {None} and not self.relist and not self.layout.across_nodes and not is_newest:
@@ -211,7 +211,7 @@ class VersionReader:
             names = [index_dispatcher(e.name) for e in listing(self.root, f"{path}/{META}") if not e.is_dir]
             found = self._indexed(path, [dispatcher for is_index, dispatcher in names if is_index])
         lost = known - {sequence.dispatcher for sequence in found}
-        return found if found and not lost else found + self._unindexed(path, spot, lost if found else None)
+        return found if found and not lost else found + self._unindexed(path, folder, lost if found else None)
 
     def _indexed(self, path: str, dispatchers: list[str | None]) -> list[_Sequence]:
         found = []
@@ -237,28 +237,28 @@ class VersionReader:
             raise HeldError(where, "the index of its own files", "the name of another's", _TODO_FILE)
         return last
 
-    def _unindexed(self, path: str, spot: Spot, wanted: set[str | None] | None) -> list[_Sequence]:
-        entries = self._entries(spot.path)
+    def _unindexed(self, path: str, folder: DataFolder, wanted: set[str | None] | None) -> list[_Sequence]:
+        entries = self._entries(folder.path)
         names = {name.dispatcher for e in entries if (name := self._own(e))}
         sequences = []
         for dispatcher in sorted(names if wanted is None else names & wanted, key=lambda d: d or ""):
             listed = self._numbered(path, entries, dispatcher)
-            done = self.state.done.get((spot.path, dispatcher), _NOTHING)
+            done = self.state.done.get((folder.path, dispatcher), _NOTHING)
             sequences.append(_Sequence(dispatcher, max(done.number, *listed), self.layout.index_digits, listed))
-        self._note_strays(path, entries, {e.name for e in entries if e.is_dir} if spot.date else set())
+        self._note_strays(path, entries, {e.name for e in entries if e.is_dir} if folder.date else set())
         return sequences
 
-    def _scan_sequence(self, spot: Spot, sequence: _Sequence) -> FolderScan:
-        place = (spot.path, sequence.dispatcher)
+    def _scan_sequence(self, folder: DataFolder, sequence: _Sequence) -> FolderScan:
+        place = (folder.path, sequence.dispatcher)
         done = self.state.done.get(place, _NOTHING)
-        path = below(self.path, spot.path)
+        path = below(self.path, folder.path)
         sequence, named, done = self._after_index(place, sequence, done)
         if sequence.last < done.number:
             found = f"an index that fell back to {sequence.last}"
             advice = "Files are written again under old numbers: read this table from another folder."
             raise HeldError(self.root.where(path), f"file {done.number} or a later one", found, advice)
-        sequence = self._with_unnamed(path, spot, sequence)
-        sizes = self._sizes(path, spot, sequence, done)
+        sequence = self._with_unnamed(path, folder, sequence)
+        sizes = self._sizes(path, folder, sequence, done)
         if self._has_changed(done, sizes):
             done = self._before_changed(done, sizes)
         skipped: dict[int, int] = {}
@@ -268,12 +268,14 @@ class VersionReader:
             if file in self.skip:
                 skipped[number] = size or 0
             elif size:
-                files.append(self._file(spot, sequence, number, file, size))
+                files.append(self._file(folder, sequence, number, file, size))
             else:
                 raise self._absent(file, size, number, sequence, sizes)
         seen = self.state.seen.get(place, _NOTHING)
         last, is_listed = sequence.last, sequence.listed is not None
-        return FolderScan(place, spot.partition, spot.date, done, last, tuple(files), skipped, seen, is_listed, named)
+        return FolderScan(
+            place, folder.partition, folder.date, done, last, tuple(files), skipped, seen, is_listed, named
+        )
 
     def _after_index(self, place: Place, sequence: _Sequence, done: Done) -> tuple[_Sequence, int | None, Done]:
         """The sequence, the number in its index, and the last file that need not be read again.
@@ -290,7 +292,9 @@ class VersionReader:
             done = Done(before, 0)
         return sequence, named, done
 
-    def _sizes(self, path: str, spot: Spot, sequence: _Sequence, done: Done) -> Mapping[int, tuple[str, int | None]]:
+    def _sizes(
+        self, path: str, folder: DataFolder, sequence: _Sequence, done: Done
+    ) -> Mapping[int, tuple[str, int | None]]:
         """Path and size of each existing file, from the last consumed one on."""
         if sequence.listed is not None:
             return sequence.listed
@@ -302,9 +306,9 @@ class VersionReader:
             found = {number: (name, sizes[name]) for number, name in names.items()}
             if all(size is not None for number, (_, size) in found.items() if done.number < number < sequence.last):
                 return found
-        return self._numbered(path, self._entries(spot.path), sequence.dispatcher)
+        return self._numbered(path, self._entries(folder.path), sequence.dispatcher)
 
-    def _with_unnamed(self, path: str, spot: Spot, sequence: _Sequence) -> _Sequence:
+    def _with_unnamed(self, path: str, folder: DataFolder, sequence: _Sequence) -> _Sequence:
         """The sequence with the files directly after the one in the index: TiCDC continues if it cannot write an index.
 
         One file is requested; if it exists, the folder is listed.
@@ -312,7 +316,7 @@ class VersionReader:
         following = f"{path}/{self._name(sequence, sequence.last + 1)}"
         if sequence.listed is not None or not self.root.sizes([following])[following]:
             return sequence
-        listed, last = self._numbered(path, self._entries(spot.path), sequence.dispatcher), sequence.last
+        listed, last = self._numbered(path, self._entries(folder.path), sequence.dispatcher), sequence.last
         while listed.get(last + 1, ("", 0))[1]:
             last += 1
         return replace(sequence, last=last)
@@ -366,15 +370,15 @@ class VersionReader:
         )
         return NotYetError(where, "the file that the index names", found, advice)
 
-    def _file(self, spot: Spot, sequence: _Sequence, number: int, path: str, size: int) -> SourceFile:
+    def _file(self, folder: DataFolder, sequence: _Sequence, number: int, path: str, size: int) -> SourceFile:
         return SourceFile(
             path=path,
             size=size,
             schema=self.schema,
             table=self.table,
             version=self.version,
-            partition_id=numeral(spot.partition),
-            date=spot.date or None,
+            partition_id=numeral(folder.partition),
+            date=folder.date or None,
             dispatcher=sequence.dispatcher,
             number=number,
         )
