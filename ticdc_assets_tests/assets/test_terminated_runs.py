@@ -15,7 +15,7 @@ RUN_TIMEOUT_S = 300
 MOMENTS = ("publishing changelogs", "merging")
 ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 JOB = "feed_job"
-pytestmark = [pytest.mark.spark, pytest.mark.services]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.matrix]
 
 
 def test_a_run_that_is_terminated_leaves_whole_tables_and_the_next_one_goes_on(tmp_path: Path):

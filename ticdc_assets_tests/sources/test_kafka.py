@@ -153,6 +153,14 @@ def test_reading_begins_where_the_config_says(kafka, topic, tmp_path, starting, 
     assert capture.offsets() == {0: list(range(first, 10))}
 
 
+def test_a_pattern_matches_whole_names_and_no_topic_of_kafka_itself():
+    topics = ["__consumer_offsets", "__transaction_state", "__share_group_state", "shop_users", "shop", "__shop_users"]
+
+    assert client.matching("(.+)_(.+)", topics) == {"shop_users", "__shop_users"}
+    assert client.matching("shop", topics) == {"shop"}
+    assert client.matching(None, topics) == set()
+
+
 def test_topics_are_found_by_pattern(kafka, topic, tmp_path):
     for name in (f"{topic}_a", f"{topic}_b", f"other_{topic}"):
         kafka.make_topic(name)

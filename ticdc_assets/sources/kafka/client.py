@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -25,6 +25,8 @@ REQUEST_TIMEOUT_S: Final = 20.0
 FIRST_REQUEST_TIMEOUT_S: Final = 2.0
 SILENCE_TIMEOUT_S: Final = 60.0
 """Reading fails if a partition gives no message for this long although it holds some."""
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Kafka's own topics, which no pattern matches."""
 _BATCH_MESSAGES: Final = 1000
 _POLL_S: Final = 0.5
 _FILL_S: Final = 0.005
@@ -55,6 +57,13 @@ class Record(NamedTuple):
     def size_bytes(self) -> int:
         """The bytes of key and value."""
         return len(self.message.key or b"") + len(self.message.value or b"")
+
+
+def matching(pattern: str | None, topics: Iterable[str]) -> set[str]:
+    """The topics whose whole name matches the regular expression; none without one."""
+    if not pattern:
+        return set()
+    return {topic for topic in topics if topic not in INTERNAL_TOPICS and re.fullmatch(pattern, topic)}
 
 
 class KafkaClient:
@@ -103,8 +112,7 @@ class KafkaClient:
     def partitions_found(self) -> list[Partition]:
         """The partitions of the configured topics that exist, sorted."""
         found = self._metadata()
-        pattern = re.compile(self._source.pattern) if self._source.pattern else None
-        names = set(self._source.topics) | {name for name in found if pattern and pattern.fullmatch(name)}
+        names = set(self._source.topics) | matching(self._source.pattern, found)
         if not names:
             advice = "Check source.kafka.pattern, or wait until TiCDC has made the first topic."
             raise SourceError(self._where, "a topic that the pattern matches", "none", advice)

@@ -18,7 +18,7 @@ from ticdc_assets_tests.services.kafka import KafkaServer
 
 pytestmark = pytest.mark.services
 
-TOPICS = ("feed", "s_a", "s_b")
+TOPICS = ["feed", "s_a", "s_b"]
 A, B = shape("a", version=1), shape("b", version=1)
 
 
@@ -34,7 +34,7 @@ class SentStream(SmallStream):
         self.kafka.send([{**fields, "key": key, "value": value} for key, value in filter(None, messages)])
 
     def lake(self, **settings: Any) -> FeedLake:
-        return super().lake(**settings, source={"kafka": {"brokers": self.kafka.brokers}})
+        return super().lake(**settings, source={"kafka": {"brokers": self.kafka.brokers, "topics": TOPICS}})
 
     def lose_next(self, topic: str, offset: int) -> None:
         """What retention does: the topic begins at the offset from now on."""
