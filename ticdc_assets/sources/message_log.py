@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ticdc_assets.sources.capture import START, Message, MessagePosition, is_appended_to
-from ticdc_assets.sources.message_block import MessageBlock, captured_blocks
+from ticdc_assets.sources.message_block import MessageBlock, TopicPartition, captured_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    TopicPartition = tuple[str, int]
     OffsetRange = tuple[int, int]
 
 

@@ -43,7 +43,7 @@ DAGSTER_EVERY_S: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class FollowedRun:
-    """One look at the source. `ran` is None where nothing was pending; then nothing was written.
+    """One scan of the source. `ran` is None where nothing was pending; then nothing was written.
 
     `seconds` gives the time of each stage in order. `checkpoint` is the TSO up to which the source is complete, 0
     without one. `run_id` is empty where only mirrors were brought up.

@@ -97,14 +97,14 @@ class TableVerification:
     def compare(self) -> Comparison:
         """The comparison. Raises NotYetError where TiDB cannot be read."""
         limits, upstream = self._upstream_sums()
-        ours = self._mirror_sums(limits)
+        in_mirror = self._mirror_sums(limits)
         self._found.upstream_rows = sum(one.rows for one in upstream)
-        self._found.mirror_rows = sum(one.rows for one in ours)
+        self._found.mirror_rows = sum(one.rows for one in in_mirror)
         if not self._order.in_lake:
-            different = [0] if _total(upstream) != ours[0] else []
+            different = [0] if _total(upstream) != in_mirror[0] else []
         else:
-            different = [n for n, one in enumerate(ours) if one != upstream[n]]
-        for group in self._groups(different, ours):
+            different = [n for n, one in enumerate(in_mirror) if one != upstream[n]]
+        for group in self._groups(different, in_mirror):
             self._narrow(group, limits)
         return self._found
 
@@ -179,22 +179,22 @@ class TableVerification:
     # -- narrowing down ------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _groups(different: Sequence[int], ours: Sequence[Sum]) -> Iterator[set[int]]:
+    def _groups(different: Sequence[int], in_mirror: Sequence[Sum]) -> Iterator[set[int]]:
         """Ranges to narrow down in one pass over the mirror."""
         group: set[int] = set()
         rows = 0
         for number in different:
-            if group and rows + ours[number].rows > NARROWED_ROWS_MAX:
+            if group and rows + in_mirror[number].rows > NARROWED_ROWS_MAX:
                 yield group
                 group, rows = set(), 0
             group.add(number)
-            rows += ours[number].rows
+            rows += in_mirror[number].rows
         if group:
             yield group
 
     def _narrow(self, group: set[int], limits: Sequence[Key]) -> None:
         places = [self._order.place(limit) for limit in limits]
-        ours = {
+        in_mirror = {
             self._key_in(row): self._checksum(row)
             for row in self._mirror_rows()
             if self._range_of(self._key_in(row), places) in group
@@ -203,12 +203,12 @@ class TableVerification:
         for number in sorted(group) if self._order.in_lake else range(len(limits) + 1):
             after, until = (limits[number - 1] if number else None), (limits[number] if number < len(limits) else None)
             for key, sent in self._upstream_rows(after, until):
-                mine = ours.pop(key, None)
-                if mine is None:
+                checksum = in_mirror.pop(key, None)
+                if checksum is None:
                     self._found.differences.append(RowDifference("missing", key))
-                elif mine != sent:
+                elif checksum != sent:
                     wrong.append(key)
-        self._found.differences += [RowDifference("extra", key) for key in ours]
+        self._found.differences += [RowDifference("extra", key) for key in in_mirror]
         self._confirm(wrong)
 
     def _upstream_rows(self, after: Key | None, until: Key | None) -> Iterator[tuple[Key, bytes]]:
@@ -221,7 +221,7 @@ class TableVerification:
     def _confirm(self, keys: Sequence[Key]) -> None:
         """Read these rows whole, and keep those of which a value differs."""
         wanted = set(keys)
-        ours = {key: row for row in self._mirror_rows() if (key := self._key_in(row)) in wanted} if wanted else {}
+        in_mirror = {key: row for row in self._mirror_rows() if (key := self._key_in(row)) in wanted} if wanted else {}
         listed = ", ".join(
             [*(selected(column) for column in self._key), *(text_expression(column) for column in self._columns)]
         )
@@ -229,7 +229,7 @@ class TableVerification:
             where, parameters = with_keys(self._key, keys[begin : begin + _CONFIRMED_ROWS])
             for answer in self._ask(f"SELECT {listed} FROM {self._from} WHERE {where}", parameters):  # noqa: S608
                 key = self._key_of(self._key, answer[: len(self._key)])
-                self._confirm_row(key, ours[key], answer[len(self._key) :])
+                self._confirm_row(key, in_mirror[key], answer[len(self._key) :])
 
     def _confirm_row(self, key: Key, row: dict[str, Any], answer: Sequence[bytes | None]) -> None:
         texts = [None if sent is None else sent.decode(errors="replace") for sent in answer]

@@ -31,7 +31,8 @@ from ticdc_assets.tables import messages as messages_table
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.sources.message_log import TopicPartition, UnreadOffsets
+    from ticdc_assets.sources.message_block import TopicPartition
+    from ticdc_assets.sources.message_log import UnreadOffsets
     from ticdc_assets.tables.messages import Landing, Segment, SegmentFile
 
 _COLUMNS: Final = ["offset", "timestamp", "key", "value"]
