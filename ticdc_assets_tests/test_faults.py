@@ -22,7 +22,7 @@ from sqlalchemy import create_engine, text
 from ticdc_assets import failpoints as moments
 from ticdc_assets import spark
 from ticdc_assets.cli import main
-from ticdc_assets.commands.terminal import noise_kept_in
+from ticdc_assets.commands.output.terminal import noise_kept_in
 from ticdc_assets.config import load
 from ticdc_assets.errors import DecodeError, LakeError, TicdcAssetsError, UnexpectedError
 from ticdc_assets.failpoints import Failpoint

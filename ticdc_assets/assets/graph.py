@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from ticdc_assets.assets.changelogs import changelog_assets
-from ticdc_assets.assets.checks import check_assets
-from ticdc_assets.assets.days import days_spec
+from ticdc_assets.assets.automation.schedules import schedules_of
+from ticdc_assets.assets.automation.sensors import sensors_of
+from ticdc_assets.assets.checks.definitions import check_assets
+from ticdc_assets.assets.jobs.maintenance import maintenance_job
+from ticdc_assets.assets.jobs.rebuild import rebuild_job
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import known_tables
-from ticdc_assets.assets.maintenance import maintenance_job
-from ticdc_assets.assets.mirrors import mirror_assets
-from ticdc_assets.assets.rebuild import rebuild_job
 from ticdc_assets.assets.resources import lake_resource
-from ticdc_assets.assets.schedules import schedules_of
-from ticdc_assets.assets.schema_cache import schema_cache_asset, source_spec
-from ticdc_assets.assets.sensors import sensors_of
+from ticdc_assets.assets.stages.changelogs import changelog_assets
+from ticdc_assets.assets.stages.days import days_spec
+from ticdc_assets.assets.stages.mirrors import mirror_assets
+from ticdc_assets.assets.stages.schema_cache import schema_cache_asset, source_spec
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.pipeline.sources import reads_files
 

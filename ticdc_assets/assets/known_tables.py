@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.config import StorageSource
+from ticdc_assets.config import PACKAGED_SAMPLE, StorageSource
 from ticdc_assets.errors import NotYetError, SchemaError, SourceError
 from ticdc_assets.pipeline.user_schemas import known_of
 from ticdc_assets.plurals import counted
@@ -102,7 +102,7 @@ def state_folder(config: Config) -> Path:
 
 
 def is_packaged_sample(config: Config) -> bool:
-    return config.path == Path(__file__).parents[1] / "sample" / "changefeeds.yaml"
+    return config.path == PACKAGED_SAMPLE / "changefeeds.yaml"
 
 
 def is_sample(config: Config) -> bool:

@@ -52,21 +52,21 @@ def _add_discover(commands: Any) -> None:
 
 def _check(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.check import check
+    from ticdc_assets.commands.diagnose.check import check
 
     return check(config, chosen, arguments.json, os.environ)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.doctor import doctor
+    from ticdc_assets.commands.diagnose.doctor import doctor
 
     return doctor(config, chosen, arguments.json)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    from ticdc_assets.commands.inspect import inspect
-    from ticdc_assets.commands.inspect_config import inspect_config, is_config
+    from ticdc_assets.commands.diagnose.inspect import inspect
+    from ticdc_assets.commands.diagnose.inspect_config import inspect_config, is_config
 
     if is_config(arguments.place):
         return inspect_config(arguments.place, arguments.all, arguments.json)
@@ -75,6 +75,6 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 def _discover(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.discover import discover
+    from ticdc_assets.commands.diagnose.discover import discover
 
     return discover(config, chosen)

@@ -84,19 +84,19 @@ def _run(arguments: argparse.Namespace) -> int:
     _require_fitting(arguments)
     config, chosen = chosen_of(arguments)
     if arguments.follow:
-        from ticdc_assets.commands.follow.command import Options, follow
-        from ticdc_assets.commands.follow.metrics_server import LOOPBACK, Address
+        from ticdc_assets.commands.process.follow.command import Options, follow
+        from ticdc_assets.commands.process.follow.metrics_server import LOOPBACK, Address
 
         host, port = arguments.metrics or (None, None)
         address = None if port is None else Address(host or LOOPBACK, port)
         interval_s = INTERVAL_S if arguments.interval is None else arguments.interval
         return follow(config, chosen, Options(interval_s, arguments.json, address), os.environ)
-    from ticdc_assets.commands.run import run
+    from ticdc_assets.commands.process.run import run
 
     code = run(config, chosen, arguments.until, os.environ)
     if not arguments.strict:
         return code
-    from ticdc_assets.commands.check import check
+    from ticdc_assets.commands.diagnose.check import check
 
     return max(code, check(config, chosen, False, os.environ))
 
@@ -113,14 +113,14 @@ def _require_fitting(arguments: argparse.Namespace) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from ticdc_assets.commands.demo import demo
+    from ticdc_assets.commands.demo.command import demo
 
     return demo(arguments.dir, arguments.changefeed, os.environ)
 
 
 def _load(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.load import Options, load_dump
+    from ticdc_assets.commands.process.load import Options, load_dump
     from ticdc_assets.protocols.dump.form import DIALECTS, DumpForm
 
     form = DumpForm(
@@ -138,6 +138,6 @@ def _load(arguments: argparse.Namespace) -> int:
 
 def _capture(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.capture import capture
+    from ticdc_assets.commands.process.capture import capture
 
     return capture(only(config, chosen), arguments.to, arguments.max_messages)

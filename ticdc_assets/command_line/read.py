@@ -67,14 +67,14 @@ def _add_verify(commands: Any) -> None:
 
 def _tables(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.listing import tables
+    from ticdc_assets.commands.read.listing import tables
 
     return tables(config, chosen, arguments.json)
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.snapshot import Options, snapshot
+    from ticdc_assets.commands.read.snapshot import Options, snapshot
 
     options = Options(
         at=arguments.at,
@@ -89,7 +89,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
 
 def _diff(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.diff import Options, diff
+    from ticdc_assets.commands.read.diff import Options, diff
 
     options = Options(arguments.after, arguments.until, tuple(arguments.table), arguments.rows, arguments.json)
     return diff(config, only(config, chosen), options)
@@ -97,14 +97,14 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 def _schema(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.schema import schema
+    from ticdc_assets.commands.read.schema import schema
 
     return schema(config, only(config, chosen), arguments.table, arguments.at, arguments.json)
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.verify import Options, verify_mirrors
+    from ticdc_assets.commands.read.verify import Options, verify_mirrors
 
     options = Options(arguments.at, tuple(arguments.table), arguments.chunk_rows, arguments.keys, arguments.json)
     return verify_mirrors(config, only(config, chosen), options)

@@ -63,7 +63,7 @@ def _add_rebuild(commands: Any) -> None:
 
 def _maintain(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.maintain import Options, change_pins, maintain_all
+    from ticdc_assets.commands.repair.maintain import Options, change_pins, maintain_all
 
     options = Options(
         older_than_hours=arguments.older_than_hours,
@@ -81,14 +81,14 @@ def _maintain(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.replay import replay
+    from ticdc_assets.commands.repair.replay import replay
 
     return replay(config, chosen, arguments.record, arguments.corrected, arguments.discard)
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.rebuild import Options, rebuild
+    from ticdc_assets.commands.repair.rebuild import Options, rebuild
 
     options = Options(tuple(arguments.table), arguments.origin == "source", arguments.at, arguments.json)
     if options.tables or options.at is not None:

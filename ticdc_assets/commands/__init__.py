@@ -1,1 +1,1 @@
-"""The commands of `ticdc-assets`, one module each: from the user's arguments to an exit code."""
+"""The commands of `ticdc-assets`, one folder for each group of them: from arguments to an exit code."""

@@ -6,7 +6,7 @@ repr or str contains a credential.
 
 from __future__ import annotations
 
-from ticdc_assets.config.loading import CONFIG_VARIABLE, load
+from ticdc_assets.config.loading import CONFIG_VARIABLE, PACKAGED_SAMPLE, load
 from ticdc_assets.config.model import (
     BadInputPolicy,
     CaptureSource,
@@ -51,6 +51,7 @@ from ticdc_assets.names import IdentifierTemplates
 
 __all__ = [
     "CONFIG_VARIABLE",
+    "PACKAGED_SAMPLE",
     "BadInputPolicy",
     "CaptureSource",
     "CatalogConfig",

@@ -31,6 +31,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import control_namespace
 
 CONFIG_VARIABLE: Final = "TICDC_ASSETS_CONFIG"
+PACKAGED_SAMPLE: Final = Path(str(files("ticdc_assets"))) / "sample"
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -41,13 +42,9 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
     """
     named = environ.get(CONFIG_VARIABLE)
     if path is None and not named:
-        return _read(_sample(), environ, lake=Path.cwd())
+        return _read(PACKAGED_SAMPLE / "changefeeds.yaml", environ, lake=Path.cwd())
     chosen = (path if path is not None else Path(str(named))).expanduser().absolute()
     return _read(chosen, environ, lake=chosen.parent)
-
-
-def _sample() -> Path:
-    return Path(str(files("ticdc_assets"))) / "sample" / "changefeeds.yaml"
 
 
 def _read(path: Path, environ: Mapping[str, str], lake: Path) -> Config:

@@ -19,12 +19,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from ticdc_assets import spark
-from ticdc_assets.assets import mirrors as mirrors_module
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.assets.stages import mirrors as mirrors_module
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import mirror_columns
-from ticdc_assets.commands import run as run_command
+from ticdc_assets.commands.process import run as run_command
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import blocked_tables

@@ -10,11 +10,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ticdc_assets.assets import check_results as verdicts
-from ticdc_assets.assets import fold_count
-from ticdc_assets.assets.clock import Clock
-from ticdc_assets.assets.fold_count import FoldCount, count_fold
-from ticdc_assets.assets.metadata import watermark_metadata
+from ticdc_assets.assets.checks import fold_count
+from ticdc_assets.assets.checks import results as verdicts
+from ticdc_assets.assets.checks.fold_count import FoldCount, count_fold
+from ticdc_assets.assets.metadata.clock import Clock
+from ticdc_assets.assets.metadata.figures import watermark_metadata
 from ticdc_assets.assets.table_status import kept_aside
 from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
 from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
@@ -350,7 +350,7 @@ def test_a_message_that_was_kept_aside_may_be_of_every_table_that_bore_its_name_
 def test_a_mirror_with_other_rows_than_its_changelog_is_red_and_stays_red(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from ticdc_assets.assets import mirrors
+    from ticdc_assets.assets.stages import mirrors
     from ticdc_assets_tests.assets.feeds import run_mirrors_without_java
 
     def one_too_many(lake: Any, *arguments: Any) -> Any:
@@ -370,7 +370,7 @@ def test_a_mirror_with_other_rows_than_its_changelog_is_red_and_stays_red(
 
 
 def test_snapshots_that_were_counted_before_are_not_counted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from ticdc_assets.assets import checks as module
+    from ticdc_assets.assets.checks import definitions as module
 
     feed, instance = two_tables(tmp_path), dg.DagsterInstance.ephemeral()
     feed.run(instance)

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ticdc_assets.assets import maintenance
+from ticdc_assets.assets.jobs import maintenance
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, failures
 
 pytestmark = pytest.mark.usefixtures("without_java")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.assets import history_points as module
-from ticdc_assets.assets.history_points import recent
+from ticdc_assets.assets.metadata import history_points as module
+from ticdc_assets.assets.metadata.history_points import recent
 from ticdc_assets_tests.assets.feeds import Feed
 
 pytestmark = pytest.mark.usefixtures("without_java")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.assets.statements import SHOWN_MAX, by_name, statements_of
+from ticdc_assets.assets.metadata.statements import SHOWN_MAX, by_name, statements_of
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable, Version
 from ticdc_assets.schema.model import TableSchema

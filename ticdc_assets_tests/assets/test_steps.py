@@ -9,10 +9,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ticdc_assets.assets import mirrors as mirrors_module
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.assets.stages import mirrors as mirrors_module
 from ticdc_assets.errors import MachineError, StaleRunError
 from ticdc_assets.pipeline.mirror import run as mirror_run
 from ticdc_assets.pipeline.mirror.run import MirrorReport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.assets.topic_lag import SHOWN_MAX, due, lag_metadata, not_due
+from ticdc_assets.assets.automation.topic_lag import SHOWN_MAX, due, lag_metadata, not_due
 from ticdc_assets.pipeline.source_state import PartitionLag, TopicLag
 from ticdc_assets.tso import from_physical_ms
 

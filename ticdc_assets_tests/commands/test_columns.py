@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from ticdc_assets.commands.columns import in_columns
+from ticdc_assets.commands.output.columns import in_columns
 
 NAMES = ("changefeed", "table", "rows", "state")
 NOTE = "stopped: the statement at 459802261460090884 is not understood"

@@ -17,10 +17,10 @@ import dagster as dg
 import pytest
 
 from ticdc_assets.cli import main
-from ticdc_assets.commands import demo as demo_module
-from ticdc_assets.commands.agreement import differing, digest, texts
-from ticdc_assets.commands.sample_check import SampleOutcome, checked, line
-from ticdc_assets.config import load
+from ticdc_assets.commands.demo import command as demo_module
+from ticdc_assets.commands.demo.agreement import differing, digest, texts
+from ticdc_assets.commands.demo.sample_check import SampleOutcome, checked, line
+from ticdc_assets.config import PACKAGED_SAMPLE, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.protocols.registry import REGISTRY
@@ -47,19 +47,19 @@ def test_the_sample_is_what_its_script_makes(tmp_path: Path):
     assert FIXTURES is not None
     make(FIXTURES, tmp_path)
 
-    assert files_of(demo_module.SAMPLE) == files_of(tmp_path)
+    assert files_of(PACKAGED_SAMPLE) == files_of(tmp_path)
 
 
 def test_the_sample_is_small_and_has_every_protocol():
-    feeds = load(demo_module.SAMPLE / "changefeeds.yaml", {}).changefeeds
+    feeds = load(PACKAGED_SAMPLE / "changefeeds.yaml", {}).changefeeds
     protocols = {(str(feed.sink.protocol), feed.sink.is_storage) for feed in feeds}
 
-    assert sum(len(data) for data in files_of(demo_module.SAMPLE).values()) < SAMPLE_BYTES_MAX
+    assert sum(len(data) for data in files_of(PACKAGED_SAMPLE).values()) < SAMPLE_BYTES_MAX
     assert protocols == {*((name, False) for name in REGISTRY), ("csv", True), ("canal-json", True)}
     assert {feed.sink.simple.encoding_format for feed in feeds if feed.sink.protocol == "simple"} == {"json", "avro"}
 
 
-@pytest.mark.parametrize("feed", load(demo_module.SAMPLE / "changefeeds.yaml", {}).changefeeds, ids=lambda f: f.name)
+@pytest.mark.parametrize("feed", load(PACKAGED_SAMPLE / "changefeeds.yaml", {}).changefeeds, ids=lambda f: f.name)
 def test_every_changefeed_of_the_sample_holds_inserts_updates_and_deletes(feed: Any):
     place = feed.source.storage.location if feed.sink.is_storage else feed.source.path
     counts = inspect_source(str(place), Bounds()).counts
@@ -237,7 +237,7 @@ def test_demo_ends_with_every_protocol_equal_to_the_others_and_to_the_source(tmp
         check=False,
     )
 
-    expected = json.loads((demo_module.SAMPLE / "expected.json").read_text())
+    expected = json.loads((PACKAGED_SAMPLE / "expected.json").read_text())
     wanted = Counter((name, str(told["rows"])) for workload in expected for name, told in workload["tables"].items())
     lines = [text.split() for text in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr

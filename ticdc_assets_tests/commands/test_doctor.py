@@ -79,7 +79,7 @@ def test_a_full_disk_is_reported(tmp_path: Path, local_workers: None, capfd: Any
 def test_workers_of_another_python_are_reported(
     tmp_path: Path, local_workers: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    from ticdc_assets.commands import doctor
+    from ticdc_assets.commands.diagnose import doctor
 
     monkeypatch.setattr(doctor, "worker_at", lambda _: doctor.Worker("far", "3.99", "0.0.1"))
 

@@ -12,7 +12,7 @@ import pytest
 from dagster._core.storage.event_log.sqlite import sqlite_event_log
 from sqlalchemy import create_engine
 
-from ticdc_assets.commands.through_dagster import instance_of
+from ticdc_assets.commands.process.through_dagster import instance_of
 
 _READER = """
 import dagster as dg, json, sys

@@ -13,7 +13,7 @@ import pytest
 
 from ticdc_assets import spark
 from ticdc_assets.cli import main
-from ticdc_assets.commands import maintain as maintain_module
+from ticdc_assets.commands.repair import maintain as maintain_module
 from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.tables.maintenance.retention import pinned

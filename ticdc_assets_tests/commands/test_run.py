@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ticdc_assets import spark
-from ticdc_assets.assets import mirrors
 from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.assets.stages import mirrors
 from ticdc_assets.cli import main
 from ticdc_assets.errors import MachineError
 from ticdc_assets_tests.assets.feeds import Feed, run_mirrors_without_java, ts
@@ -45,7 +45,7 @@ def test_run_again_has_nothing_to_do_and_starts_no_run(
     main(on(feed, "run"))
     before = feed.snapshots()
     monkeypatch.setattr(mirrors, "run_mirrors", lambda *arguments: pytest.fail("a run was started"))
-    monkeypatch.setattr("ticdc_assets.commands.pending.pending_work", lambda *arguments, **named: [])
+    monkeypatch.setattr("ticdc_assets.commands.process.pending.pending_work", lambda *arguments, **named: [])
     capfd.readouterr()
 
     assert main(on(feed, "run")) == 0
@@ -64,7 +64,7 @@ def test_run_ends_what_a_run_began_that_was_interrupted_before_its_record(
     with monkeypatch.context() as patch:
         patch.setattr(mirrors, "run_mirrors", lambda *arguments: None)
         main(on(feed, "run"))
-    monkeypatch.setattr("ticdc_assets.commands.pending.pending_work", lambda *arguments, **named: [])
+    monkeypatch.setattr("ticdc_assets.commands.process.pending.pending_work", lambda *arguments, **named: [])
 
     main(on(feed, "run"))
     newest = feed.lake.control.newest()

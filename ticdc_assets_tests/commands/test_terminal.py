@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ticdc_assets.commands import terminal as terminal_module
-from ticdc_assets.commands.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.output import terminal as terminal_module
+from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.faults import LOGS, log_named
 
 

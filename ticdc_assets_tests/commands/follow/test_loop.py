@@ -11,13 +11,13 @@ import pytest
 
 from ticdc_assets import spark
 from ticdc_assets.cli import main
-from ticdc_assets.commands.follow import changefeed as changefeed_module
-from ticdc_assets.commands.follow import command
-from ticdc_assets.commands.follow.backoff import PAUSE_MAX_S, Backoff
-from ticdc_assets.commands.follow.changefeed import FollowedChangefeed, FollowedRun
-from ticdc_assets.commands.follow.metrics import Metrics
-from ticdc_assets.commands.follow.stopping import Stop
-from ticdc_assets.commands.pending import Ran
+from ticdc_assets.commands.process.follow import changefeed as changefeed_module
+from ticdc_assets.commands.process.follow import command
+from ticdc_assets.commands.process.follow.backoff import PAUSE_MAX_S, Backoff
+from ticdc_assets.commands.process.follow.changefeed import FollowedChangefeed, FollowedRun
+from ticdc_assets.commands.process.follow.metrics import Metrics
+from ticdc_assets.commands.process.follow.stopping import Stop
+from ticdc_assets.commands.process.pending import Ran
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.maintenance.compaction import FileCounts

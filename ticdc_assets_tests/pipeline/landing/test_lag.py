@@ -9,8 +9,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from ticdc_assets.assets.automation.sensors import LAG_TAG, REASON_TAG
 from ticdc_assets.assets.graph import definitions_of
-from ticdc_assets.assets.sensors import LAG_TAG, REASON_TAG
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing import lag as lag_module
 from ticdc_assets.pipeline.landing.lag import lag_of_topics

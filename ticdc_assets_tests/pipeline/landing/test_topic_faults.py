@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.commands.pending import held
+from ticdc_assets.commands.process.pending import held
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import LandingReport, land
 from ticdc_assets.spark import LocalWorkers

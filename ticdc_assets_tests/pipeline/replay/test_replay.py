@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 
-from ticdc_assets.assets.check_results import nothing_quarantined
+from ticdc_assets.assets.checks.results import nothing_quarantined
 from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.pipeline.replay import run as replay_module
 from ticdc_assets.pipeline.replay.run import ReplayReport, ReplayRequest, Resolution, replay

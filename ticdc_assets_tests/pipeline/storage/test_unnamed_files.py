@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.assets.check_results import no_gaps
+from ticdc_assets.assets.checks.results import no_gaps
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import Feed, JsonSink, Sink
 

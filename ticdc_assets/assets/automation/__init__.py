@@ -1,0 +1,1 @@
+"""Sensors and schedules, and what they read of earlier runs."""

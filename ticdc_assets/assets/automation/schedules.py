@@ -1,0 +1,58 @@
+"""Schedules: everything pending every ten minutes, in place of a sensor; maintenance every night.
+
+While the previous run is queued or started, a tick is skipped with the id of that run, so runs do not accumulate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import dagster as dg
+
+from ticdc_assets.assets.automation.earlier_runs import on_its_way
+
+if TYPE_CHECKING:
+    from ticdc_assets.assets.steps import Feed
+
+EVERY_10_MINUTES: Final = "*/10 * * * *"
+EVERY_NIGHT: Final = "17 2 * * *"
+
+Evaluation = Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]
+
+
+def schedules_of(feed: Feed, job: str) -> list[dg.ScheduleDefinition]:
+    """Two schedules, off by default. Maintenance waits in the queue while another run of the changefeed is active."""
+    names = feed.names
+    pending = "Processes everything pending of this changefeed."
+    maintenance = "Maintains the tables of this changefeed."
+    return [
+        _schedule(names.schedule, job, EVERY_10_MINUTES, pending, _unless_on_its_way(names.tags)),
+        _schedule(
+            names.maintenance_schedule,
+            names.maintenance_job,
+            EVERY_NIGHT,
+            maintenance,
+            _unless_on_its_way(names.tags, names.maintenance_job),
+        ),
+    ]
+
+
+def _schedule(name: str, job: str, cron: str, description: str, evaluate: Evaluation) -> dg.ScheduleDefinition:
+    return dg.ScheduleDefinition(
+        name=name,
+        job_name=job,
+        cron_schedule=cron,
+        execution_timezone="UTC",
+        execution_fn=evaluate,
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description=description,
+    )
+
+
+def _unless_on_its_way(tags: dict[str, str], job: str | None = None) -> Evaluation:
+    def evaluate(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        going_on = on_its_way(context.instance, tags, job)
+        return dg.SkipReason(going_on) if going_on else dg.RunRequest(tags=tags)
+
+    return evaluate

@@ -1,0 +1,157 @@
+"""Sensors compare the source with what they saw last. The cursor is a hint of constant size.
+
+A sensor only requests a run. The run determines from the tables what is pending, so a lost or reset cursor costs one
+run that finds nothing to do. The rules, in this order:
+
+- While a run of the changefeed is queued or started, no other is requested.
+- If the last run of its job failed, another is requested even without new data: after two minutes the first time, twice
+  as long after each further failure, at most about two hours. A run with failed checks only does not count as failed.
+- Otherwise a run is requested when the source differs from the cursor. A run that a user cancelled is not requested
+  again, and ticks say so.
+- Topics of Kafka have new messages all the time. A run of theirs is requested when the smallest watermark has advanced
+  by `source.kafka.run_after_s` since the last request, or when a message has waited that long.
+
+Requests have no run key: Dagster would never start a failed run with the same key again.
+"""
+
+# Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
+import json
+import time
+from collections.abc import Callable, Mapping
+
+import dagster as dg
+
+from ticdc_assets.assets.automation.earlier_runs import broken, cancelled, on_its_way
+from ticdc_assets.assets.automation.topic_lag import due, lag_metadata, not_due
+from ticdc_assets.assets.known_tables import known_tables, not_loaded
+from ticdc_assets.assets.stages.schema_cache import observation
+from ticdc_assets.assets.steps import Feed
+from ticdc_assets.config import Changefeed, Config
+from ticdc_assets.faults import plain
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.source_state import TopicLag
+from ticdc_assets.pipeline.sources import state_of_source
+
+INTERVAL_S = 30
+REASON_TAG, OFFSETS_TAG, LAG_TAG = "ticdc_assets/reason", "ticdc_assets/unlanded_offsets", "ticdc_assets/lag_seconds"
+
+Evaluation = Callable[[dg.SensorEvaluationContext], dg.SensorResult]
+
+
+def sensors_of(config: Config, changefeed: Changefeed, feed: Feed, job: str) -> list[dg.SensorDefinition]:
+    """The sensor of the changefeed's source."""
+    if feed.reads_files:
+        name, description = feed.names.files_sensor, "New files at the source."
+    else:
+        name, description = feed.names.messages_sensor, "New messages, which may carry a later watermark."
+    return [_source_sensor(config, changefeed, feed, name, job, description)]
+
+
+def _source_sensor(
+    config: Config, changefeed: Changefeed, feed: Feed, name: str, job: str, description: str
+) -> dg.SensorDefinition:
+    evaluate = _new_at_source(config, changefeed, feed)
+    status = dg.DefaultSensorStatus.RUNNING if feed.shown.sensor_runs else dg.DefaultSensorStatus.STOPPED
+    return dg.SensorDefinition(
+        name=name,
+        job_name=job,
+        evaluation_fn=_report_failures(_with_new_tables(config, changefeed, feed, evaluate)),
+        minimum_interval_seconds=INTERVAL_S,
+        default_status=status,
+        description=f"{description} Requests a run; the run decides what to do.",
+    )
+
+
+def _with_new_tables(config: Config, changefeed: Changefeed, feed: Feed, evaluate: Evaluation) -> Evaluation:
+    """A tick without a request also names the tables that are newer than the loaded definitions."""
+
+    def evaluated(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        result = evaluate(context)
+        now = ((table.schema, table.table) for table in known_tables(config, changefeed))
+        sentence = not_loaded(now, feed.tables)
+        if not sentence or result.skip_reason is None:
+            return result
+        reason = dg.SkipReason(f"{result.skip_reason.skip_message} {sentence}")
+        return dg.SensorResult(skip_reason=reason, cursor=result.cursor)
+
+    return evaluated
+
+
+def _report_failures(evaluate: Evaluation) -> Evaluation:
+    def evaluated(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        try:
+            return evaluate(context)
+        except Exception as error:  # noqa: BLE001  Dagster stores the message of a failed tick
+            raise plain(error) from None
+
+    return evaluated
+
+
+def _new_at_source(config: Config, changefeed: Changefeed, feed: Feed) -> Evaluation:
+    def new_at_source(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        state = state_of_source(Lake(config, changefeed))
+        if state.not_yet:
+            return dg.SensorResult(skip_reason=dg.SkipReason(state.not_yet), cursor=context.cursor)
+        if state.lag is not None:
+            return _requested_by_lag(context, feed, state.digest, state.lag)
+        if state.checkpoint is None:
+            return _asked(context, feed, _cursor(digest=state.digest))
+        checkpoint = str(state.checkpoint)
+        observed = observation(feed.names, state.checkpoint, {"watermark": checkpoint})
+        return _asked(context, feed, _cursor(checkpoint=checkpoint, digest=state.digest), observed)
+
+    return new_at_source
+
+
+def _requested_by_lag(context: dg.SensorEvaluationContext, feed: Feed, digest: str, lag: TopicLag) -> dg.SensorResult:
+    """Request a run of topics. The cursor has the digest and the watermark of the last request."""
+    now_ms, requested = time.time_ns() // 1_000_000, _watermark_in(context.cursor)
+    seen = _cursor(watermark=str(max(lag.watermark or 0, requested)), digest=digest)
+    reason = due(lag, requested, now_ms)
+    metadata = lag_metadata(lag, now_ms)
+    observed = (
+        dg.AssetObservation(feed.names.source, metadata=metadata)
+        if lag.watermark is None
+        else observation(feed.names, lag.watermark, metadata)
+    )
+    tags = {REASON_TAG: reason, OFFSETS_TAG: str(lag.offsets)}
+    if "lag_seconds" in metadata:
+        tags[LAG_TAG] = str(metadata["lag_seconds"])
+    wait = "" if reason else not_due(lag, requested, now_ms)
+    return _asked(context, feed, seen, observed, tags=tags, wait=wait)
+
+
+def _watermark_in(cursor: str | None) -> int:
+    """The watermark at the last request; 0 where the cursor has none."""
+    try:
+        return int(json.loads(cursor or "{}").get("watermark", 0))
+    except (ValueError, TypeError, AttributeError):
+        return 0  # a cursor that a user has set
+
+
+def _cursor(**seen: str) -> str:
+    return json.dumps({"v": 1, **seen}, separators=(",", ":"))
+
+
+def _asked(
+    context: dg.SensorEvaluationContext,
+    feed: Feed,
+    seen: str,
+    *observed: dg.AssetMaterialization | dg.AssetObservation,
+    tags: Mapping[str, str] | None = None,
+    wait: str = "",
+) -> dg.SensorResult:
+    """Request a run by the rules above. `wait` is why none is requested yet; "" where nothing has to be waited for."""
+    going_on = on_its_way(context.instance, feed.names.tags)
+    if going_on:
+        return dg.SensorResult(skip_reason=dg.SkipReason(going_on), cursor=context.cursor)
+    failed = broken(context.instance, feed.names)
+    if failed and failed.wait_s > 0:
+        return dg.SensorResult(skip_reason=dg.SkipReason(failed.sentence), cursor=context.cursor)
+    if seen == context.cursor and not failed:
+        reason = cancelled(context.instance, feed.names) or "Nothing new at the source."
+        return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=seen)
+    if wait and not failed:
+        return dg.SensorResult(skip_reason=dg.SkipReason(wait), cursor=context.cursor)
+    request = dg.RunRequest(tags={**feed.names.tags, **(tags or {})})
+    return dg.SensorResult(run_requests=[request], asset_events=list(observed), cursor=seen)

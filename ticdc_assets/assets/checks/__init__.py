@@ -1,0 +1,1 @@
+"""Asset checks: what each evaluates and what it reports."""

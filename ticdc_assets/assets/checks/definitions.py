@@ -1,0 +1,234 @@
+"""The checks in Dagster: for each table on its mirror (on its changelog without a key), and for the changefeed.
+
+The blocking checks of a table are one step, so a failed check blocks only the assets downstream of that table.
+"""
+
+# Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import dagster as dg
+
+from ticdc_assets.assets.checks import results as verdicts
+from ticdc_assets.assets.checks.fold_count import FoldCount, count_fold
+from ticdc_assets.assets.checks.results import LagLimits, Verdict, source_moves
+from ticdc_assets.assets.keys import FeedNames
+from ticdc_assets.assets.known_tables import KnownTable, is_sample, not_loaded
+from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.steps import Feed
+from ticdc_assets.assets.table_status import Reported
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.sources.storage.cursor import Problem
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.control import TableRecord
+
+GOES_ON: Final = "goes_on"
+NOTHING_QUARANTINED: Final = "nothing_quarantined"
+KEEPS_UP: Final = "keeps_up"
+ROWS_EQUAL: Final = "rows_equal_the_changelog"
+ALL_GO_ON: Final = "all_tables_go_on"
+QUARANTINE_EMPTY: Final = "quarantine_is_empty"
+NO_GAPS: Final = "no_gaps_in_files"
+SOURCE_MOVES: Final = "source_keeps_up"
+NO_LATE_ROWS: Final = "no_late_rows"
+HAVE_ASSETS: Final = "tables_have_assets"
+
+TABLE_CHECKS: Final = (GOES_ON, NOTHING_QUARANTINED, KEEPS_UP, ROWS_EQUAL)
+_VERDICTS_KEPT: Final = 5
+
+Judge = Callable[[], Verdict]
+
+
+def check_assets(feed: Feed) -> list[dg.AssetChecksDefinition]:
+    """All checks of a changefeed."""
+    return [changefeed_checks(feed), *(table_checks(feed, table) for table in feed.tables)]
+
+
+# -- the changefeed ----------------------------------------------------------------------------------------------------
+
+
+def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
+    """Checks that fail while any table of the changefeed needs action, also a table without assets."""
+    names = feed.names
+    specs = [
+        dg.AssetCheckSpec(ALL_GO_ON, asset=names.watermarks, description="No table is stopped or waiting."),
+        dg.AssetCheckSpec(SOURCE_MOVES, asset=names.watermarks, description="TiCDC's checkpoint is near the clock."),
+        dg.AssetCheckSpec(
+            NO_LATE_ROWS, asset=names.watermarks, description="No row arrived at or below the watermark of its table."
+        ),
+        dg.AssetCheckSpec(HAVE_ASSETS, asset=names.watermarks, description="The code location has loaded every table."),
+        dg.AssetCheckSpec(QUARANTINE_EMPTY, asset=names.quarantine, description="Every record can be decoded."),
+    ]
+    if feed.reads_files:
+        specs.append(
+            dg.AssetCheckSpec(NO_GAPS, asset=names.watermarks, description="No file is missing at the source.")
+        )
+
+    @dg.multi_asset_check(name=names.checks_op, specs=specs, can_subset=True, required_resource_keys={names.resource})
+    def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        run: ChangefeedRun = getattr(context.resources, names.resource)
+        with report_failures(run):
+            yield from _selected(context, _changefeed_verdicts(feed, run))
+
+    return checks
+
+
+def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.AssetCheckKey, Judge]]:
+    names, control = feed.names, run.lake.control
+    yield dg.AssetCheckKey(names.watermarks, ALL_GO_ON), lambda: verdicts.all_go_on(_tables(run))
+    yield (
+        dg.AssetCheckKey(names.watermarks, SOURCE_MOVES),
+        lambda: source_moves(run.clock(), is_sample(run.config), _limits(run)),
+    )
+    yield dg.AssetCheckKey(names.watermarks, NO_LATE_ROWS), lambda: verdicts.no_late_rows(_late_rows(run))
+    yield (
+        dg.AssetCheckKey(names.watermarks, HAVE_ASSETS),
+        lambda: verdicts.tables_have_assets(not_loaded(_names(run), feed.tables)),
+    )
+    yield (
+        dg.AssetCheckKey(names.quarantine, QUARANTINE_EMPTY),
+        lambda: verdicts.nothing_quarantined(control.quarantined(), _quarantine_name(run)),
+    )
+    if feed.reads_files:
+        yield dg.AssetCheckKey(names.watermarks, NO_GAPS), lambda: verdicts.no_gaps(*_problems(run))
+
+
+def _late_rows(run: ChangefeedRun) -> dict[str, int]:
+    """The number of late rows that this run took in, by table."""
+    report = run.outcome.changelogs
+    source_tables = run.pending().history.by_id() if report and report.late_rows else {}
+    return {".".join(source_tables[i].name): rows for i, rows in (report.late_rows if report else {}).items()}
+
+
+def _names(run: ChangefeedRun) -> list[SourceName]:
+    """The tables that have assets once the definitions load."""
+    return [table.name for table in run.tables().values() if table.name == table.source_table.name]
+
+
+def _limits(run: ChangefeedRun) -> LagLimits:
+    return LagLimits.of(run.changefeed.dagster.max_lag_s)
+
+
+def _problems(run: ChangefeedRun) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    pending = run.pending()
+    return pending.problems, pending.notes
+
+
+def _tables(run: ChangefeedRun) -> tuple[TableRecord, ...]:
+    record = run.lake.control.newest()
+    return record.tables if record else ()
+
+
+# -- one table ---------------------------------------------------------------------------------------------------------
+
+
+def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
+    """The checks of one table."""
+    names = feed.names
+    key = (names.mirror if table.has_key else names.changelog)(table.schema, table.table)
+    specs = [
+        dg.AssetCheckSpec(GOES_ON, asset=key, blocking=True, description="The table is not stopped or waiting."),
+        dg.AssetCheckSpec(
+            NOTHING_QUARANTINED, asset=key, blocking=True, description="No record of the table is in quarantine."
+        ),
+        dg.AssetCheckSpec(KEEPS_UP, asset=key, description="The table is near the source's checkpoint."),
+    ]
+    if table.has_key:
+        text = "The mirror has as many rows as the fold of its changelog."
+        specs.append(dg.AssetCheckSpec(ROWS_EQUAL, asset=key, blocking=True, description=text))
+
+    @dg.multi_asset_check(
+        name=names.table_checks_op(table.schema, table.table),
+        specs=specs,
+        can_subset=True,
+        required_resource_keys={names.resource},
+    )
+    def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        run: ChangefeedRun = getattr(context.resources, names.resource)
+        with report_failures(run):
+            yield from _selected(context, _table_verdicts(context, run, table, key))
+
+    return checks
+
+
+def _table_verdicts(
+    context: dg.AssetCheckExecutionContext, run: ChangefeedRun, table: KnownTable, key: dg.AssetKey
+) -> Iterator[tuple[dg.AssetCheckKey, Judge]]:
+    current = run.tables().get(fold_name(table.schema, table.table))
+    judges = _judges(context, run, current, key) if current else dict.fromkeys(TABLE_CHECKS, verdicts.unknown_table)
+    for name, judge in judges.items():
+        if name != ROWS_EQUAL or table.has_key:
+            yield dg.AssetCheckKey(key, name), judge
+
+
+def _judges(
+    context: dg.AssetCheckExecutionContext, run: ChangefeedRun, table: Reported, key: dg.AssetKey
+) -> dict[str, Judge]:
+    bad = run.quarantined().get(table.source_table.id, [])
+    return {
+        GOES_ON: lambda: verdicts.goes_on(table.record),
+        NOTHING_QUARANTINED: lambda: verdicts.nothing_quarantined(bad, _quarantine_name(run)),
+        KEEPS_UP: lambda: verdicts.keeps_up(table.record, run.clock(), _limits(run)),
+        ROWS_EQUAL: lambda: _counted_once(context, key, table, lambda: _count(run, table)),
+    }
+
+
+def _count(run: ChangefeedRun, table: Reported) -> Verdict:
+    record = table.record
+    changelog = load_or_none(run.lake.catalog, tuple(record.changelog)) if record.changelog else None
+    if changelog is None or record.mirror is None:
+        return verdicts.rows_equal(None, FoldCount(None))
+    count = count_fold(table.source_table, changelog, record.watermark, run.lake.by_arrival)
+    job = FeedNames(run.changefeed.name, str(run.changefeed.sink.protocol)).rebuild_job
+    return verdicts.rows_equal(record.rows, count, job)
+
+
+def _counted_once(
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, table: Reported, count: Callable[[], Verdict]
+) -> Verdict:
+    """Count, or repeat the last verdict where the same two snapshots were counted before."""
+    snapshots = {
+        "mirror_snapshot": str(table.record.mirror_snapshot_id or "none"),
+        "changelog_snapshot": str(table.record.changelog_snapshot_id or "none"),
+    }
+    before = _last_verdict(context.instance, dg.AssetCheckKey(key, ROWS_EQUAL))
+    if before is not None and snapshots.items() <= before.facts.items():
+        return before
+    verdict = count()
+    return Verdict(verdict.passed, verdict.sentence, verdict.warns, {**verdict.facts, **snapshots})
+
+
+def _last_verdict(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Verdict | None:
+    records = instance.event_log_storage.get_asset_check_execution_history(key, limit=_VERDICTS_KEPT)
+    for record in records:
+        evaluation = record.evaluation
+        if isinstance(evaluation, dg.AssetCheckEvaluation):  # a planned check has no evaluation yet
+            facts = {name: value.value for name, value in evaluation.metadata.items()}
+            return Verdict(evaluation.passed, evaluation.description or "", False, facts)
+    return None
+
+
+# -- both --------------------------------------------------------------------------------------------------------------
+
+
+def _quarantine_name(run: ChangefeedRun) -> str:
+    return ".".join((run.config.catalog.name, *run.lake.control.namespace, "quarantine"))
+
+
+def _selected(
+    context: dg.AssetCheckExecutionContext, judges: Iterable[tuple[dg.AssetCheckKey, Judge]]
+) -> Iterator[dg.AssetCheckResult]:
+    for key, judge in judges:
+        if key in context.selected_asset_check_keys:
+            yield _result(key, judge())
+
+
+def _result(key: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=key.name,
+        asset_key=key.asset_key,
+        passed=verdict.passed,
+        severity=dg.AssetCheckSeverity.WARN if verdict.warns else dg.AssetCheckSeverity.ERROR,
+        description=verdict.sentence,
+        metadata={fact: value for fact, value in verdict.facts.items() if value is not None},
+    )

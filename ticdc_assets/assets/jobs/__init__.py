@@ -1,0 +1,1 @@
+"""Jobs of operators: maintenance and rebuild."""

@@ -1,0 +1,1 @@
+"""What a materialization shows: figures, columns, lineage, statements, charts."""

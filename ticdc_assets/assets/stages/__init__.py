@@ -1,0 +1,1 @@
+"""The assets: schema cache, changelogs, mirrors and closed days."""

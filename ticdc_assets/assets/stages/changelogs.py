@@ -1,0 +1,131 @@
+"""The decode step: reads all new data once and appends to every changelog."""
+
+# Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
+from collections.abc import Iterable, Iterator
+
+import dagster as dg
+
+from ticdc_assets.assets.known_tables import KnownTable
+from ticdc_assets.assets.metadata.figures import Metadata, changelog_metadata
+from ticdc_assets.assets.metadata.statements import by_name, statements_of
+from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, progress_logger
+from ticdc_assets.assets.table_status import Reported, kept_aside, reported
+from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.tables.fields import lake_tables
+
+RENAMED = "The source no longer has a table of this name. Reload the code location to remove its assets."
+
+
+def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
+    """All changelogs and the quarantine, in one step: one file may hold rows of several tables and is read once."""
+
+    @dg.multi_asset(
+        name=feed.names.decode_op,
+        specs=[_quarantine_spec(feed), *(_spec(feed, table) for table in feed.tables)],
+        pool=feed.names.pool,
+        required_resource_keys={feed.names.resource},
+    )
+    def decode(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        run: ChangefeedRun = getattr(context.resources, feed.names.resource)
+        with report_failures(run, context.retry_number):
+            yield from _publish(context, feed, run)
+
+    return decode
+
+
+def _quarantine_spec(feed: Feed) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        feed.names.quarantine,
+        deps=[feed.names.schema_cache],
+        group_name=feed.names.group,
+        kinds={"iceberg"},
+        code_version=f"{feed.names.protocol}-{CODE_VERSION}",
+        description="Records that cannot be decoded: raw, with position and reason.",
+    )
+
+
+def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        feed.names.changelog(table.schema, table.table),
+        deps=[feed.names.schema_cache],
+        group_name=feed.names.group,
+        kinds={"iceberg", "changelog"},
+        code_version=f"{feed.names.protocol}-{CODE_VERSION}",
+        description=f"Every change of `{table.schema}.{table.table}`, once and in order. {SOURCE_TYPES}",
+        metadata=feed.changelog_metadata(table),
+        owners=feed.shown.owners_of(table.schema, table.table),
+        tags=feed.shown.tags_of(table.schema, table.table),
+        freshness_policy=feed.freshness,
+    )
+
+
+def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
+    pending = run.pending()
+    if pending.is_empty:
+        progress_logger(context)("nothing new at the source")
+    else:
+        run.publish_changelogs(progress_logger(context))
+    report = run.outcome.changelogs
+    tables = reported(pending.history, report.record if report else pending.record)
+    results = _Results(feed, run, tables.values())
+    yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=results.quarantine())
+    for known in feed.tables:
+        table = tables.get(fold_name(known.schema, known.table))
+        yield results.result(feed.names.changelog(known.schema, known.table), table)
+    for table in feed.without_assets(tables):
+        if report is not None and (table.source_table.id in report.rows_by_op or table.name == table.source_table.name):
+            context.log_event(
+                dg.AssetMaterialization(feed.names.changelog(*table.name), metadata=results.metadata(table))
+            )
+
+
+class _Results:
+    """Builds the materialization result of each changelog."""
+
+    def __init__(self, feed: Feed, run: ChangefeedRun, tables: Iterable[Reported]) -> None:
+        self._source = feed.names.source
+        self._catalog = run.config.catalog.name
+        self._report = run.outcome.changelogs
+        self._clock = run.clock()
+        self._places = run.lake.places(run.pending().history)
+        self._control = run.lake.control
+        names = (tuple(table.record.changelog) for table in tables if table.record.changelog)
+        self._tables = lake_tables(run.lake.catalog, names)
+        self._statements = by_name([*self._control.ddl_events(), *run.pending().new_events])
+        self._quarantined = self._control.quarantined()
+        run_id = self._report.run_id if self._report else None
+        now = [record for record in self._quarantined if record.run_id == run_id]
+        self._quarantined_now = kept_aside(run.pending().history, now)
+
+    def quarantine(self) -> Metadata:
+        added = self._report.quarantined if self._report else 0
+        name = ".".join((self._catalog, *self._control.namespace, "quarantine"))
+        return {"run_quarantined": added, "dagster/row_count": len(self._quarantined), "dagster/table_name": name}
+
+    def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
+        """Each run reports every table: a table without changes is now complete up to a later TSO."""
+        if table is None:
+            return dg.MaterializeResult(asset_key=key, metadata={"state": "unknown", "note": RENAMED})
+        version = dg.DataVersion(str(table.record.changelog_snapshot_id))
+        return dg.MaterializeResult(asset_key=key, metadata=self.metadata(table), data_version=version)
+
+    def metadata(self, table: Reported) -> Metadata:
+        source_table = table.source_table
+        metadata = changelog_metadata(
+            self._catalog,
+            table.record,
+            source_table,
+            self._places[source_table.id].changelog_location,
+            self._tables.get(tuple(table.record.changelog or ())),
+            self._source,
+            self._report,
+            self._clock,
+        )
+        quarantined = len(self._quarantined_now.get(source_table.id, ()))
+        statements = statements_of(source_table, self._statements)
+        return {
+            **metadata,
+            **({"run_quarantined": quarantined} if quarantined else {}),
+            **({"statements": dg.MetadataValue.md(statements)} if statements else {}),
+        }

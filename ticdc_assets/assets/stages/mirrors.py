@@ -1,0 +1,162 @@
+"""The mirror step: merges the changelogs into all mirrors, or into the selected ones."""
+
+# Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
+import uuid
+from collections.abc import Iterable, Iterator
+
+import dagster as dg
+
+from ticdc_assets.assets.known_tables import KnownTable
+from ticdc_assets.assets.metadata.figures import Metadata, mirror_metadata, watermark_metadata
+from ticdc_assets.assets.metadata.history_points import recent
+from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.stages.days import closed_days
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, SOURCE_TYPES, Feed, progress_logger
+from ticdc_assets.assets.table_status import Reported, reported
+from ticdc_assets.pipeline.mirror.pending import blocked_tables
+from ticdc_assets.pipeline.mirror.run import MirrorReport, run_mirrors
+from ticdc_assets.schema.history.source_table import History, SourceName, fold_name
+from ticdc_assets.tables.fields import lake_tables
+
+
+def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
+    """The mirrors of all tables with a key, and the record of the TSO at which all tables are consistent."""
+
+    @dg.multi_asset(
+        name=feed.names.mirrors_op,
+        specs=[_watermarks_spec(feed), *(_spec(feed, table) for table in feed.mirrored)],
+        can_subset=True,
+        pool=feed.names.pool,
+        required_resource_keys={feed.names.resource},
+    )
+    def mirrors(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        run: ChangefeedRun = getattr(context.resources, feed.names.resource)
+        with report_failures(run, context.retry_number):
+            yield from _merge(context, feed, run)
+
+    return mirrors
+
+
+def _watermarks_spec(feed: Feed) -> dg.AssetSpec:
+    mirrors = [feed.names.mirror(table.schema, table.table) for table in feed.mirrored]
+    keyless = [feed.names.changelog(table.schema, table.table) for table in feed.tables if not table.has_key]
+    return dg.AssetSpec(
+        feed.names.watermarks,
+        deps=[feed.names.quarantine, *mirrors, *keyless],
+        group_name=feed.names.group,
+        kinds={"iceberg"},
+        code_version=CODE_VERSION,
+        description="The TSOs at which all tables can be read together, with the snapshots to read.",
+    )
+
+
+def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        feed.names.mirror(table.schema, table.table),
+        deps=[feed.names.changelog(table.schema, table.table)],
+        group_name=feed.names.group,
+        kinds={"iceberg", "spark", "mirror"},
+        code_version=CODE_VERSION,
+        description=f"The current rows of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
+        metadata=feed.mirror_metadata(table),
+        owners=feed.shown.owners_of(table.schema, table.table),
+        tags=feed.shown.tags_of(table.schema, table.table),
+        freshness_policy=feed.freshness,
+    )
+
+
+def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
+    chosen = [t for t in feed.mirrored if feed.names.mirror(t.schema, t.table) in context.selected_asset_keys]
+    history = run.lake.history()
+    whole = len(chosen) == len(feed.mirrored) and feed.names.watermarks in context.selected_asset_keys
+    only = None if whole else _source_tables(history, run, chosen)
+    report = run_mirrors(run.lake, uuid.uuid4().hex, run.jvm, progress_logger(context), only)
+    run.published()
+    tables = reported(history, report.record if report else None)
+    results = _Results(feed, run, report, tables.values())
+    for known in chosen:
+        table = tables.get(fold_name(known.schema, known.table))
+        yield results.result(feed.names.mirror(known.schema, known.table), table)
+    if feed.names.watermarks not in context.selected_asset_keys:
+        return
+    recorded = _recorded(feed, run, report)
+    yield recorded
+    new = [t for t in feed.without_assets(tables) if only is None and t.name == t.source_table.name]
+    for table in new:
+        if table.record.mirror:
+            context.log_event(dg.AssetMaterialization(feed.names.mirror(*table.name), metadata=results.metadata(table)))
+    if new:
+        context.log_event(_without_upstream(recorded))
+    if report is not None and feed.shown.days_from is not None:
+        known = context.instance.get_materialized_partitions(feed.names.days)
+        for closed in closed_days(feed, run, report.record, known):
+            context.log_event(closed)
+
+
+def _without_upstream(recorded: dg.MaterializeResult[None]) -> dg.AssetMaterialization:
+    """The same record without the versions of the mirrors that it was made from. Dagster then compares times: the
+    asset stays up to date when the code location is reloaded and it has mirrors upstream that it did not have."""
+    version = recorded.data_version.value if recorded.data_version else ""
+    assert recorded.asset_key is not None
+    return dg.AssetMaterialization(recorded.asset_key, metadata=recorded.metadata, tags={DATA_VERSION_TAG: version})
+
+
+def _recorded(feed: Feed, run: ChangefeedRun, report: MirrorReport | None) -> dg.MaterializeResult[None]:
+    if report is None:
+        note = "no record yet: the source has no checkpoint"
+        return dg.MaterializeResult(asset_key=feed.names.watermarks, metadata={"complete": False, "note": note})
+    record = report.record
+    held = blocked_tables(record.tables)
+    return dg.MaterializeResult(
+        asset_key=feed.names.watermarks,
+        metadata={
+            **watermark_metadata(record.tso, run.clock()),
+            "complete": record.complete,
+            "tables": len(record.tables),
+            "tables_held": len(held),
+            "run_mirrors_merged": len(report.merged),
+            "dagster/table_name": ".".join((run.config.catalog.name, *run.lake.control.namespace, "watermarks")),
+        },
+        data_version=dg.DataVersion(f"{record.tso}-{record.complete}"),
+    )
+
+
+def _source_tables(history: History, run: ChangefeedRun, chosen: list[KnownTable]) -> list[str]:
+    wanted: set[SourceName] = {fold_name(table.schema, table.table) for table in chosen}
+    tables = reported(history, run.lake.control.newest())
+    return [table.source_table.id for name, table in tables.items() if name in wanted]
+
+
+class _Results:
+    """Builds the materialization result of each mirror."""
+
+    def __init__(self, feed: Feed, run: ChangefeedRun, report: MirrorReport | None, tables: Iterable[Reported]) -> None:
+        self._feed = feed
+        self._run = run
+        self._clock = run.clock()
+        self._points = recent(run.lake)
+        self._places = run.lake.places(run.lake.history())
+        self._rows = run.outcome.changelogs.rows_by_op if run.outcome.changelogs else {}
+        names = (tuple(table.record.mirror) for table in tables if table.record.mirror)
+        self._tables = lake_tables(run.lake.catalog, names)
+
+    def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
+        """A held table is reported too, with its state and its old watermark; its checks fail."""
+        if table is None:
+            return dg.MaterializeResult(asset_key=key, metadata={"state": "unknown"})
+        version = dg.DataVersion(str(table.record.mirror_snapshot_id))
+        return dg.MaterializeResult(asset_key=key, metadata=self.metadata(table), data_version=version)
+
+    def metadata(self, table: Reported) -> Metadata:
+        source_table = table.source_table
+        return mirror_metadata(
+            self._run.config.catalog.name,
+            table.record,
+            source_table,
+            self._places[source_table.id].mirror_location,
+            self._tables.get(tuple(table.record.mirror or ())),
+            self._rows.get(source_table.id, {}),
+            self._points.get(source_table.id, ()),
+            self._feed.names.changelog(*table.name),
+            self._clock,
+        )

@@ -1,0 +1,119 @@
+"""The source as an external asset, and the schema cache: the first step of a run, which scans the source."""
+
+# Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from ticdc_assets.assets.keys import FeedNames
+from ticdc_assets.assets.known_tables import remember, tables_of
+from ticdc_assets.assets.metadata.figures import watermark_metadata
+from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
+from ticdc_assets.pipeline.landing.land import topic_faults
+from ticdc_assets.schema.history.source_table import History
+
+
+def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
+    """The changefeed as an external asset; its data version is the TSO up to which it is complete."""
+    return dg.AssetSpec(
+        feed.names.source,
+        group_name=feed.names.group,
+        kinds={"tidb", "ticdc"},
+        description=f"TiCDC changefeed `{feed.names.changefeed}` ({feed.names.protocol}).",
+        metadata={"sink_uri": shown_uri, "protocol": feed.names.protocol},
+    )
+
+
+def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
+    """Scans the source once for the whole run. New schema versions are published together with the changelogs."""
+    spec = dg.AssetSpec(
+        feed.names.schema_cache,
+        deps=[feed.names.source],
+        group_name=feed.names.group,
+        kinds={"iceberg"},
+        code_version=CODE_VERSION,
+        description="Every version of every table's schema, with the TSO after which it is in effect.",
+    )
+
+    @dg.multi_asset(
+        name=feed.names.schema_cache_op,
+        specs=[spec],
+        pool=feed.names.pool,
+        required_resource_keys={feed.names.resource},
+    )
+    def schema_cache(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        run: ChangefeedRun = getattr(context.resources, feed.names.resource)
+        with report_failures(run, context.retry_number):
+            run.land(progress_logger(context))
+            yield _look(context, feed, run)
+
+    return schema_cache
+
+
+def _look(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> dg.MaterializeResult[None]:
+    for sentence in run.changefeed.warnings:
+        context.log.warning(sentence)
+    pending = run.pending()
+    observed = _observed(feed, run)
+    if is_new(context.instance, observed):
+        context.log_event(observed)
+    remember_tables(context, run, pending.history)
+    # Dagster read the version of the source before this step, which may have found a later one.
+    made_from = {INPUT_VERSION_TAG.format(feed.names.source.to_user_string()): (observed.tags or {})[DATA_VERSION_TAG]}
+    return dg.MaterializeResult(
+        asset_key=feed.names.schema_cache,
+        metadata={
+            **_counts(pending.history),
+            **watermark_metadata(pending.high, run.clock()),
+            **{f"fault_of_topic_{topic}": sentence for topic, sentence in topic_faults(run.lake).items()},
+        },
+        data_version=dg.DataVersion(str(_newest_statement(pending.history))),
+        tags=made_from,
+    )
+
+
+def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, history: History) -> None:
+    """Write the file that decides which tables have assets when the code location is next loaded."""
+    problem = remember(run.config, run.changefeed.name, tables_of(history, run.lake.follows))
+    if problem:
+        context.log.warning(problem)
+
+
+def _observed(feed: Feed, run: ChangefeedRun) -> dg.AssetMaterialization:
+    checkpoint = run.clock().checkpoint
+    return observation(feed.names, checkpoint, watermark_metadata(checkpoint, run.clock()))
+
+
+def is_new(instance: dg.DagsterInstance, observed: dg.AssetMaterialization) -> bool:
+    """Whether the last observation of the source has another TSO."""
+    last = instance.fetch_materializations(observed.asset_key, limit=1)
+    versions = [
+        (r.asset_materialization.tags or {}).get(DATA_VERSION_TAG) for r in last.records if r.asset_materialization
+    ]
+    return versions != [(observed.tags or {})[DATA_VERSION_TAG]]
+
+
+def observation(names: FeedNames, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetMaterialization:
+    """Reports the TSO up to which the source is complete, as the data version of the external asset.
+
+    A materialization, because Dagster reads the data version of an external asset only from this kind of event.
+    """
+    return dg.AssetMaterialization(names.source, metadata=metadata, tags={DATA_VERSION_TAG: str(checkpoint)})
+
+
+def _counts(history: History) -> dict[str, int]:
+    source_tables = history.source_tables
+    return {
+        "tables": sum(source_table.dropped_ts is None for source_table in source_tables),
+        "tables_dropped": sum(source_table.dropped_ts is not None for source_table in source_tables),
+        "tables_stopped": sum(source_table.stop is not None for source_table in source_tables),
+        "schema_versions": sum(len(source_table.versions) for source_table in source_tables),
+    }
+
+
+def _newest_statement(history: History) -> int:
+    return max(
+        (version.from_ts for source_table in history.source_tables for version in source_table.versions), default=0
+    )

@@ -1,0 +1,1 @@
+"""The packaged sample in every protocol."""

@@ -1,0 +1,1 @@
+"""What examines a source, a config or the checks."""

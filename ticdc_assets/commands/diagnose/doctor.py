@@ -1,0 +1,180 @@
+"""`ticdc-assets doctor`: tests what a run needs: the machine, the catalog, the sources, Spark's workers."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets import __version__, spark
+from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.each import EXIT_FAILED, sentence_of
+from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.errors import MachineError
+from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.pipeline.sources import state_of_source
+from ticdc_assets.plurals import counted
+from ticdc_assets.spark_start import require_java, require_user
+from ticdc_assets.tso import is_tso, to_datetime
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+
+FREE_BYTES_MIN: Final = 2 << 30
+"""Spark writes its shuffles to the folder for temporary files."""
+CLOCK_SLACK: Final = timedelta(minutes=1)
+_LIBRARIES: Final = ("dagster", "pyspark", "pyiceberg", "pyarrow")
+_TASKS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """One requirement. `examine` returns what was found, as text; it raises where the requirement is not met."""
+
+    name: str
+    examine: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one examination. `sentence` says what was found, or what to do."""
+
+    name: str
+    passed: bool
+    sentence: str
+
+
+def doctor(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
+    """Print one line for each requirement. Returns the exit code: 1 where one is not met.
+
+    A requirement that is not met does not stop the others. Nothing is written to the source or the lake.
+    """
+    terminal = Terminal()
+    found = []
+    with noise_kept_in(state_folder(config) / "doctor.log"):
+        try:
+            for examination in examinations(config, chosen):
+                with terminal.working(f"looking at {examination.name}"):
+                    finding = _finding(examination)
+                found.append(finding)
+                if not as_json:
+                    terminal.result(f"{'ok  ' if finding.passed else 'FAIL'} {finding.name}: {finding.sentence}")
+        finally:
+            spark.stop()
+    if as_json:
+        terminal.json([{"name": f.name, "passed": f.passed, "description": f.sentence} for f in found])
+    return 0 if all(finding.passed for finding in found) else EXIT_FAILED
+
+
+def _finding(examination: Examination) -> Finding:
+    try:
+        return Finding(examination.name, True, examination.examine())
+    except Exception as error:  # noqa: BLE001  what is not met is the finding
+        return Finding(examination.name, False, sentence_of(error))
+
+
+def examinations(config: Config, chosen: Sequence[Changefeed]) -> Iterator[Examination]:
+    """Every requirement of a run, cheap ones first."""
+    yield Examination("versions", _versions)
+    yield Examination("Java", _java)
+    yield Examination("temporary files", lambda: _room(Path(tempfile.gettempdir())))
+    warehouse = Path(config.catalog.warehouse or "")
+    if config.catalog.type == "sql" and warehouse.is_absolute():
+        yield Examination("warehouse", lambda: _room(warehouse))
+    yield Examination(f"catalog {config.catalog.name}", lambda: _catalog(config, chosen[0]))
+    for changefeed in chosen:
+        yield Examination(f"source of {changefeed.name}", lambda changefeed=changefeed: _source(config, changefeed))  # type: ignore[misc]
+    yield Examination("Spark", lambda: _spark(config))
+
+
+# -- the machine -------------------------------------------------------------------------------------------------------
+
+
+def _versions() -> str:
+    python = ".".join(map(str, sys.version_info[:3]))
+    libraries = (f"{name} {version(name)}" for name in _LIBRARIES)
+    return f"{', '.join((f'ticdc-assets {__version__}', f'Python {python}', *libraries))}."
+
+
+def _java() -> str:
+    require_java()
+    require_user()
+    return "Spark can start it."
+
+
+def _room(folder: Path) -> str:
+    """The free space of the disk on which the folder is, or will be."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if free < FREE_BYTES_MIN:
+        advice = "Make room, or let TMPDIR or the config name another disk."
+        raise MachineError(str(there), f"{FREE_BYTES_MIN >> 20:,} MiB of free space", f"{free >> 20:,}", advice)
+    return f"{free >> 20:,} MiB are free at {there}."
+
+
+# -- catalog and sources -----------------------------------------------------------------------------------------------
+
+
+def _catalog(config: Config, changefeed: Changefeed) -> str:
+    namespaces = Lake(to_look_at(config), changefeed).catalog.list_namespaces()
+    return f"it answers, with {counted(len(namespaces), 'namespace')}."
+
+
+def _source(config: Config, changefeed: Changefeed) -> str:
+    state = state_of_source(Lake(to_look_at(config), changefeed))
+    if state.not_yet:
+        return f"it answers. {state.not_yet}"
+    if state.checkpoint is None or not is_tso(state.checkpoint):
+        return "it answers."
+    ahead = to_datetime(state.checkpoint).astimezone(UTC) - datetime.now(UTC)
+    if ahead > CLOCK_SLACK:
+        advice = "Set this machine's clock, or that of TiDB's placement driver: lags are wrong otherwise."
+        found = f"one {ahead.total_seconds():,.0f} s after it"
+        raise MachineError(f"clock, for {changefeed.name}", "a checkpoint before this machine's time", found, advice)
+    return f"it answers, complete up to {moment(state.checkpoint)}."
+
+
+# -- Spark -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a worker says of itself."""
+
+    host: str
+    python: str
+    package: str
+
+
+def this_worker() -> Worker:
+    return Worker(socket.gethostname(), ".".join(map(str, sys.version_info[:2])), __version__)
+
+
+def worker_at(_: int) -> Worker:
+    """The worker that runs this task."""
+    return this_worker()
+
+
+def _spark(config: Config) -> str:
+    """Start a session and let workers import this package."""
+    require_java()
+    workers: spark.Workers = spark.SparkWorkers(spark.session(config))
+    found: set[Worker] = set(workers.map(worker_at, range(_TASKS)))
+    here = this_worker()
+    for worker in found:
+        if (worker.python, worker.package) != (here.python, here.package):
+            seen = f"Python {worker.python} with {worker.package}"
+            advice = "Give workers the same environment as the driver: docs/cluster.md."
+            raise MachineError(
+                f"worker {worker.host}", f"Python {here.python} with ticdc-assets {here.package}", seen, advice
+            )
+    hosts = counted(len({worker.host for worker in found}), "host")
+    return f"a session of {config.spark.master} starts, and workers on {hosts} import this package."

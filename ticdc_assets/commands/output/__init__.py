@@ -1,0 +1,1 @@
+"""Tables, lines and times on a terminal."""

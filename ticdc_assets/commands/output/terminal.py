@@ -1,0 +1,147 @@
+"""Output for the user: progress on stderr, results on stdout, the output of Spark and Dagster in a file.
+
+Progress is a spinner on a terminal and plain lines elsewhere. JSON is printed unformatted on any output.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO, Any, Final, cast
+
+from rich.console import Console
+from rich.status import Status
+
+from ticdc_assets.commands.output.columns import in_columns
+from ticdc_assets.faults import LOGS
+
+PLAIN_WIDTH: Final = 140
+LOG_BYTES_MAX: Final = 8 << 20
+"""A longer log is renamed to FILE.old before more is written; an older FILE.old is replaced."""
+
+
+class Terminal:
+    """Standard output and error as they were on creation, also if they are redirected later."""
+
+    def __init__(self) -> None:
+        self._out_file, self._err_file = _kept(sys.stdout), _kept(sys.stderr)
+        self.out, self.err = _console(self._out_file), _console(self._err_file)
+        self._status: Status | None = None
+
+    def on_progress(self, text: str) -> None:
+        """Show one step of progress."""
+        if self._status is not None:
+            self._status.update(f"{text} ...")
+        else:
+            self.err.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Print a sentence to stderr."""
+        self.err.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def result(self, text: str) -> None:
+        """Print a sentence of the result to stdout."""
+        self.out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def json_line(self, value: Any) -> None:
+        """Print a JSON value as one line."""
+        print(json.dumps(value, ensure_ascii=False), file=self._out_file, flush=True)
+
+    def columns(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
+        """Print rows in columns to stdout; elsewhere than on a terminal, each row is one line."""
+        width = self.out.width if self.out.is_terminal else None
+        for line in in_columns(names, rows, width, right):
+            self.result(line)
+
+    def json(self, value: Any) -> None:
+        print(json.dumps(value, ensure_ascii=False, indent=1), file=self._out_file, flush=True)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """Show progress while the body runs."""
+        if not self.err.is_terminal:
+            self.on_progress(text)
+            yield
+            return
+        try:
+            with self.err.status(f"{text} ...") as self._status:
+                yield
+        finally:
+            self._status = None
+
+
+def _console(file: IO[str]) -> Console:
+    terminal = file.isatty()
+    return Console(file=file, width=None if terminal else PLAIN_WIDTH, soft_wrap=not terminal)
+
+
+def _kept(stream: IO[str]) -> IO[str]:
+    """A duplicate of the stream's descriptor, which outlives a redirection; a stream without descriptor is returned."""
+    try:
+        number = os.dup(stream.fileno())
+    except (OSError, ValueError, io.UnsupportedOperation):
+        return stream
+    return cast(IO[str], os.fdopen(number, "w", encoding="utf-8", errors="replace", buffering=1))
+
+
+# -- output of Spark and Dagster ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def noise_kept_in(log: Path) -> Iterator[None]:
+    """Redirect standard output and error of this process and its JVM to the end of `log`.
+
+    If `log` cannot be written, a temporary file is used. Errors name the file.
+    """
+    with _opened(log) as sink:
+        place = Path(sink.name)
+        with _redirected_to(sink):
+            LOGS.append(place)
+            try:
+                yield
+            finally:
+                LOGS.pop()
+    if place != log:
+        _remove_if_empty(place)
+
+
+@contextmanager
+def _redirected_to(sink: IO[bytes]) -> Iterator[None]:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    os.dup2(sink.fileno(), 1)
+    os.dup2(sink.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, kept in enumerate(saved, start=1):
+            os.dup2(kept, number)
+            os.close(kept)
+
+
+def _remove_if_empty(place: Path) -> None:
+    with suppress(OSError):  # it may have been removed meanwhile
+        if not place.stat().st_size:
+            place.unlink()
+
+
+def _opened(log: Path) -> IO[bytes]:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
+            log.replace(log.with_name(f"{log.name}.old"))
+        opened = log.open("ab", buffering=0)
+        opened.write(f"== {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
+    except OSError:  # the config's folder may be read-only
+        return cast(IO[bytes], NamedTemporaryFile("ab", prefix="ticdc-assets-", suffix=f"-{log.name}", delete=False))
+    return opened

@@ -1,0 +1,1 @@
+"""What changes the lake: runs, follow, load, capture."""

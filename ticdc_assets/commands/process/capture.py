@@ -1,0 +1,111 @@
+"""`ticdc-assets capture`: writes the topics of a changefeed to files that this project reads. Needs no JVM.
+
+A capture ends at the offsets that the partitions had when it started, also while TiCDC goes on writing. A repeated
+capture adds the new messages.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ticdc_assets.commands.output.terminal import Terminal
+from ticdc_assets.config import Changefeed, KafkaSource
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.plurals import counted
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.kafka.capture_folder import (
+    MESSAGES,
+    CaptureFolder,
+    CaptureState,
+    Progress,
+    write_part,
+)
+from ticdc_assets.sources.kafka.client import KafkaClient
+from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition, bounded, pending_ranges
+from ticdc_assets.sources.kafka.same_topic import require_same_topic
+
+PROGRESS_EVERY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What one capture added, from how many partitions, and how many offsets are left for the next capture."""
+
+    messages: int
+    partitions: int
+    left: int
+
+
+def capture(changefeed: Changefeed, folder: Path, messages_max: int | None) -> int:
+    """Append new messages of the changefeed's topics to the folder. Returns the exit code."""
+    terminal = Terminal()
+    source = changefeed.source
+    if not isinstance(source, KafkaSource):
+        advice = "Name topics in source.kafka; what is in files already needs no capture."
+        raise ConfigError(f"changefeeds.{changefeed.name}.source", "kafka", "another source", advice)
+    with terminal.working(f"capturing {changefeed.name}"):
+        done = capture_topics(source, CaptureFolder(folder), messages_max, terminal)
+    terminal.result(
+        f"{counted(done.messages, 'message')} of {counted(done.partitions, 'partition')} added to {folder / MESSAGES}."
+    )
+    if done.left:
+        terminal.result(f"{counted(done.left, 'offset')} left: run it again to go on.")
+    return 0
+
+
+def capture_topics(
+    source: KafkaSource, folder: CaptureFolder, messages_max: int | None, terminal: Terminal
+) -> Captured:
+    """Append the messages that the topics hold and the folder does not.
+
+    Raises:
+        SourceError: unread offsets are missing, or a topic was created again.
+    """
+    with folder.locked(), KafkaClient(source) as client:
+        folder.remove_leftovers()
+        state = folder.state()
+        ranges = pending_ranges(client, source.start, state.next_offsets)
+        for wanted in ranges:
+            _require_same_topic(client, wanted, state)
+        taken = list(bounded(ranges, messages_max))
+        total = sum(wanted.end - wanted.begin for wanted in taken)
+        parts: dict[Partition, tuple[Path, Progress]] = {}
+        added = 0
+        with folder.scratch() as scratch:
+            for number, wanted in enumerate(taken):
+                path = scratch / f"{number}"
+                messages = _reported(client.messages(wanted), terminal, added, total)
+                count, mark = write_part(path, wanted, messages)
+                earlier = (state.partitions or {}).get(wanted.partition)
+                parts[wanted.partition] = path, _progress(wanted, mark, earlier)
+                added += count
+            if added or set(parts) - set(state.partitions or {}):
+                folder.append(state, parts)
+    left = sum(wanted.end - wanted.begin for wanted in ranges) - total
+    return Captured(added, len(taken), left)
+
+
+def _progress(wanted: OffsetRange, mark: str, earlier: Progress | None) -> Progress:
+    return Progress(wanted.end, mark or (earlier.last_mark if earlier else ""))
+
+
+def _require_same_topic(client: KafkaClient, wanted: OffsetRange, state: CaptureState) -> None:
+    earlier = (state.partitions or {}).get(wanted.partition)
+    if earlier is not None:
+        require_same_topic(client, wanted.partition, earlier.next_offset, earlier.last_mark)
+
+
+def _reported(messages: Iterator[Message], terminal: Terminal, before: int, total: int) -> Iterator[Message]:
+    """Pass the messages on, and report progress to the terminal."""
+    shown_at = began = time.monotonic()
+    for number, message in enumerate(messages, start=1):
+        yield message
+        now = time.monotonic()
+        if now - shown_at >= PROGRESS_EVERY_S:
+            shown_at = now
+            rate = number / (now - began)
+            terminal.on_progress(f"capturing: {before + number:,} of {total:,} offsets, {rate:,.0f} messages/s")

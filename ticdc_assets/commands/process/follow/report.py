@@ -1,0 +1,92 @@
+"""What a process that follows prints: a line for each run, and each fault as a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ticdc_assets.commands.process.follow.metrics import rows_of
+from ticdc_assets.commands.process.run import summary
+from ticdc_assets.pipeline.mirror.pending import blocked_tables
+
+if TYPE_CHECKING:
+    from ticdc_assets.commands.output.terminal import Terminal
+    from ticdc_assets.commands.process.follow.changefeed import FollowedRun, Say
+    from ticdc_assets.tables.maintenance.compaction import FileCounts
+
+
+class Report:
+    """Prints runs to stdout, as text or as one JSON object a line, and sentences to stderr.
+
+    A sentence about a changefeed is printed when it is new, and again after it was absent.
+    """
+
+    def __init__(self, terminal: Terminal, as_json: bool) -> None:
+        self._terminal = terminal
+        self._as_json = as_json
+        self._sentences: dict[str, tuple[str, ...]] = {}
+
+    def working(self, changefeed: str) -> AbstractContextManager[None]:
+        """Show on a terminal that the changefeed is being read."""
+        if not self._terminal.err.is_terminal:
+            return nullcontext()
+        return self._terminal.working(f"{changefeed}: looking at the source")
+
+    def progress_of(self, changefeed: str) -> Say:
+        """Shows steps of a run on a terminal. Elsewhere they would be lines of every run."""
+        if not self._terminal.err.is_terminal:
+            return lambda _: None
+        return lambda text: self._terminal.on_progress(f"{changefeed}: {text}")
+
+    def note(self, text: str) -> None:
+        self._terminal.note(text)
+
+    def ran(self, run: FollowedRun, lag_ms: int | None, files: FileCounts | None) -> None:
+        """Print a run that published."""
+        if run.ran is None:
+            return
+        if self._as_json:
+            self._terminal.json_line(as_object(run, lag_ms, files))
+        else:
+            lag = "" if lag_ms is None else f" Lag {lag_ms / 1000:.1f} s."
+            self._terminal.result(f"{summary(run.ran)} {sum(run.seconds.values()):.1f} s.{lag}")
+        self._note_new(run.changefeed, (*(f"warning: {text}" for text in run.ran.warnings), *run.ran.faults))
+
+    def failed(self, changefeed: str, sentence: str, again_in_s: float | None) -> None:
+        """Print a fault. `again_in_s` is None where the changefeed is given up."""
+        if self._as_json:
+            found = {"at": _now(), "changefeed": changefeed, "error": sentence, "again_in_s": again_in_s}
+            self._terminal.json_line(found)
+        after = "It is given up." if again_in_s is None else f"It is tried again in {again_in_s:.0f} s."
+        self._terminal.note(f"{changefeed}: {sentence} {after}")
+
+    def _note_new(self, changefeed: str, sentences: Iterable[str]) -> None:
+        now, before = tuple(sentences), self._sentences.get(changefeed, ())
+        for sentence in now:
+            if sentence not in before:
+                self._terminal.note(sentence)
+        self._sentences[changefeed] = now
+
+
+def as_object(run: FollowedRun, lag_ms: int | None, files: FileCounts | None) -> dict[str, Any]:
+    """A run as JSON values. A TSO is text, since many readers round large numbers."""
+    record = run.ran.record if run.ran is not None else None
+    return {
+        "at": _now(),
+        "changefeed": run.changefeed,
+        "run_id": run.run_id,
+        "tso": str(record.tso) if record is not None else None,
+        "complete": record is not None and record.complete,
+        "rows": rows_of(run),
+        "lag_ms": lag_ms,
+        "seconds": dict(run.seconds),
+        "tables": len(record.tables) if record is not None else 0,
+        "held": [f"{table.schema}.{table.table}" for table in blocked_tables(record.tables if record else ())],
+        "files": None if files is None else {"data": files.data, "delete": files.deletes},
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

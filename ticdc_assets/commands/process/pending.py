@@ -1,0 +1,99 @@
+"""What is pending or held in a changefeed, without importing Dagster, which takes longer than the check itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.assets.checks.results import LagLimits, goes_on, nothing_quarantined, source_moves
+from ticdc_assets.assets.known_tables import is_sample, remember, tables_of
+from ticdc_assets.assets.metadata.clock import Clock
+from ticdc_assets.commands.each import EXIT_FAILED
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
+from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work
+from ticdc_assets.pipeline.run import run_of
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.pipeline.source import Pending
+    from ticdc_assets.tables.control import WatermarkRecord
+
+Counts = dict[str, int]
+_NAMES_MAX: Final = 5
+"""Tables named in a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The result of one changefeed. `faults` and `warnings` are sentences; only `faults` need action.
+
+    `error_code` is the exit code of the error that ended the run, else 0.
+    """
+
+    changefeed: str
+    record: WatermarkRecord | None
+    was_needed: bool
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changes: dict[str, Counts] = field(default_factory=dict)
+    error_code: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of this changefeed alone."""
+        return self.error_code or (EXIT_FAILED if self.faults else 0)
+
+
+def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tuple[Ran, bool]:
+    """The result if no run is needed, and whether one is needed."""
+    lake = Lake(config, changefeed)
+    pending = run_of(lake, until).scan()
+    warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
+    warnings = tuple(filter(None, (warning, _asks_for_nothing(changefeed, pending))))
+    needed = is_needed(lake, pending) or unlanded_offsets(lake) > 0
+    if not needed and until is None:
+        # A run reports this in a check. With nothing pending, the cause may be that TiCDC does not write any more.
+        clock = Clock(pending.checkpoint, datetime.now(UTC), lake.measures_lag)
+        moves = source_moves(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
+        warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
+    return Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
+
+
+def _asks_for_nothing(changefeed: Changefeed, pending: Pending) -> str:
+    """The warning that the config's `tables` exclude every table of the source; else an empty text."""
+    names = sorted(
+        {
+            ".".join(source_table.name)
+            for source_table in pending.history.source_tables
+            if source_table.dropped_ts is None
+        }
+    )
+    if not names or pending.commit_ranges:
+        return ""
+    more = len(names) - _NAMES_MAX
+    there = ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"{changefeed.name}: `tables` selects none of the tables of the source: {there}"
+
+
+def is_needed(lake: Lake, pending: Pending) -> bool:
+    """Whether a run would change anything: also after a run that stopped before its mirrors or its record."""
+    record = pending.record
+    if not pending.is_empty or record is None:
+        return not pending.is_empty
+    unfinished = not record.complete and not blocked_tables(record.tables)
+    errors: dict[str, str] = {}
+    return unfinished or bool(pending_work(lake, pending.history, record, errors=errors) or errors)
+
+
+def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
+    """One sentence for each topic and table that needs action."""
+    for sentence in topic_faults(lake).values():
+        yield f"{lake.changefeed.name}: {sentence}"
+    for table in blocked_tables(record.tables if record else ()):
+        yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {goes_on(table).sentence}"
+    verdict = nothing_quarantined(lake.control.quarantined(), f"{'.'.join(lake.control.namespace)}.quarantine")
+    if not verdict.passed:
+        yield f"{lake.changefeed.name}: {verdict.sentence}"

@@ -1,0 +1,156 @@
+"""One run of a changefeed's job in this process, and its result as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import dagster as dg
+from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
+from dagster._core.instance.ref import InstanceRef
+
+from ticdc_assets.assets.checks.definitions import NO_LATE_ROWS, ROWS_EQUAL, SOURCE_MOVES
+from ticdc_assets.assets.graph import definitions_of
+from ticdc_assets.assets.keys import FeedNames
+from ticdc_assets.assets.metadata.figures import OPS, watermark_metadata
+from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
+from ticdc_assets.assets.stages.schema_cache import is_new, observation
+from ticdc_assets.commands.process.event_log import connections_kept
+from ticdc_assets.commands.process.pending import Counts, Ran, held
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.faults import log_named
+from ticdc_assets.pipeline.lake import Lake
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+
+
+_PRINTS_NOWHERE_ELSE: Final = {
+    # The first run starts Java, which outlives the run: its later output would go to that run's log, or nowhere, and
+    # not to the file that errors name.
+    "module": "dagster._core.storage.noop_compute_log_manager",
+    "class": "NoOpComputeLogManager",
+}
+
+
+QUIET_LOGGERS: Final = {"console": {"config": {"log_level": "CRITICAL"}}}
+
+
+@contextmanager
+def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
+    """The instance in DAGSTER_HOME, else a temporary one. What steps print stays with this process."""
+    home = environ.get("DAGSTER_HOME")
+    if not home:
+        with dg.DagsterInstance.ephemeral(settings={"telemetry": {"enabled": False}}) as instance:
+            yield instance
+        return
+    if not Path(home).is_absolute() or not Path(home).is_dir():
+        raise ConfigError("DAGSTER_HOME", "the absolute path of a folder", home, "Make the folder, or unset it.")
+    ref = InstanceRef.from_dir(home, overrides={"compute_logs": _PRINTS_NOWHERE_ELSE})
+    with dg.DagsterInstance.from_ref(ref) as instance, connections_kept(instance):
+        yield instance
+
+
+def run_changefeed(
+    config: Config,
+    changefeed: Changefeed,
+    until: int | None,
+    on_progress: Callable[[str], None],
+    instance: dg.DagsterInstance,
+) -> Ran:
+    """Process everything pending of one changefeed, once."""
+    lake = Lake(config, changefeed)
+    result = _execute(config, changefeed, until, on_progress, instance)
+    raise_if_interrupted(result)
+    record = Lake(config, changefeed).control.newest()
+    faults = [*_failures(result), *held(lake, record)]
+    return Ran(
+        changefeed.name,
+        record,
+        True,
+        tuple(dict.fromkeys(faults)),
+        (*_red(result, NO_LATE_ROWS), *_red(result, SOURCE_MOVES)),
+        _changes(result, changefeed.name),
+    )
+
+
+def _execute(
+    config: Config,
+    changefeed: Changefeed,
+    until: int | None,
+    on_progress: Callable[[str], None],
+    instance: dg.DagsterInstance,
+) -> dg.ExecuteInProcessResult:
+    names = FeedNames(changefeed.name, str(changefeed.sink.protocol))
+    job = definitions_of(config, [changefeed.name]).resolve_job_def(names.job)
+    run_config: dict[str, Any] = {"loggers": QUIET_LOGGERS}
+    if until is not None:
+        run_config["resources"] = {names.resource: {"config": {"until": str(until)}}}
+    _observe(config, changefeed, names, instance)
+    listening = PROGRESS.set(lambda text: on_progress(f"{changefeed.name}: {text}"))
+    try:
+        return job.execute_in_process(run_config, instance=instance, raise_on_error=False)
+    finally:
+        PROGRESS.reset(listening)
+
+
+def raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
+    """Raise KeyboardInterrupt if the user interrupted the run: Dagster turns Ctrl-C into a failed step."""
+    for event in result.all_events:
+        error = event.step_failure_data.error if event.is_step_failure else None
+        if error is not None and error.cls_name == DagsterExecutionInterruptedError.__name__:
+            raise KeyboardInterrupt
+
+
+def _observe(config: Config, changefeed: Changefeed, names: FeedNames, instance: dg.DagsterInstance) -> None:
+    # Before the run, so that Dagster has the state of the source from which the run started.
+    clock = ChangefeedRun(config, changefeed).clock()
+    observed = observation(names, clock.checkpoint, watermark_metadata(clock.checkpoint, clock))
+    if is_new(instance, observed):
+        instance.report_runless_asset_event(observed)
+
+
+# -- in sentences ------------------------------------------------------------------------------------------------------
+
+
+def _failures(result: dg.ExecuteInProcessResult) -> Iterator[str]:
+    yield from step_failures(result)
+    yield from _red(result, ROWS_EQUAL)  # the other blocking checks are reported once per table, below
+
+
+def step_failures(result: dg.ExecuteInProcessResult) -> Iterator[str]:
+    """One sentence for each failed step; none for a step that failed only because a blocking check did."""
+    for event in result.all_events:
+        if event.is_step_failure:
+            yield from _failure(event)
+
+
+def _failure(event: dg.DagsterEvent) -> Iterator[str]:
+    data = event.step_failure_data
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        yield data.user_failure_data.description
+    elif data.error is None or data.error.cls_name != DagsterAssetCheckFailedError.__name__:
+        cause = data.error and (data.error.cause or data.error)
+        kind = cause.cls_name if cause else "an unknown error"
+        advice = f"Read the run in Dagster, or {log_named()}."
+        yield f"step {event.step_key}: expected to finish, found {kind}. {advice}"
+
+
+def _red(result: dg.ExecuteInProcessResult, name: str) -> Iterator[str]:
+    for check in result.get_asset_check_evaluations():
+        if not check.passed and check.check_name == name:
+            yield f"{check.asset_key.to_user_string()}: {check.description}"
+
+
+def _changes(result: dg.ExecuteInProcessResult, changefeed: str) -> dict[str, Counts]:
+    """The changes that the run added to each changelog, by source table."""
+    found: dict[str, Counts] = {}
+    for event in result.all_events:
+        if event.is_step_materialization and event.asset_key and event.asset_key.path[1:2] == ["changelog"]:
+            entries = event.step_materialization_data.materialization.metadata
+            if "source_table" in entries:
+                counts = {op: int(str(entries[name].value)) for op, name in OPS.items() if name in entries}
+                found[str(entries["source_table"].value)] = counts
+    return found

@@ -1,0 +1,1 @@
+"""What reads a lake and changes nothing."""

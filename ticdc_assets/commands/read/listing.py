@@ -1,0 +1,135 @@
+"""`ticdc-assets tables`, and what `ticdc-assets snapshot` shows: the control tables. Needs no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ticdc_assets.commands.output.terminal import Terminal
+from ticdc_assets.commands.output.tso_text import when
+from ticdc_assets.errors import ConfigError, NotYetError
+from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.tso import is_tso
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.history.source_table import SourceTable
+    from ticdc_assets.tables.control import TableRecord
+
+_NAMES: Final = ("changefeed", "table", "mirror", "rows", "complete up to (UTC)", "state")
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
+    """List every source table, also dropped ones. Returns the exit code."""
+    terminal = Terminal()
+    rows = [row for changefeed in chosen for row in table_rows(Lake(to_look_at(config), changefeed))]
+    if as_json:
+        terminal.json(rows)
+    elif rows:
+        terminal.columns(_NAMES, [_cells(row) for row in rows], right=["rows"])
+    else:
+        terminal.result("No table yet: there was no run. Start with `ticdc-assets run`.")
+    return 0
+
+
+def table_rows(lake: Lake) -> list[dict[str, Any]]:
+    """One object per source table, sorted by name. `messages_read` is the watermark where it is a count of messages."""
+    record = lake.control.newest()
+    if record is None:
+        return []
+    ids = _table_ids(lake)
+    rows = [_row(lake.changefeed.name, table, ids.get(table.source_table)) for table in record.tables]
+    return sorted(rows, key=lambda row: (row["schema"], row["table"], row["state"]))
+
+
+def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str, Any]:
+    is_count = table.watermark > 0 and not is_tso(table.watermark)
+    return {
+        "changefeed": changefeed,
+        "schema": table.schema,
+        "table": table.table,
+        "table_id": table_id,
+        "mirror": table.mirror,
+        "changelog": table.changelog,
+        "key": table.key,
+        "watermark": None if is_count else table.watermark,
+        "messages_read": table.watermark if is_count else None,
+        "rows": table.rows,
+        "state": table.state,
+        "note": table.note,
+        "mirror_snapshot_id": table.mirror_snapshot_id,
+    }
+
+
+def _table_ids(lake: Lake) -> dict[str, int]:
+    """The newest table id in the stream, by source table; without those whose stream has no table ids."""
+    events = lake.control.ddl_events()
+    return {
+        i: found for i, source_table in lake.history().by_id().items() if (found := _table_id(source_table, events))
+    }
+
+
+def _table_id(source_table: SourceTable, events: Iterable[DdlEvent]) -> int | None:
+    for event in sorted(events, key=lambda event: event.commit_ts, reverse=True):
+        for name_period in source_table.name_periods:
+            inside = name_period.after_ts <= event.commit_ts and (
+                not name_period.until_ts or event.commit_ts < name_period.until_ts
+            )
+            same = fold_name(event.schema, event.table) == fold_name(name_period.schema, name_period.table)
+            if event.table_id and inside and same:
+                return event.table_id
+    return None
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    state = f"{row['state']}: {row['note']}" if row["note"] else row["state"]
+    rows = "" if row["rows"] is None else f"{row['rows']:,}"
+    return (
+        row["changefeed"],
+        f"{row['schema']}.{row['table']}",
+        ".".join(row["mirror"] or ()),
+        rows,
+        when(row["watermark"] or row["messages_read"] or 0),
+        state,
+    )
+
+
+# -- snapshot ----------------------------------------------------------------------------------------------------------
+
+
+def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
+    """The newest record up to `at`, without tables that were dropped by then.
+
+    Table names are those of the record; mirror identifiers are the current ones.
+
+    Raises:
+        ConfigError: `at` is a TSO, and the records of messages without commit_ts have counts.
+        NotYetError: there is no record up to `at`.
+    """
+    if not lake.measures_lag and is_tso(at):
+        advice = "Give the number of messages, as `ticdc-assets tables` shows it."
+        raise ConfigError(f"changefeed {lake.changefeed.name}", "a count of messages", "a TSO or a time", advice)
+    record = lake.control.at(at)
+    if record is None:
+        raise NotYetError(
+            f"changefeed {lake.changefeed.name}",
+            f"a recorded TSO up to {at}",
+            "none",
+            "Take a later TSO, or run `ticdc-assets run` if nothing is recorded yet.",
+        )
+    newest = lake.recorded(lake.control.newest())
+    tables = [
+        {
+            "schema": table.schema,
+            "table": table.table,
+            "mirror": newest[table.source_table].mirror if table.source_table in newest else table.mirror,
+            "snapshot_id": table.mirror_snapshot_id,
+        }
+        for table in record.tables
+        if table.mirror_snapshot_id is not None and table.state != "dropped"
+    ]
+    return {"tso": record.tso, "tables": sorted(tables, key=lambda table: (table["schema"], table["table"]))}

@@ -1,0 +1,93 @@
+"""`ticdc-assets schema`: the columns and the key of a table at a TSO, and its statements since. Needs no JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from ticdc_assets.commands.output.terminal import Terminal
+from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.history.tables import split_name, statements_of, table_at, version_after
+from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.type_text import default_text, type_text
+from ticdc_assets.tables.iceberg.types import iceberg_type
+from ticdc_assets.tso import is_tso
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.schema.model import Column
+
+
+def schema(config: Config, changefeed: Changefeed, name: str, at: int, as_json: bool) -> int:
+    """Print the table's columns at a TSO. Returns the exit code."""
+    terminal = Terminal()
+    found = schema_at(Lake(to_look_at(config), changefeed), name, at)
+    if as_json:
+        terminal.json(found)
+        return 0
+    terminal.result(f"{found['schema']}.{found['table']} at {moment(at)}")
+    terminal.out.print(_as_table(found["columns"]))
+    terminal.result(f"key: {', '.join(found['key']) or 'none'}")
+    if found["inferred"]:
+        terminal.result("The types are inferred from rows: the stream has no statement with these columns.")
+    for statement in found["statements_since"]:
+        terminal.result(f"since, at {moment(statement['commit_ts'])}: {statement['query']}")
+    return 0
+
+
+def schema_at(lake: Lake, name: str, at: int) -> dict[str, Any]:
+    """The columns, the key and the later statements of the table that has the name at the TSO.
+
+    Raises:
+        ConfigError: messages without commit_ts have no TSOs.
+        NotYetError: no table has the name at this TSO.
+    """
+    if not lake.measures_lag and is_tso(at):
+        advice = "Give the number of messages, as `ticdc-assets tables` shows it."
+        raise ConfigError(f"changefeed {lake.changefeed.name}", "a stream with TSOs", "one without", advice)
+    source_table = table_at(lake, lake.history(), split_name(name), at)
+    version = version_after(source_table, at)
+    schema_name, table_name = source_table.name_at(at) or source_table.name
+    return {
+        "schema": schema_name,
+        "table": table_name,
+        "at": at,
+        "since": version.from_ts,
+        "columns": [_column(column) for column in version.table.columns],
+        "key": list(version.table.key),
+        "inferred": version.table.inferred,
+        "statements_since": [
+            {"commit_ts": event.commit_ts, "query": event.query}
+            for event in statements_of(source_table, lake.control.ddl_events(), at)
+        ],
+    }
+
+
+def _column(column: Column) -> dict[str, Any]:
+    """`lake_column` and `lake_type` are None for virtual columns, which the stream and so the lake do not have."""
+    lake_type = None if column.virtual else str(iceberg_type(arrow_type(column.type), iter(range(1, 9))))
+    return {
+        "name": column.name,
+        "type": type_text(column.type),
+        "nullable": column.nullable,
+        "default": default_text(column.default),
+        "virtual": column.virtual,
+        "lake_column": None if column.virtual else column_name(column.name),
+        "lake_type": lake_type,
+    }
+
+
+def _as_table(columns: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("column", "type", "null", "default", "in the lake"):
+        table.add_column(name, overflow="fold")
+    for column in columns:
+        lake = "not stored (virtual)" if column["virtual"] else f"{column['lake_column']} {column['lake_type']}"
+        cells = (column["name"], column["type"], "yes" if column["nullable"] else "no", column["default"] or "", lake)
+        table.add_row(*(escape(text) for text in cells))
+    return table

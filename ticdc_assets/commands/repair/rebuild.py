@@ -1,0 +1,84 @@
+"""`ticdc-assets rebuild`: rebuilds mirrors from their changelogs, or changelogs and mirrors from the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ticdc_assets import spark
+from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.each import each
+from ticdc_assets.commands.jvm import jvm_of
+from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.rebuild.mirrors import RebuildReport, RebuildRequest, rebuild_tables
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the command line."""
+
+    tables: tuple[str, ...]
+    from_source: bool
+    at: int | None
+    as_json: bool
+
+
+def rebuild(config: Config, chosen: Sequence[Changefeed], options: Options) -> int:
+    """Print one line per table. Returns the exit code: 1 if any table was not rebuilt."""
+    terminal, request = Terminal(), RebuildRequest(options.tables, options.from_source, options.at)
+    results: list[dict[str, Any]] = []
+
+    def rebuilt(changefeed: Changefeed) -> bool:
+        lake = Lake(config, changefeed)
+        with terminal.working(f"{changefeed.name}: looking at its tables"):
+            report = rebuild_tables(
+                lake, jvm_of(config), request, lambda text: terminal.on_progress(f"{changefeed.name}: {text}")
+            )
+        objects = as_objects(changefeed.name, lake, report)
+        results.extend(objects)
+        if not options.as_json:
+            _print(terminal, objects)
+        for table in objects:
+            if table["error"]:
+                terminal.note(f"{changefeed.name}, {table['table']}: {table['error']}")
+        return not report.errors
+
+    with noise_kept_in(state_folder(config) / "run.log"):
+        try:
+            code = each(chosen, rebuilt, terminal.note)
+        finally:
+            spark.stop()
+    if options.as_json:
+        terminal.json(results)
+    return code
+
+
+def as_objects(changefeed: str, lake: Lake, report: RebuildReport) -> list[dict[str, Any]]:
+    """The result of each table as JSON values."""
+    recorded = Lake.recorded(report.record)
+    return [
+        {
+            "changefeed": changefeed,
+            "table": f"{recorded[i].schema}.{recorded[i].table}",
+            "rebuilt": i in report.rebuilt,
+            "watermark": report.rebuilt[i].watermark if i in report.rebuilt and lake.measures_lag else None,
+            "rows": recorded[i].rows,
+            "error": report.errors.get(i, ""),
+        }
+        for i in (*report.rebuilt, *report.errors)
+    ]
+
+
+def _print(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
+    for table in objects:
+        if table["rebuilt"]:
+            hit = f" up to {moment(table['watermark'])}" if table["watermark"] else ""
+            terminal.result(f"{table['changefeed']}, {table['table']}: rebuilt{hit}, {table['rows']:,} rows.")
+        else:
+            terminal.result(f"{table['changefeed']}, {table['table']}: unchanged.")
