@@ -60,13 +60,16 @@ Answer = TypeVar("Answer")
 class Workers(Protocol):
     """Runs `work` over `payloads` independently; returns the answers in the order of the payloads."""
 
-    def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]: ...
+    def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
+        """The results of `work`, in the order of `payloads`; both can be pickled. An error of one ends the call."""
+        ...
 
 
 class LocalWorkers:
     """Runs the work in this process, one payload after another: for small inputs and for tests without Java."""
 
     def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
+        """See `Workers`. Nothing is pickled."""
         return [work(payload) for payload in payloads]
 
 
@@ -77,6 +80,7 @@ class SparkWorkers:
         self._spark = spark
 
     def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
+        """See `Workers`. Above `TASKS_PER_CORE_MAX` payloads per core, several payloads share a Spark task."""
         if not payloads:
             return []
         context = self._spark.sparkContext
@@ -108,6 +112,7 @@ class LazySparkWorkers:
         self._config = config
 
     def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
+        """See `Workers`. Starts the session if there are payloads."""
         return SparkWorkers(session(self._config)).map(work, payloads) if payloads else []
 
 

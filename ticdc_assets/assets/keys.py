@@ -53,9 +53,11 @@ class FeedNames:
         return dg.AssetKey([self.changefeed, "days"])
 
     def changelog(self, schema: str, table: str) -> dg.AssetKey:
+        """`<changefeed>/changelog/<schema>/<table>_changes`, with names in the form that Dagster accepts."""
         return self._key("changelog", schema, table, CHANGELOG_ENDING)
 
     def mirror(self, schema: str, table: str) -> dg.AssetKey:
+        """`<changefeed>/mirror/<schema>/<table>`, with names in the form that Dagster accepts."""
         return self._key("mirror", schema, table)
 
     def _key(self, kind: str, schema: str, table: str, ending: str = "") -> dg.AssetKey:

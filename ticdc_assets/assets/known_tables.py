@@ -102,6 +102,7 @@ def state_folder(config: Config) -> Path:
 
 
 def is_packaged_sample(config: Config) -> bool:
+    """Whether this is the config inside the package, which is read where no other is given."""
     return config.path == PACKAGED_SAMPLE / "changefeeds.yaml"
 
 

@@ -127,6 +127,7 @@ class ChangefeedRun:
         self.outcome = RunOutcome()
 
     def workers(self) -> Workers:
+        """Workers that start Spark with their first task; a run without tasks starts no JVM."""
         return spark.LazySparkWorkers(self.config)
 
     def jvm(self) -> JvmCatalog:

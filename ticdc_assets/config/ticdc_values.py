@@ -36,6 +36,11 @@ class Inputs:
 
 
 def at(config: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path of the configuration; None if it or a mapping above it is absent.
+
+    Raises:
+        ConfigError: a key above it has a single value where a mapping is expected.
+    """
     value: Any = config
     for name in path.split("."):
         if value is None:

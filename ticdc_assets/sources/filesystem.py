@@ -132,21 +132,26 @@ class LocalRoot(Root):
         return False
 
     def read_bytes(self, path: str, limit: int | None = None) -> bytes:
+        """See `Root`. Raises NotYetError where the file is missing."""
         with self._faults(path), self._inside(path).open("rb") as stream:
             return _bounded(stream.read(-1 if limit is None else limit + 1), limit, self.where(path))
 
     def list_dir(self, path: str) -> list[Entry]:
+        """See `Root`. A link that leaves the folder is an entry with `outside`."""
         with self._faults(path), os.scandir(self._inside(path)) as found:
             entries = [self._entry(item) for item in found]
         return sorted((e for e in entries if e is not None), key=lambda e: e.name)
 
     def sizes(self, paths: Sequence[str]) -> dict[str, int | None]:
+        """See `Root`. Each size is one request to the file system."""
         return {path: self._size(path) for path in paths}
 
     def local_path(self, path: str) -> Path | None:
+        """The path with its links resolved. Raises OutsideError where it leaves the folder."""
         return self._inside(path)
 
     def fetch_to(self, path: str, target: Path) -> None:
+        """See `Root`. Raises NotYetError where the file is missing."""
         with self._faults(path):
             shutil.copyfile(self._inside(path), target)
 
@@ -197,10 +202,12 @@ class RemoteRoot(Root):
         return f"RemoteRoot({self.name!r})"
 
     def read_bytes(self, path: str, limit: int | None = None) -> bytes:
+        """See `Root`. At most `limit` + 1 bytes are read from the store."""
         with _translated(self.where(path)), self._filesystem.open_input_stream(self._absolute(path)) as stream:
             return _bounded(bytes(stream.read(None if limit is None else limit + 1)), limit, self.where(path))
 
     def list_dir(self, path: str) -> list[Entry]:
+        """See `Root`. The marker object of the folder itself is left out."""
         folder = self._absolute(path)
         with _translated(self.where(path)):
             found = self._filesystem.get_file_info(pafs.FileSelector(folder, recursive=False))
@@ -210,6 +217,7 @@ class RemoteRoot(Root):
         return sorted((e for e in entries if e.name), key=lambda e: e.name)
 
     def sizes(self, paths: Sequence[str]) -> dict[str, int | None]:
+        """See `Root`. All sizes are asked for together."""
         if not paths:
             return {}
         with _translated(self.name):
@@ -217,9 +225,11 @@ class RemoteRoot(Root):
         return {path: i.size if i.type == pafs.FileType.File else None for path, i in zip(paths, found, strict=True)}
 
     def local_path(self, path: str) -> Path | None:
+        """None: an object of a store is no local file."""
         return None
 
     def fetch_to(self, path: str, target: Path) -> None:
+        """See `Root`. Raises NotYetError where the object is missing."""
         with (
             _translated(self.where(path)),
             self._filesystem.open_input_stream(self._absolute(path)) as source,

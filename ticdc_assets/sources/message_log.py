@@ -91,9 +91,11 @@ class CaptureLog:
         return {}
 
     def blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
+        """See `MessageLog`. The files of a folder follow each other by name, each message in its order in the file."""
         return captured_blocks(self.path, start)
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
+        """None: the order of a capture may differ from that of Kafka, so that all messages are read."""
         return PassedMessages()
 
 

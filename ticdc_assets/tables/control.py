@@ -186,6 +186,7 @@ class Control:
         return load_or_none(self._catalog, (*self.namespace, "watermarks"))
 
     def record(self, record: WatermarkRecord) -> None:
+        """Append a record to `watermarks`. A record of the same run and time is appended once."""
         row = {**_shallow(record), "tables": [asdict(t) for t in record.tables]}
         self._append("watermarks", _WATERMARKS, [row], ("run_id", "recorded_at"))
         self._compact("watermarks")
@@ -262,6 +263,7 @@ class Control:
             self._compact("closed_folders")
 
     def closed_folders(self) -> list[ClosedFolder]:
+        """All rows of `closed_folders`; a folder that was closed again has several."""
         table = load_or_none(self._catalog, (*self.namespace, "closed_folders"))
         return [] if table is None else [ClosedFolder(**row) for row in table.scan().to_arrow().to_pylist()]
 

@@ -47,6 +47,7 @@ class CheckResult:
         return not self.passed and self.severity == "ERROR"
 
     def as_json(self) -> dict[str, Any]:
+        """One element of the output of `check --json`."""
         return {
             "changefeed": self.changefeed,
             "asset": self.asset,

@@ -155,6 +155,7 @@ class Worker:
 
 
 def this_worker() -> Worker:
+    """The host, the Python version (major.minor) and this package's version, all of this process."""
     return Worker(socket.gethostname(), ".".join(map(str, sys.version_info[:2])), __version__)
 
 

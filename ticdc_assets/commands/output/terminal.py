@@ -61,6 +61,7 @@ class Terminal:
             self.result(line)
 
     def json(self, value: Any) -> None:
+        """Print a JSON value to stdout, indented, over several lines."""
         print(json.dumps(value, ensure_ascii=False, indent=1), file=self._out_file, flush=True)
 
     @contextmanager

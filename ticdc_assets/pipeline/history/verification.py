@@ -50,6 +50,7 @@ class Sum:
     checksum: int = 0
 
     def add(self, rows: int, checksum: int) -> None:
+        """Add rows whose XOR of checksums is `checksum`; the order of calls does not matter."""
         self.rows += rows
         self.checksum ^= checksum
 

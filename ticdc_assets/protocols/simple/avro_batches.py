@@ -83,6 +83,11 @@ class SchemaGroup:
 
 
 def parts(messages: Messages, options: SimpleOptions) -> Iterator[SchemaGroup]:
+    """The rows of a batch, in groups of one schema and one set of columns.
+
+    The caller decodes a message of no group by the reference decoder: a statement, a watermark, a row of a small group,
+    a body that cannot be decompressed, or one in another form than that of the encoder.
+    """
     bodies = _bodies(messages.values, options.compression)
     if not len(bodies) or bodies.nbytes > SLAB_BYTES_MAX:
         return

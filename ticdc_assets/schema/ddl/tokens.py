@@ -205,6 +205,7 @@ class TokenCursor:
         return self.peek().word in words
 
     def at_symbol(self, symbol: str) -> bool:
+        """Whether this symbol comes next; a name in quotes with the same text does not count."""
         token = self.peek()
         return token.kind is TokenKind.SYMBOL and token.text == symbol
 

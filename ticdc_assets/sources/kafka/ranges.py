@@ -48,11 +48,17 @@ class OffsetRange:
 class OffsetsOfCluster(Protocol):
     """The requests to a cluster that planning needs."""
 
-    def partitions(self) -> list[Partition]: ...
+    def partitions(self) -> list[Partition]:
+        """The partitions of all configured topics, sorted. Raises TopicError if a topic does not exist."""
+        ...
 
-    def offsets(self, partition: Partition) -> Offsets: ...
+    def offsets(self, partition: Partition) -> Offsets:
+        """The offsets that the broker has of a partition now."""
+        ...
 
-    def first_offset_since(self, partition: Partition, timestamp_ms: int) -> int: ...
+    def first_offset_since(self, partition: Partition, timestamp_ms: int) -> int:
+        """The offset of the first message with that timestamp or a later one, else the partition's end."""
+        ...
 
 
 def pending_ranges(

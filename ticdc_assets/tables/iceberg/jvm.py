@@ -192,10 +192,12 @@ class JvmTable:
             self.java.manageSnapshots().removeBranch(branch).commit()
 
     def add_tag(self, tag: str, snapshot_id: int) -> None:
+        """Create a tag of a snapshot. Py4JJavaError where a tag of that name exists."""
         self.java.refresh()
         self.java.manageSnapshots().createTag(tag, snapshot_id).commit()
 
     def remove_tag(self, tag: str) -> None:
+        """Remove a tag; nothing happens where there is none."""
         self.java.refresh()
         if self.java.refs().containsKey(tag):
             self.java.manageSnapshots().removeTag(tag).commit()
@@ -309,30 +311,39 @@ class SchemaStep:
         return bool(self._calls)
 
     def add(self, column: LakeColumn) -> None:
+        """Add an optional column at the end."""
         self._calls.append(("add", (column.name, type_json(column.type))))
 
     def rename(self, old: str, new: str) -> None:
+        """Rename a column. Its field id stays."""
         self._calls.append(("renameColumn", (old, new)))
 
     def retype(self, name: str, column: LakeColumn) -> None:
+        """Give a column a wider type, one to which Iceberg can promote the present one."""
         self._calls.append(("retype", (name, type_json(column.type))))
 
     def delete(self, name: str) -> None:
+        """Delete a column. Data files keep its values."""
         self._calls.append(("deleteColumn", (name,)))
 
     def require(self, name: str) -> None:
+        """Let a column take no NULL. Existing rows are not read: the caller knows that they have none."""
         self._calls.append(("requireColumn", (name,)))
 
     def relax(self, name: str) -> None:
+        """Let a column take NULL."""
         self._calls.append(("makeColumnOptional", (name,)))
 
     def move_first(self, name: str) -> None:
+        """Move a column to the first position."""
         self._calls.append(("moveFirst", (name,)))
 
     def move_after(self, name: str, before: str) -> None:
+        """Move a column to the position after the column `before`."""
         self._calls.append(("moveAfter", (name, before)))
 
     def identify_by(self, names: Sequence[str]) -> None:
+        """Replace the identifier fields, which are the key of a mirror."""
         self._calls.append(("identify", (tuple(names),)))
 
     def __call__(self, transaction: Any, catalog: JvmCatalog) -> None:

@@ -77,6 +77,7 @@ class Metrics:
                 of.held_tables = len(blocked_tables(run.ran.record.tables))
 
     def add_fault(self, changefeed: str) -> None:
+        """Count a run that ended with an error. Threads may call it at the same time."""
         with self._lock:
             self._of[changefeed].faults += 1
 

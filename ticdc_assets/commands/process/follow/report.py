@@ -41,6 +41,7 @@ class Report:
         return lambda text: self._terminal.on_progress(f"{changefeed}: {text}")
 
     def note(self, text: str) -> None:
+        """Print a sentence about the whole process to stderr, each time it is given."""
         self._terminal.note(text)
 
     def ran(self, run: FollowedRun, lag_ms: int | None, files: FileCounts | None) -> None:

@@ -41,6 +41,7 @@ class Shapes:
     _by_columns: dict[tuple[Any, ...], DdlEvent] = field(default_factory=dict)
 
     def add(self, event: DdlEvent) -> None:
+        """Keep the schema if its columns are new or its row is earlier. At most `SHAPES_MAX` sets are kept."""
         assert event.after is not None
         columns = tuple(sorted((column.name.lower(), str(column.type)) for column in event.after.columns))
         known = self._by_columns.get(columns)
