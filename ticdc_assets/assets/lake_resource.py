@@ -14,6 +14,7 @@ from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.resources import tso_of
 from ticdc_assets.config import Changefeed, Config, load
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.pipeline.history.row_versions import RecordedHistory
 from ticdc_assets.pipeline.recorded_tables import RecordedLake, RecordedTable, recorded_lake
 
 _FORMS: Final = {
@@ -55,6 +56,10 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def changelog(self, name: str, at: int | None = None) -> RecordedTable:
         """Every change of the source table `schema.table`."""
         return self.recorded(at).changelog(name)
+
+    def history(self, name: str, at: int | None = None) -> RecordedHistory:
+        """Every version of every row of the source table `schema.table`."""
+        return self.recorded(at).history(name)
 
     def _at(self) -> int | None:
         return tso_of("at", self.at) if self.at else None

@@ -6,17 +6,18 @@ record names, and never at the newest one.
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind
 
 from ticdc_assets import spark
-from ticdc_assets.errors import ConfigError, MachineError, NotYetError
+from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.names import quote_path
+from ticdc_assets.pipeline.engines import required
+from ticdc_assets.pipeline.history.row_versions import RecordedHistory
 from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.catalog import Identifier
@@ -80,6 +81,16 @@ class RecordedLake:
     def changelog(self, name: str) -> RecordedTable:
         """Every change of the source table `schema.table`. Raises ConfigError where there is no such table."""
         return self._table(name, CHANGELOG)
+
+    def history(self, name: str) -> RecordedHistory:
+        """Every version of every row of the source table `schema.table`, from its changelog.
+
+        Raises:
+            ConfigError: there is no such table, or its changelog does not determine its rows.
+        """
+        changelog = self.changelog(name)
+        source_table = self.lake.history().by_id()[self._record_of(name).source_table]
+        return RecordedHistory(self.lake, source_table, changelog.identifier, changelog.snapshot_id, self.tso)
 
     def _table(self, name: str, kind: str) -> RecordedTable:
         found = self._record_of(name)
@@ -163,7 +174,7 @@ class RecordedTable:
 
     def to_polars(self, columns: Sequence[str] | None = None, where: str | BooleanExpression = "") -> polars.DataFrame:
         """The rows as a polars DataFrame. Raises MachineError where polars is not installed."""
-        frame: polars.DataFrame = _required("polars").from_arrow(self.to_arrow(columns, where))
+        frame: polars.DataFrame = required("polars").from_arrow(self.to_arrow(columns, where))
         return frame
 
     def to_duckdb(
@@ -175,7 +186,7 @@ class RecordedTable:
         """The rows as a relation of DuckDB, in `connection` or a new one. Raises MachineError where DuckDB is not
         installed."""
         # DuckDB reads the batches as they are asked for; the relation keeps the connection.
-        opened = connection or _required("duckdb").connect()
+        opened = connection or required("duckdb").connect()
         relation: duckdb.DuckDBPyRelation = opened.from_arrow(self.to_arrow(columns, where))
         return relation
 
@@ -208,11 +219,3 @@ class RecordedTable:
             "none, as maintenance has removed it",
             f"Read a later TSO; `ticdc-assets maintain --pin {self.tso}` keeps the snapshots of a TSO.",
         )
-
-
-def _required(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        found = f"no module {module}"
-        raise MachineError("this Python", f"the package {module}", found, f"Run: pip install {module}") from None

@@ -6,7 +6,7 @@ Memory is bounded: a range with too many keys is read in several passes, each wi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,8 @@ from ticdc_assets.changes.differences import (
 )
 from ticdc_assets.changes.newest import rows_with
 from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.history import passes
+from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
 from ticdc_assets.pipeline.history.tables import empties, version_after
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, FillColumn
@@ -35,15 +37,6 @@ if TYPE_CHECKING:
 
     from ticdc_assets.schema.history.source_table import SourceTable, Version
     from ticdc_assets.schema.model import Column
-
-HELD_BYTES_MAX: Final = 256 << 20
-"""Memory for the changes of one pass."""
-
-_MORE_PASSES: Final = 4
-
-
-class _TooManyError(Exception):
-    """The changes of a pass take too much memory."""
 
 
 class ChangelogRange:
@@ -57,7 +50,7 @@ class ChangelogRange:
         zone: str,
         held_bytes_max: int | None = None,
     ) -> None:
-        self._held_bytes_max = held_bytes_max or HELD_BYTES_MAX
+        self._held_bytes_max = held_bytes_max or passes.HELD_BYTES_MAX
         self._changelog = changelog
         self._source_table = source_table
         self._range = compared
@@ -78,15 +71,7 @@ class ChangelogRange:
 
     def parts(self) -> Iterator[pa.Table]:
         """The differences, in one part for each pass."""
-        left = [(0, 1)]
-        while left:
-            bucket, buckets = left.pop()
-            try:
-                part = self._pass(bucket, buckets)
-            except _TooManyError:
-                left += [(bucket + n * buckets, buckets * _MORE_PASSES) for n in range(_MORE_PASSES)]
-                continue
-            yield part
+        return in_passes(self._pass)
 
     def _pass(self, bucket: int, buckets: int) -> pa.Table:
         changes = Changes(self._range, self._key, self._columns)
@@ -124,7 +109,7 @@ class ChangelogRange:
             if changes.held_bytes > self._held_bytes_max:
                 changes.fold()
                 if 2 * changes.held_bytes > self._held_bytes_max:
-                    raise _TooManyError
+                    raise TooManyChangesError
 
     def _batches(self, where: str) -> Iterator[pa.Table]:
         places, schema = columns_of(self._changelog.properties), self._changelog.schema()

@@ -22,14 +22,14 @@ from ticdc_assets.changes.differences import (
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.history.changes import ChangelogRange
+from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
 from ticdc_assets.pipeline.history.tables import empties, statements_of, version_after
-from ticdc_assets.schema.evolution.evolve import ConvertColumn, DeletePartitions, KeyChanged
 from ticdc_assets.tables.catalog import load_or_none
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.protocols.events import DdlEvent
-    from ticdc_assets.schema.history.source_table import SourceTable, Version
+    from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.control import TableRecord
 
 OnRows = Callable[["TableDifference", pa.Table], None]
@@ -115,14 +115,14 @@ def _compared(
     if record.watermark < needed:
         note = f": {record.note}" if record.note else ""
         return replace(table, reason=f"its changelog is complete up to {record.watermark} only{note}")
-    refusal = _refusal(source_table, after, until)
+    refusal = undetermined(source_table, after, until)
     if refusal:
         return replace(table, reason=refusal)
     changelog = load_or_none(lake.catalog, tuple(record.changelog)) if record.changelog else None
     if changelog is None:
         return replace(table, added=0, changed=0, removed=0)
     is_upsert = str(lake.changefeed.sink.protocol) == "open-protocol" and not lake.changefeed.sink.open.output_old_value
-    emptied = tuple(v.from_ts for v in _between(source_table, after, until) if empties(v))
+    emptied = tuple(v.from_ts for v in versions_between(source_table, after, until) if empties(v))
     is_over = dropped_ts is not None and dropped_ts <= until
     if is_over and dropped_ts is not None:
         emptied = (*emptied, dropped_ts)
@@ -135,22 +135,3 @@ def _compared(
         if on_rows is not None and len(part):
             on_rows(table, part)
     return replace(table, added=total[ADDED], changed=total[CHANGED], removed=total[REMOVED])
-
-
-def _between(source_table: SourceTable, after: int, until: int) -> list[Version]:
-    return [version for version in source_table.versions if after < version.from_ts <= until]
-
-
-def _refusal(source_table: SourceTable, after: int, until: int) -> str:
-    """Why the changelog does not determine the difference; empty if it does."""
-    newest = version_after(source_table, until).table
-    if not newest.key:
-        return "the table has no key, so its rows cannot be compared"
-    key_uids = {column.uid for name in newest.key if (column := newest.column(name)) is not None}
-    for version in _between(source_table, after, until):
-        for effect in version.effects:
-            if isinstance(effect, DeletePartitions):
-                return f"the statement at {version.from_ts} removed partitions, whose rows are not in the changelog"
-            if isinstance(effect, KeyChanged) or (isinstance(effect, ConvertColumn) and effect.new_uid in key_uids):
-                return f"the statement at {version.from_ts} changed the key"
-    return ""

@@ -1,0 +1,76 @@
+"""The versions of each row, from its changes: from which TSO to which TSO a key had these values (SCD type 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.changes import layout
+
+VALID_FROM: Final = "valid_from"
+VALID_TO: Final = "valid_to"
+
+
+def row_versions(changes: pa.Table, key: Sequence[str], emptied: Sequence[int] = ()) -> pa.Table:
+    """The rows that the changes made, ordered by key and VALID_FROM, with VALID_FROM and VALID_TO as TSOs.
+
+    A reader at the TSO t sees the rows with `valid_from <= t < valid_to`; `valid_to` is NULL where no change and none
+    of the TSOs `emptied` ended the row. Of several changes of a key in one commit, the last one makes the row.
+
+    Args:
+        changes: all changes of the keys in it, in any order, with the system columns of a changelog.
+        emptied: the TSOs, ascending, at which a statement removed all rows.
+    """
+    order = [*((name, "ascending") for name in key), (layout.COMMIT_TS, "ascending"), (layout.SEQ, "ascending")]
+    rows = changes.sort_by(order).combine_chunks()
+    commit_ts = rows.column(layout.COMMIT_TS).to_numpy()
+    is_followed = np.zeros(len(rows), np.bool_)
+    if len(rows):
+        is_followed[:-1] = _equals_next(rows, key)
+    next_ts = np.append(commit_ts[1:], np.zeros(min(1, len(rows)), np.int64))
+    ends_at, has_end = _ends(commit_ts, np.asarray(emptied, np.int64))
+    is_changed_first = is_followed & (~has_end | (next_ts <= ends_at))
+    valid_to = np.where(is_changed_first, next_ts, ends_at)
+    has_end |= is_followed
+    exists = (rows.column(layout.OP).to_numpy(zero_copy_only=False) != "D") & (~has_end | (valid_to > commit_ts))
+    rows = rows.append_column(VALID_FROM, pa.array(commit_ts))
+    rows = rows.append_column(VALID_TO, pa.array(valid_to, mask=~has_end))
+    return rows.filter(pa.array(exists))
+
+
+def _equals_next(rows: pa.Table, key: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Of each row but the last, whether the next one has the same key."""
+    same = [_equal(rows.column(name)[:-1], rows.column(name)[1:]) for name in key]
+    found: npt.NDArray[np.bool_] = reduce(pc.and_, same).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _equal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+    return pc.or_(both_null, pc.fill_null(pc.equal(one, other), False))
+
+
+def _ends(
+    commit_ts: npt.NDArray[np.int64], emptied: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The first TSO of `emptied` that follows each commit, and where there is one. A statement takes effect after the
+    changes of its own TSO."""
+    places = np.searchsorted(emptied, commit_ts, side="left")
+    has_end = places < len(emptied)
+    return np.append(emptied, 0)[places], has_end
+
+
+def filled(rows: pa.Table, column: str, version_ts: int, value: pa.Scalar) -> pa.Table:
+    """The rows with the value that the statement at `version_ts` gave a column of the rows that existed then."""
+    is_older = pc.less(rows.column(layout.TABLE_VERSION), version_ts)
+    ends = rows.column(VALID_TO)
+    outlives = pc.or_(pc.is_null(ends), pc.fill_null(pc.greater(ends, version_ts), False))
+    place = rows.schema.get_field_index(column)
+    new = pc.if_else(pc.and_(is_older, outlives), value, rows.column(column))
+    return rows.set_column(place, rows.schema.field(place), new)
