@@ -27,13 +27,13 @@ def apart(work: Callable[..., Any], *arguments: Any, seconds_max: float = SECOND
     process.start()
     writer.close()
     try:
-        told = reader.recv() if reader.poll(seconds_max) else ("it took too long", None)
+        outcome = reader.recv() if reader.poll(seconds_max) else ("it took too long", None)
     except EOFError:
-        told = ("it died", None)
-    if process.is_alive() and told[0] == "it took too long":
+        outcome = ("it died", None)
+    if process.is_alive() and outcome[0] == "it took too long":
         process.kill()
     process.join()
-    fault, answer = told
+    fault, answer = outcome
     assert fault is None, f"{fault} (exit code {process.exitcode})"
     return answer
 

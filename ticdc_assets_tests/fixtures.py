@@ -41,9 +41,9 @@ def needs_fixtures(test: _Test) -> _Test:
 def of_full_set(cases: Iterable[Any], arguments: int = 1) -> list[Any]:
     """Cases of a test that only the full set has, marked as by `needs_fixtures`; a case of several `arguments` is a
     tuple. Where the set is not at hand a test that is skipped stands for them; where it is, none is an error."""
-    told = [pytest.param(*(case if arguments > 1 else (case,)), marks=pytest.mark.fixtures) for case in cases]
-    if told or FIXTURES is not None:
-        return told
+    params = [pytest.param(*(case if arguments > 1 else (case,)), marks=pytest.mark.fixtures) for case in cases]
+    if params or FIXTURES is not None:
+        return params
     return [pytest.param(*[None] * arguments, id="of the full set", marks=(_NOT_HERE, pytest.mark.fixtures))]
 
 

@@ -65,8 +65,8 @@ def options(head: Mapping[str, Any]) -> Any:
 def plain(thing: Any) -> Any:
     """An event as JSON: fields with their default left out, bytes as base64."""
     if is_dataclass(thing):
-        told = {f.name: getattr(thing, f.name) for f in fields(thing) if getattr(thing, f.name) != _default(f)}
-        return {"is": type(thing).__name__, **{name: plain(value) for name, value in told.items()}}
+        values = {f.name: getattr(thing, f.name) for f in fields(thing) if getattr(thing, f.name) != _default(f)}
+        return {"is": type(thing).__name__, **{name: plain(value) for name, value in values.items()}}
     if isinstance(thing, Enum):
         return str(thing.value)
     if isinstance(thing, bytes):
@@ -80,7 +80,7 @@ def plain(thing: Any) -> Any:
 
 def write_events(name: str, events: list[Any]) -> None:
     """One line a message, so that differences can be read."""
-    lines = ",\n".join(json.dumps(told, ensure_ascii=False) for told in events)
+    lines = ",\n".join(json.dumps(event, ensure_ascii=False) for event in events)
     (GOLDEN / f"{name}.events.json").write_text(f"[\n{lines}\n]\n")
 
 

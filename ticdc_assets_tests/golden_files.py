@@ -51,8 +51,8 @@ def take(fixtures: Path) -> None:
 
 
 def _entries(root: Path, variant: str) -> list[dict[str, Any]]:
-    told = json.loads((root / "variant.json").read_text())
-    sink, _ = read_sink(told["sink_uri"], told["config"])
+    described = json.loads((root / "variant.json").read_text())
+    sink, _ = read_sink(described["sink_uri"], described["config"])
     entries = []
     for table in TABLES:
         file = max((root / "data/shop" / table).rglob("CDC*.*"), key=lambda path: (path.stat().st_size, path.name))

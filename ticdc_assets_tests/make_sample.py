@@ -63,8 +63,8 @@ def make(fixtures: Path, to: Path) -> None:
             _bucket(root / "data", folder, tables)
         else:
             _capture(root, folder, variant, tables)
-    told = [{"changefeeds": _feeds(log), "tables": _expected(fixtures, *LOGS[log])} for log in LOGS]
-    (to / "expected.json").write_text(json.dumps(told, indent=1) + "\n")
+    expected = [{"changefeeds": _feeds(log), "tables": _expected(fixtures, *LOGS[log])} for log in LOGS]
+    (to / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
 
 
 def _feeds(log: str) -> list[str]:
@@ -94,8 +94,8 @@ def _capture(root: Path, to: Path, variant: str, tables: set[str]) -> None:
             if found is not None:
                 key, value = (None if part is None else b64encode(part).decode() for part in found)
                 partition = (message["topic"], message["partition"])
-                told = {**message, "offset": offsets[partition], "key": key, "value": value}
-                kept.write(json.dumps(told, separators=(",", ":")) + "\n")
+                numbered = {**message, "offset": offsets[partition], "key": key, "value": value}
+                kept.write(json.dumps(numbered, separators=(",", ":")) + "\n")
                 offsets[partition] += 1
     if (root / "registry.json").exists():
         subjects = {f"tidb_{t.replace('.', '_')}-{part}" for t in tables for part in ("key", "value")}
@@ -137,8 +137,8 @@ def _events_kept(key: bytes, value: bytes, tables: set[str]) -> tuple[bytes, byt
     schemas = {t.partition(".")[0] for t in tables}
     kept = []
     for head, body in zip(heads, bodies, strict=True):
-        told = json_object(head, "")
-        name, schema = told.get("tbl", ""), told.get("scm", "")
+        members = json_object(head, "")
+        name, schema = members.get("tbl", ""), members.get("scm", "")
         if f"{schema}.{name}" in tables or (not name and schema in {"", *schemas}):
             kept.append((head, body))
     framed = [b"".join(len(part).to_bytes(8, "big") + part for part in parts) for parts in zip(*kept, strict=True)]
@@ -150,10 +150,10 @@ def _events_kept(key: bytes, value: bytes, tables: set[str]) -> tuple[bytes, byt
 
 def _expected(fixtures: Path, log: str, tables: set[str]) -> dict[str, Any]:
     entries = read_jsonl(fixtures / "logs" / log / "truth.jsonl")
-    told = {f"{entry['schema']}.{entry['table']}": entry for entry in entries if entry["final"]}
+    final = {f"{entry['schema']}.{entry['table']}": entry for entry in entries if entry["final"]}
     return {
-        name: {"rows": len(told[name]["rows"]), "sha256": digest(list(_rows(told[name])))}
-        for name in sorted(tables & told.keys())
+        name: {"rows": len(final[name]["rows"]), "sha256": digest(list(_rows(final[name])))}
+        for name in sorted(tables & final.keys())
     }
 
 

@@ -17,9 +17,9 @@ from ticdc_assets_tests.commands.called import on, shop
 def test_a_config_that_is_not_there_is_one_sentence(tmp_path: Path, capfd: Any, command: str):
     assert main([command, "--config", str(tmp_path / "none.yaml")]) == 2
 
-    told = capfd.readouterr()
-    assert len(told.err.splitlines()) == 1
-    assert "none.yaml" in told.err
+    printed = capfd.readouterr()
+    assert len(printed.err.splitlines()) == 1
+    assert "none.yaml" in printed.err
 
 
 def test_a_changefeed_that_the_config_does_not_have_is_named_with_those_it_has(tmp_path: Path, capfd: Any):
@@ -33,9 +33,9 @@ def test_a_source_that_is_not_there_is_one_sentence(tmp_path: Path, capfd: Any):
 
     assert main(on(feed, "run")) == 1
 
-    told = capfd.readouterr()
-    assert [line for line in told.err.splitlines() if "bucket_shop" in line]
-    assert "Traceback" not in told.err
+    printed = capfd.readouterr()
+    assert [line for line in printed.err.splitlines() if "bucket_shop" in line]
+    assert "Traceback" not in printed.err
 
 
 def test_a_tso_that_is_none_is_refused_on_the_command_line(tmp_path: Path, capfd: Any):

@@ -31,7 +31,7 @@ def normal(name: str) -> str:
 
 def declared(requirements: Iterable[str]) -> dict[str, str]:
     """The bounds of each distribution that is required."""
-    found = [re.fullmatch(r"([\w.-]+)(?:\[.*?\])?(.*)", told) for told in requirements]
+    found = [re.fullmatch(r"([\w.-]+)(?:\[.*?\])?(.*)", requirement) for requirement in requirements]
     return {normal(match[1]): match[2] for match in found if match}
 
 
@@ -55,7 +55,7 @@ def distributions(modules: Iterable[str]) -> set[str]:
 
 
 RUNTIME = declared(PROJECT["dependencies"])
-DEVELOPING = declared([told for extra in PROJECT["optional-dependencies"].values() for told in extra])
+DEVELOPING = declared([requirement for extra in PROJECT["optional-dependencies"].values() for requirement in extra])
 
 
 def test_every_import_of_the_package_is_declared_and_every_dependency_is_used():

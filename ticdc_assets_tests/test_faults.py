@@ -30,7 +30,7 @@ from ticdc_assets.faults import interrupted_by, plain
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets_tests.apart import apart
-from ticdc_assets_tests.assets.feeds import Feed, all_that_was_told, without_java
+from ticdc_assets_tests.assets.feeds import Feed, event_texts, without_java
 from ticdc_assets_tests.test_secrets import (
     ENVIRON,
     ROW_CANARY,
@@ -105,14 +105,14 @@ def caught(fault: Callable[[], Any]) -> Exception:
 
 
 @every_library
-def test_an_error_is_told_by_kind_and_place(kind: str, fault: Callable[[], Any]):
+def test_an_error_has_its_kind_and_place(kind: str, fault: Callable[[], Any]):
     raw = caught(fault)
     assert ROW_CANARY in "".join(with_causes(raw))  # else there is nothing to hide
 
-    told = plain(raw)
+    plain_fault = plain(raw)
 
-    assert kind in told.found
-    assert_discreet(*with_causes(told), *with_causes(pickle.loads(pickle.dumps(told))))
+    assert kind in plain_fault.found
+    assert_discreet(*with_causes(plain_fault), *with_causes(pickle.loads(pickle.dumps(plain_fault))))
 
 
 @pytest.mark.usefixtures("without_java", "no_retries")
@@ -132,9 +132,9 @@ def test_a_step_in_which_a_library_fails_tells_no_row(
     result = feed.run(instance)
 
     assert not result.success
-    assert kind in all_that_was_told(result)
-    assert "expected" in all_that_was_told(result)
-    assert_discreet(all_that_was_told(result), logs.text, *capfd.readouterr())
+    assert kind in event_texts(result)
+    assert "expected" in event_texts(result)
+    assert_discreet(event_texts(result), logs.text, *capfd.readouterr())
     assert files_with(ROW_CANARY, tmp_path / "dagster") == []
 
 
@@ -160,7 +160,7 @@ def _number(number: int) -> int:
 
 
 def _fails_in_spark(path: Path, log: Path) -> list[TicdcAssetsError]:
-    """What is told of a worker and of statements that fail at a row; what Spark writes goes to a file."""
+    """The errors of a worker and of statements that fail at a row; the output of Spark goes to a file."""
     config = load(path, ENVIRON)
     table = f"`{config.catalog.name}`.`default`.`t`"
     number = f"CAST(concat('{ROW_CANARY}', id) AS INT)"
@@ -186,8 +186,8 @@ def test_what_fails_in_spark_at_a_row_tells_no_row(feed: Feed, tmp_path: Path):
     assert (type(of_worker), of_worker.found) == (UnexpectedError, "ArrowInvalid")
     assert "CAST_INVALID_INPUT" in of_query.found
     assert of_write.where == "Spark"
-    for told in (of_worker, of_query, of_write):
-        assert_discreet(*with_causes(told))
+    for fault in (of_worker, of_query, of_write):
+        assert_discreet(*with_causes(fault))
     assert_discreet(log.read_text())
 
 
@@ -205,18 +205,18 @@ TROUBLE = {
 
 
 @pytest.mark.parametrize("what", TROUBLE)
-def test_trouble_outside_is_told_with_what_to_do(what: str):
+def test_an_error_from_outside_says_what_to_do(what: str):
     error, advice = TROUBLE[what]
 
-    told = plain(error)
+    fault = plain(error)
 
-    assert isinstance(told, LakeError)
-    assert advice in told.advice
-    assert "run again" in told.advice
+    assert isinstance(fault, LakeError)
+    assert advice in fault.advice
+    assert "run again" in fault.advice
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "shown"),
     [
         ("/lake/t/metadata/1.avro", "(ENOENT) at /lake/t/metadata/1.avro"),
         (f"/lake/t/data/name={ROW_CANARY}/1.parquet", "(ENOENT) at /lake/t/data"),
@@ -224,21 +224,21 @@ def test_trouble_outside_is_told_with_what_to_do(what: str):
         (7, "(ENOENT)"),
     ],
 )
-def test_a_file_is_named_as_far_as_its_name_is_no_row_and_no_credential(name: str | int, told: str):
+def test_a_file_is_named_as_far_as_its_name_is_no_row_and_no_credential(name: str | int, shown: str):
     found = plain(FileNotFoundError(errno.ENOENT, "x", name)).found
 
-    assert found.endswith(told)
+    assert found.endswith(shown)
     assert_discreet(found)
 
 
 @pytest.mark.parametrize("how", ["busy", "not a database", "read-only"])
-def test_what_a_catalog_in_sqlite_says_is_told_with_what_to_do(how: str, tmp_path: Path):
+def test_an_error_of_a_catalog_in_sqlite_says_what_to_do(how: str, tmp_path: Path):
     path = tmp_path / "catalog.db"
-    told = plain(caught(lambda: _query(path, how)))
+    fault = plain(caught(lambda: _query(path, how)))
 
-    assert isinstance(told, LakeError)
-    assert told.found.startswith("SQLITE_")
-    assert "database" in told.advice
+    assert isinstance(fault, LakeError)
+    assert fault.found.startswith("SQLITE_")
+    assert "database" in fault.advice
 
 
 def _query(path: Path, how: str) -> None:
@@ -257,21 +257,21 @@ def _query(path: Path, how: str) -> None:
 def test_an_error_of_this_project_stays_what_it_is():
     error = caught(_of_a_cause)
 
-    told = plain(error)
+    fault = plain(error)
 
-    assert told is error
-    assert isinstance(told, TicdcAssetsError)
-    assert told.__cause__ is None
+    assert fault is error
+    assert isinstance(fault, TicdcAssetsError)
+    assert fault.__cause__ is None
 
 
 def test_a_fault_of_spark_names_the_place_of_its_log():
-    told = plain(type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})())
+    fault = plain(type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})())
 
-    assert "stderr (in Dagster's UI: the run's stderr)" in told.advice
+    assert "stderr (in Dagster's UI: the run's stderr)" in fault.advice
 
 
 @pytest.mark.parametrize(("first", "is_one"), [(KeyboardInterrupt, True), (GeneratorExit, False), (OSError, False)])
-def test_a_fault_that_came_of_an_interruption_is_told_apart(first: type[BaseException], is_one: bool):
+def test_a_fault_caused_by_an_interruption_is_recognised(first: type[BaseException], is_one: bool):
     def fault() -> None:
         try:
             try:

@@ -246,7 +246,7 @@ def test_no_two_tables_share_an_identifier(target, tables):
     assert control_namespace(target, "f") not in {identifier[:-1] for identifier in identifiers}
 
 
-def test_tables_that_cannot_be_told_apart_stop_with_advice():
+def test_tables_with_the_same_name_in_a_stream_stop_with_advice():
     target = IdentifierTemplates(mirror="{schema}.{table}", changelog="a{schema}x.{table}x")
     check_target(target)
 

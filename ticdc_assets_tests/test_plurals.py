@@ -8,7 +8,7 @@ from ticdc_assets.plurals import counted
 
 
 @pytest.mark.parametrize(
-    ("number", "words", "told"),
+    ("number", "words", "text"),
     [
         (0, ("file",), "0 files"),
         (1, ("file",), "1 file"),
@@ -17,5 +17,5 @@ from ticdc_assets.plurals import counted
         (2, ("branch", "branches"), "2 branches"),
     ],
 )
-def test_one_is_one_and_all_else_is_many(number: int, words: tuple[str, ...], told: str):
-    assert counted(number, *words) == told
+def test_one_is_one_and_all_else_is_many(number: int, words: tuple[str, ...], text: str):
+    assert counted(number, *words) == text

@@ -22,7 +22,7 @@ from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.cli import main
 from ticdc_assets.config import Config, load
 from ticdc_assets.errors import ConfigError, SourceError
-from ticdc_assets_tests.assets.feeds import Feed, all_that_was_told, without_java
+from ticdc_assets_tests.assets.feeds import Feed, event_texts, without_java
 
 __all__ = ["without_java"]
 
@@ -81,8 +81,8 @@ def feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Feed:
     for name, secret in ENVIRON.items():
         monkeypatch.setenv(name, secret)
     made = SealedFeed(tmp_path, **SECRETS)
-    told = yaml.safe_load(made.path.read_text())
-    made.path.write_text(yaml.safe_dump({**told, "catalog": CATALOG, "spark": SPARK}))
+    document = yaml.safe_load(made.path.read_text())
+    made.path.write_text(yaml.safe_dump({**document, "catalog": CATALOG, "spark": SPARK}))
     made.table("shop", "users").rows("shop", "users", ("I", 1, ROW_CANARY, 2), ("I", 2, "b", 3)).checkpoint(5)
     return made
 
@@ -98,8 +98,8 @@ def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ticdc_assets.assets.resources.RETRIES_MAX", 0)
 
 
-def assert_discreet(*told: object) -> None:
-    for text in told:
+def assert_discreet(*texts: object) -> None:
+    for text in texts:
         assert CANARY not in str(text)
         assert ROW_CANARY not in str(text)
 
@@ -138,26 +138,28 @@ def test_a_config_and_what_is_made_of_it_print_no_secret(feed: Feed):
 
 
 BREAKS = {
-    "a key that nobody knows": lambda told, feed: feed.update(sink_url=feed["sink_uri"]),
-    "a list for a URI": lambda told, feed: feed.update(sink_uri=[feed["sink_uri"]]),
-    "a mapping for a URI": lambda told, feed: feed.update(claim_check={"url": feed["claim_check"]}),
-    "an unescaped slash": lambda told, feed: feed.update(sink_uri=f"kafka://u:a/{planted(1)}@h:9092/t"),
-    "an upstream that is no mapping": lambda told, feed: feed.update(upstream=f"u:{planted(13)}@tidb:4000"),
-    "an upstream with a password for a port": lambda told, feed: feed["upstream"].update(port=planted(13)),
-    "a registry of no scheme": lambda told, feed: feed["schema_registry"].update(url=f"ftp://u:{planted(7)}@r"),
-    "a list of properties": lambda told, feed: told["catalog"].update(properties=[planted(9)]),
-    "a nested property": lambda told, feed: told["catalog"]["properties"].update(token={"value": planted(9)}),
-    "two names of one variable": lambda told, feed: told["spark"]["conf"].update(x={"env": "SAS", "or": planted(10)}),
-    "a remote that is none": lambda told, feed: told["spark"].update(remote=f"http://u:{planted(10)}@h"),
-    "a variable that is not set": lambda told, feed: told["spark"]["conf"].update(x={"env": "NOT_SET"}),
+    "a key that nobody knows": lambda document, feed: feed.update(sink_url=feed["sink_uri"]),
+    "a list for a URI": lambda document, feed: feed.update(sink_uri=[feed["sink_uri"]]),
+    "a mapping for a URI": lambda document, feed: feed.update(claim_check={"url": feed["claim_check"]}),
+    "an unescaped slash": lambda document, feed: feed.update(sink_uri=f"kafka://u:a/{planted(1)}@h:9092/t"),
+    "an upstream that is no mapping": lambda document, feed: feed.update(upstream=f"u:{planted(13)}@tidb:4000"),
+    "an upstream with a password for a port": lambda document, feed: feed["upstream"].update(port=planted(13)),
+    "a registry of no scheme": lambda document, feed: feed["schema_registry"].update(url=f"ftp://u:{planted(7)}@r"),
+    "a list of properties": lambda document, feed: document["catalog"].update(properties=[planted(9)]),
+    "a nested property": lambda document, feed: document["catalog"]["properties"].update(token={"value": planted(9)}),
+    "two names of one variable": lambda document, feed: document["spark"]["conf"].update(
+        x={"env": "SAS", "or": planted(10)}
+    ),
+    "a remote that is none": lambda document, feed: document["spark"].update(remote=f"http://u:{planted(10)}@h"),
+    "a variable that is not set": lambda document, feed: document["spark"]["conf"].update(x={"env": "NOT_SET"}),
 }
 
 
 @pytest.mark.parametrize("what", BREAKS)
-def test_what_is_wrong_in_a_config_is_told_without_its_secrets(feed: Feed, what: str, capfd: Any):
-    told = yaml.safe_load(feed.path.read_text())
-    BREAKS[what](told, told["changefeeds"]["shop"])
-    feed.path.write_text(yaml.safe_dump(told))
+def test_a_fault_in_a_config_is_reported_without_its_secrets(feed: Feed, what: str, capfd: Any):
+    document = yaml.safe_load(feed.path.read_text())
+    BREAKS[what](document, document["changefeeds"]["shop"])
+    feed.path.write_text(yaml.safe_dump(document))
 
     with pytest.raises(ConfigError) as caught:
         _ = feed.config
@@ -168,7 +170,7 @@ def test_what_is_wrong_in_a_config_is_told_without_its_secrets(feed: Feed, what:
 
 
 @pytest.mark.parametrize("damage", ["}", "\t- x", ": :", '"', "\0", "&x *y", "<<: 1"])
-def test_text_that_is_no_yaml_is_told_without_its_secrets(feed: Feed, damage: str):
+def test_text_that_is_no_yaml_is_reported_without_its_secrets(feed: Feed, damage: str):
     feed.path.write_text(feed.path.read_text().replace(planted(9), f"{planted(9)}{damage}\n{damage}"))
 
     with pytest.raises(ConfigError) as caught:
@@ -187,7 +189,7 @@ def test_a_good_run_leaves_no_secret_in_logs_events_or_the_lake(
     result = feed.run(instance)
 
     assert result.success
-    assert_discreet(all_that_was_told(result), logs.text, *capfd.readouterr())
+    assert_discreet(event_texts(result), logs.text, *capfd.readouterr())
     assert files_with(CANARY, tmp_path, feed.path) == []
     in_tables = files_with(ROW_CANARY, tmp_path, *feed.bucket.base.rglob("*"))
     assert in_tables
@@ -195,7 +197,7 @@ def test_a_good_run_leaves_no_secret_in_logs_events_or_the_lake(
 
     FAILURES["a record that no schema fits"](feed.checkpoint(9))
     FAILURES["a statement that nobody knows"](feed)
-    assert_discreet(all_that_was_told(feed.run(instance)))
+    assert_discreet(event_texts(feed.run(instance)))
     assert files_with(ROW_CANARY, tmp_path / "dagster") == files_with(CANARY, tmp_path / "dagster") == []
 
 
@@ -214,12 +216,12 @@ def test_no_command_prints_a_secret(feed: Feed, command: list[str], capfd: Any, 
 def test_definitions_hold_no_secret_in_their_metadata(feed: Feed, logs: pytest.LogCaptureFixture, capfd: Any):
     definitions = definitions_of(feed.config)
     graph = definitions.resolve_asset_graph()
-    told = [f"{node.metadata} {node.tags} {node.description}" for node in map(graph.get, graph.get_all_asset_keys())]
+    texts = [f"{node.metadata} {node.tags} {node.description}" for node in map(graph.get, graph.get_all_asset_keys())]
     jobs = [job.name for job in definitions.resolve_all_job_defs()]
 
-    assert told
+    assert texts
     assert "shop_job" in jobs
-    assert_discreet(*told, *map(repr, told), repr(definitions), logs.text, *capfd.readouterr())
+    assert_discreet(*texts, *map(repr, texts), repr(definitions), logs.text, *capfd.readouterr())
 
 
 FAILURES = {
@@ -246,7 +248,7 @@ def test_a_run_that_goes_wrong_tells_no_secret_and_no_row(
     result = feed.run()
 
     assert not result.success or feed.records()["shop.users"].state != "live"
-    assert_discreet(all_that_was_told(result), logs.text, *capfd.readouterr())
+    assert_discreet(event_texts(result), logs.text, *capfd.readouterr())
     assert files_with(CANARY, tmp_path, feed.path) == []
 
 
@@ -265,11 +267,11 @@ CATALOGS = {
 
 @pytest.mark.usefixtures("without_java", "no_retries")
 @pytest.mark.parametrize("what", CATALOGS)
-def test_a_catalog_that_cannot_be_opened_is_told_without_its_secrets(
+def test_a_catalog_that_cannot_be_opened_is_reported_without_its_secrets(
     feed: Feed, tmp_path: Path, what: str, logs: pytest.LogCaptureFixture, capfd: Any
 ):
-    told = yaml.safe_load(feed.path.read_text())
-    feed.path.write_text(yaml.safe_dump({**told, "catalog": CATALOGS[what]}))
+    document = yaml.safe_load(feed.path.read_text())
+    feed.path.write_text(yaml.safe_dump({**document, "catalog": CATALOGS[what]}))
 
     with pytest.raises(SourceError) as caught:
         feed.lake.catalog.list_namespaces()
@@ -277,20 +279,20 @@ def test_a_catalog_that_cannot_be_opened_is_told_without_its_secrets(
 
     assert not result.success
     assert main(["tables", "--config", str(feed.path)]) == 1
-    assert_discreet(all_that_was_told(result), *with_causes(caught.value), logs.text, *capfd.readouterr())
+    assert_discreet(event_texts(result), *with_causes(caught.value), logs.text, *capfd.readouterr())
     assert files_with(CANARY, tmp_path, feed.path) == []
 
 
 @pytest.mark.usefixtures("without_java", "no_retries")
-def test_a_bucket_that_cannot_be_reached_is_told_without_its_secrets(
+def test_a_bucket_that_cannot_be_reached_is_reported_without_its_secrets(
     feed: Feed, logs: pytest.LogCaptureFixture, capfd: Any
 ):
-    told = yaml.safe_load(feed.path.read_text())
+    document = yaml.safe_load(feed.path.read_text())
     place = f"s3://bucket/prefix?endpoint=http://127.0.0.1:9&access-key=AKIA&secret-access-key={planted(2)}"
-    told["changefeeds"]["shop"]["source"] = {"storage": place, "options": {"session-token": planted(3)}}
-    feed.path.write_text(yaml.safe_dump(told))
+    document["changefeeds"]["shop"]["source"] = {"storage": place, "options": {"session-token": planted(3)}}
+    feed.path.write_text(yaml.safe_dump(document))
 
     result = feed.run()
 
     assert not result.success
-    assert_discreet(all_that_was_told(result), logs.text, *capfd.readouterr())
+    assert_discreet(event_texts(result), logs.text, *capfd.readouterr())

@@ -60,7 +60,7 @@ def test_workers_on_this_machine_are_spoken_to_where_nobody_else_can(workers: Sp
 
 
 class Ended(BaseException):
-    """Raised by whoever is told of an interruption, as Dagster does."""
+    """Raised by a handler of interruptions, as by that of Dagster."""
 
 
 def _interrupted_as_java_is_asked(path: Path) -> str:
@@ -79,5 +79,5 @@ def _interrupted_as_java_is_asked(path: Path) -> str:
     return "nothing"
 
 
-def test_who_was_told_of_an_interruption_is_told_of_it_when_spark_runs_too(tmp_path: Path):
+def test_a_handler_of_interruptions_is_called_while_spark_runs_too(tmp_path: Path):
     assert apart(_interrupted_as_java_is_asked, Feed(tmp_path).path) == Ended.__name__

@@ -1,4 +1,4 @@
-"""What Spark is told of the catalog and of the machine; nothing here starts it."""
+"""The settings of Spark for the catalog and the machine. No test here starts Spark."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ticdc_assets.spark_start import require_java
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 
 
-def told(folder: Path, uri: str, **properties: str) -> dict[str, str]:
-    """What Spark is told of an SQL catalog, without what the name of the catalog puts before it."""
+def sql_catalog_conf(folder: Path, uri: str, **properties: str) -> dict[str, str]:
+    """Spark's settings of an SQL catalog, by their names after the prefix of the catalog."""
     catalog: dict[str, Any] = {"name": "lake", "type": "sql", "uri": uri, "warehouse": "w", "properties": properties}
     conf = catalog_conf(loaded(folder, {"catalog": catalog, **with_feed()}))
     return {name.removeprefix("spark.sql.catalog.lake."): value for name, value in conf.items()}
@@ -36,7 +36,7 @@ def told(folder: Path, uri: str, **properties: str) -> dict[str, str]:
 def test_java_opens_the_database_that_python_opens(
     uri: str, jdbc: str, user: str | None, password: str | None, tmp_path: Path
 ):
-    conf = told(tmp_path, uri)
+    conf = sql_catalog_conf(tmp_path, uri)
 
     assert conf["uri"] == jdbc
     assert (conf.get("jdbc.user"), conf.get("jdbc.password")) == (user, password)
@@ -59,7 +59,7 @@ def test_a_wheel_that_python_would_not_import_from_is_refused(tmp_path: Path):
 
 
 def test_properties_of_the_config_win(tmp_path: Path):
-    conf = told(tmp_path, "postgresql://u:p@db/ice", **{"jdbc.user": "other"})
+    conf = sql_catalog_conf(tmp_path, "postgresql://u:p@db/ice", **{"jdbc.user": "other"})
 
     assert (conf["jdbc.user"], conf["jdbc.password"]) == ("other", "p")
 
@@ -67,7 +67,7 @@ def test_properties_of_the_config_win(tmp_path: Path):
 @pytest.mark.parametrize("uri", ["sqlite://", "sqlite:///:memory:"])
 def test_a_database_in_memory_is_refused_since_spark_could_not_see_it(uri: str, tmp_path: Path):
     with pytest.raises(ConfigError, match="a database that Spark can open too"):
-        told(tmp_path, uri)
+        sql_catalog_conf(tmp_path, uri)
 
 
 # -- packages ----------------------------------------------------------------------------------------------------------
@@ -138,9 +138,9 @@ def java_home(folder: Path, script: str, mode: int = 0o755) -> dict[str, str]:
     return {"JAVA_HOME": str(folder), "PATH": os.environ["PATH"]}
 
 
-@pytest.mark.parametrize("told", ["17.0.2", "21", "25-ea"])
-def test_a_java_that_is_new_enough_is_taken(told: str, tmp_path: Path):
-    require_java(java_home(tmp_path, f"#!/bin/sh\necho 'openjdk version \"{told}\"' >&2\n"))
+@pytest.mark.parametrize("version", ["17.0.2", "21", "25-ea"])
+def test_a_java_that_is_new_enough_is_taken(version: str, tmp_path: Path):
+    require_java(java_home(tmp_path, f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n"))
 
 
 def test_a_java_that_fits_is_started_once_and_a_new_one_again(tmp_path: Path):
@@ -179,7 +179,7 @@ def test_a_java_that_spark_cannot_use_is_named(
     assert "or unset JAVA_HOME" in refused.value.advice
 
 
-def test_a_java_home_that_is_gone_is_told_apart_from_no_java(tmp_path: Path):
+def test_a_missing_java_home_is_distinguished_from_no_java(tmp_path: Path):
     gone = tmp_path / "gone"
 
     with pytest.raises(MachineError, match=rf"found no {gone}/bin/java\. .* unset JAVA_HOME"):

@@ -33,8 +33,8 @@ sys.stdin.read()
 
 
 def javas_below(pid: int) -> list[int]:
-    told = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(line.split()[0]) for line in told.stdout.splitlines() if line.split()[1] == "java"]
+    listed = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line.split()[0]) for line in listed.stdout.splitlines() if line.split()[1] == "java"]
 
 
 def is_alive(pid: int) -> bool:
@@ -94,7 +94,7 @@ def test_packages_are_fetched_by_one_and_used_by_all(tmp_path: Path):
 
     for wanted in ([lambda: fetch(1), lambda: fetch(2)], [use, use]):
         faults: list[BaseException] = []
-        threads = [threading.Thread(target=_told, args=(work, faults)) for work in wanted]
+        threads = [threading.Thread(target=_keep_fault, args=(work, faults)) for work in wanted]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -102,7 +102,7 @@ def test_packages_are_fetched_by_one_and_used_by_all(tmp_path: Path):
         assert faults == []
 
 
-def _told(work: object, faults: list[BaseException]) -> None:
+def _keep_fault(work: object, faults: list[BaseException]) -> None:
     assert callable(work)
     try:
         work()
@@ -110,7 +110,7 @@ def _told(work: object, faults: list[BaseException]) -> None:
         faults.append(error)
 
 
-def test_a_user_without_a_name_is_told_so(monkeypatch: pytest.MonkeyPatch):
+def test_a_user_without_a_name_is_keep_fault_so(monkeypatch: pytest.MonkeyPatch):
     require_user()
 
     def nobody(uid: int) -> None:

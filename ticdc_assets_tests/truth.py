@@ -20,19 +20,19 @@ _BINARY = {Kind.BINARY, Kind.VARBINARY, Kind.TINYBLOB, Kind.BLOB, Kind.MEDIUMBLO
 _NUMBERED = {Kind.ENUM, Kind.SET}
 
 
-def lake_value(column_type: MySqlType, told: Any, zone: str) -> Any:
+def lake_value(column_type: MySqlType, recorded: Any, zone: str) -> Any:
     """A value of the truth files as the lake holds it."""
-    if told is None:
+    if recorded is None:
         return None
-    if isinstance(told, dict):
-        return base64.b64decode(told["b64"])
+    if isinstance(recorded, dict):
+        return base64.b64decode(recorded["b64"])
     if column_type.kind in _NUMBERED:
-        return value(column_type, str(told), TextForms(binary="raw", enum="number", zone=zone))
+        return value(column_type, str(recorded), TextForms(binary="raw", enum="number", zone=zone))
     if column_type.kind in (Kind.FLOAT, Kind.DOUBLE):
-        return float(np.float32(told)) if column_type.kind is Kind.FLOAT else float(told)
-    if column_type.kind is Kind.VECTOR and not isinstance(told, str):
-        return [float(np.float32(v)) for v in told]
-    return value(column_type, str(told), TextForms(binary="raw", enum="label", zone=zone))
+        return float(np.float32(recorded)) if column_type.kind is Kind.FLOAT else float(recorded)
+    if column_type.kind is Kind.VECTOR and not isinstance(recorded, str):
+        return [float(np.float32(v)) for v in recorded]
+    return value(column_type, str(recorded), TextForms(binary="raw", enum="label", zone=zone))
 
 
 def comparable(cell: Any) -> Any:

@@ -196,7 +196,7 @@ def _make_mirror(lake: Lake, identifier: Identifier, source_table: SourceTable) 
     lake.catalog.create_table_if_not_exists(identifier, schema, properties=properties)
 
 
-# -- what Dagster was told ---------------------------------------------------------------------------------------------
+# -- what Dagster recorded ---------------------------------------------------------------------------------------------
 
 
 def materializations(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
@@ -204,8 +204,10 @@ def materializations(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, A
     found = {}
     for event in result.all_events:
         if event.is_step_materialization:
-            told = event.step_materialization_data.materialization
-            found[told.asset_key.to_user_string()] = {name: value.value for name, value in told.metadata.items()}
+            materialization = event.step_materialization_data.materialization
+            found[materialization.asset_key.to_user_string()] = {
+                name: value.value for name, value in materialization.metadata.items()
+            }
     return found
 
 
@@ -223,6 +225,6 @@ def failures(result: dg.ExecuteInProcessResult) -> list[str]:
     ]
 
 
-def all_that_was_told(result: dg.ExecuteInProcessResult) -> str:
+def event_texts(result: dg.ExecuteInProcessResult) -> str:
     """Every event of a run as text."""
     return "\n".join(json.dumps(str(event), ensure_ascii=False) for event in result.all_events)

@@ -49,10 +49,10 @@ def test_it_stays_small_however_long_the_history():
 
 
 def test_it_says_its_numbers_as_text_too():
-    told = chart_markdown(points(7, 1234))
+    text = chart_markdown(points(7, 1234))
 
-    assert "1,234 rows, 10 s behind the clock, over 2 records" in told
-    encoded = re.search(r"base64,([^)]*)\)", told).group(1)
+    assert "1,234 rows, 10 s behind the clock, over 2 records" in text
+    encoded = re.search(r"base64,([^)]*)\)", text).group(1)
     assert base64.b64decode(encoded).startswith(b"<svg")
 
 
@@ -64,12 +64,12 @@ def test_no_record_yet_is_said():
     ("seconds", "text"),
     [(0, "0 s"), (59.9, "59 s"), (60, "1 min"), (3_601, "1 h 1 s"), (90_061, "1 d 1 h"), (-5, "0 s")],
 )
-def test_durations_are_told_in_their_two_largest_units(seconds: float, text: str):
+def test_durations_are_written_in_their_two_largest_units(seconds: float, text: str):
     assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"), [(0, 0), (0.12345, 0.123), (59.99999, 60), (60.9, 61), (41_372_012.076, 41_372_012)]
+    ("seconds", "shown"), [(0, 0), (0.12345, 0.123), (59.99999, 60), (60.9, 61), (41_372_012.076, 41_372_012)]
 )
-def test_seconds_have_no_more_digits_than_anybody_reads(seconds: float, told: float):
-    assert plain_seconds(seconds) == told
+def test_seconds_have_no_more_digits_than_anybody_reads(seconds: float, shown: float):
+    assert plain_seconds(seconds) == shown

@@ -87,7 +87,7 @@ def test_every_failed_check_says_what_to_do_next(verdict: verdicts.Verdict, advi
     assert advice in verdict.sentence
 
 
-def test_a_count_that_cannot_be_exact_is_told_as_not_counted():
+def test_a_count_that_cannot_be_exact_is_reported_as_not_counted():
     verdict = verdicts.rows_equal(3, FoldCount(None, "partitions were removed"))
 
     assert verdict.passed
@@ -97,15 +97,15 @@ def test_a_count_that_cannot_be_exact_is_told_as_not_counted():
 
 
 @pytest.mark.parametrize(
-    ("watermark", "told"),
+    ("watermark", "names"),
     [(0, set()), (17, {"messages_read"}), (ts(3), {"watermark", "watermark_time"})],
     ids=["none", "count", "commit time"],
 )
-def test_a_stream_without_watermarks_tells_no_lag_and_calls_no_time_a_count(watermark: int, told: set[str]):
-    assert set(watermark_metadata(watermark, replace(at(5, 5), measures_lag=False))) == told
+def test_a_stream_without_watermarks_tells_no_lag_and_calls_no_time_a_count(watermark: int, names: set[str]):
+    assert set(watermark_metadata(watermark, replace(at(5, 5), measures_lag=False))) == names
 
 
-def test_a_lag_is_told_to_the_second():
+def test_a_lag_is_written_to_the_second():
     assert verdicts.source_moves(at(400.076, 0), is_sample=False).facts["lag_seconds"] == 400
 
 
@@ -268,12 +268,16 @@ def test_late_rows_are_named_once_by_the_run_that_took_them_in(tmp_path: Path):
     assert not check.passed
     assert check.severity is dg.AssetCheckSeverity.WARN
     assert "shop.good 1. " in (check.description or "")
-    told = {
+    metadata_by_asset = {
         event.asset_key.to_user_string(): event.step_materialization_data.materialization.metadata
         for event in result.all_events
         if event.is_step_materialization and event.asset_key
     }
-    late = {key: metadata["run_late_rows"].value for key, metadata in told.items() if "run_late_rows" in metadata}
+    late = {
+        key: metadata["run_late_rows"].value
+        for key, metadata in metadata_by_asset.items()
+        if "run_late_rows" in metadata
+    }
     assert late == {"shop/changelog/shop/good_changes": 1}
     assert checks(feed.run())[("shop/watermarks", "no_late_rows")].passed
 
@@ -296,7 +300,7 @@ def test_a_stopped_table_holds_back_what_is_built_on_it_and_nothing_else(tmp_pat
     assert not result.success
 
 
-def test_a_gap_in_the_files_is_told_with_its_file(tmp_path: Path):
+def test_a_gap_in_the_files_is_reported_with_its_file(tmp_path: Path):
     feed = two_tables(tmp_path)
     feed.rows("shop", "bad", ("I", 2, "a", 3))
     missing = next(path for path in sorted(feed.bucket.base.rglob("*1.csv")) if "bad" in str(path))

@@ -82,10 +82,10 @@ def test_two_components_load_and_run_in_one_code_location(tmp_path: Path):
     dg.Definitions.validate_loadable(both)
     results = [feed.run(definitions=both) for feed in feeds]
 
-    told = [materializations(result) for result in results]
+    materialized = [materializations(result) for result in results]
     assert [result.success for result in results] == [True, True]
-    assert told[0]["shop/mirror/shop/users"]["dagster/row_count"] == 1
-    assert told[1]["other/mirror/shop/users"]["dagster/row_count"] == 2
+    assert materialized[0]["shop/mirror/shop/users"]["dagster/row_count"] == 1
+    assert materialized[1]["other/mirror/shop/users"]["dagster/row_count"] == 2
 
 
 def test_assets_of_the_users_own_get_the_spark_session_under_the_key_that_is_asked_for(tmp_path: Path):

@@ -57,12 +57,12 @@ def load_elsewhere(folder: Path, **environ: str) -> subprocess.CompletedProcess[
 def test_definitions_load_without_network_catalog_or_jvm(tmp_path: Path):
     done = load_elsewhere(tmp_path)
 
-    told = json.loads(done.stdout)
-    assert not told["jvm"]
-    assert told["files"] == []
-    assert "storage_csv/mirror/shop/users" in told["keys"]
-    assert "storage_canal_json/changelog/shop/parted_changes" in told["keys"]
-    assert "simple_avro/source" in told["keys"]
+    loaded = json.loads(done.stdout)
+    assert not loaded["jvm"]
+    assert loaded["files"] == []
+    assert "storage_csv/mirror/shop/users" in loaded["keys"]
+    assert "storage_canal_json/changelog/shop/parted_changes" in loaded["keys"]
+    assert "simple_avro/source" in loaded["keys"]
 
 
 def test_a_wrong_config_shows_its_sentence_when_the_code_location_loads(tmp_path: Path):
@@ -157,7 +157,7 @@ def test_known_tables_survive_a_source_that_is_not_at_hand(tmp_path: Path):
     assert known_tables(feed.config, feed.config.changefeeds[0]) == known
 
 
-def test_a_hint_that_cannot_be_written_is_told_and_fails_nothing(tmp_path: Path):
+def test_a_hint_that_cannot_be_written_is_reported_and_fails_nothing(tmp_path: Path):
     feed = Feed(tmp_path)
     (tmp_path / ".ticdc_assets").write_text("a file where the folder should be")
 

@@ -124,16 +124,16 @@ def test_a_run_that_was_cancelled_stays_so_and_ticks_say_it(tmp_path: Path):
     run = started_run(feed, instance)
     instance.report_run_canceled(run)
 
-    told = evaluate(feed, cursor, instance)
+    evaluated = evaluate(feed, cursor, instance)
 
-    assert (told.run_requests, told.cursor) == ([], cursor)
-    assert f"Run {run.run_id[:8]} for this state of the source was cancelled" in reason(told)
-    assert "start shop_job yourself" in reason(told)
+    assert (evaluated.run_requests, evaluated.cursor) == ([], cursor)
+    assert f"Run {run.run_id[:8]} for this state of the source was cancelled" in reason(evaluated)
+    assert "start shop_job yourself" in reason(evaluated)
     assert len(evaluate(feed.checkpoint(11), cursor, instance).run_requests) == 1
 
 
 @pytest.mark.usefixtures("without_java")
-def test_a_cancelled_run_is_told_no_more_after_one_by_hand(tmp_path: Path):
+def test_a_cancelled_run_is_not_reported_after_one_by_hand(tmp_path: Path):
     feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
     cursor = evaluate(feed, None, instance).cursor
     instance.report_run_canceled(started_run(feed, instance))
@@ -161,11 +161,11 @@ def test_a_run_on_its_way_is_named_with_its_age(tmp_path: Path, monkeypatch: pyt
     run = started_run(feed, instance)
     later(monkeypatch, 3 * 3600)
 
-    told = reason(evaluate(feed, None, instance))
+    skipped = reason(evaluate(feed, None, instance))
 
-    assert run.run_id in told
-    assert "STARTED for 3 h" in told
-    assert "terminate the run" in told
+    assert run.run_id in skipped
+    assert "STARTED for 3 h" in skipped
+    assert "terminate the run" in skipped
 
 
 def test_the_instance_for_one_machine_gives_up_a_run_whose_process_was_killed(tmp_path: Path):
@@ -201,8 +201,8 @@ def tick(feed: Feed, instance: dg.DagsterInstance, name: str) -> tuple[list[dg.R
     """What a schedule asks for, or why it does not."""
     [schedule] = [s for s in feed.definitions.get_repository_def().schedule_defs if s.name == name]
     with dg.build_schedule_context(instance=instance, scheduled_execution_time=datetime.now(UTC)) as context:
-        told = schedule.evaluate_tick(context)
-    return list(told.run_requests), told.skip_message or ""
+        evaluated = schedule.evaluate_tick(context)
+    return list(evaluated.run_requests), evaluated.skip_message or ""
 
 
 def test_a_schedule_asks_for_a_run_with_the_tags_of_the_changefeed(tmp_path: Path):
@@ -222,7 +222,7 @@ def test_schedules_pile_up_no_runs_behind_one_that_is_on_its_way(tmp_path: Path,
     feed, instance = feed_of(tmp_path), dg.DagsterInstance.local_temp(str(tmp_path))
     run = started_run(feed, instance, job)
 
-    told = {name: tick(feed, instance, name) for name in ("shop_every_10_minutes", "shop_maintenance_every_night")}
+    ticks = {name: tick(feed, instance, name) for name in ("shop_every_10_minutes", "shop_maintenance_every_night")}
 
-    assert {name for name, (requests, _) in told.items() if not requests} == skipping
-    assert all(run.run_id in told[name][1] for name in skipping)
+    assert {name for name, (requests, _) in ticks.items() if not requests} == skipping
+    assert all(run.run_id in ticks[name][1] for name in skipping)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.assets.graph import definitions_of
-from ticdc_assets_tests.assets.feeds import QUIET, all_that_was_told, checks, without_java
+from ticdc_assets_tests.assets.feeds import QUIET, checks, event_texts, without_java
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.upstreams import is_cut
@@ -38,13 +38,13 @@ def test_the_check_is_red_while_they_wait_and_green_once_they_are_there(workload
         server.on = lambda statement: None
         second = run(lake)
 
-    told = {key[0]: check for key, check in checks(first).items() if key[1] == "goes_on"}
+    results = {key[0]: check for key, check in checks(first).items() if key[1] == "goes_on"}
     assert not checks(first)["feed/watermarks", "all_tables_go_on"].passed
-    red = [check for check in told.values() if not check.passed]
+    red = [check for check in results.values() if not check.passed]
     assert len(red) == len(held) > 0
-    assert len(red) < len(told)
+    assert len(red) < len(results)
     assert all("tidb_gc_life_time" in str(check.metadata) + str(check.description) for check in red)
     assert all(check.passed for key, check in checks(second).items() if key[1] == "goes_on")
     for result in (first, second):
-        assert PASSWORD not in all_that_was_told(result)
-        assert SAID_BY_TIDB not in all_that_was_told(result)
+        assert PASSWORD not in event_texts(result)
+        assert SAID_BY_TIDB not in event_texts(result)

@@ -124,7 +124,7 @@ def test_new_messages_in_a_capture_are_asked_for_once(tmp_path: Path):
         more.write(json.dumps({**message, "offset": 1}) + "\n")
     third = evaluate(feed, again.cursor)
 
-    assert [len(told.run_requests) for told in (first, again, third)] == [1, 0, 1]
+    assert [len(tick.run_requests) for tick in (first, again, third)] == [1, 0, 1]
 
 
 def test_a_tick_and_a_check_say_which_tables_have_no_asset_yet(tmp_path: Path, without_java: None):

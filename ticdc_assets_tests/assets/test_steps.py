@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.mirror.run import MirrorReport
 from ticdc_assets_tests.assets.feeds import (
     QUIET,
     Feed,
-    all_that_was_told,
+    event_texts,
     failures,
     materializations,
     ts,
@@ -48,8 +48,8 @@ def test_tables_of_any_name_run_side_by_side(tmp_path: Path):
 
     result = feed.run()
 
-    told = materializations(result)
-    by_table = {m["source_table"]: m for key, m in told.items() if "/mirror/" in key}
+    materialized = materializations(result)
+    by_table = {m["source_table"]: m for key, m in materialized.items() if "/mirror/" in key}
     assert failures(result) == []
     assert result.success
     assert {name: by_table[f"my-db.{name}"]["dagster/row_count"] for name in ODD} == {
@@ -85,9 +85,9 @@ def test_two_changefeeds_of_one_protocol_run_side_by_side(tmp_path: Path):
 
 
 def test_a_materialisation_tells_rows_watermark_and_shape(tmp_path: Path):
-    told = materializations(shop(tmp_path).run())
+    materialized = materializations(shop(tmp_path).run())
 
-    changelog, mirror = told["shop/changelog/shop/users_changes"], told["shop/mirror/shop/users"]
+    changelog, mirror = materialized["shop/changelog/shop/users_changes"], materialized["shop/mirror/shop/users"]
     assert [changelog[f"run_rows_{what}"] for what in ("inserted", "updated", "deleted")] == [2, 1, 0]
     assert changelog["watermark"] == mirror["watermark"] == str(ts(10))
     assert changelog["behind_source_seconds"] == 0
@@ -111,9 +111,9 @@ def test_assets_have_the_comments_the_key_and_the_statements_of_the_source(tmp_p
     feed.rows("shop", "users", ("I", 1, "ann", 2), ("U", 1, "eve", 3))
     feed.statement("shop", "users", "ALTER TABLE `users` MODIFY `name` VARCHAR(200) COMMENT 'in full'", 5).checkpoint(9)
 
-    told = materializations(feed.run())
+    materialized = materializations(feed.run())
 
-    changelog, mirror = told["shop/changelog/shop/users_changes"], told["shop/mirror/shop/users"]
+    changelog, mirror = materialized["shop/changelog/shop/users_changes"], materialized["shop/mirror/shop/users"]
     described = {c.name: c.description for c in changelog["dagster/column_schema"].columns}
     assert {c.name: c.description for c in mirror["dagster/column_schema"].columns}["id"] == "the number"
     assert (described["id"], described["name"]) == ("the number", "in full")
@@ -131,29 +131,29 @@ def test_what_a_run_found_in_one_table_is_shown_on_this_table_only(tmp_path: Pat
     feed = shop(tmp_path).table("shop", "orders").rows("shop", "orders", ("I", 1, "x", 2))
     feed.rows("shop", "orders", ("I", 1, "x", 2), ("I", 2, "y", 3))
 
-    told = materializations(feed.run())
+    materialized = materializations(feed.run())
 
-    assert told["shop/changelog/shop/orders_changes"]["run_repeats_removed"] == 1
-    assert "run_repeats_removed" not in told["shop/changelog/shop/users_changes"]
+    assert materialized["shop/changelog/shop/orders_changes"]["run_repeats_removed"] == 1
+    assert "run_repeats_removed" not in materialized["shop/changelog/shop/users_changes"]
 
 
-def columns(told: dict[str, Any]) -> list[tuple[str, str, str]]:
+def columns(metadata: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The columns that a materialisation shows: name, type and whether it is required."""
-    shown = told["dagster/column_schema"].columns
+    shown = metadata["dagster/column_schema"].columns
     return [(c.name, c.type, "" if c.constraints.nullable else "required") for c in shown]
 
 
-def test_the_columns_of_a_changelog_are_told_in_its_own_order_also_by_a_run_with_nothing_new(tmp_path: Path):
+def test_a_run_with_nothing_new_also_reports_the_columns_in_the_order_of_the_changelog(tmp_path: Path):
     feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "ann", 2)).checkpoint(10)
     feed.run()
     age = {"ColumnName": "age", "ColumnType": "INT", "ColumnNullable": "false", "ColumnDefault": "0"}
     feed.statement("shop", "users", "ALTER TABLE `users` ADD COLUMN `age` INT NOT NULL FIRST", 11, [age, ID, NAME])
     feed.statement("shop", "users", "ALTER TABLE `users` DROP COLUMN `name`", 12, [age, ID]).checkpoint(20)
 
-    told = [materializations(feed.run())["shop/changelog/shop/users_changes"] for _ in range(2)]
+    materialized = [materializations(feed.run())["shop/changelog/shop/users_changes"] for _ in range(2)]
 
-    assert columns(told[0]) == columns(told[1])
-    assert columns(told[0]) == [
+    assert columns(materialized[0]) == columns(materialized[1])
+    assert columns(materialized[0]) == [
         ("_ticdc_op", "string", ""),
         ("_ticdc_commit_ts", "long", ""),
         ("_ticdc_commit_time", "timestamptz", ""),
@@ -165,17 +165,17 @@ def test_the_columns_of_a_changelog_are_told_in_its_own_order_also_by_a_run_with
         ("age", "INT", ""),
     ]
     assert [f.name for f in feed.lake.catalog.load_table(("shop__changes", "users")).schema().fields] == [
-        name for name, _, _ in columns(told[0])
+        name for name, _, _ in columns(materialized[0])
     ]
 
 
-def test_no_columns_are_told_of_a_table_that_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_columns_are_reported_for_a_table_that_does_not_exist_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mirrors_module, "run_mirrors", lambda lake, *_: MirrorReport(lake.control.newest()))
 
-    told = materializations(shop(tmp_path).run())
+    materialized = materializations(shop(tmp_path).run())
 
-    assert "dagster/column_schema" in told["shop/changelog/shop/users_changes"]
-    assert "dagster/column_schema" not in told["shop/mirror/shop/users"]
+    assert "dagster/column_schema" in materialized["shop/changelog/shop/users_changes"]
+    assert "dagster/column_schema" not in materialized["shop/mirror/shop/users"]
 
 
 def test_progress_counts_the_mirrors_that_it_merges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -193,11 +193,11 @@ def test_no_row_value_reaches_the_events_of_a_run(tmp_path: Path):
     feed = Feed(tmp_path).table("shop", "users")
     feed.rows("shop", "users", ("I", 918273645, "very-secret", 2), ("X", 918273646, "very-secret", 3)).checkpoint(10)
 
-    told = all_that_was_told(feed.run())
+    texts = event_texts(feed.run())
 
-    assert "shop/users" in told
-    assert "very-secret" not in told
-    assert "918273645" not in told
+    assert "shop/users" in texts
+    assert "very-secret" not in texts
+    assert "918273645" not in texts
 
 
 def test_a_run_with_nothing_new_makes_no_snapshot_and_asks_for_no_workers(
@@ -250,10 +250,10 @@ def test_a_table_that_was_renamed_since_loading_holds_up_nothing(tmp_path: Path)
 
     result = feed.run(definitions=loaded_before)
 
-    told = materializations(result)
+    materialized = materializations(result)
     assert failures(result) == []
-    assert told["shop/mirror/shop/people"]["dagster/row_count"] == 3
-    assert told["shop/changelog/shop/users_changes"]["state"] == "unknown"
+    assert materialized["shop/mirror/shop/people"]["dagster/row_count"] == 3
+    assert materialized["shop/changelog/shop/users_changes"]["state"] == "unknown"
 
 
 def test_a_table_without_a_key_has_a_changelog_and_no_mirror(tmp_path: Path):
@@ -274,9 +274,9 @@ def test_until_bounds_a_run(tmp_path: Path):
 
     result = job.execute_in_process({**QUIET, **resources}, raise_on_error=False)
 
-    told = materializations(result)["shop/mirror/shop/users"]
-    assert (told["dagster/row_count"], told["watermark"]) == (2, str(ts(3)))
-    assert told["behind_source_seconds"] == 7
+    materialized = materializations(result)["shop/mirror/shop/users"]
+    assert (materialized["dagster/row_count"], materialized["watermark"]) == (2, str(ts(3)))
+    assert materialized["behind_source_seconds"] == 7
 
 
 def test_one_mirror_can_be_run_alone(tmp_path: Path):
@@ -300,7 +300,7 @@ def test_dagster_knows_the_source_by_its_watermark_as_data_version(tmp_path: Pat
     assert record.asset_materialization.tags["dagster/data_version"] == str(ts(10))
 
 
-def test_a_fault_is_told_in_its_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_fault_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def no_java(self: ChangefeedRun, on_progress: object) -> None:
         raise MachineError("Java", "version 17", "none", "Install it.")
 

@@ -22,9 +22,9 @@ class ChildFailedError(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a child told, and its peak sizes."""
+    """The answer of a child process, and its peak sizes."""
 
-    told: dict[str, Any]
+    answer: dict[str, Any]
     peaks: Peaks
 
 
@@ -49,8 +49,8 @@ def run(module: str, scratch: Path, python: str = sys.executable, **given: Any) 
 def serve(work: Callable[..., dict[str, Any]]) -> None:
     """What the child's module calls: do the work in the scratch folder and leave the answer there."""
     scratch = Path(sys.argv[1])
-    told = work(scratch, **json.loads(sys.argv[2]))
-    (scratch / _ANSWER).write_text(json.dumps(told))
+    answer = work(scratch, **json.loads(sys.argv[2]))
+    (scratch / _ANSWER).write_text(json.dumps(answer))
 
 
 def _roots() -> list[str]:

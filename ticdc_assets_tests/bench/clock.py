@@ -24,7 +24,7 @@ class Spent:
     wall_s: float
     cpu_s: float
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""The largest size of a process and of everything it started, told apart: the driver, the JVM, each Python worker."""
+"""The peak size of a process and of each process below it: the driver, the JVM, each Python worker."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _name(pid: int) -> str:
 
 def _resident_mb(pid: int) -> float:
     try:
-        told = (_PROC / str(pid) / "status").read_text()
+        status = (_PROC / str(pid) / "status").read_text()
     except OSError:
         return 0.0
-    return next((int(line.split()[1]) / 1024 for line in told.splitlines() if line.startswith("VmRSS:")), 0.0)
+    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS:")), 0.0)

@@ -92,7 +92,7 @@ def test_rows_are_found_by_all_columns_of_their_key(keys: list[tuple[int, str]],
     ],
     ids=lambda values: str(values.type),
 )
-def test_keys_of_every_type_that_a_table_can_be_known_by_are_told_apart(values: pa.Array):
+def test_keys_of_every_type_that_a_key_can_have_are_distinguished(values: pa.Array):
     twice = pa.chunked_array([values, values])
     other = pa.chunked_array([pa.array([7] * 6)])
 

@@ -127,14 +127,14 @@ def test_a_table_that_is_the_same_everywhere_agrees():
         (None, "s.t, csv: expected a table, found none."),
     ],
 )
-def test_a_table_that_is_not_is_told_with_its_changefeed_and_a_count(odd: SampleOutcome | None, sentence: str):
+def test_a_table_that_is_missing_is_reported_with_its_changefeed_and_a_count(odd: SampleOutcome | None, sentence: str):
     found = line("s.t", {"open": outcome(), "csv": odd}, WANTED)
 
     assert [fault.partition(" Run the demo")[0] for fault in found.faults] == [sentence]
     assert not found.agrees
 
 
-def test_a_table_that_should_not_be_is_told():
+def test_a_table_that_should_not_exist_is_reported():
     assert "expected no such table, found one" in line("s.t", {"open": outcome()}, None).faults[0]
 
 
@@ -238,7 +238,11 @@ def test_demo_ends_with_every_protocol_equal_to_the_others_and_to_the_source(tmp
     )
 
     expected = json.loads((PACKAGED_SAMPLE / "expected.json").read_text())
-    wanted = Counter((name, str(told["rows"])) for workload in expected for name, told in workload["tables"].items())
+    wanted = Counter(
+        (name, str(expected_table["rows"]))
+        for workload in expected
+        for name, expected_table in workload["tables"].items()
+    )
     lines = [text.split() for text in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
     assert Counter((cells[0], cells[2]) for cells in lines if cells and cells[0] in {n for n, _ in wanted}) == wanted

@@ -38,11 +38,11 @@ def test_events_of_kept_connections_are_read_by_another_process(tmp_path: Path, 
         )
         done = dg.materialize([table], instance=instance)
         events = len(instance.all_logs(done.run_id))
-        told = subprocess.run(
+        child = subprocess.run(
             [sys.executable, "-c", _READER, str(tmp_path), done.run_id], capture_output=True, text=True, check=True
         )
 
     assert done.success
     assert len(opened) < 3 < events  # Dagster opens one connection at least for each event
-    assert json.loads(told.stdout) == [events, 7]
+    assert json.loads(child.stdout) == [events, 7]
     assert not list(tmp_path.rglob("*.db-wal"))  # all connections are closed

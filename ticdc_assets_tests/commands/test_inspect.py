@@ -23,44 +23,44 @@ CSV = ROOT / "storage-csv" / "seed1" / "data"
 def test_it_says_what_it_is_how_much_and_how_far(capfd: Any):
     assert main(["inspect", str(OPEN)]) == 0
 
-    told = capfd.readouterr().out
-    assert f"{OPEN}: Open Protocol, 261 messages of 1 topic and 3 partitions." in told
-    assert "rows:     404 (229 inserts, 88 updates, 87 deletes) of 10 tables" in told
-    assert "complete: up to 459802261460090884 (2025-08-01 00:00:29 UTC)" in told
-    assert "No fault was found." in told
-    assert told.rstrip().endswith(f"capture: {OPEN}")
+    printed = capfd.readouterr().out
+    assert f"{OPEN}: Open Protocol, 261 messages of 1 topic and 3 partitions." in printed
+    assert "rows:     404 (229 inserts, 88 updates, 87 deletes) of 10 tables" in printed
+    assert "complete: up to 459802261460090884 (2025-08-01 00:00:29 UTC)" in printed
+    assert "No fault was found." in printed
+    assert printed.rstrip().endswith(f"capture: {OPEN}")
     assert not spark.is_running()
 
 
 def test_json_holds_everything_for_programs(capfd: Any):
     assert main(["inspect", str(CSV), "--json"]) == 0
 
-    told = json.loads(capfd.readouterr().out)
-    assert (told["kind"], told["protocol"], told["whole"]) == ("storage", "csv", True)
-    assert told["rows"] == {"insert": 229, "update": 88, "delete": 87, "insert_or_update": 0}
-    assert told["options"]["date-separator"] == "day"
-    assert {table["table"] for table in told["tables"]} >= {"all_types", "odd-names", "codes_r2"}
-    assert told["problems"] == []
-    assert "csv:" in told["config"]
+    printed = json.loads(capfd.readouterr().out)
+    assert (printed["kind"], printed["protocol"], printed["whole"]) == ("storage", "csv", True)
+    assert printed["rows"] == {"insert": 229, "update": 88, "delete": 87, "insert_or_update": 0}
+    assert printed["options"]["date-separator"] == "day"
+    assert {table["table"] for table in printed["tables"]} >= {"all_types", "odd-names", "codes_r2"}
+    assert printed["problems"] == []
+    assert "csv:" in printed["config"]
 
 
-def test_a_fault_is_told_with_its_place_and_ends_in_exit_code_1(tmp_path: Path, capfd: Any):
+def test_a_fault_is_reported_with_its_place_and_ends_in_exit_code_1(tmp_path: Path, capfd: Any):
     lines = (OPEN / "messages.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "messages.jsonl").write_bytes(b"".join(lines[:-1]) + lines[-1][:30])
 
     assert main(["inspect", str(tmp_path)]) == 1
 
-    told = capfd.readouterr().out
-    assert "Wrong with it:" in told
-    assert f"- {tmp_path}/messages.jsonl:261: expected a JSON object, found bytes that are not JSON" in told
+    printed = capfd.readouterr().out
+    assert "Wrong with it:" in printed
+    assert f"- {tmp_path}/messages.jsonl:261: expected a JSON object, found bytes that are not JSON" in printed
 
 
 def test_nothing_there_is_one_sentence(tmp_path: Path, capfd: Any):
     assert main(["inspect", str(tmp_path / "absent")]) == 1
 
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert told.err.splitlines()[-1] == (
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[-1] == (
         f"{tmp_path / 'absent'}: expected a file or folder, found nothing of that name. Check the path."
     )
 
@@ -73,11 +73,11 @@ def test_no_value_of_a_row_is_printed(workload: Workload, capfd: Any):
     main(["inspect", str(data if data.is_dir() else workload.root)])
     main(["inspect", "--json", str(data if data.is_dir() else workload.root)])
 
-    told = capfd.readouterr().out
+    printed = capfd.readouterr().out
     values = [v for e in workload.events if e["kind"] == "dml" for v in (e.get("row") or {}).values()]
     texts = {v for v in values if isinstance(v, str) and len(v) > 8 and not v.isdigit()}
     assert len(texts) > 100
-    assert [text for text in texts if text in told] == []
+    assert [text for text in texts if text in printed] == []
 
 
 def test_it_starts_quickly_and_loads_no_engine():
@@ -101,7 +101,7 @@ def test_it_starts_quickly_and_loads_no_engine():
 def test_credentials_of_a_uri_are_not_shown(capfd: Any):
     assert main(["inspect", f"file://{CSV}?access-key=AKIA&secret-access-key=hush"]) == 0
 
-    told = capfd.readouterr()
-    assert "a storage sink's folder, CSV" in told.out
-    assert "hush" not in told.out + told.err
-    assert "AKIA" not in told.out + told.err
+    printed = capfd.readouterr()
+    assert "a storage sink's folder, CSV" in printed.out
+    assert "hush" not in printed.out + printed.err
+    assert "AKIA" not in printed.out + printed.err

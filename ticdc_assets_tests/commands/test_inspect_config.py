@@ -36,7 +36,7 @@ def csv_bucket(folder: Path) -> Bucket:
     return sink.bucket
 
 
-def told(capfd: Any, config: Path) -> tuple[int, str]:
+def inspected(capfd: Any, config: Path) -> tuple[int, str]:
     code = main(["inspect", str(config)])
     return code, capfd.readouterr().out
 
@@ -46,7 +46,7 @@ def test_what_csv_files_show_and_the_config_lacks_is_named(tmp_path: Path, capfd
     csv = {"delimiter": "|", "output-old-value": True}
     config = written(tmp_path, {"storage": str(tmp_path / "bucket")}, {"csv": csv})
 
-    code, text = told(capfd, config)
+    code, text = inspected(capfd, config)
 
     assert code == 1
     assert "shop: 5 things to correct:" in text
@@ -66,7 +66,7 @@ def test_a_config_that_has_all_of_it_is_well(tmp_path: Path, capfd: Any):
     sink = {"date-separator": "none", "csv": {"include-commit-ts": True, "output-field-header": True}}
     config = written(tmp_path, {"storage": str(tmp_path / "bucket")}, sink)
 
-    assert told(capfd, config) == (0, "shop: its configuration has what its source shows.\n")
+    assert inspected(capfd, config) == (0, "shop: its configuration has what its source shows.\n")
 
 
 def test_for_programs_each_difference_has_its_parts(tmp_path: Path, capfd: Any):
@@ -86,7 +86,7 @@ def test_another_protocol_is_the_only_thing_named(tmp_path: Path, capfd: Any):
     csv_bucket(tmp_path / "bucket")
     config = written(tmp_path, {"storage": str(tmp_path / "bucket")}, {}, protocol="canal-json")
 
-    code, text = told(capfd, config)
+    code, text = inspected(capfd, config)
 
     assert code == 1
     assert "shop: 1 thing to correct:" in text
@@ -99,7 +99,7 @@ def test_folders_by_table_id_are_named(tmp_path: Path, capfd: Any):
     bucket.files("112/100", 1)
     config = written(tmp_path, {"storage": str(tmp_path / "bucket")}, {"date-separator": "none"})
 
-    assert "Set `sink.cloud-storage-config.use-table-id-as-path = true`" in told(capfd, config)[1]
+    assert "Set `sink.cloud-storage-config.use-table-id-as-path = true`" in inspected(capfd, config)[1]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_folders_by_table_id_are_named(tmp_path: Path, capfd: Any):
 def test_what_messages_show_is_compared_too(variant: str, protocol: str, lines: list[str], tmp_path: Path, capfd: Any):
     config = written(tmp_path, {"capture": str(ROOT / variant / "seed1" / "messages.jsonl")}, {}, protocol)
 
-    text = told(capfd, config)[1]
+    text = inspected(capfd, config)[1]
 
     assert [line for line in lines if line not in text] == []
     assert ("has what its source shows" in text) == (not lines)

@@ -1,4 +1,4 @@
-"""`tables`, `snapshot` and `discover`: who only looks, and what it is told."""
+"""`tables`, `snapshot` and `discover`: they only read, and this is what they print."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ def test_snapshot_before_the_first_record_is_one_sentence(tmp_path: Path, withou
 
     assert main(on(feed, "snapshot", "--at", "5", "--json")) == 1
 
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("changefeed shop: expected a recorded TSO up to 5, found none.")
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("changefeed shop: expected a recorded TSO up to 5, found none.")
 
 
 def test_snapshot_of_several_changefeeds_asks_which(tmp_path: Path, capfd: Any):
@@ -163,13 +163,13 @@ def test_without_a_config_the_packaged_sample_is_named(
 
     assert main(["tables"]) == 0
 
-    told = capfd.readouterr().err
-    assert "No config is given: this is the packaged sample. Give --config FILE" in told
-    assert ("--config changefeeds.yaml" in told) == there
+    printed = capfd.readouterr().err
+    assert "No config is given: this is the packaged sample. Give --config FILE" in printed
+    assert ("--config changefeeds.yaml" in printed) == there
     assert not (tmp_path / "lake").exists()
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]):
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as exited:
         main(["--version"])
 

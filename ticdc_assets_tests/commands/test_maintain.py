@@ -57,15 +57,17 @@ def test_maintain_removes_leftovers_and_says_what_went(feed: Feed, capfd: Any):
 
     assert maintain(feed, "--dry-run") == 0
 
-    told = capfd.readouterr().out
-    assert "shop: would remove 0 records, 0 snapshots, 0 branches of killed runs and 1 leftover file of 4 bytes" in told
-    assert f"file://{path}" in told
+    printed = capfd.readouterr().out
+    assert (
+        "shop: would remove 0 records, 0 snapshots, 0 branches of killed runs and 1 leftover file of 4 bytes" in printed
+    )
+    assert f"file://{path}" in printed
     assert path.exists()
 
     assert maintain(feed, "--json") == 0
 
-    [told_object] = json.loads(capfd.readouterr().out)
-    assert told_object["leftovers"] == [{"uri": f"file://{path}", "size_bytes": 4}]
+    [report] = json.loads(capfd.readouterr().out)
+    assert report["leftovers"] == [{"uri": f"file://{path}", "size_bytes": 4}]
     assert not path.exists()
     assert not spark.is_running()
     assert maintain(feed) == 0
@@ -113,7 +115,7 @@ def test_a_dry_run_only_tells_what_would_be_pinned(feed: Feed, capfd: Any):
     assert pinned(feed.lake.control) == ()
 
 
-def test_a_location_that_cannot_be_judged_is_told_and_fails(feed: Feed, capfd: Any):
+def test_a_location_that_cannot_be_read_is_reported_and_fails(feed: Feed, capfd: Any):
     [table] = feed.records().values()
     changelog = feed.lake.catalog.load_table(tuple(table.changelog or ()))
     folder = Path(changelog.location().removeprefix("file://"))
@@ -138,9 +140,9 @@ def test_a_changefeed_that_fails_does_not_hold_the_others(feed: Feed, capfd: Any
 
     assert maintain(feed) == 1
 
-    told = capfd.readouterr()
-    assert "broken: its tables: expected to be read, found nothing. Look at them." in told.err.splitlines()
-    assert "shop: removed 0 records" in told.out
+    printed = capfd.readouterr()
+    assert "broken: its tables: expected to be read, found nothing. Look at them." in printed.err.splitlines()
+    assert "shop: removed 0 records" in printed.out
 
 
 def test_the_job_does_the_same_and_counts_what_went(feed: Feed):

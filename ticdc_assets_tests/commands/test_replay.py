@@ -84,7 +84,7 @@ def test_a_discarded_record_does_not_turn_runs_red_any_more(feed: Feed, capfd: A
 )
 def test_what_cannot_be_meant_is_one_sentence(feed: Feed, capfd: Any, arguments: list[str], code: int, said: str):
     assert replay(feed, *arguments) == code
-    told = capfd.readouterr().err
-    assert said in told
-    assert "Traceback" not in told
+    printed = capfd.readouterr().err
+    assert said in printed
+    assert "Traceback" not in printed
     assert len(feed.lake.control.quarantined()) == 1

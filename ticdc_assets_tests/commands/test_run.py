@@ -30,11 +30,11 @@ def test_run_processes_everything_and_says_how_far_it_is(tmp_path: Path, without
 
     code = main(on(feed, "run"))
 
-    told = capfd.readouterr()
+    printed = capfd.readouterr()
     assert code == 0
-    assert told.out == f"shop: 3 changes of 1 table, complete up to {ts(10)} (2025-10-09 08:53:30 UTC).\n"
-    assert "shop: decoding 1 file in 1 task" in told.err
-    assert "Traceback" not in told.err
+    assert printed.out == f"shop: 3 changes of 1 table, complete up to {ts(10)} (2025-10-09 08:53:30 UTC).\n"
+    assert "shop: decoding 1 file in 1 task" in printed.err
+    assert "Traceback" not in printed.err
     assert feed.records()["shop.users"].rows == 1
 
 
@@ -50,9 +50,9 @@ def test_run_again_has_nothing_to_do_and_starts_no_run(
 
     assert main(on(feed, "run")) == 0
 
-    told = capfd.readouterr()
-    assert "shop: nothing is pending" in told.out
-    assert "warning: shop: The source's checkpoint is " in told.err  # long ago: TiCDC may write here no more
+    printed = capfd.readouterr()
+    assert "shop: nothing is pending" in printed.out
+    assert "warning: shop: The source's checkpoint is " in printed.err  # long ago: TiCDC may write here no more
     assert feed.snapshots() == before
     assert not spark.is_running()
 
@@ -105,10 +105,10 @@ def test_run_fails_with_one_sentence_for_each_table_that_is_held(tmp_path: Path,
 
     code = main(on(feed, "run"))
 
-    told = capfd.readouterr()
+    printed = capfd.readouterr()
     assert code == 1
-    assert [line.partition(":")[0] for line in told.err.splitlines() if "FROBNICATE" in line] == ["shop, shop.odd"]
-    assert "not complete" in told.out
+    assert [line.partition(":")[0] for line in printed.err.splitlines() if "FROBNICATE" in line] == ["shop, shop.odd"]
+    assert "not complete" in printed.out
     assert main(on(feed, "run")) == 1
 
 
@@ -120,12 +120,13 @@ def test_run_without_java_is_one_sentence(tmp_path: Path, capfd: Any, monkeypatc
 
     code = main(on(shop(tmp_path), "run"))
 
-    told = capfd.readouterr()
+    printed = capfd.readouterr()
     assert code == 1
     assert (
-        "Java: expected version 17 or newer, found none. Install a Java runtime 17 or newer." in told.err.splitlines()
+        "Java: expected version 17 or newer, found none. Install a Java runtime 17 or newer."
+        in printed.err.splitlines()
     )
-    assert "Traceback" not in told.err
+    assert "Traceback" not in printed.err
 
 
 def test_run_keeps_the_noise_of_others_off_the_terminal(
@@ -138,8 +139,8 @@ def test_run_keeps_the_noise_of_others_off_the_terminal(
     monkeypatch.setattr(mirrors, "run_mirrors", noisy)
     main(on(shop(tmp_path), "run"))
 
-    told = capfd.readouterr()
-    assert "noise" not in told.out + told.err
+    printed = capfd.readouterr()
+    assert "noise" not in printed.out + printed.err
     assert (tmp_path / ".ticdc_assets" / "run.log").read_text().count("noise") == 2
 
 
@@ -149,9 +150,9 @@ def test_run_needs_no_folder_to_write_to_beside_the_config(tmp_path: Path, witho
 
     assert main(on(feed, "run")) == 0
 
-    told = capfd.readouterr()
-    assert "shop: 3 changes of 1 table" in told.out
-    assert "shop.tables.json cannot be written" in told.err
+    printed = capfd.readouterr()
+    assert "shop: 3 changes of 1 table" in printed.out
+    assert "shop.tables.json cannot be written" in printed.err
 
 
 def test_run_names_the_log_where_a_step_fails(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):
@@ -173,11 +174,11 @@ def test_run_names_what_it_did_not_expect_without_its_text(tmp_path: Path, capfd
 
     code = main(on(shop(tmp_path), "run"))
 
-    told = capfd.readouterr()
+    printed = capfd.readouterr()
     assert code == 1
-    assert "RuntimeError" in told.err
-    assert "secret" not in told.out + told.err
-    assert "Traceback" not in told.err
+    assert "RuntimeError" in printed.err
+    assert "secret" not in printed.out + printed.err
+    assert "Traceback" not in printed.err
 
 
 def test_run_keeps_its_history_in_dagster_home(tmp_path: Path, without_java: None, monkeypatch: pytest.MonkeyPatch):
@@ -243,9 +244,9 @@ def test_a_fault_that_came_of_an_interruption_is_the_interruption(
 
     assert main(on(shop(tmp_path), "run")) == 130
 
-    told = capfd.readouterr().err
-    assert "Interrupted. No partial result is visible" in told
-    assert "Py4JError" not in told
+    printed = capfd.readouterr().err
+    assert "Interrupted. No partial result is visible" in printed
+    assert "Py4JError" not in printed
 
 
 @pytest.mark.parametrize("command", ["run", "tables", "discover"])
@@ -298,14 +299,14 @@ def test_run_goes_on_with_the_others_where_one_changefeed_fails(tmp_path: Path, 
 
     code = main(on(feed, "run"))
 
-    told = capfd.readouterr()
+    printed = capfd.readouterr()
     assert code == 1
-    assert [line.partition(",")[0] for line in told.out.splitlines()] == [
+    assert [line.partition(",")[0] for line in printed.out.splitlines()] == [
         "gone: failed.",
         "shop: 3 changes of 1 table",
     ]
-    assert [line for line in told.err.splitlines() if line.startswith("gone: ") and "bucket_gone" in line]
-    assert "Traceback" not in told.err
+    assert [line for line in printed.err.splitlines() if line.startswith("gone: ") and "bucket_gone" in line]
+    assert "Traceback" not in printed.err
     assert feed.records()["shop.users"].rows == 1
 
 
@@ -314,6 +315,6 @@ def test_discover_goes_on_with_the_others_too(tmp_path: Path, capfd: Any):
 
     assert main(on(feed, "discover")) == 1
 
-    told = capfd.readouterr()
-    assert "shop: 1 table" in told.out
-    assert [line.partition(": ")[0] for line in told.err.splitlines()] == ["gone"]
+    printed = capfd.readouterr()
+    assert "shop: 1 table" in printed.out
+    assert [line.partition(": ")[0] for line in printed.err.splitlines()] == ["gone"]

@@ -1,4 +1,4 @@
-"""What this project is told about a changefeed: filters, keys, partitions, files and choices."""
+"""The settings of a changefeed that only this project reads: filters, keys, partitions, files and choices."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_keys_and_partitions_are_given_by_pattern_and_the_last_match_decides(tmp
         ({"target": {"mirror": "{schema}.{tble}"}}, "target.mirror"),
     ],
 )
-def test_faults_of_what_this_project_is_told(tmp_path, keys, words):
+def test_faults_of_the_settings_that_only_this_project_reads(tmp_path, keys, words):
     assert words in str(refused(tmp_path, with_feed(**keys)))
 
 

@@ -252,10 +252,10 @@ def test_ddl_comes_from_a_changefeed_that_has_it(tmp_path):
 def test_ddl_is_taken_only_where_rows_can_be_put_in_order_with_it(tmp_path):
     ddl = {"sink_uri": "s3://b/p?protocol=canal-json"}
     plain = {"sink_uri": "kafka://h/t?protocol=avro", "schema_registry": {"file": "r.json"}, "ddl_from": "ddl"}
-    told = {"sink_uri": "kafka://h/t?protocol=simple", "ddl_from": "ddl"}
+    rows = {"sink_uri": "kafka://h/t?protocol=simple", "ddl_from": "ddl"}
 
     assert "enable-tidb-extension=true" in str(refused(tmp_path, {"changefeeds": {"rows": plain, "ddl": ddl}}))
-    assert "carries its own statements" in str(refused(tmp_path, {"changefeeds": {"rows": told, "ddl": ddl}}))
+    assert "carries its own statements" in str(refused(tmp_path, {"changefeeds": {"rows": rows, "ddl": ddl}}))
 
 
 def test_changefeeds_do_not_share_control_tables(tmp_path):

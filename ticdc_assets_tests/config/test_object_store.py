@@ -190,7 +190,7 @@ def test_a_warehouse_that_is_a_name_lies_in_the_configured_store(tmp_path):
         ("s3://bucket", "a mapping"),
     ],
 )
-def test_faults_of_the_block_are_told(tmp_path, block, said):
+def test_faults_of_the_block_are_reported(tmp_path, block, said):
     error = str(refused(tmp_path, {"object_store": block, **with_feed()}))
 
     assert said in error

@@ -15,7 +15,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets_tests.config.config_file import loaded, refused, with_feed
 
 
-def test_all_faults_are_told_at_once_with_their_lines(tmp_path):
+def test_all_faults_are_reported_at_once_with_their_lines(tmp_path):
     error = refused(
         tmp_path,
         """
@@ -108,7 +108,7 @@ def test_yaml_faults_do_not_quote_the_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "found"),
     [
         ('changefeeds: "shop', "found unexpected end of stream. "),
         ("changefeeds: [a, b", "found '<stream end>' in place of ',' or ']'. "),
@@ -116,8 +116,8 @@ def test_yaml_faults_do_not_quote_the_line(tmp_path):
         ("changefeeds: a: b", "found mapping values are not allowed here. "),
     ],
 )
-def test_yaml_faults_say_once_what_was_found(tmp_path, text, told):
-    assert f"expected a YAML mapping with each key once, {told}" in str(refused(tmp_path, text))
+def test_yaml_faults_say_once_what_was_found(tmp_path, text, found):
+    assert f"expected a YAML mapping with each key once, {found}" in str(refused(tmp_path, text))
 
 
 def test_a_missing_variable_is_named(tmp_path):

@@ -258,7 +258,7 @@ def test_it_is_taken_where_nothing_is_lost(uri, config):
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "warned"),
     [
         ({"sink": {"column_selectors": [{"matcher": ["a.b"], "columns": ["id"]}]}}, "is NULL in the tables"),
         ({"filter": {"event-filters": [{"matcher": ["a.b"], "ignore-event": ["insert"]}]}}, "is missing in the tables"),
@@ -269,8 +269,8 @@ def test_it_is_taken_where_nothing_is_lost(uri, config):
         ({"bdr-mode": False, "sink": {"kafka-config": {"required-acks": -1}}}, ""),
     ],
 )
-def test_what_a_changefeed_leaves_out_is_told(config, told):
+def test_rows_that_a_changefeed_leaves_out_are_named_in_a_warning(config, warned):
     _, warnings = read_sink("kafka://h/t?protocol=open-protocol", config)
 
-    assert told in " ".join(warnings)
-    assert bool(told) == bool(warnings)
+    assert warned in " ".join(warnings)
+    assert bool(warned) == bool(warnings)

@@ -97,18 +97,18 @@ def assert_decided(decision: Decision, name: str, found: list[tuple[Any, Any]]) 
         after for before, after in found if isinstance(after, ConfigError) and not isinstance(before, ConfigError)
     ]
     read = [(before, after) for before, after in found if not isinstance(after, ConfigError)]
-    told = [text for before, after in read for text in after[1] if text not in before[1]]
+    new_warnings = [text for before, after in read for text in after[1] if text not in before[1]]
     match decision:
         case Decision.HONOURED:
             assert not refused
             assert any(before != after for before, after in read), "nothing comes of it"
         case Decision.SHOWN:
             assert not refused
-            assert not told
+            assert not new_warnings
         case Decision.LIMIT:
             assert not refused
             section = name.split(".")[-2] if name.count(".") > 1 else word
-            assert any(word in text or section in text for text in told), told
+            assert any(word in text or section in text for text in new_warnings), new_warnings
         case Decision.REFUSED:
             assert refused
             assert all(error.advice and error.where for error in refused)

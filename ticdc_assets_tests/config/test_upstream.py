@@ -10,7 +10,7 @@ from ticdc_assets.config import Secret, Upstream, UpstreamTls
 from ticdc_assets_tests.config.config_file import feed, loaded, refused, with_feed
 
 
-def test_an_upstream_has_tidbs_port_and_no_tls_unless_told(tmp_path):
+def test_an_upstream_has_tidbs_port_and_no_tls_by_default(tmp_path):
     upstream = feed(tmp_path, upstream={"host": "tidb.example", "user": "reader"}).large_rows.upstream
 
     assert upstream == Upstream("tidb.example", "reader", 4000, None, None)

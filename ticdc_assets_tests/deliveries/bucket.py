@@ -42,7 +42,7 @@ class StorageSink:
     _versions: dict[Name, dict[int, int]] = field(default_factory=dict)
     _last_of: dict[str, int] = field(default_factory=dict)
     _queues: Queues = field(init=False)
-    _told: int = 0
+    _written_checkpoint: int = 0
     _restarted: bool = False
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class StorageSink:
         pending = self._queues.pending()
         options: list[int | None] = [*self._queues.options(pending)]
         resolved = self._queues.resolved(pending)
-        if resolved > self._told:
+        if resolved > self._written_checkpoint:
             options.append(None)
         if not options:
             return
@@ -71,7 +71,7 @@ class StorageSink:
             self._rows(self._queues.rows(chosen, pending[chosen], size % 5 + 1))
 
     def send_all(self) -> None:
-        while self._queues.pending() or self._told < self.database.now:
+        while self._queues.pending() or self._written_checkpoint < self.database.now:
             self.send(0, 4)
         self.write(len(self._writes))
 
@@ -116,7 +116,7 @@ class StorageSink:
         self._writes.append((f"{folder}/{name}", lines))
 
     def _metadata(self, ts: int) -> None:
-        self._told = ts
+        self._written_checkpoint = ts
         self._writes.append(("metadata", json.dumps({"checkpoint-ts": ts}).encode()))
 
     # -- what is written ----------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class StorageSink:
         self._writes.clear()
         self._restarted = True
         self._queues.restart(checkpoint)
-        self._told = checkpoint - 1
+        self._written_checkpoint = checkpoint - 1
         self._read_again()
 
     def _read_again(self) -> None:
@@ -167,7 +167,7 @@ class StorageSink:
             self._last_of[str(index.parents[1].relative_to(self.folder))] = number if written else number - 1
 
     def move_table(self, choice: int) -> None:
-        self._queues.move_table(choice, self._told)
+        self._queues.move_table(choice, self._written_checkpoint)
 
 
 def _columns(shape: SchemaState) -> list[dict[str, Any]]:
@@ -176,11 +176,11 @@ def _columns(shape: SchemaState) -> list[dict[str, Any]]:
 
 def _column(shape: SchemaState, column: Column) -> dict[str, Any]:
     kind, _, length = column.type.rstrip(")").partition("(")
-    told: dict[str, Any] = {"ColumnName": column.name, "ColumnType": kind}
-    told |= {} if column.default is None else {"ColumnDefault": str(column.default)}
-    told |= {"ColumnPrecision": length or _PRECISIONS[kind]}
-    told |= {} if column.nullable else {"ColumnNullable": "false"}
-    return told | ({"ColumnIsPk": "true"} if column.name == shape.key else {})
+    described: dict[str, Any] = {"ColumnName": column.name, "ColumnType": kind}
+    described |= {} if column.default is None else {"ColumnDefault": str(column.default)}
+    described |= {"ColumnPrecision": length or _PRECISIONS[kind]}
+    described |= {} if column.nullable else {"ColumnNullable": "false"}
+    return described | ({"ColumnIsPk": "true"} if column.name == shape.key else {})
 
 
 def _checksum(shape: SchemaState) -> int:
@@ -190,7 +190,7 @@ def _checksum(shape: SchemaState) -> int:
 def csv_line(change: RowChange) -> bytes:
     """A row as the CSV sink writes it with its commit-ts and without old values."""
     cells = [change.row[name] for name in change.shape.names]
-    told = ["\\N" if c is None else str(c) if isinstance(c, int) else f'"{c}"' for c in cells]
+    texts = ["\\N" if c is None else str(c) if isinstance(c, int) else f'"{c}"' for c in cells]
     shape = change.shape
     head = [f'"{change.op}"', f'"{shape.name}"', f'"{shape.schema}"', str(change.commit_ts)]
-    return ",".join([*head, *told]).encode() + b"\r\n"
+    return ",".join([*head, *texts]).encode() + b"\r\n"

@@ -242,7 +242,7 @@ class Database:
         )  # type: ignore[arg-type]
 
     def rows(self, since: int, until: int) -> dict[Name, Counter[tuple[tuple[str, Value], ...] | None]]:
-        """The rows of every table with a key that is there at `until`, told by what happened after `since` alone."""
+        """The rows of every table with a key that is there at `until`, computed from the events after `since` alone."""
         shapes: dict[int, SchemaState] = {}
         rows: dict[int, dict[Value, Row]] = {}
         for event in (event for event in self.log if event.commit_ts <= until):

@@ -41,7 +41,7 @@ class TiCdc:
     kafka: list[list[Sent]] = field(default_factory=list)
     late_bootstraps: bool = False
     _queues: Queues = field(init=False)
-    _told: dict[int, int] = field(default_factory=dict)
+    _watermarks: dict[int, int] = field(default_factory=dict)
     _bootstrapped: set[tuple[str, str, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -56,14 +56,14 @@ class TiCdc:
         """Do one of the things that TiCDC could do now."""
         pending = self._queues.pending()
         resolved = self._queues.resolved(pending)
-        behind = [p for p in range(self.partitions) if self._told.get(p, 0) < resolved]
+        behind = [p for p in range(self.partitions) if self._watermarks.get(p, 0) < resolved]
         options = [("table", source_table) for source_table in self._queues.options(pending)]
         options += [("watermark", partition) for partition in behind]
         if not options:
             return
         kind, what = options[choice % len(options)]
         if kind == "watermark":
-            self._watermark(what, max(resolved - (size % 3) * 10, self._told.get(what, 0)))
+            self._watermark(what, max(resolved - (size % 3) * 10, self._watermarks.get(what, 0)))
         elif isinstance(statement := pending[what][0], Statement):
             self._statement(statement)
         else:
@@ -71,7 +71,7 @@ class TiCdc:
 
     def send_all(self) -> None:
         """Everything that has happened, and its watermark on every partition."""
-        while self._queues.pending() or any(told < self.database.now for told in self._told.values()):
+        while self._queues.pending() or any(ts < self.database.now for ts in self._watermarks.values()):
             self.send(0, 3)
         self.tell_bootstraps()
 
@@ -115,7 +115,7 @@ class TiCdc:
 
     def _watermark(self, partition: int, ts: int) -> None:
         self.kafka[partition].append(Sent(self.wire.watermark(ts), ts))
-        self._told[partition] = ts
+        self._watermarks[partition] = ts
 
     # -- mishaps ------------------------------------------------------------------------------------------------------
 
@@ -131,14 +131,14 @@ class TiCdc:
         self.tell_bootstraps(checkpoint)  # up to there everything was written
         self._queues.restart(checkpoint)
         self._bootstrapped.clear()
-        self._told = dict.fromkeys(range(self.partitions), checkpoint)
+        self._watermarks = dict.fromkeys(range(self.partitions), checkpoint)
         if tells_checkpoint:
             for partition in range(self.partitions):
                 self._watermark(partition, checkpoint)
 
     def _checkpoints(self, acknowledged: int) -> list[int]:
-        told = {sent.watermark for log in self.kafka for sent in log if sent.watermark is not None}
-        return sorted(ts for ts in told if self.since <= ts <= acknowledged)
+        watermarks = {sent.watermark for log in self.kafka for sent in log if sent.watermark is not None}
+        return sorted(ts for ts in watermarks if self.since <= ts <= acknowledged)
 
     @property
     def can_go_back(self) -> bool:
@@ -203,5 +203,5 @@ class Capture:
 
 def _line(partition: int, offset: int, message: Message) -> bytes:
     key, value = (None if part is None else b64encode(part).decode() for part in message)
-    told = {"topic": TOPIC, "partition": partition, "offset": offset, "key": key, "value": value, "ts_ms": 0}
-    return json.dumps(told).encode() + b"\n"
+    line = {"topic": TOPIC, "partition": partition, "offset": offset, "key": key, "value": value, "ts_ms": 0}
+    return json.dumps(line).encode() + b"\n"

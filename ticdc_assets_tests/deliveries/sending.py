@@ -58,8 +58,8 @@ class Queues:
             return
         source_table = sorted(self._sent)[choice % len(self._sent)]
         events = [event for event in self._log() if source_table_of(event) == source_table]
-        told = (e.commit_ts for e in events if isinstance(e, Statement) and e.commit_ts <= self._statement_ts)
-        begin = max(floor, *told, 0)
+        statement_tsos = (e.commit_ts for e in events if isinstance(e, Statement) and e.commit_ts <= self._statement_ts)
+        begin = max(floor, *statement_tsos, 0)
         self._sent[source_table] = min(self._sent[source_table], sum(event.commit_ts <= begin for event in events))
 
     def _log(self) -> list[Happened]:

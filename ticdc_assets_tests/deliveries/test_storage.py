@@ -1,4 +1,4 @@
-"""Deliveries of the storage sink, file by file, against a model of the database; what is real is told in
+"""Deliveries of the storage sink, file by file, against a model of the database; what is real is described in
 `test_messages`."""
 
 from __future__ import annotations

@@ -41,22 +41,22 @@ def workload(wire: Wire) -> Workload:
     return next(w for w in workloads(variant, "seed1") if w.root.parent.name == variant)
 
 
-def test_a_row_is_told_as_ticdc_tells_it(wire: Wire, workload: Workload, tmp_path: Path):
+def test_a_row_is_encoded_as_by_ticdc(wire: Wire, workload: Workload, tmp_path: Path):
     wanted = list(_changes(workload))
     names = {(c.shape.schema, c.shape.name, c.commit_ts): set(c.shape.names) for c in wanted}
     sent = [message for change in wanted for message in wire.rows([change])]
 
-    mine, told = (
+    mine, recorded_rows = (
         Counter(_row(e, names[e.schema, e.table, e.commit_ts]) for e in events if isinstance(e, RowEvent)
                 and (e.schema, e.table, e.commit_ts) in names)
         for events in (_decoded(workload, tmp_path, sent), _recorded(workload, tmp_path))
     )  # fmt: skip
 
-    assert len(told) > 50
-    assert mine == told
+    assert len(recorded_rows) > 50
+    assert mine == recorded_rows
 
 
-def test_rows_that_go_together_are_told_as_one_by_one(wire: Wire, workload: Workload, tmp_path: Path):
+def test_rows_decoded_together_equal_rows_decoded_one_by_one(wire: Wire, workload: Workload, tmp_path: Path):
     wanted = list(_changes(workload))[:40]
 
     together = list(_decoded(workload, tmp_path, wire.rows(wanted)))
@@ -64,15 +64,15 @@ def test_rows_that_go_together_are_told_as_one_by_one(wire: Wire, workload: Work
     assert together == list(_decoded(workload, tmp_path, [m for change in wanted for m in wire.rows([change])]))
 
 
-def test_statements_and_watermarks_are_told_as_ticdc_tells_them(wire: Wire, workload: Workload, tmp_path: Path):
-    sent = [wire.statement(_statement(*told)) for told in statements(workload) if told[2]]
+def test_statements_and_watermarks_are_encoded_as_by_ticdc(wire: Wire, workload: Workload, tmp_path: Path):
+    sent = [wire.statement(_statement(*recorded)) for recorded in statements(workload) if recorded[2]]
     sent += [wire.watermark(ts) for ts in watermarks(workload)]
     mine = {_plain(event) for event in _decoded(workload, tmp_path, sent)}
 
-    told = {_plain(e) for e in _recorded(workload, tmp_path) if not isinstance(e, RowEvent)}
+    recorded = {_plain(e) for e in _recorded(workload, tmp_path) if not isinstance(e, RowEvent)}
 
     # Statements on databases are not the model's, and bootstraps have no TSO.
-    assert mine == {event for event in told if len(event) == 1 or (event[0] and event[2])}
+    assert mine == {event for event in recorded if len(event) == 1 or (event[0] and event[2])}
 
 
 @pytest.mark.parametrize("wire", [w for w in WIRES if w.name != "open-protocol"], indirect=True, ids=lambda w: w.name)
@@ -89,8 +89,8 @@ def test_a_csv_line_is_the_line_that_ticdc_wrote():
     [recorded] = workloads("storage-csv-special", "seed1")
     files = (path.read_bytes() for path in recorded.root.glob("data/**/CDC*.csv"))
     written = {line for content in files for line in content.split(b"\r\n")}
-    told = [c for c in _changes(recorded) if _is_whole(c, recorded) and not c.shape.name.startswith(("ren_", "swap_"))]
-    plain = [change for change in told if all(_is_plain(value) for value in change.row.values())]
+    whole = [c for c in _changes(recorded) if _is_whole(c, recorded) and not c.shape.name.startswith(("ren_", "swap_"))]
+    plain = [change for change in whole if all(_is_plain(value) for value in change.row.values())]
 
     assert len(plain) > 30
     assert {csv_line(change).removesuffix(b"\r\n") for change in plain} <= written
@@ -134,8 +134,8 @@ def _statement(ts: int, schema: str, table: str, text: str) -> Statement:
 
 
 def _recorded(workload: Workload, folder: Path) -> Iterator[Event]:
-    told = ((m.key, m.value) for m in messages(workload.root / "messages.jsonl"))
-    return _decoded(workload, folder, told)
+    sent = ((m.key, m.value) for m in messages(workload.root / "messages.jsonl"))
+    return _decoded(workload, folder, sent)
 
 
 def _decoded(workload: Workload, folder: Path, sent: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Event]:
@@ -159,5 +159,5 @@ def _plain(event: Event) -> tuple[Any, ...]:
 
 
 def _members(value: bytes | None) -> tuple[str, ...]:
-    told = json.loads(value or b"{}")
-    return tuple(sorted(told.get("payload", told)))
+    message = json.loads(value or b"{}")
+    return tuple(sorted(message.get("payload", message)))

@@ -155,8 +155,8 @@ class SimpleJson:
     def rows(self, changes: Sequence[RowChange]) -> list[Message]:
         return [self._message(self._row(change)) for change in changes]
 
-    def _message(self, told: dict[str, Any]) -> Message:
-        return None, _text({"version": 1, "buildTs": 0, **told})
+    def _message(self, members: dict[str, Any]) -> Message:
+        return None, _text({"version": 1, "buildTs": 0, **members})
 
     def _row(self, change: RowChange) -> dict[str, Any]:
         shape = change.shape
@@ -177,13 +177,13 @@ class SimpleJson:
         before = statement.before or None
         after = statement.after or statement.before
         assert after is not None
-        told = {
+        members = {
             "type": self._KINDS.get(statement.kind, "ALTER"),
             "sql": statement.query,
             "commitTs": statement.commit_ts,
             "tableSchema": self.schema(after),
         }
-        return self._message({**told, **({"preTableSchema": self.schema(before)} if before else {})})
+        return self._message({**members, **({"preTableSchema": self.schema(before)} if before else {})})
 
     def schema(self, shape: SchemaState) -> dict[str, Any]:
         """Columns by their ids: those that were added come last, wherever they stand."""
@@ -206,10 +206,10 @@ class SimpleJson:
         kind, _, length = column.type.rstrip(")").partition("(")
         charset = "utf8mb4" if length else "binary"
         collate = "utf8mb4_bin" if length else "binary"
-        told = {"mysqlType": kind.lower(), "charset": charset, "collate": collate}
-        told["length"] = int(length) if length else self._LENGTHS[kind]
+        data_type = {"mysqlType": kind.lower(), "charset": charset, "collate": collate}
+        data_type["length"] = int(length) if length else self._LENGTHS[kind]
         default = None if column.default is None else str(column.default)
-        return {"name": column.name, "dataType": told, "nullable": column.nullable, "default": default}
+        return {"name": column.name, "dataType": data_type, "nullable": column.nullable, "default": default}
 
     def watermark(self, ts: int) -> Message:
         return self._message({"type": "WATERMARK", "commitTs": ts})

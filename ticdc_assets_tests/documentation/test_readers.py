@@ -57,10 +57,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> FeedLake:
 
 def wanted(lake: FeedLake, table: str) -> list[dict[str, Any]]:
     if table == TABLES[0]:
-        told = [(2, "changed", 161), (3, "row 3", 103), (4, "row 4", 104)]
+        rows = [(2, "changed", 161), (3, "row 3", 103), (4, "row 4", 104)]
     else:
-        told = [(n, f"row {n}", 100 + n) for n in range(1, 5)] + [(1, "row 1", 160), (2, "changed", 161)]
-    return sorted(({"id": i, "name": name, "_ticdc_commit_ts": ts} for i, name, ts in told), key=str)
+        rows = [(n, f"row {n}", 100 + n) for n in range(1, 5)] + [(1, "row 1", 160), (2, "changed", 161)]
+    return sorted(({"id": i, "name": name, "_ticdc_commit_ts": ts} for i, name, ts in rows), key=str)
 
 
 def test_the_page_has_a_snippet_for_every_reader_that_it_calls_tested():

@@ -23,11 +23,11 @@ CANAL = "kafka://host/topic?protocol=canal-json&enable-tidb-extension=true"
 def write_statements(workload: Workload, path: Path) -> Path:
     """A capture with the statements of a log and nothing else, as Canal-JSON tells them."""
     end = max(event.get("commit_ts", event.get("ts", 0)) for event in workload.events)
-    told = [_message("QUERY", s, t, q, {"commitTs": ts}, is_ddl=True) for ts, s, t, q in statements(workload)]
-    told.append(_message("TIDB_WATERMARK", "", "", "", {"watermarkTs": end}))
+    sent = [_message("QUERY", s, t, q, {"commitTs": ts}, is_ddl=True) for ts, s, t, q in statements(workload)]
+    sent.append(_message("TIDB_WATERMARK", "", "", "", {"watermarkTs": end}))
     lines = [
         {"topic": "ddl", "partition": 0, "offset": n, "key": None, "value": b64encode(m).decode(), "ts_ms": 0}
-        for n, m in enumerate(told)
+        for n, m in enumerate(sent)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -60,8 +60,8 @@ class FedLake(FeedLake):
             return {"sink_uri": CANAL, "source": {"capture": str(capture)}, "target": target}
         capture = other.root / "messages.jsonl"
         source = {"capture": str(capture)} if capture.exists() else {"storage": str(other.root / "data")}
-        told = {"sink_uri": other.variant["sink_uri"], "config": other.variant["config"], "source": source}
-        return {**told, "time_zone": other.time_zone, "target": target}
+        settings = {"sink_uri": other.variant["sink_uri"], "config": other.variant["config"], "source": source}
+        return {**settings, "time_zone": other.time_zone, "target": target}
 
     def tell(self, until: int | None = None) -> None:
         """Run the other changefeed."""

@@ -87,8 +87,8 @@ class Log:
     def is_cut(self, change: Change) -> bool:
         """Whether a delete was sent as its key, its row being large."""
         key = self.shape(change).key
-        told = tuple(pair for pair in change.new or () if pair[0] in key)
-        return (change.schema, change.table, change.commit_ts, told) in self._cut_deletes
+        key_values = tuple(pair for pair in change.new or () if pair[0] in key)
+        return (change.schema, change.table, change.commit_ts, key_values) in self._cut_deletes
 
     def first_name(self, change: Change) -> tuple[str, str]:
         name = (change.schema, change.table)
@@ -122,7 +122,7 @@ def _cut_delete_is_key(carried: Change, true: Change, log: Log) -> Change:
 
 
 def _avro_delete(carried: Change, true: Change, log: Log) -> Change:
-    """Only the cells that are told: which columns the table had at the delete may not be known."""
+    """Only the cells that are sent: which columns the table had at the delete may not be known."""
     if true.op != "D":
         return carried
     key = _deleted_is_key(carried, true, log)
@@ -227,9 +227,9 @@ def _with_lost_digits(read: Counter[Change], wanted: Counter[Change], log: Log) 
     for change, count in read.items():
         meant = true.get(_identity(change, log))
         images = ((change.new, meant.new), (change.old, meant.old)) if meant else ()
-        mended = [a and b and tuple(_mended(one, other, log.shape(change)) for one, other in zip(a, b, strict=True))
+        restored = [a and b and tuple(_restored(one, other, log.shape(change)) for one, other in zip(a, b, strict=True))
                   for a, b in images]  # fmt: skip
-        found[change._replace(new=mended[0], old=mended[1]) if meant else change] += count
+        found[change._replace(new=restored[0], old=restored[1]) if meant else change] += count
     return found
 
 
@@ -238,7 +238,7 @@ def _identity(change: Change, log: Log) -> tuple[Any, ...]:
     return (*change[:4], tuple(pair for pair in change.new if pair[0] in key))
 
 
-def _mended(seen: tuple[str, Any], true: tuple[str, Any], shape: TableSchema) -> tuple[str, Any]:
+def _restored(seen: tuple[str, Any], true: tuple[str, Any], shape: TableSchema) -> tuple[str, Any]:
     column = shape.column(true[0])
     if column is None or column.type.kind is not Kind.DECIMAL or seen[1] is None or true[1] is None:
         return seen

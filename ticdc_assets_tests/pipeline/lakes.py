@@ -149,14 +149,16 @@ class FeedLake:
     def differences(self, ts: int) -> list[str]:
         """What the mirrors hold that the truth at `ts` does not say, and the other way round."""
         records = self.records()
-        told = [entry for entry in self.workload.truth if entry["ts"] == ts and not self._is_untold(entry)]
-        wrong = [f"{name} should not be there" for name in records.keys() - {(e["schema"], e["table"]) for e in told}]
-        for entry in told:
+        entries = [entry for entry in self.workload.truth if entry["ts"] == ts and not self._has_no_event(entry)]
+        wrong = [
+            f"{name} should not be there" for name in records.keys() - {(e["schema"], e["table"]) for e in entries}
+        ]
+        for entry in entries:
             record = records.get((entry["schema"], entry["table"]))
             wrong.extend(self._differences(entry, record))
         return wrong
 
-    def _is_untold(self, entry: dict[str, Any]) -> bool:
+    def _has_no_event(self, entry: dict[str, Any]) -> bool:
         """Whether a table is from before the changefeed, and nothing had happened to it yet that a stream tells."""
         name = (entry["schema"], entry["table"])
         of_it = [event for event in self.workload.events if (event.get("schema"), event.get("table")) == name]
@@ -174,9 +176,9 @@ class FeedLake:
         for entry in (entry for entry in self.workload.truth if entry["ts"] == ts and entry["key"]):
             if not entry["rows"] and (entry["schema"], entry["table"]) not in tables:
                 continue  # `differences` has said whether it may be missing
-            told = tables[entry["schema"], entry["table"]]
+            recorded = tables[entry["schema"], entry["table"]]
             names = list(truth_types(entry))
-            found = self.mirror_rows(present[told.source_table], names, told.mirror_snapshot_id)
+            found = self.mirror_rows(present[recorded.source_table], names, recorded.mirror_snapshot_id)
             if found != truth_rows(entry, self.workload.time_zone):
                 wrong.append(f"{entry['schema']}.{entry['table']}")
         return wrong
@@ -229,8 +231,8 @@ def _holds(name_period: NamePeriod, commit_ts: int) -> bool:
 
 def expected_changes(workload: Workload, old_values: bool) -> Counter[Change]:
     """What the changelogs must hold: every change once, old values only where the stream sends them."""
-    told = [c if old_values else c._replace(old=None) for c in changes(workload)]
-    found = Counter(c._replace(new=_plain(c.new), old=_plain(c.old)) for c in told)
+    happened = [c if old_values else c._replace(old=None) for c in changes(workload)]
+    found = Counter(c._replace(new=_plain(c.new), old=_plain(c.old)) for c in happened)
     # A log with restarts tells again what TiCDC sent again; no two of its changes are alike otherwise.
     restarts = any(event["kind"] == "restart" for event in workload.events)
     return Counter(found.keys()) if restarts else found

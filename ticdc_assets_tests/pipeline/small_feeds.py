@@ -107,8 +107,8 @@ class Sink:
         head = [f'"{op}"', f'"{name[1]}"', f'"{name[0]}"']
         head += [str(ts)] if self.commit_ts else []
         head += [str(half).lower()] if self.old_values else []
-        told = ["\\N" if c is None else str(c) if isinstance(c, int) else f'"{c}"' for c in cells]
-        return ",".join([*head, *told]).encode() + b"\r\n"
+        texts = ["\\N" if c is None else str(c) if isinstance(c, int) else f'"{c}"' for c in cells]
+        return ",".join([*head, *texts]).encode() + b"\r\n"
 
     def insert(self, name: Name, ts: int, *cells: Any, columns: tuple[str, ...] = ("id", "name")) -> bytes:
         """A record, noted as a change that must come out."""
@@ -151,8 +151,8 @@ class JsonSink(Sink):
 
     def insert(self, name: Name, ts: int, *cells: Any, columns: tuple[str, ...] = ("id", "name")) -> bytes:
         super().insert(name, ts, *cells, columns=columns)
-        told = [None if cell is None else str(cell) for cell in cells]
-        return self.message(name, ts, dict(zip(columns, told, strict=True)))
+        texts = [None if cell is None else str(cell) for cell in cells]
+        return self.message(name, ts, dict(zip(columns, texts, strict=True)))
 
     def feed(self, folder: Path, **settings: Any) -> Feed:
         return hand_made(self.folder, folder, "canal-json", Counter(self.rows), {}, **settings)

@@ -48,9 +48,9 @@ class UndatedCanalJson(CanalJson):
 
 
 def _undated(message: Message) -> Message:
-    told = json.loads(message[1] or b"")
-    del told["_tidb"]
-    return message[0], json.dumps(told, separators=(",", ":")).encode()
+    body = json.loads(message[1] or b"")
+    del body["_tidb"]
+    return message[0], json.dumps(body, separators=(",", ":")).encode()
 
 
 @dataclass
@@ -117,8 +117,8 @@ class SmallStream:
             if self.binary:
                 self._append(f"{topic}-{partition}.bin", binary_record(key, value))
             else:
-                told = {"topic": topic, "partition": partition, "offset": offset, "ts_ms": 0}
-                self._append("messages.jsonl", json.dumps(told | _base64(key, value)).encode() + b"\n")
+                line = {"topic": topic, "partition": partition, "offset": offset, "ts_ms": 0}
+                self._append("messages.jsonl", json.dumps(line | _base64(key, value)).encode() + b"\n")
 
     def _append(self, name: str, data: bytes) -> None:
         with (self.capture / name).open("ab") as file:

@@ -34,7 +34,7 @@ def pairs() -> list[tuple[Workload, Workload]]:
 
 
 @cache
-def told(workload: Workload, folder: Path) -> tuple[Counter[Change], tuple[Limitation, ...]]:
+def changes_of(workload: Workload, folder: Path) -> tuple[Counter[Change], tuple[Limitation, ...]]:
     with upstream_of(workload) as settings:
         lake = FeedLake(workload, folder / workload.root.parent.name, **settings)
         lake.publish()
@@ -57,8 +57,8 @@ def cases() -> Iterator[ParameterSet]:
 
 @pytest.mark.parametrize(("first", "other"), list(cases()))
 def test_two_streams_of_one_log_give_one_changelog(first: Workload, other: Workload, folder: Path):
-    whole, nothing = told(first, folder)
-    changes, gaps = told(other, folder)
+    whole, nothing = changes_of(first, folder)
+    changes, gaps = changes_of(other, folder)
     log = Log(other)
 
     assert not {gap.id for gap in nothing} & CARRIED.keys()

@@ -59,7 +59,7 @@ def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A capture of the protocol: a statement, an insert, an update and the watermark after them."""
     monkeypatch.setitem(REGISTRY, "tiny", PROTOCOL)
     create = "CREATE TABLE users (id INT PRIMARY KEY, name VARCHAR(9))"
-    told = [
+    sent = [
         {"type": "ddl", "ts": ts(1), "sql": create},
         {"type": "insert", "ts": ts(2), "data": {"id": 7, "name": "Ann"}},
         {"type": "update", "ts": ts(3), "data": {"id": 7, "name": "Anna"}, "old": {"name": "Ann"}},
@@ -68,7 +68,7 @@ def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "capture"
     folder.mkdir()
     with (folder / "messages.jsonl").open("w") as file:
-        for offset, message in enumerate(told):
+        for offset, message in enumerate(sent):
             value = b64encode(json.dumps({"database": "shop", "table": "users", **message}).encode()).decode()
             line = {"topic": "t", "partition": 0, "offset": offset, "key": None, "value": value, "ts_ms": offset}
             file.write(json.dumps(line) + "\n")

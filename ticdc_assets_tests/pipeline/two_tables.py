@@ -38,7 +38,11 @@ def changelogs(feed: Feed) -> dict[Any, Table]:
 def publications(table: Table) -> list[int]:
     """The watermark of each snapshot that published rows."""
     summaries = [snapshot.summary.additional_properties for snapshot in table.snapshots() if snapshot.summary]
-    return [int(told[WATERMARK]) for told in summaries if WATERMARK in told and int(told.get("added-records", 0))]
+    return [
+        int(summary[WATERMARK])
+        for summary in summaries
+        if WATERMARK in summary and int(summary.get("added-records", 0))
+    ]
 
 
 def assert_once(feed: Feed, publications_each: int | None = 1) -> None:
@@ -49,9 +53,9 @@ def assert_once(feed: Feed, publications_each: int | None = 1) -> None:
         ("u", 1),
     ]
     for table in changelogs(feed).values():
-        told = publications(table)
-        assert publications_each in (len(told), None)
-        assert told == sorted(set(told))
+        published = publications(table)
+        assert publications_each in (len(published), None)
+        assert published == sorted(set(published))
     kept = feed.lake.lake.control.ddl_events()
     assert len({event.where for event in kept}) == len(kept)
 

@@ -183,15 +183,15 @@ def _moves_key(shape: TableSchema, event: dict[str, Any]) -> bool:
 
 
 def statements(workload: Workload) -> list[tuple[int, str, str, str]]:
-    """(commit_ts, schema, table, text) of every DDL as TiCDC tells it: new names after a rename, DROP TABLE rebuilt."""
+    """(commit_ts, schema, table, text) of every DDL as TiCDC sends it: new names after a rename, DROP TABLE rebuilt."""
     return [
-        (e["commit_ts"], e.get("new_schema", e["schema"]), e.get("new_table", e["table"]), _told(e))
+        (e["commit_ts"], e.get("new_schema", e["schema"]), e.get("new_table", e["table"]), _query_sent(e))
         for e in workload.events
         if e["kind"] == "ddl"
     ]
 
 
-def _told(event: dict[str, Any]) -> str:
+def _query_sent(event: dict[str, Any]) -> str:
     dropped = f"DROP TABLE `{event['schema']}`.`{event['table']}`"
     return dropped if event["type"] == "drop table" else event["query"]
 

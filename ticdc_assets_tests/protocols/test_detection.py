@@ -1,4 +1,4 @@
-"""A message's protocol is told from its bytes, and no bytes whatever make that fail."""
+"""A message's protocol is recognised from its bytes, and no bytes make that fail."""
 
 from __future__ import annotations
 

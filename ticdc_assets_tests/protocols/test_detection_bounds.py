@@ -81,7 +81,7 @@ def json_form(protocol: str, *marks: str) -> MessageForm:
     return MessageForm(protocol, "json", Compression.NONE, frozenset(marks))
 
 
-TOLD = [
+RECOGNISED = [
     (CANAL, json_form("canal-json")),
     (b' {"isDdl": true, "type": "X", "_tidb": {}}', json_form("canal-json", EXTENSION)),
     (b'{"isDdl": true, "type": "X", "_tidb": 5}', json_form("canal-json")),
@@ -104,7 +104,7 @@ TOLD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "form"), TOLD)
+@pytest.mark.parametrize(("value", "form"), RECOGNISED)
 def test_json_tells_its_protocol_by_its_members(value: bytes, form: MessageForm | None):
     assert form_of(None, value) == form
 

@@ -1,4 +1,4 @@
-"""The table of what streams cannot carry: whole, told in the documents, and no wider than it must be."""
+"""The table of what streams cannot carry: complete, documented, and no wider than needed."""
 
 from __future__ import annotations
 

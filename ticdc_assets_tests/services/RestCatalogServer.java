@@ -49,7 +49,7 @@ import org.apache.iceberg.rest.responses.ListTablesResponse;
  *
  * <p>Its argument is a file with a setting on each line: port, token ("" for none), warehouse name that clients have to
  * ask for ("" for any), every how many commits one lands but is answered with 500 (0 for never), then key=value of the
- * catalog behind, and ~key=value of what clients are told to use. No secret is on its command line.
+ * catalog behind, and ~key=value of properties that override those of clients. No secret is on its command line.
  */
 public final class RestCatalogServer {
   private static final String LEVELS = "\u001f";

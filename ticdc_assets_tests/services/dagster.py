@@ -46,9 +46,9 @@ class Dagster:
             f"http://127.0.0.1:{self.port}/graphql", body, {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=60) as answer:
-            told = json.load(answer)
-        assert "errors" not in told, told
-        return told["data"]
+            answer_json = json.load(answer)
+        assert "errors" not in answer_json, answer_json
+        return answer_json["data"]
 
     def jobs(self) -> dict[str, str]:
         """The repository of each job."""
@@ -60,9 +60,9 @@ class Dagster:
         selector = {
             "repositoryLocationName": LOCATION, "repositoryName": self.jobs()[job], "pipelineName": job
         }  # fmt: skip
-        told = self.ask(_LAUNCH, selector=selector)["launchRun"]
-        assert told["__typename"] == "LaunchRunSuccess", told
-        return str(told["run"]["runId"])
+        launched = self.ask(_LAUNCH, selector=selector)["launchRun"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        return str(launched["run"]["runId"])
 
     def terminate(self, run_id: str) -> str:
         return str(self.ask(_TERMINATE, run=run_id)["terminateRun"]["__typename"])

@@ -39,7 +39,7 @@ class RestCatalog:
 def rest_catalog(
     folder: Path,
     behind: Mapping[str, str],
-    told: Mapping[str, str] | None = None,
+    client_properties: Mapping[str, str] | None = None,
     warehouse: str = "",
     unknown_every: int = 0,
 ) -> Iterator[RestCatalog]:
@@ -48,7 +48,7 @@ def rest_catalog(
     Args:
         folder: where its database and its log are.
         behind: properties of the catalog that it serves, such as `warehouse` and those of a store.
-        told: what it tells its clients to use, whatever they are configured with.
+        client_properties: properties that override what clients are configured with.
         warehouse: the name that clients have to ask for; empty for any.
         unknown_every: every how many commits one lands and is answered with 500; 0 for none.
     """
@@ -57,7 +57,7 @@ def rest_catalog(
     database = {"uri": f"jdbc:sqlite:{folder}/rest.db?busy_timeout=30000", **behind}
     settings = [str(port), TOKEN, warehouse, str(unknown_every)]
     settings += [f"{key}={value}" for key, value in database.items()]
-    settings += [f"~{key}={value}" for key, value in (told or {}).items()]
+    settings += [f"~{key}={value}" for key, value in (client_properties or {}).items()]
     (folder / "rest.settings").write_text("\n".join(settings))
     java = ["java", "-Xmx384m", "-cp", f"{classes}:{path}", "org.apache.iceberg.rest.RestCatalogServer"]
     java.append(str(folder / "rest.settings"))

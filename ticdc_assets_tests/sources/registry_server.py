@@ -1,4 +1,4 @@
-"""A small real schema registry on the loopback interface, for tests: it answers what it is told and ends with them."""
+"""A small schema registry on the loopback interface, for tests: a test sets its answers, and it ends with the test."""
 
 from __future__ import annotations
 

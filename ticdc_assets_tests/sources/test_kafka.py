@@ -94,8 +94,8 @@ def test_messages_of_partitions_stand_in_order_of_their_timestamps(kafka, topic,
     capture = Capture(tmp_path, kafka.brokers, topic)
     assert capture.run() == 0
 
-    told = [line["ts_ms"] for line in capture.lines()]
-    assert told == sorted(told)
+    timestamps = [line["ts_ms"] for line in capture.lines()]
+    assert timestamps == sorted(timestamps)
 
 
 def test_a_bounded_capture_says_what_is_left_and_the_next_goes_on(kafka, topic, tmp_path, capsys):

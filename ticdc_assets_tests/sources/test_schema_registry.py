@@ -82,7 +82,7 @@ def test_a_token_is_sent_as_bearer():
     assert registry.asked[0][1]["Authorization"] == "Bearer abc"
 
 
-def test_an_id_that_the_registry_does_not_know_is_told_from_a_fault():
+def test_an_id_unknown_to_the_registry_is_distinguished_from_a_fault():
     with Registry(NOT_FOUND).running() as registry, pytest.raises(UnknownSchemaError):
         registry.client().schema(7)
 
@@ -120,7 +120,7 @@ def test_an_answer_that_does_not_end_is_given_up_in_time(slow: Answer):
     assert time.monotonic() - began < 4
 
 
-def test_nobody_at_the_address_is_told():
+def test_an_address_without_a_server_is_reported():
     with Registry(SCHEMA).running() as registry:
         pass
 
@@ -153,11 +153,11 @@ def test_an_answer_that_is_cut_is_asked_for_again():
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"schema": 7}', b"\xff", {"no": SECRET}])
-def test_an_answer_that_is_no_schema_is_told(body: Any):
+def test_an_answer_that_is_no_schema_is_reported(body: Any):
     assert error_of(answer(200, body)).found == "another answer"
 
 
-def test_a_schema_of_another_kind_is_told():
+def test_a_schema_of_another_kind_is_reported():
     assert error_of(answer(200, {"schema": SECRET, "schemaType": "JSON"})).found == "a schema of another kind"
 
 

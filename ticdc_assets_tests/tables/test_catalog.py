@@ -21,7 +21,7 @@ REST = {"type": "rest", "uri": "https://catalog"}
 
 
 @pytest.mark.parametrize(
-    ("catalog", "told"),
+    ("catalog", "warehouse"),
     [
         ({**REST, "warehouse": "main"}, "main"),
         ({**REST, "warehouse": ARN}, ARN),
@@ -34,10 +34,12 @@ REST = {"type": "rest", "uri": "https://catalog"}
         (REST, None),
     ],
 )
-def test_a_catalog_is_asked_for_its_warehouse_as_it_calls_it(tmp_path: Path, catalog: dict[str, str], told: str | None):
+def test_a_catalog_is_asked_for_its_warehouse_as_it_calls_it(
+    tmp_path: Path, catalog: dict[str, str], warehouse: str | None
+):
     found = loaded(tmp_path, {"catalog": catalog, **with_feed()}).catalog
 
-    assert found.iceberg_warehouse == (told and told.format(folder=tmp_path))
+    assert found.iceberg_warehouse == (warehouse and warehouse.format(folder=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,9 @@ def test_a_driver_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: py
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_pyarrow_without_the_store_is_told_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_pyarrow_without_the_store_is_reported_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delattr(pafs, "AzureFileSystem")
     warehouse = "abfss://lake@shop.dfs.core.windows.net/w"
     catalog = loaded(tmp_path, {"catalog": {"warehouse": warehouse}, **with_feed()}).catalog

@@ -28,16 +28,16 @@ def record(tso: int, minute: int, complete: bool = True) -> WatermarkRecord:
 
 
 def test_the_newest_record_has_the_largest_tso_and_among_equals_was_written_last(control: Control):
-    for told in (record(20, 1, False), record(20, 2), record(10, 3)):
-        control.record(told)
+    for written in (record(20, 1, False), record(20, 2), record(10, 3)):
+        control.record(written)
 
     assert control.newest() == record(20, 2)
     assert control.newest(complete=False) == record(20, 1, False)
 
 
 def test_a_record_is_found_by_any_tso_from_its_own_to_the_next_one(control: Control):
-    for told in (record(10, 1), record(20, 2), record(30, 3, False)):
-        control.record(told)
+    for written in (record(10, 1), record(20, 2), record(30, 3, False)):
+        control.record(written)
 
     assert [control.at(tso) for tso in (9, 10, 19, 20, 99)] == [
         None,

@@ -1,4 +1,4 @@
-"""What a table's columns are told to be is what the table has, wherever its history has brought it."""
+"""The columns that are reported for a table are those that it has, after any history of changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ticdc_assets.tables.fields import LakeField, LakeTable, lake_tables
 from ticdc_assets.tables.progress import COLUMNS, columns_property
 
 
-def test_a_column_is_told_as_the_table_has_it(tmp_path):
+def test_a_column_is_reported_as_the_table_has_it(tmp_path):
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("s")
     schema = Schema(

@@ -52,8 +52,8 @@ def _values(tidb: Tidb, random: Random, of: str) -> list[str]:
     values: dict[str | None, str] = {}
     for literal in literals:
         if tidb.takes(f"INSERT IGNORE INTO probe (c) VALUES ({literal})"):
-            [(told,)] = tidb.run("SELECT HEX(c) FROM probe ORDER BY rn DESC LIMIT 1")
-            values.setdefault(told, literal)
+            [(stored,)] = tidb.run("SELECT HEX(c) FROM probe ORDER BY rn DESC LIMIT 1")
+            values.setdefault(stored, literal)
     tidb.run("DROP TABLE probe")
     return list(values.values())[:VALUES]
 

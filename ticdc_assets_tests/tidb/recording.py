@@ -43,13 +43,13 @@ class Recorder:
 
     def _note(self, step: dict[str, Any]) -> bool:
         columns = self._tidb.columns(self._name)
-        told = {
+        state = {
             "columns": columns,
             "unique": self._tidb.indexes(self._name),
             "rows": self._tidb.rows(self._name, columns),
         }
-        step |= {key: value for key, value in told.items() if self._state.get(key) != value}
-        self._state = told
+        step |= {key: value for key, value in state.items() if self._state.get(key) != value}
+        self._state = state
         self.history["steps"].append(step)
         return True
 
@@ -58,7 +58,7 @@ def random_history(tidb: Tidb, random: Random, number: int) -> History | None:
     """A table of random columns under random statements; None where the server refuses it."""
     table, create = any_table(random, f"t{number}")
     recorder = Recorder(tidb, table.name)
-    with suppress(UnicodeDecodeError, pymysql.MySQLError):  # text that is no text: told up to there
+    with suppress(UnicodeDecodeError, pymysql.MySQLError):  # bytes that are not text: recorded up to there
         _live(tidb, random, table, create, recorder)
     tidb.run(f"DROP TABLE IF EXISTS `{table.name}`")
     return recorder.history if recorder.history["steps"] else None

@@ -34,23 +34,23 @@ from ticdc_assets.tables.mirror.sql import spark_type
 from ticdc_assets.tables.mirror.typed_literals import typed
 from ticdc_assets_tests.tidb.recording import History
 
-NOT_SHOWN = "not told"
+NOT_SHOWN = "not sent"
 """The value of a column that was added with the time of the statement, which no stream tells."""
 REFUSED = "refused"
 SCHEMA = "s"
 
 
 @dataclass
-class Told:
+class TableState:
     """A table as the server had it at one step."""
 
     columns: list[list[str | None]] = field(default_factory=list)
     unique: list[list[Any]] = field(default_factory=list)
     rows: list[list[str | None]] = field(default_factory=list)
 
-    def after(self, step: dict[str, Any]) -> Told:
+    def after(self, step: dict[str, Any]) -> TableState:
         known = {name: step.get(name, getattr(self, name)) for name in ("columns", "unique", "rows")}
-        return Told(**known)
+        return TableState(**known)
 
     @property
     def types(self) -> dict[str, MySqlType]:
@@ -160,8 +160,8 @@ class Step:
 
     history: str
     sql: str
-    before: Told
-    after: Told
+    before: TableState
+    after: TableState
     shape: TableSchema | None = None
     held: str = ""
     deletes: list[Evaluation] = field(default_factory=list)
@@ -214,8 +214,8 @@ class Step:
 
     def _has_zero_date(self, place: int, before: dict[str, Any]) -> bool:
         names = [str(column) for column, *_ in self.before.columns]
-        told = dict(zip(names, self.before.rows[place], strict=True))
-        return any(value is None and told[name] is not None for name, value in before.items())
+        stored = dict(zip(names, self.before.rows[place], strict=True))
+        return any(value is None and stored[name] is not None for name, value in before.items())
 
     def _is_zero_date(self, name: str, place: int, before: dict[str, Any]) -> bool:
         """Whether the value was a zero date, which is NULL in the lake already."""
@@ -246,12 +246,12 @@ def differences(steps: Iterable[Step]) -> list[str]:
 
 def steps_of(history: History) -> Iterator[Step]:
     """The statements of a history up to the first that holds the table."""
-    told, shape = Told(), None
+    state, shape = TableState(), None
     for number, step in enumerate(history["steps"]):
-        before, told = told, told.after(step)
+        before, state = state, state.after(step)
         if "sql" not in step:
             continue
-        made = Step(history["id"], step["sql"], before, told)
+        made = Step(history["id"], step["sql"], before, state)
         try:
             shape = _apply(made, shape, history["zone"], f"{history['id']}_{number}")
         except SchemaError as error:

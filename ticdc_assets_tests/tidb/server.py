@@ -64,7 +64,7 @@ class Session:
 
     def rows(self, table: str, columns: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
         """The rows in the order of their number `rn`; bytes as hexadecimal digits, BIT as a number."""
-        selected = ", ".join(_told(str(name), str(of)) for name, of, *_ in columns)
+        selected = ", ".join(_selected(str(name), str(of)) for name, of, *_ in columns)
         return [list(row) for row in self.run(f"SELECT {selected} FROM `{table}` ORDER BY rn")]
 
     def tells(self, table: str) -> bool:
@@ -95,8 +95,8 @@ class Tidb(Session):
 
     def last_commit_ts(self) -> int:
         """The commit_ts of this session's last transaction; 0 where it wrote nothing."""
-        told = json.loads(self.run("SELECT @@tidb_last_txn_info")[0][0] or "{}")
-        return int(told.get("commit_ts", 0))
+        info = json.loads(self.run("SELECT @@tidb_last_txn_info")[0][0] or "{}")
+        return int(info.get("commit_ts", 0))
 
     def last_job(self) -> int:
         """The number of the last DDL job that has ended, of any session."""
@@ -109,9 +109,9 @@ class Tidb(Session):
             f"SELECT job_id, job_meta FROM mysql.tidb_ddl_history WHERE job_id > {job} ORDER BY job_id DESC"
         )
         for number, meta in found:
-            told = json.loads(meta or "{}")
-            if told["schema_name"] == self.database:
-                return int(number or 0), int(told["binlog"]["FinishedTS"])
+            recorded = json.loads(meta or "{}")
+            if recorded["schema_name"] == self.database:
+                return int(number or 0), int(recorded["binlog"]["FinishedTS"])
         return job, 0
 
 
@@ -140,7 +140,7 @@ def _text(cell: str | bytes | None) -> str | None:
     return cell.decode("utf-8") if isinstance(cell, bytes) else cell
 
 
-def _told(name: str, of: str) -> str:
+def _selected(name: str, of: str) -> str:
     kind, quoted = of.partition("(")[0].partition(" ")[0], f"`{name}`"
     if kind in ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"):
         return f"HEX({quoted})"

@@ -11,7 +11,7 @@ from ticdc_assets.schema.mysql_types import BINARY_KINDS
 from ticdc_assets_tests.deliveries.database import START_TS
 from ticdc_assets_tests.pipeline.small_streams import TOPIC, SmallStream
 from ticdc_assets_tests.tidb.recording import History
-from ticdc_assets_tests.tidb.replayed import SCHEMA, Told
+from ticdc_assets_tests.tidb.replayed import SCHEMA, TableState
 
 MS = 1 << 18
 
@@ -23,7 +23,7 @@ class Streamed:
         self.stream = stream
         self._histories = {_table_of(history): history for history in histories}
         self._at = 0
-        self.told = {table: Told() for table in self._histories}
+        self.tables = {table: TableState() for table in self._histories}
         self._ts = START_TS
 
     @property
@@ -35,28 +35,28 @@ class Streamed:
         for _ in range(steps):
             for table, history in self._histories.items():
                 for step in history["steps"][self._at : self._at + 1]:
-                    before, self.told[table] = self.told[table], self.told[table].after(step)
-                    self._send(table, step, before, self.told[table])
+                    before, self.tables[table] = self.tables[table], self.tables[table].after(step)
+                    self._send(table, step, before, self.tables[table])
             self._at += 1
         self._say("TIDB_WATERMARK", "", {}, {"watermarkTs": self._ts})
 
-    def _send(self, table: str, step: dict[str, Any], before: Told, after: Told) -> None:
+    def _send(self, table: str, step: dict[str, Any], before: TableState, after: TableState) -> None:
         self._ts += MS
-        told = {"commitTs": self._ts}
+        extension = {"commitTs": self._ts}
         if "sql" in step:
             kind = "CREATE" if step["sql"].startswith("CREATE") else "ALTER"
-            self._say(kind, table, {"isDdl": True, "sql": step["sql"], "mysqlType": None, "data": None}, told)
+            self._say(kind, table, {"isDdl": True, "sql": step["sql"], "mysqlType": None, "data": None}, extension)
             return
         for kind, row, old in row_changes(before, after):
             types = {name: of.kind.value.lower() for name, of in after.types.items()}
             said = {"pkNames": after.key, "data": [row], "old": [old] if old else None}
             said |= {"mysqlType": types, "sqlType": dict.fromkeys(types, 12)}
-            self._say(kind, table, said, told)
+            self._say(kind, table, said, extension)
 
-    def _say(self, kind: str, table: str, said: dict[str, Any], told: dict[str, int]) -> None:
+    def _say(self, kind: str, table: str, said: dict[str, Any], extension: dict[str, int]) -> None:
         head = {"id": 0, "database": SCHEMA if table else "", "table": table, "pkNames": None, "isDdl": False}
         head |= {"type": kind, "es": self._ts >> 18, "ts": 0, "sql": "", "sqlType": None, "mysqlType": None}
-        message = {**head, "data": None, "old": None, **said, "_tidb": told}
+        message = {**head, "data": None, "old": None, **said, "_tidb": extension}
         self.stream.send(TOPIC, 0, (None, json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()))
 
 
@@ -67,7 +67,7 @@ def _table_of(history: History) -> str:
 Image = dict[str, str | None]
 
 
-def row_changes(before: Told, after: Told) -> Iterator[tuple[str, Image, Image | None]]:
+def row_changes(before: TableState, after: TableState) -> Iterator[tuple[str, Image, Image | None]]:
     """What was done to rows between two steps without a statement; a key that changes is a DELETE and an INSERT."""
     was, now = _images(before), _images(after)
     unique = {name.lower() for _, columns in after.unique for name in columns}
@@ -82,10 +82,10 @@ def row_changes(before: Told, after: Told) -> Iterator[tuple[str, Image, Image |
             yield "UPDATE", new, old
 
 
-def _images(told: Told) -> dict[str, Image]:
-    types, names = told.types, [str(name) for name, *_ in told.columns]
-    images = [{n: _wired(types[n], cell) for n, cell in zip(names, row, strict=True)} for row in told.rows]
-    return {str(image["rn"]): {name: image[name] for name in told.stored} for image in images}
+def _images(state: TableState) -> dict[str, Image]:
+    types, names = state.types, [str(name) for name, *_ in state.columns]
+    images = [{n: _wired(types[n], cell) for n, cell in zip(names, row, strict=True)} for row in state.rows]
+    return {str(image["rn"]): {name: image[name] for name in state.stored} for image in images}
 
 
 def _wired(of: MySqlType, text: str | None) -> str | None:

@@ -11,7 +11,7 @@ from ticdc_assets.schema.model import Kind
 from ticdc_assets_tests.pipeline.small_streams import SmallStream
 from ticdc_assets_tests.tidb.recorded import recorded
 from ticdc_assets_tests.tidb.recording import History
-from ticdc_assets_tests.tidb.replayed import SCHEMA, Told, steps_of
+from ticdc_assets_tests.tidb.replayed import SCHEMA, TableState, steps_of
 from ticdc_assets_tests.tidb.streamed import Streamed
 
 TABLES = 40
@@ -22,10 +22,10 @@ RUNS = (3, 3, 2, 2)
 
 def has_plain_key(history: History) -> bool:
     """Whether the table has at all times a key of types that a mirror can be found by."""
-    told = Told()
+    state = TableState()
     for step in history["steps"]:
-        told = told.after(step)
-        if not told.key or any(told.types[name].kind not in KEYS for name in told.key):
+        state = state.after(step)
+        if not state.key or any(state.types[name].kind not in KEYS for name in state.key):
             return False
     return not any(step.held for step in steps_of(history))
 
@@ -41,12 +41,12 @@ def test_mirrors_hold_what_the_server_had_after_every_run(tmp_path: Path):
         streamed.go_on(steps)
         lake.run()
         records = lake.records()
-        live = {table: records[SCHEMA, table] for table in streamed.told if records[SCHEMA, table].state == "live"}
-        held = {records[SCHEMA, table].note for table in streamed.told.keys() - live.keys()}
+        live = {table: records[SCHEMA, table] for table in streamed.tables if records[SCHEMA, table].state == "live"}
+        held = {records[SCHEMA, table].note for table in streamed.tables.keys() - live.keys()}
         wrong = {
-            table: (streamed.told[table].values(), found)
+            table: (streamed.tables[table].values(), found)
             for table, record in live.items()
-            if (found := _rows(lake.lake.catalog.load_table(tuple(record.mirror)))) != streamed.told[table].values()
+            if (found := _rows(lake.lake.catalog.load_table(tuple(record.mirror)))) != streamed.tables[table].values()
         }
 
         assert wrong == {}

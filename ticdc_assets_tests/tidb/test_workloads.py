@@ -9,7 +9,7 @@ import pytest
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.pipeline.small_streams import SmallStream
 from ticdc_assets_tests.tidb.recorded import recorded
-from ticdc_assets_tests.tidb.replayed import Told
+from ticdc_assets_tests.tidb.replayed import TableState
 from ticdc_assets_tests.tidb.workload_judge import mirror_differences, schema_differences
 from ticdc_assets_tests.tidb.workload_recording import MODES, ZONES
 from ticdc_assets_tests.tidb.workload_stream import Name, WorkloadStream
@@ -25,7 +25,7 @@ def stream(request: pytest.FixtureRequest, tmp_path: Path) -> WorkloadStream:
 
 
 def test_tables_are_what_the_server_had_at_every_tso(stream: WorkloadStream):
-    states: list[tuple[int, dict[Name, Told]]] = []
+    states: list[tuple[int, dict[Name, TableState]]] = []
     while not stream.is_over:
         stream.go_on(1)
         states.append((stream.ts, dict(stream.tables)))

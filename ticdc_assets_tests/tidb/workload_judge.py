@@ -8,7 +8,7 @@ from typing import Any
 from ticdc_assets.changes import layout
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.tidb.replayed import Told, canonical
+from ticdc_assets_tests.tidb.replayed import TableState, canonical
 from ticdc_assets_tests.tidb.workload_stream import Name, WorkloadStream
 
 REFUSALS = (
@@ -31,21 +31,21 @@ REFUSALS = (
 """Why a table may be held: what is done to it and no stream tells, or no lake can do."""
 
 
-def schema_differences(history: History, ts: int, tables: Mapping[Name, Told]) -> Iterator[str]:
+def schema_differences(history: History, ts: int, tables: Mapping[Name, TableState]) -> Iterator[str]:
     """What the tables that are not held have otherwise than the server at this TSO."""
-    for name, told in tables.items():
+    for name, state in tables.items():
         found = history.as_of(*name, ts + 1)
         if found is None or (found[0].stop is not None and found[0].stop.ts <= ts):
             continue
         ours = [(c.name, canonical(c.type), c.nullable, c.virtual) for c in found[1].table.columns]
         theirs = [
-            (column, told.types[str(column)], null == "YES", extra == "VIRTUAL GENERATED")
-            for column, _, _, null, extra in told.columns
+            (column, state.types[str(column)], null == "YES", extra == "VIRTUAL GENERATED")
+            for column, _, _, null, extra in state.columns
         ]
         if ours != theirs:
             yield f"{name} at {ts}: {[o for o in ours if o not in theirs]} for {[t for t in theirs if t not in ours]}"
-        if list(found[1].table.key) != told.key:
-            yield f"{name} at {ts}: the key {found[1].table.key} for {told.key}"
+        if list(found[1].table.key) != state.key:
+            yield f"{name} at {ts}: the key {found[1].table.key} for {state.key}"
 
 
 def mirror_differences(lake: FeedLake, stream: WorkloadStream) -> Iterator[str]:
@@ -53,22 +53,22 @@ def mirror_differences(lake: FeedLake, stream: WorkloadStream) -> Iterator[str]:
     for another reason than one of REFUSALS, that lack, or that are too many."""
     records = lake.records()
     yield from (f"{name} should not be there: {records[name].note}" for name in records.keys() - stream.tables.keys())
-    for name, told in stream.tables.items():
+    for name, state in stream.tables.items():
         record = records.get(name)
         if record is None:
             yield from () if _is_copy_of_held(name, lake, stream) else (f"{name} is missing",)
         elif record.state != "live":
             yield from () if any(reason in record.note for reason in REFUSALS) else (f"{name}: {record.note}",)
         elif record.mirror is not None:
-            yield from _row_differences(name, told, _rows(lake.lake.catalog.load_table(tuple(record.mirror))))
-        elif told.key:
+            yield from _row_differences(name, state, _rows(lake.lake.catalog.load_table(tuple(record.mirror))))
+        elif state.key:
             yield f"{name} has no mirror"
 
 
-def _row_differences(name: Name, told: Told, found: dict[int, dict[str, Any]]) -> Iterator[str]:
+def _row_differences(name: Name, state: TableState, found: dict[int, dict[str, Any]]) -> Iterator[str]:
     # A row whose key has a zero date is in quarantine.
     wanted = {
-        number: row for number, row in told.values().items() if all(row[column] is not None for column in told.key)
+        number: row for number, row in state.values().items() if all(row[column] is not None for column in state.key)
     }
     for number in found.keys() | wanted.keys():
         if found.get(number) != wanted.get(number):

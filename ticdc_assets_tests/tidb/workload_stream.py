@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from ticdc_assets.schema.model import Kind
 from ticdc_assets_tests.pipeline.small_streams import TOPIC, SmallStream
 from ticdc_assets_tests.tidb.recording import History
-from ticdc_assets_tests.tidb.replayed import Told
+from ticdc_assets_tests.tidb.replayed import TableState
 from ticdc_assets_tests.tidb.streamed import Image, row_changes
 
 Name = tuple[str, str]
@@ -29,11 +29,11 @@ class WorkloadStream:
         self.zone = ZoneInfo(workloads[0]["zone"])
         self._steps = sorted(
             ((step["ts"], workload["id"], step) for workload in workloads for step in workload["steps"]),
-            key=lambda told: told[:2],
+            key=lambda event: event[:2],
         )
         self._at = 0
         self.ts = 0
-        self.tables: dict[Name, Told] = {}
+        self.tables: dict[Name, TableState] = {}
         """The tables after the last step that was sent."""
         self.models: dict[Name, Name] = {}
         """The tables that CREATE TABLE LIKE copied, by the names of the copies; both as they are called now."""
@@ -60,11 +60,11 @@ class WorkloadStream:
         self._say("TIDB_WATERMARK", ("", ""), self.ts, {}, {"watermarkTs": self.ts})
 
     def _take(self, database: str, step: dict[str, Any]) -> None:
-        for name, told in step["tables"].items():
-            if told is None:
+        for name, state in step["tables"].items():
+            if state is None:
                 del self.tables[database, name]
             else:
-                self.tables[database, name] = self.tables.get((database, name), Told()).after(told)
+                self.tables[database, name] = self.tables.get((database, name), TableState()).after(state)
 
     def _state(self, ts: int, database: str, sql: str) -> None:
         kind = _KINDS.get(" ".join(sql.split()[:2]), "ALTER")
@@ -85,7 +85,7 @@ class WorkloadStream:
     def _ddl(self, ts: int, kind: str, name: Name, sql: str) -> None:
         self._say(kind, name, ts, {"isDdl": True, "sql": sql}, {"commitTs": ts})
 
-    def _send(self, ts: int, before: dict[Name, Told]) -> None:
+    def _send(self, ts: int, before: dict[Name, TableState]) -> None:
         """Inside a transaction TiCDC sends a table's deletes first, then its updates, then its inserts."""
         for name, after in self.tables.items():
             if before[name] is not after:
@@ -93,21 +93,21 @@ class WorkloadStream:
                 for kind, row, old in sorted(found, key=lambda change: "DUI".index(change[0][0])):
                     self._row(ts, name, after, kind, row, old)
 
-    def _row(self, ts: int, name: Name, told: Told, kind: str, row: Image, old: Image | None) -> None:
-        types = {column: of.kind.value.lower() for column, of in told.types.items() if column in told.stored}
-        has_primary = any(index == "PRIMARY" for index, _ in told.unique)
-        said = {"pkNames": told.key if has_primary else [], "data": [row], "old": [old] if old else None}
+    def _row(self, ts: int, name: Name, state: TableState, kind: str, row: Image, old: Image | None) -> None:
+        types = {column: of.kind.value.lower() for column, of in state.types.items() if column in state.stored}
+        has_primary = any(index == "PRIMARY" for index, _ in state.unique)
+        said = {"pkNames": state.key if has_primary else [], "data": [row], "old": [old] if old else None}
         said |= {"mysqlType": types, "sqlType": dict.fromkeys(types, 12)}
         self._say(kind, name, ts, said, {"commitTs": ts})
 
-    def _in_zone(self, told: Told) -> Told:
+    def _in_zone(self, state: TableState) -> TableState:
         """The rows with their TIMESTAMPs in the changefeed's time zone, as TiCDC writes them."""
-        moments = [of.kind is Kind.TIMESTAMP for of in told.types.values()]
+        moments = [of.kind is Kind.TIMESTAMP for of in state.types.values()]
         rows = [
             [self._moved(cell) if is_moment else cell for is_moment, cell in zip(moments, row, strict=True)]
-            for row in told.rows
+            for row in state.rows
         ]
-        return replace(told, rows=rows)
+        return replace(state, rows=rows)
 
     def _moved(self, text: str | None) -> str | None:
         if text is None or text.startswith("0000"):
@@ -116,8 +116,8 @@ class WorkloadStream:
         moved = datetime.fromisoformat(whole).replace(tzinfo=UTC).astimezone(self.zone)
         return f"{moved:%Y-%m-%d %H:%M:%S}" + (f".{fraction}" if fraction else "")
 
-    def _say(self, kind: str, name: Name, ts: int, said: dict[str, Any], told: dict[str, int]) -> None:
+    def _say(self, kind: str, name: Name, ts: int, said: dict[str, Any], extension: dict[str, int]) -> None:
         head = {"id": 0, "database": name[0], "table": name[1], "pkNames": None, "isDdl": False}
         head |= {"type": kind, "es": ts >> 18, "ts": 0, "sql": "", "sqlType": None, "mysqlType": None}
-        message = {**head, "data": None, "old": None, **said, "_tidb": told}
+        message = {**head, "data": None, "old": None, **said, "_tidb": extension}
         self.stream.send(TOPIC, 0, (None, json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()))

@@ -1,6 +1,6 @@
 """Captured messages to changelogs: the bulk form of each protocol against its reference, in the same pipeline.
 
-In a child, on one thread. The changelogs of both forms are compared before any figure is told.
+In a child, on one thread. The changelogs of both forms are compared before a figure is shown.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ticdc_assets_tests.bench.streams.recorded import FORMS, Form
 
 def compare(scratch: Path, form: str, source: str, per_partition: int) -> dict[str, Any]:
     """Rows, and what each form took for them: the quicker of two runs of the bulk form, one of the reference."""
-    told = FORMS[form]
+    stream = FORMS[form]
     capture = cut(Path(source), scratch / "capture", per_partition)
-    bulk_spent, bulk = min((_run(told, capture, scratch / f"bulk{n}") for n in range(2)), key=lambda r: r[0].wall_s)
-    protocol = str(ours.config_of(told, capture, scratch / "name").changefeeds[0].sink.protocol)
+    bulk_spent, bulk = min((_run(stream, capture, scratch / f"bulk{n}") for n in range(2)), key=lambda r: r[0].wall_s)
+    protocol = str(ours.config_of(stream, capture, scratch / "name").changefeeds[0].sink.protocol)
     REGISTRY[protocol] = replace(REGISTRY[protocol], bulk=None)
-    reference_spent, reference = _run(told, capture, scratch / "reference")
+    reference_spent, reference = _run(stream, capture, scratch / "reference")
     if digest(bulk) != digest(reference):
         raise AssertionError(f"{form}: the two forms do not come to the same rows")
-    return {"rows": len(bulk), "bulk": bulk_spent.told(), "reference": reference_spent.told()}
+    return {"rows": len(bulk), "bulk": bulk_spent.as_dict(), "reference": reference_spent.as_dict()}
 
 
 def cut(capture: Path, folder: Path, count: int) -> Path:

@@ -47,9 +47,9 @@ class Moved:
 
 def in_file_order(lines: Sequence[bytes], extension: str, log: Log) -> list[Change]:
     """The change that each line tells; inside a commit TiCDC sorts by operation."""
-    told = {(change.commit_ts, change.key): change for change in log.changes}
+    by_key = {(change.commit_ts, change.key): change for change in log.changes}
     marks = [rows(line, extension) for line in lines]
-    return [told[mark.tsos[0], mark.keys[-1]] for mark in marks]
+    return [by_key[mark.tsos[0], mark.keys[-1]] for mark in marks]
 
 
 class Stages:

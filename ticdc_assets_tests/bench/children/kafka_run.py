@@ -30,11 +30,11 @@ def run(scratch: Path, form: str, brokers: str, topic: str) -> dict[str, Any]:
     after, done = timed(lambda: ours.again(config))
     rows = len(ours.mirror_rows(done.lake))
     spark.stop()
-    return {"landing": landing.told(), "after": after.told(), "messages": report.messages, "rows": rows}
+    return {"landing": landing.as_dict(), "after": after.as_dict(), "messages": report.messages, "rows": rows}
 
 
 def _config(lake: Path, form: str, brokers: str, topic: str) -> Config:
-    told = FORMS[form]
+    stream = FORMS[form]
     lake.mkdir(parents=True)
     catalog = {
         "name": f"bench_{lake.name}",
@@ -43,7 +43,7 @@ def _config(lake: Path, form: str, brokers: str, topic: str) -> Config:
         "warehouse": f"{lake}/warehouse",
     }
     source = {"kafka": {"brokers": [brokers], "topics": [topic]}}
-    feed = {"sink_uri": told.sink_uri, "config": {"sink": dict(told.sink)}, "source": source}
+    feed = {"sink_uri": stream.sink_uri, "config": {"sink": dict(stream.sink)}, "source": source}
     path = lake / "changefeeds.yaml"
     master = f"local[{ours.CORES}]"
     path.write_text(yaml.safe_dump({"catalog": catalog, "spark": {"master": master}, "changefeeds": {"bench": feed}}))

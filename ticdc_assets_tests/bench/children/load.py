@@ -21,7 +21,7 @@ def load(scratch: Path, form: str, source: str, warm_up: str) -> dict[str, Any]:
     spent, run = timed(lambda: ours.run(FORMS[form], Path(source), scratch / "lake"))
     spark.stop()
     return {
-        **spent.told(),
+        **spent.as_dict(),
         "start_s": started.wall_s,
         "changelog_s": run.changelog_s,
         "phases": run.phases.seconds,

@@ -27,7 +27,7 @@ def load(scratch: Path, form: str, source: str, stages: list[str]) -> dict[str, 
         spent, run = timed(lambda: ours.again(config))
     pq.write_table(ours.mirror_rows(run.lake), scratch / "rows.parquet")
     spark.stop()
-    return {**spent.told(), "base_s": base.wall_s, "changelog_s": run.changelog_s, "phases": run.phases.seconds}
+    return {**spent.as_dict(), "base_s": base.wall_s, "changelog_s": run.changelog_s, "phases": run.phases.seconds}
 
 
 if __name__ == "__main__":

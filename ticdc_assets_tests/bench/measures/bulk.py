@@ -21,11 +21,11 @@ def measure(ground: ReplayContext) -> None:
     for form, target in targets.BULK.items():
         scratch = ground.scratch / f"bulk-{form}"
         source = str(ground.recorded(form))
-        told = child.run(
+        answer = child.run(
             "ticdc_assets_tests.bench.children.bulk", scratch, form=form, source=source, per_partition=per_partition
-        ).told
-        reference_s, bulk_s = told["reference"]["wall_s"], told["bulk"]["wall_s"]
-        speeds[form] = told["rows"] / bulk_s
-        ground.on_progress(f"{form:20}{told['rows']:>9,}{told['rows'] / reference_s:>18,.0f}{speeds[form]:>14,.0f}")
+        ).answer
+        reference_s, bulk_s = answer["reference"]["wall_s"], answer["bulk"]["wall_s"]
+        speeds[form] = answer["rows"] / bulk_s
+        ground.on_progress(f"{form:20}{answer['rows']:>9,}{answer['rows'] / reference_s:>18,.0f}{speeds[form]:>14,.0f}")
         ground.judge(target, reference_s / bulk_s)
     ground.judge(targets.SLOWEST, min(speeds.values()) / speeds["canal-json-tidb"])

@@ -29,9 +29,9 @@ def _measure(ground: ReplayContext, kafka: KafkaServer, partitions: int) -> None
     alone = _run(ground, "peers.kafka_reading", topic, **named, partitions=partitions)
     theirs = _run(ground, "peers.spark_kafka", topic, **named, cores=ground.cores)
     ours = _run(ground, "children.kafka_run", topic, **named, form=FORM)
-    for told in (alone, theirs, ours):
-        if told["messages"] != count:
-            raise AssertionError(f"{count} messages were sent, {told['messages']} were read")
+    for answer in (alone, theirs, ours):
+        if answer["messages"] != count:
+            raise AssertionError(f"{count} messages were sent, {answer['messages']} were read")
     if ours["rows"] != len(ground.true_rows) * (ground.events // 100_000 or 1):
         ground.on_progress(f"the mirror has {ours['rows']:,} rows")
     whole = {name: ours["landing"][name] + ours["after"][name] for name in ("wall_s", "cpu_s")}
@@ -49,4 +49,4 @@ def _measure(ground: ReplayContext, kafka: KafkaServer, partitions: int) -> None
 
 def _run(ground: ReplayContext, module: str, name: str, **given: Any) -> dict[str, Any]:
     scratch = ground.scratch / f"{module.rpartition('.')[2]}-{name}"
-    return child.run(f"ticdc_assets_tests.bench.{module}", scratch, **given).told
+    return child.run(f"ticdc_assets_tests.bench.{module}", scratch, **given).answer

@@ -27,7 +27,7 @@ _NEEDS: Final = {
     "sail_sql": ("warm_up",),
     "flink_sql": ("cores", "warm_up", "jars"),
 }
-"""Each peer, and what it is told besides the source."""
+"""Each peer, and its arguments after the source."""
 _INSTALLED: Final = {
     "sail_sql": ("TICDC_ASSETS_BENCH_SAIL", "interpreter with pysail and pyspark-client"),
     "flink_sql": ("TICDC_ASSETS_BENCH_FLINK", "folder with the jars of Flink and Iceberg"),
@@ -57,12 +57,12 @@ def _turn(ground: ReplayContext, turn: int) -> dict[str, float]:
     for form in (JSON, CSV):
         outcome = own_load(ground, form, name=f"own-{turn}")
         tell(ground, f"ticdc-assets {form.removeprefix('storage-')}", outcome, "right")
-        ground.on_progress("   " + ", ".join(f"{name} {s:.1f} s" for name, s in outcome.told["phases"].items()))
-        seconds[form] = outcome.told["wall_s"]
+        ground.on_progress("   " + ", ".join(f"{name} {s:.1f} s" for name, s in outcome.answer["phases"].items()))
+        seconds[form] = outcome.answer["wall_s"]
     for name in _NEEDS:
         found = peer(ground, name, turn)
         if found is not None:
-            seconds[name] = found.told["wall_s"]
+            seconds[name] = found.answer["wall_s"]
     return seconds
 
 
@@ -104,15 +104,15 @@ def peer(ground: ReplayContext, name: str, turn: int = 0) -> Outcome | None:
 
 
 def _verdict(ground: ReplayContext, outcome: Outcome) -> str:
-    if "rows" not in outcome.told:
+    if "rows" not in outcome.answer:
         return "none kept"
     wanted = copies.shifted_rows(ground.rows_as_sent, copies.shifts(ground.events))
-    return copies.fault(pq.read_table(Path(outcome.told["rows"])), wanted) or "right"
+    return copies.fault(pq.read_table(Path(outcome.answer["rows"])), wanted) or "right"
 
 
 def tell(ground: ReplayContext, name: str, outcome: Outcome, rows: str) -> None:
     """One line of the table."""
-    count, told = events_of(ground.events), outcome.told
-    start = f"{told['start_s']:.1f}" if "start_s" in told else "-"
-    speed, cpu_us = count / told["wall_s"], told["cpu_s"] / count * 1e6
+    count, answer = events_of(ground.events), outcome.answer
+    start = f"{answer['start_s']:.1f}" if "start_s" in answer else "-"
+    speed, cpu_us = count / answer["wall_s"], answer["cpu_s"] / count * 1e6
     ground.on_progress(f"{name:22}{speed:>10,.0f}{cpu_us:>12.1f}{start:>9}  {rows}  {outcome.peaks.line()}")

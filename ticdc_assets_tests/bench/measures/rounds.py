@@ -42,11 +42,13 @@ def measure(ground: ReplayContext) -> None:
         rounds=ready,
         cores=ground.cores,
     )
-    told = own.told
-    ground.on_progress(f"ticdc-assets {told['wall_s']:.1f} s, of which until the changelog {told['changelog_s']:.1f} s")
-    ground.on_progress("   " + ", ".join(f"{name} {s:.1f} s" for name, s in told["phases"].items()))
-    ground.on_progress(f"bare MERGE   {bare.told['wall_s']:.1f} s")
-    ground.judge(targets.INCREMENTAL, told["wall_s"] / bare.told["wall_s"])
+    answer = own.answer
+    ground.on_progress(
+        f"ticdc-assets {answer['wall_s']:.1f} s, of which until the changelog {answer['changelog_s']:.1f} s"
+    )
+    ground.on_progress("   " + ", ".join(f"{name} {s:.1f} s" for name, s in answer["phases"].items()))
+    ground.on_progress(f"bare MERGE   {bare.answer['wall_s']:.1f} s")
+    ground.judge(targets.INCREMENTAL, answer["wall_s"] / bare.answer["wall_s"])
 
 
 def _check(scratch: Any, stages: Stages, rounds: list[list[dict[str, Any]]]) -> None:

@@ -22,16 +22,21 @@ def measure(ground: ReplayContext, counts: list[int]) -> None:
         source = ground.scratch / f"tables-{count}-bucket"
         commit_ts = many_tables.spread(ground.bucket(JSON), source, count)
         outcome = _load(ground, source, many_tables.tables_of(count)[-1], commit_ts)
-        told = outcome.told
-        columns = (told["wall_s"], told["wall_s"] / count, told["phases"]["decode and write"], told["changelog_s"])
+        answer = outcome.answer
+        columns = (
+            answer["wall_s"],
+            answer["wall_s"] / count,
+            answer["phases"]["decode and write"],
+            answer["changelog_s"],
+        )
         ground.on_progress(
             "{:>8}{:>10.1f}{:>10.2f}{:>10.1f}{:>12.1f}  {}".format(count, *columns, outcome.peaks.line())
         )
-    ground.judge(targets.PER_TABLE, told["wall_s"] / count)
+    ground.judge(targets.PER_TABLE, answer["wall_s"] / count)
     source = ground.scratch / "one-table-bucket"
     commit_ts = many_tables.one_table(ground.bucket(JSON), source, count * each)
-    one = _load(ground, source, TABLE, commit_ts).told
-    ground.judge(targets.MANY_DECODE, told["phases"]["decode and write"] / one["phases"]["decode and write"])
+    one = _load(ground, source, TABLE, commit_ts).answer
+    ground.judge(targets.MANY_DECODE, answer["phases"]["decode and write"] / one["phases"]["decode and write"])
 
 
 def _load(ground: ReplayContext, source: Path, table: str, commit_ts: int) -> Outcome:

@@ -20,7 +20,7 @@ def load(scratch: Path, base: str, rounds: list[str], cores: int) -> dict[str, A
     for changes in rounds:
         spent, _ = timed(lambda changes=changes: _merge(spark, changes))
     count = spark.table("lake.bench.current").count()
-    return {**spent.told(), "rows": count, "start_s": started_s}
+    return {**spent.as_dict(), "rows": count, "start_s": started_s}
 
 
 def _make(spark: SparkSession, base: str) -> None:

@@ -27,7 +27,7 @@ def load(scratch: Path, source: str, cores: int) -> dict[str, Any]:
         ) TO '{scratch}/rows.parquet' (COMPRESSION zstd)
     """
     spent, _ = timed(lambda: connection.execute(statement))
-    return {**spent.told(), "rows": f"{scratch}/rows.parquet"}
+    return {**spent.as_dict(), "rows": f"{scratch}/rows.parquet"}
 
 
 if __name__ == "__main__":

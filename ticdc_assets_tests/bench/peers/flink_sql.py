@@ -40,7 +40,7 @@ def load(scratch: Path, source: str, warm_up: str, cores: int, jars: str) -> dic
     _, spark = spark_session.start(scratch, cores)  # to read what Flink wrote, with its equality deletes
     rows = spark.read.format("iceberg").load(f"file://{warehouse}/bench/newest")
     pq.write_table(rows.toArrow(), f"{scratch}/rows.parquet")
-    return {**spent.told(), "rows": f"{scratch}/rows.parquet", "start_s": started.wall_s}
+    return {**spent.as_dict(), "rows": f"{scratch}/rows.parquet", "start_s": started.wall_s}
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from ticdc_assets_tests.bench.clock import timed
 def read(scratch: Path, brokers: str, topic: str, partitions: int) -> dict[str, Any]:
     """Seconds to read all messages, their number and their bytes."""
     spent, (count, size_bytes) = timed(lambda: _read(brokers, topic, partitions))
-    return {**spent.told(), "messages": count, "size_bytes": size_bytes}
+    return {**spent.as_dict(), "messages": count, "size_bytes": size_bytes}
 
 
 def _read(brokers: str, topic: str, partitions: int) -> tuple[int, int]:

@@ -27,7 +27,7 @@ def load(scratch: Path, source: str) -> dict[str, Any]:
     mirror = catalog.create_table("bench.rows", pa.schema(COLUMNS.items()))
     spent, _ = timed(lambda: _load(Path(source), changelog, mirror))
     pq.write_table(mirror.scan().to_arrow(), f"{scratch}/rows.parquet")
-    return {**spent.told(), "rows": f"{scratch}/rows.parquet"}
+    return {**spent.as_dict(), "rows": f"{scratch}/rows.parquet"}
 
 
 def _load(source: Path, changelog: Table, mirror: Table) -> None:
@@ -35,11 +35,11 @@ def _load(source: Path, changelog: Table, mirror: Table) -> None:
     for path in sorted(source.rglob("CDC*.json")):
         changes = [orjson.loads(line) for line in path.read_bytes().splitlines()]
         rows = [change["data"][0] for change in changes]
-        told = {
+        meta = {
             "op": pa.array([change["type"][0] for change in changes]),
             "commit_ts": pa.array([change["_tidb"]["commitTs"] for change in changes]),
         }
-        changelog.append(pa.table({**told, **typed(rows)}))
+        changelog.append(pa.table({**meta, **typed(rows)}))
         for change, row in zip(changes, rows, strict=True):
             if change["type"] == "DELETE":
                 current.pop(row["id"], None)

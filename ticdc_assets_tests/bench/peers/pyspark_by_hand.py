@@ -31,7 +31,7 @@ def load(scratch: Path, source: str, warm_up: str, cores: int) -> dict[str, Any]
     merge(spark, warm_up, "warm_up")
     spent = merge(spark, source, "current")
     pq.write_table(spark.table("lake.bench.current").toArrow(), f"{scratch}/rows.parquet")
-    return {**spent.told(), "rows": f"{scratch}/rows.parquet", "start_s": started_s}
+    return {**spent.as_dict(), "rows": f"{scratch}/rows.parquet", "start_s": started_s}
 
 
 def merge(spark: SparkSession, source: str, table: str) -> Spent:

@@ -28,7 +28,7 @@ def load(scratch: Path, source: str, warm_up: str) -> dict[str, Any]:
     started, _ = timed(lambda: _load(spark, warm_up, scratch / "warm_up"))
     spent, _ = timed(lambda: _load(spark, source, scratch / "rows"))
     pq.write_table(pq.read_table(scratch / "rows"), f"{scratch}/rows.parquet")
-    return {**spent.told(), "rows": f"{scratch}/rows.parquet", "start_s": started.wall_s}
+    return {**spent.as_dict(), "rows": f"{scratch}/rows.parquet", "start_s": started.wall_s}
 
 
 def _load(spark: SparkSession, source: str, target: Path) -> None:

@@ -19,7 +19,7 @@ def land(scratch: Path, brokers: str, topic: str, cores: int) -> dict[str, Any]:
     _, spark = start(scratch, cores, PACKAGE)
     _append(spark, brokers, topic, "lake.bench.warm_up")
     spent, _ = timed(lambda: _append(spark, brokers, topic, "lake.bench.messages"))
-    return {**spent.told(), "messages": spark.table("lake.bench.messages").count()}
+    return {**spent.as_dict(), "messages": spark.table("lake.bench.messages").count()}
 
 
 def _append(spark: SparkSession, brokers: str, topic: str, table: str) -> None:

@@ -18,7 +18,7 @@ def load(scratch: Path, source: str, warm_up: str, cores: int) -> dict[str, Any]
     started_s, spark = start(scratch, cores)
     read(spark, warm_up)
     spent, _ = timed(lambda: read(spark, source))
-    return {**spent.told(), "start_s": started_s}
+    return {**spent.as_dict(), "start_s": started_s}
 
 
 def read(spark: SparkSession, source: str) -> None:

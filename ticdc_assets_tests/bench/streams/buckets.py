@@ -97,13 +97,13 @@ class Tree:
         return f"CDC{number:0{self._digits}}.{self._like.extension}"
 
     def _schema_of(self, table: str) -> tuple[tuple[str, bytes], str]:
-        told: dict[str, Any] = json.loads(self._like.schema_file.read_text())
-        version = str(told["TableVersion"])
+        schema: dict[str, Any] = json.loads(self._like.schema_file.read_text())
+        version = str(schema["TableVersion"])
         if table == TABLE:
             return (self._like.schema_file.name, self._like.schema_file.read_bytes()), version
-        told = told | {"Table": table, "Query": told["Query"].replace(f"`{TABLE}`", f"`{table}`", 1)}
-        checksum = next(checksums(told["Schema"], table, told["TableColumns"]))
-        return (f"schema_{version}_{checksum:010}.json", json.dumps(told, indent=4).encode()), version
+        schema = schema | {"Table": table, "Query": schema["Query"].replace(f"`{TABLE}`", f"`{table}`", 1)}
+        checksum = next(checksums(schema["Schema"], table, schema["TableColumns"]))
+        return (f"schema_{version}_{checksum:010}.json", json.dumps(schema, indent=4).encode()), version
 
     def _write(self, path: Path, data: bytes) -> None:
         target = self._root / path

@@ -98,10 +98,12 @@ def _open(message: Message) -> Body | None:
     if any(b'"t":2}' in key for key in keys):
         return None
     head = (message.key or b"")[:_FRAME_BYTES]
-    told = [Template(key, marked(key, OPEN_KEY)) for key in keys]
+    keys_of_rows = [Template(key, marked(key, OPEN_KEY)) for key in keys]
     rows = [Template(value, marked(value, OPEN_VALUE)) for value in values]
     found = tuple(key for row in rows for key in row.keys)
-    return Body(message.ts_ms, lambda shift: head + _framed(told, shift), lambda shift: _framed(rows, shift), found)
+    return Body(
+        message.ts_ms, lambda shift: head + _framed(keys_of_rows, shift), lambda shift: _framed(rows, shift), found
+    )
 
 
 def _frames(data: bytes, at: int) -> Iterator[bytes]:
@@ -173,9 +175,9 @@ def narrowed(form: str, message: Message, keys: set[int]) -> Message | None:
 
 
 def _narrowed_frames(message: Message, keys: set[int]) -> Message | None:
-    told, rows = list(_frames(message.key or b"", _FRAME_BYTES)), list(_frames(message.value or b"", 0))
+    key_frames, rows = list(_frames(message.key or b"", _FRAME_BYTES)), list(_frames(message.value or b"", 0))
     kept = [n for n, row in enumerate(rows) if keys.issuperset(int(m[1]) for m in OPEN_VALUE.finditer(row))]
-    key, value = (b"".join(_frame(frames[n]) for n in kept) for frames in (told, rows))
+    key, value = (b"".join(_frame(frames[n]) for n in kept) for frames in (key_frames, rows))
     return message._replace(key=(message.key or b"")[:_FRAME_BYTES] + key, value=value) if kept else None
 
 

@@ -39,8 +39,8 @@ def shift(copy: int) -> Shift:
 def true_rows(log: Path) -> pa.Table:
     """The rows of the recorded stream's end in the lake's types, by key."""
     lines = (log / "truth.jsonl").read_text().splitlines()
-    told = json.loads(lines[0])
-    return as_table(columns_of(told), [json.loads(line) for line in lines[1:]])
+    header = json.loads(lines[0])
+    return as_table(columns_of(header), [json.loads(line) for line in lines[1:]])
 
 
 def rows_as_sent(log: Path) -> pa.Table:
@@ -59,9 +59,9 @@ def _as_sent(values: list[Any], arrow: pa.DataType) -> pa.Array:
     return pa.array([None if v is None else str(v) for v in values], pa.string()).cast(arrow)
 
 
-def columns_of(told: dict[str, Any]) -> tuple[Column, ...]:
+def columns_of(header: dict[str, Any]) -> tuple[Column, ...]:
     """The columns that the truth's CREATE TABLE gives."""
-    (statement,) = ddl.parse(told["create"], told["schema"])
+    (statement,) = ddl.parse(header["create"], header["schema"])
     assert isinstance(statement, ddl.CreateTable)
     return create(statement).table.columns
 
@@ -93,5 +93,5 @@ def fault(found: pa.Table, wanted: pa.Table) -> str:
 
 def check(found: pa.Table, wanted: pa.Table, who: str) -> None:
     """Raise where the rows are not the true ones."""
-    if told := fault(found, wanted):
-        raise AssertionError(f"{who}: {told}")
+    if found_fault := fault(found, wanted):
+        raise AssertionError(f"{who}: {found_fault}")

@@ -58,8 +58,8 @@ def test_many_tables_have_the_same_rows_and_schema_files_with_right_checksums(
 ) -> None:
     commit_ts = many_tables.spread(_bucket(form), tmp_path / "bucket", 3, changes=5)
     for table in many_tables.tables_of(3):
-        (told,) = (tmp_path / "bucket" / "bench" / table / "meta").iterdir()
-        assert parse_schema_file(told.read_bytes(), f"meta/{told.name}").checksum_ok
+        (schema_file,) = (tmp_path / "bucket" / "bench" / table / "meta").iterdir()
+        assert parse_schema_file(schema_file.read_bytes(), f"meta/{schema_file.name}").checksum_ok
         rows = _rows(form, tmp_path / "bucket", tmp_path / table, table)
         assert copies.fault(rows, log.rows_after(commit_ts)) == ""
 

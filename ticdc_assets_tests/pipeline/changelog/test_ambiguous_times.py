@@ -102,13 +102,13 @@ SCHEMA = {
 }  # fmt: skip
 
 
-def simple(told: dict[str, Any]) -> tuple[None, bytes]:
-    return None, json.dumps({"version": 1, "buildTs": 0, **told}, separators=(",", ":")).encode()
+def simple(members: dict[str, Any]) -> tuple[None, bytes]:
+    return None, json.dumps({"version": 1, "buildTs": 0, **members}, separators=(",", ":")).encode()
 
 
 def simple_row(number: int, text: str, utc: str, checksums: bool) -> tuple[None, bytes]:
     head = {"database": "s", "table": "a", "tableID": 7, "type": "INSERT", "commitTs": at(3)}
-    told = {**head, "schemaVersion": at(1) - 3, "data": {"id": str(number), "k": {"location": ZONE, "value": text}}}
+    members = {**head, "schemaVersion": at(1) - 3, "data": {"id": str(number), "k": {"location": ZONE, "value": text}}}
     current = crc32(struct.pack("<Q", number) + struct.pack("<I", len(utc)) + utc.encode())
     checksum = {"version": 0, "corrupted": False, "current": current, "previous": 0}
-    return simple({**told, **({"checksum": checksum} if checksums else {})})
+    return simple({**members, **({"checksum": checksum} if checksums else {})})

@@ -35,8 +35,8 @@ BAD_VALUES: dict[str, tuple[dict, str, Any]] = {
 
 def with_a_bad_value(sink: Sink, name: Name, hazard: str) -> bytes:
     """Writes a table with a record, among five, that its column cannot hold; that record."""
-    told, bad, good = BAD_VALUES[hazard]
-    sink.table(name, columns=[ID, told], query=" ")
+    bad_column, bad, good = BAD_VALUES[hazard]
+    sink.table(name, columns=[ID, bad_column], query=" ")
     lines = [sink.insert(name, 110 + n, n, good, columns=("id", "v")) for n in range(4)]
     record = f'"I","{name[1]}","s",115,9,{bad}\r\n'.encode()
     sink.file(name, 1, [*lines[:3], record, *lines[3:]])

@@ -27,7 +27,7 @@ VERSION, CHECKPOINT = 100, 1 << 62
 
 
 def tso(moment: datetime, logical: int) -> int:
-    """The definition, told once more: milliseconds since 1970, and 18 bits."""
+    """The definition, written a second time: milliseconds since 1970, and 18 bits."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) * (1 << 18) + logical
 
 
@@ -43,7 +43,7 @@ def table(tmp_path: Path) -> Table:
     """A changelog with a change at each of the moments, which came in one file."""
     sink = Sink(tmp_path / "bucket", checkpoint=CHECKPOINT)
     sink.table(T, VERSION)
-    sink.file(T, 1, [sink.insert(T, tso(*told), number, "n") for number, told in enumerate(MOMENTS)], VERSION)
+    sink.file(T, 1, [sink.insert(T, tso(*moment), number, "n") for number, moment in enumerate(MOMENTS)], VERSION)
     return changelog(sink, tmp_path / "lake")
 
 
@@ -51,7 +51,7 @@ def test_every_change_has_the_wall_time_of_its_commit(table: Table):
     rows = table.scan().to_arrow().to_pylist()
 
     assert {row["id"]: (row["_ticdc_commit_ts"], row["_ticdc_commit_time"]) for row in rows} == {
-        number: (tso(*told), told[0]) for number, told in enumerate(MOMENTS)
+        number: (tso(*moment), moment[0]) for number, moment in enumerate(MOMENTS)
     }
 
 
@@ -77,18 +77,18 @@ def test_a_reader_of_one_day_opens_the_files_of_that_day_alone(table: Table):
 
 
 def test_without_commit_ts_the_time_is_that_which_the_stream_tells_or_none(tmp_path: Path):
-    told = JsonSink(tmp_path / "bucket", checkpoint=CHECKPOINT)
-    told.table(T, VERSION)
-    lines = [json.loads(told.message(T, None, {"id": str(n), "name": "n"})) for n in range(len(MOMENTS))]
+    json_sink = JsonSink(tmp_path / "bucket", checkpoint=CHECKPOINT)
+    json_sink.table(T, VERSION)
+    lines = [json.loads(json_sink.message(T, None, {"id": str(n), "name": "n"})) for n in range(len(MOMENTS))]
     for line, (moment, _) in zip(lines, MOMENTS, strict=True):
         line["es"] = tso(moment, 0) >> 18
-    told.file(T, 1, [json.dumps(line, separators=(",", ":")).encode() + b"\r\n" for line in lines], VERSION)
-    untold = Sink(tmp_path / "csv", checkpoint=CHECKPOINT, commit_ts=False)
-    untold.table(T, VERSION)
-    untold.file(T, 1, [untold.insert(T, 0, 1, "n")], VERSION)
+    json_sink.file(T, 1, [json.dumps(line, separators=(",", ":")).encode() + b"\r\n" for line in lines], VERSION)
+    csv_sink = Sink(tmp_path / "csv", checkpoint=CHECKPOINT, commit_ts=False)
+    csv_sink.table(T, VERSION)
+    csv_sink.file(T, 1, [csv_sink.insert(T, 0, 1, "n")], VERSION)
 
-    dated = changelog(told, tmp_path / "lake", sink_uri="file:///bucket?protocol=canal-json")
-    undated = changelog(untold, tmp_path / "other")
+    dated = changelog(json_sink, tmp_path / "lake", sink_uri="file:///bucket?protocol=canal-json")
+    undated = changelog(csv_sink, tmp_path / "other")
 
     times = {row["id"]: row["_ticdc_commit_time"] for row in dated.scan().to_arrow().to_pylist()}
     assert times == {number: moment for number, (moment, _) in enumerate(MOMENTS)}

@@ -37,21 +37,21 @@ CASES: dict[str, tuple[str, list[tuple[str, int, str]], list[int], str]] = {
 
 def message(op: str, row: dict[str, Any], kind: str, ts: int, old: dict[str, Any] | None = None) -> tuple[None, bytes]:
     """A row of the table `a` in Canal-JSON, as TiCDC writes it."""
-    told = {
+    body = {
         "id": 0, "database": "s", "table": "a", "pkNames": ["k"], "isDdl": False,
         "type": {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}[op], "es": ts >> 18, "ts": 0, "sql": "",
         "sqlType": {"k": 91, "id": 4}, "mysqlType": {"k": kind.partition("(")[0].lower(), "id": "int"},
         "old": None if old is None else [old], "data": [row], "_tidb": {"commitTs": ts},
     }  # fmt: skip
-    return None, json.dumps(told, separators=(",", ":")).encode()
+    return None, json.dumps(body, separators=(",", ":")).encode()
 
 
 def statement(query: str, ts: int) -> tuple[None, bytes]:
-    told = {
+    body = {
         "id": 0, "database": "s", "table": "a", "pkNames": None, "isDdl": True, "type": "CREATE", "es": ts >> 18,
         "ts": 0, "sql": query, "sqlType": None, "mysqlType": None, "data": None, "old": None, "_tidb": {"commitTs": ts},
     }  # fmt: skip
-    return None, json.dumps(told, separators=(",", ":")).encode()
+    return None, json.dumps(body, separators=(",", ":")).encode()
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -98,8 +98,8 @@ def test_an_update_that_leaves_a_zero_date_in_its_key_is_kept_raw(tmp_path: Path
 def test_a_record_of_a_file_whose_key_reads_like_anothers_is_kept_raw(case: str, tmp_path: Path):
     kind, rows, held, said = CASES[case]
     sink, name = JsonSink(tmp_path / "bucket"), ("s", "a")
-    told = column("k", kind.partition("(")[0], ColumnNullable="false", ColumnIsPk="true")
-    sink.table(name, columns=[told, column("id", "INT", ColumnPrecision="11")], query=CREATE[kind])
+    key_column = column("k", kind.partition("(")[0], ColumnNullable="false", ColumnIsPk="true")
+    sink.table(name, columns=[key_column, column("id", "INT", ColumnPrecision="11")], query=CREATE[kind])
     lines = [sink.message(name, 110, {"k": key, "id": str(number)}) for _, number, key in rows]
     sink.file(name, 1, lines)
     feed = sink.feed(tmp_path / "lake", time_zone=ZONE)

@@ -38,7 +38,7 @@ def begun(folder: Path, wire: Wire | None = None, binary: bool = True) -> SmallS
     return stream
 
 
-def told(stream: SmallStream, tick: int, partition: int) -> None:
+def send_watermark(stream: SmallStream, tick: int, partition: int) -> None:
     stream.send(TOPIC, partition, stream.wire.watermark(at(tick)))
 
 
@@ -73,7 +73,7 @@ def test_a_partition_that_joins_with_older_rows_is_taken_in(tmp_path: Path, wire
 
     stream.put(3, A, 3, partition=1)
     stream.put(8, A, 4, partition=1)
-    told(stream, 9, 1)
+    send_watermark(stream, 9, 1)
 
     assert late(lake) == 2
     assert ids(lake) == {"a": [1, 2, 3, 4]}
@@ -84,7 +84,7 @@ def test_a_partition_that_joins_with_older_rows_is_taken_in(tmp_path: Path, wire
 def test_a_partition_that_leaves_the_capture_comes_back_with_older_rows(tmp_path: Path):
     stream = begun(tmp_path)
     stream.put(4, A, 3, partition=1)
-    told(stream, 9, 1)
+    send_watermark(stream, 9, 1)
     lake = stream.lake()
     lake.publish()
     file, kept = stream.capture / f"{TOPIC}-1.bin", tmp_path / "kept"
@@ -96,7 +96,7 @@ def test_a_partition_that_leaves_the_capture_comes_back_with_older_rows(tmp_path
     shutil.move(kept, file)
     stream.put(11, A, 5, partition=1)
     stream.put(25, A, 6, partition=1)
-    told(stream, 30, 1)
+    send_watermark(stream, 30, 1)
     stream.watermark(30)
     lake.publish()
 
@@ -118,7 +118,7 @@ def test_rows_that_were_above_the_watermark_are_late_if_it_passes_them_while_the
     stream.put(4, A, 3, partition=1)
     length = (stream.capture / f"{TOPIC}-1.bin").stat().st_size
     stream.put(15, A, 4, partition=1)
-    told(stream, 20, 1)
+    send_watermark(stream, 20, 1)
     lake = stream.lake()
     lake.publish()
     file, kept = stream.capture / f"{TOPIC}-1.bin", tmp_path / "kept"
@@ -152,7 +152,7 @@ def test_late_and_new_rows_of_one_file_and_of_a_dropped_and_a_renamed_table(tmp_
     stream.put(6, B, 2, partition=1)
     stream.put(9, renamed, 4, partition=1)
     stream.put(15, renamed, 5, partition=1)
-    told(stream, 20, 1)
+    send_watermark(stream, 20, 1)
     stream.watermark(20)
 
     assert late(lake) == 3
@@ -168,7 +168,7 @@ def test_a_run_that_broke_at_late_messages_is_repeated(tmp_path: Path):
     lake = stream.lake()
     lake.publish()
     stream.put(3, A, 3, partition=1)
-    told(stream, 9, 1)
+    send_watermark(stream, 9, 1)
 
     def broken() -> None:
         raise BrokenRunError
@@ -228,15 +228,15 @@ def test_a_table_that_is_asked_for_again_has_what_came_late_meanwhile(tmp_path: 
     stream.lake(tables=["s.*"]).publish()
     for table in (A, B):
         stream.put(3, table, 7, partition=1)
-    told(stream, 9, 1)
+    send_watermark(stream, 9, 1)
     stream.put(11, A, 8)
     stream.watermark(20)
-    told(stream, 20, 1)
+    send_watermark(stream, 20, 1)
     stream.lake(tables=["s.a"]).publish()
     lake = stream.lake(tables=["s.*"])
     stream.put(22, A, 9)
     stream.watermark(30)
-    told(stream, 30, 1)
+    send_watermark(stream, 30, 1)
 
     lake.publish()
 

@@ -1,4 +1,4 @@
-"""Rows that come after their table is complete up to a later TSO: taken in at their commit_ts, or told from repeats."""
+"""Rows at or below the watermark of their table: they are added at their commit_ts, and are no repeats."""
 
 from __future__ import annotations
 

@@ -191,8 +191,8 @@ def test_a_table_that_was_dropped_and_made_again_is_held_and_the_new_one_is_whol
 
     newest = feed.lake.lake.control.newest()
     assert newest is not None
-    told = {r.source_table: r.state for r in newest.tables}
-    assert told == {"s.t@100": "stopped", "s.t@200": "live", "s.v@100": "live"}
+    states = {r.source_table: r.state for r in newest.tables}
+    assert states == {"s.t@100": "stopped", "s.t@200": "live", "s.v@100": "live"}
     second = next(r for r in newest.tables if r.source_table == "s.t@200")
     table = feed.lake.lake.catalog.load_table(tuple(second.changelog or ()))
     assert table.scan().to_arrow().column("id").to_pylist() == [2]

@@ -65,8 +65,8 @@ def test_statements_above_a_run_have_not_happened_yet(workload: Workload, tmp_pa
     for ts in sorted({entry["ts"] for entry in workload.truth}):
         lake.publish(until=ts)
 
-        told = {(entry["schema"], entry["table"]) for entry in workload.truth if entry["ts"] == ts}
-        assert set(lake.records()) == told
+        present = {(entry["schema"], entry["table"]) for entry in workload.truth if entry["ts"] == ts}
+        assert set(lake.records()) == present
         assert {record.state for record in lake.records().values()} == {"live"}
 
 

@@ -39,10 +39,10 @@ def races(rounds: Sequence[Round], mirrors: bool = False) -> list[tuple[str, str
         process = CONTEXT.Process(target=_runs, args=(writer, rounds, barriers, mirrors))
         process.start()
         runners.append((reader, process))
-    told = [[reader.recv() for _ in rounds] for reader, _ in runners]
+    answers = [[reader.recv() for _ in rounds] for reader, _ in runners]
     for _, process in runners:
         process.join()
-    return list(zip(*told, strict=True))
+    return list(zip(*answers, strict=True))
 
 
 def _runs(writer: Connection, rounds: Sequence[Round], barriers: Sequence[Barrier], mirrors: bool) -> None:

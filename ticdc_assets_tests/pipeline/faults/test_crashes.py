@@ -120,10 +120,10 @@ def test_of_two_runs_that_looked_at_the_same_time_one_publishes(tmp_path: Path):
     for commit_ts in (True, False):
         sink = written(tmp_path / str(commit_ts), commit_ts)
         feed = sink.feed(tmp_path / str(commit_ts) / "lake")
-        (first, told_first), (second, told_second) = feed.scan(), feed.scan()
-        first.publish_changelogs(told_first, LocalWorkers())
+        (first, first_scan), (second, second_scan) = feed.scan(), feed.scan()
+        first.publish_changelogs(first_scan, LocalWorkers())
         recorded = feed.lake.lake.control.newest()
-        second.publish_changelogs(told_second, LocalWorkers())
+        second.publish_changelogs(second_scan, LocalWorkers())
 
         assert feed.found() == feed.expected()
         assert feed.lake.lake.control.newest() == recorded

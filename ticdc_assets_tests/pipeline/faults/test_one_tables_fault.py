@@ -123,11 +123,11 @@ def _dated(tick: int, number: int, day: str) -> list[Any]:
 
     dated = shape("a", Column("d", "VARCHAR(10)"))
     [(key, value)] = CanalJson().rows([RowChange(at(tick), dated, "I", {"id": number, "name": "x", "d": day})])
-    told = json.loads(value or b"")
-    for member in (told["sqlType"], told["mysqlType"], told["data"][0]):
+    message = json.loads(value or b"")
+    for member in (message["sqlType"], message["mysqlType"], message["data"][0]):
         del member["name"]
-    told["mysqlType"]["d"] = "date"
-    return [(key, json.dumps(told, separators=(",", ":")).encode())]
+    message["mysqlType"]["d"] = "date"
+    return [(key, json.dumps(message, separators=(",", ":")).encode())]
 
 
 # -- Avro: another table takes a name --------------------------------------------------------------------------------
@@ -135,8 +135,10 @@ def _dated(tick: int, number: int, day: str) -> list[Any]:
 
 def _schema(table: str, fields: dict[str, str]) -> str:
     types = {"int": "INT", "string": "TEXT"}
-    told = [{"name": n, "type": {"type": t, "connect.parameters": {"tidb_type": types[t]}}} for n, t in fields.items()]
-    return json.dumps({"type": "record", "name": table, "namespace": "default.s", "fields": told})
+    members = [
+        {"name": n, "type": {"type": t, "connect.parameters": {"tidb_type": types[t]}}} for n, t in fields.items()
+    ]
+    return json.dumps({"type": "record", "name": table, "namespace": "default.s", "fields": members})
 
 
 def _datum(*cells: int | str) -> bytes:
@@ -159,15 +161,15 @@ class AvroStream(SmallStream):
 
     def row(self, table: str, fields: dict[str, str], *cells: int | str) -> None:
         key = dict(list(fields.items())[:1])
-        ids = [self._id(_schema(table, told)) for told in (key, fields)]
+        ids = [self._id(_schema(table, of)) for of in (key, fields)]
         framed = [b"\0" + struct.pack(">i", number) for number in ids]
         self.send(f"tidb_s_{table}", 0, (framed[0] + _datum(cells[0]), framed[1] + _datum(*cells)))
 
     def _id(self, schema: str) -> int:
         if schema not in self.schemas:
             self.schemas.append(schema)
-        told = [{"id": n, "subject": "x", "version": 1, "schema": s} for n, s in enumerate(self.schemas, start=1)]
-        (self.folder / "registry.json").write_text(json.dumps(told))
+        entries = [{"id": n, "subject": "x", "version": 1, "schema": s} for n, s in enumerate(self.schemas, start=1)]
+        (self.folder / "registry.json").write_text(json.dumps(entries))
         return self.schemas.index(schema) + 1
 
 
@@ -199,11 +201,11 @@ def test_a_table_of_another_key_type_that_takes_a_name_begins_anew_and_the_other
     assert [row["id"] for row in table.scan().to_arrow().to_pylist()] == ["k"]
 
 
-# -- what is told ------------------------------------------------------------------------------------------------------
+# -- what is reported --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spark
-def test_an_error_of_java_is_told_by_class_and_place_and_its_frames_are_in_the_log_without_a_value(
+def test_an_error_of_java_has_its_class_and_place_and_the_log_has_its_frames_without_a_value(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     _, lake = made(tmp_path)
@@ -215,12 +217,12 @@ def test_an_error_of_java_is_told_by_class_and_place_and_its_frames_are_in_the_l
 
     fault = of_one_table(raised.value)
 
-    told = capfd.readouterr().err
+    printed = capfd.readouterr().err
     assert "CAST_INVALID_INPUT" in str(fault)
     assert ".java:" in str(fault) or ".scala:" in str(fault)
-    assert "org.apache.spark" in told
-    assert "in test_an_error_of_java" in told
-    assert ROW_CANARY not in told + str(fault)
+    assert "org.apache.spark" in printed
+    assert "in test_an_error_of_java" in printed
+    assert ROW_CANARY not in printed + str(fault)
 
     monkeypatch.setenv(DEBUG_VARIABLE, "1")
     note_frames(raised.value)
@@ -260,7 +262,7 @@ def test_the_command_tells_which_table_is_held_and_where_to_read_more(tmp_path: 
     assert states(lake) == {"a": "stopped", "b": "live", "c": "live"}
     assert "ValidationError" in lake.records()["s", "a"].note
     [log] = (tmp_path / "lake").glob("**/run.log")
-    told = log.read_text(errors="replace")
-    assert "pyiceberg.exceptions.ValidationError" in told
-    assert "catalog.py" in told
-    assert "input_value" not in told
+    logged = log.read_text(errors="replace")
+    assert "pyiceberg.exceptions.ValidationError" in logged
+    assert "catalog.py" in logged
+    assert "input_value" not in logged

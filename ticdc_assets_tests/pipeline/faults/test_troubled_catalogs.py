@@ -26,7 +26,7 @@ def made(tmp_path: Path) -> Sink:
 
 
 @pytest.mark.parametrize("since", [*FROM, *(pytest.param(since, marks=pytest.mark.matrix) for since in FROM_TOO)])
-def test_a_catalog_that_another_holds_for_long_is_told_and_the_next_run_is_right(
+def test_a_catalog_that_is_locked_for_long_is_reported_and_the_next_run_is_right(
     made: Sink, since: Failpoint, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(catalog, "BUSY_SECONDS_MAX", 0.1)

@@ -76,15 +76,15 @@ def found(comparison: Comparison) -> list[tuple[Any, ...]]:
     return sorted((row.kind, row.key, row.columns) for row in comparison.differences)
 
 
-def sent(told: Any) -> Any:
-    return b64decode(told["b64"]) if isinstance(told, dict) else told
+def sent(value: Any) -> Any:
+    return b64decode(value["b64"]) if isinstance(value, dict) else value
 
 
 def test_values_of_every_type_are_equal_and_each_that_differs_is_named(tidb: Tidb, tmp_path: Path):
     values = [*VALUES, *NULLS]
     columns = ", ".join(f"c{number} {text} NULL" for number, (text, _, _) in enumerate(values))
     create = f"CREATE TABLE t (id INT PRIMARY KEY, {columns})"
-    shape, ts = written(tidb, create, [(key, *(sent(told) for _, told, _ in values)) for key in range(10)])
+    shape, ts = written(tidb, create, [(key, *(sent(recorded) for _, recorded, _ in values)) for key in range(10)])
     rows = [{"id": key, **{f"c{n}": wanted for n, (_, _, wanted) in enumerate(values)}} for key in range(10)]
 
     equal = compared(tidb, shape, ts, rows, tmp_path)

@@ -446,4 +446,4 @@ def test_new_messages_in_a_topic_are_asked_for_once(kafka, topic, tmp_path):
     kafka.send(numbered(topic, 0, 1))
     third = evaluated(again.cursor)
 
-    assert [len(told.run_requests) for told in (first, again, third)] == [1, 0, 1]
+    assert [len(tick.run_requests) for tick in (first, again, third)] == [1, 0, 1]

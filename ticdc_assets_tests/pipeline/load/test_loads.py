@@ -66,13 +66,13 @@ def _image(row: dict, types: dict, zone: str) -> tuple:
 def differences(lake: FeedLake, ts: int, old_values: bool) -> tuple[Counter, Counter]:
     """What the changelogs lack, and what they have too much: of the dump up to `ts`, of the stream above it."""
     found = lake.changes()
-    told = truth_of_load(lake.workload, ts)
+    dumped = truth_of_load(lake.workload, ts)
     rows = Counter(
         {(c.schema, c.table, c.new): n for c, n in found.items() if c.op == "R" and c.commit_ts == ts and c.old is None}
     )
     wanted = Counter({c: n for c, n in expected_changes(lake.workload, old_values).items() if c.commit_ts > ts})
     stream = Counter({c: n for c, n in found.items() if c.op != "R"})
-    return (told - rows) + (wanted - stream), (rows - told) + (stream - wanted)
+    return (dumped - rows) + (wanted - stream), (rows - dumped) + (stream - wanted)
 
 
 @pytest.mark.parametrize(

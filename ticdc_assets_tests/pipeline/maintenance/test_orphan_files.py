@@ -83,13 +83,13 @@ def test_a_dry_run_tells_what_would_go_and_touches_nothing(tmp_path: Path):
     recorded(feed.lake, LATER)
     before = files(tmp_path)
 
-    told = maintained(feed.lake, dry_run=True)
+    planned = maintained(feed.lake, dry_run=True)
 
     assert files(tmp_path) == before
     done = maintained(feed.lake)
-    assert told.leftovers
-    assert {leftover.uri for leftover in told.leftovers} <= {leftover.uri for leftover in done.leftovers}
-    assert (told.records, told.expired.keys()) == (done.records, done.expired.keys())
+    assert planned.leftovers
+    assert {leftover.uri for leftover in planned.leftovers} <= {leftover.uri for leftover in done.leftovers}
+    assert (planned.records, planned.expired.keys()) == (done.records, done.expired.keys())
 
 
 def test_files_that_another_table_of_the_catalog_names_stay(tmp_path: Path):
@@ -200,7 +200,7 @@ def test_tables_read_through_fsspec_are_swept_the_same(tmp_path: Path):
     assert maintained(feed.lake).leftovers == []
 
 
-def test_files_whose_age_is_not_told_leave_a_location_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_files_of_unknown_age_keep_a_location_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     _, feed = written(tmp_path)
     with interrupted_at(Failpoint.DECODED):
         feed.run()

@@ -89,18 +89,18 @@ def test_debezium_ends_with_every_row_of_the_truth(workload: Workload, tmp_path:
 @pytest.mark.spark
 @pytest.mark.parametrize("workload", of_full_set(AVRO), ids=lambda w: w.name)
 def test_avro_without_statements_ends_with_the_last_row_of_every_key(workload: Workload, tmp_path: Path):
-    """What DDL would have taken away is still there; every cell that was told is right."""
+    """What DDL would have taken away is still there; every cell that was sent is right."""
     lake = FeedLake(workload, tmp_path)
 
     report = lake.run()
 
     assert report is not None
     assert report.errors == {}
-    told = last_rows(workload)
+    expected = last_rows(workload)
     records = lake.records()
-    assert records.keys() == told.keys()
+    assert records.keys() == expected.keys()
     for name, record in records.items():
-        wanted = told[name]
+        wanted = expected[name]
         mirror = {row_key(dict(row), record.key): dict(row) for row in rows_of(lake, record)}
         assert mirror.keys() == wanted.keys(), name
         for key, row in wanted.items():
@@ -209,7 +209,7 @@ def statement(ms: int, query: str) -> dict[str, Any]:
 def row(ms: int, kind: str, **cells: Any) -> dict[str, Any]:
     types = {name: "int" if isinstance(cell, int) else "varchar" for name, cell in cells.items()}
     data = {name: str(cell) for name, cell in cells.items()}
-    codes = {name: {"int": 4, "varchar": 12}[told] for name, told in types.items()}
+    codes = {name: {"int": 4, "varchar": 12}[mysql_type] for name, mysql_type in types.items()}
     rest = {"pkNames": ["id"], "mysqlType": types, "sqlType": codes, "data": [data], "old": None}
     return {"type": kind, "isDdl": False, "es": ms, "sql": "", **rest}
 

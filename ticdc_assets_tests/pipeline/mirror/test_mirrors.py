@@ -33,7 +33,7 @@ STREAMS = [
 STEPWISE = ("storage-canal-json-tidb-restart",)
 REPLAYED = ("storage-csv-swapraw", "storage-csv-restart")
 ONE_OF_EACH = [w for w in STORAGE if w.root.name == "seed1"]
-WHOLE = (  # one of each kind of log; what else the sink can be told changes the files, not the mirrors
+WHOLE = (  # one of each kind of log; other options of the sink change the files, not the mirrors
     "storage-canal-json-tidb",
     "storage-canal-json-tidb-swapraw",
     "storage-csv-extra",
@@ -74,14 +74,14 @@ def check_stepwise(workload: Workload, folder: Path, **settings: Any) -> None:
 
 
 def check_replayed(workload: Workload, folder: Path, writes_each: int) -> None:
-    """The bucket fills as TiCDC filled it, with a run after every few writes and whenever a truth is told."""
+    """The bucket fills as TiCDC filled it, with a run after every few writes and at each TSO of the truth."""
     replay = Replay(workload, folder / "bucket")
     replay.write()
     lake = FeedLake(workload, folder / "lake", storage=replay.folder)
-    told, hit = set(snapshot_tsos(workload)), 0
+    snapshots, hit = set(snapshot_tsos(workload)), 0
     while not replay.is_over:
         replay.write()
-        news = replay.checkpoint > hit and replay.checkpoint in told
+        news = replay.checkpoint > hit and replay.checkpoint in snapshots
         hit = max(hit, replay.checkpoint)  # a restarted TiCDC begins again below it
         if news or replay.at % writes_each == 0 or replay.is_over:
             report = lake.run()
@@ -89,7 +89,7 @@ def check_replayed(workload: Workload, folder: Path, writes_each: int) -> None:
             if news:
                 assert lake.differences(hit) == [], f"after {replay.at} writes"
     assert lake.differences(snapshot_tsos(workload)[-1]) == []
-    for ts in told:
+    for ts in snapshots:
         assert lake.recorded_differences(ts) == [], f"later, at {ts}"
 
 

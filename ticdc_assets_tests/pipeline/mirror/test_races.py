@@ -64,7 +64,7 @@ def test_of_two_that_merge_at_once_one_publishes(tmp_path: Path, is_new: bool):
     finally:
         moments.LISTENERS.remove(meeting)
 
-    # Of several tables each may have its own winner: then both are told that they were overtaken.
+    # Of several tables each may have its own winner: then both runs report that they were overtaken.
     assert outcomes in ([OVERTAKEN, PUBLISHED], [OVERTAKEN, OVERTAKEN])
     feed.lake.mirrors("last")
     assert_merged(feed, made)
@@ -79,8 +79,8 @@ def assert_merged(feed: Feed, made: Sink) -> None:
         wanted = [dict(change.new) for change in made.rows if change[:2] == name]
         assert rows == sorted((row["id"], row["name"]) for row in wanted)
         table = feed.lake.lake.catalog.load_table(tuple(feed.record(name).mirror or ()))
-        told = publications(table)
-        assert told == sorted(set(told))
+        published = publications(table)
+        assert published == sorted(set(published))
         assert progress_of(table).watermark == newest.tso
 
 
@@ -177,8 +177,8 @@ def test_a_merge_that_is_overtaken_inside_a_statement_publishes_no_more(
     for name, rows in mirrored(feed).items():
         assert [row[0] for row in rows] == [*left, 4]
         table = feed.lake.lake.catalog.load_table(tuple(feed.record(name).mirror or ()))
-        told = [s.summary.additional_properties.get(WATERMARK) for s in table.snapshots() if s.summary]
-        watermarks = [int(watermark) for watermark in told if watermark]
+        published = [s.summary.additional_properties.get(WATERMARK) for s in table.snapshots() if s.summary]
+        watermarks = [int(watermark) for watermark in published if watermark]
         assert watermarks == sorted(watermarks)
         assert set(watermarks) == {1000, 1100, 2000}
 

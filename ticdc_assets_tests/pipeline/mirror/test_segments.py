@@ -20,7 +20,7 @@ KEYED, KEYLESS = "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY)", "CREATE TAB
 
 
 def source_table(*statements: str) -> SourceTable:
-    """A table of which these statements were told at 10, 20 and so on."""
+    """A table with these statements at the TSOs 10, 20 and so on."""
     [made] = fold(event(10 * n, "t", text) for n, text in enumerate(statements, 1)).source_tables
     return made
 

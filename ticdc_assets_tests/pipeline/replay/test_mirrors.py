@@ -81,8 +81,8 @@ def test_mirrors_end_as_if_the_replayed_records_had_never_been_bad(tmp_path: Pat
     assert rows(feed, "plain") == [(1, "lost update"), (2, "lost insert"), (4, "newer")]
     assert rows(feed, "later") == [(1, "lost update", 5), (2, "lost insert", 5), (4, "newer", 5), (9, "new", 7)]
     assert rows(feed, "gone") == [(9, "new")]
-    told = {record.table: record for record in early.tables}
-    assert rows(feed, "plain", told["plain"].mirror_snapshot_id) == [(1, "first"), (3, "stays"), (4, "newer")]
+    recorded = {record.table: record for record in early.tables}
+    assert rows(feed, "plain", recorded["plain"].mirror_snapshot_id) == [(1, "first"), (3, "stays"), (4, "newer")]
     snapshots = feed.lake.snapshots()
     assert replay(feed.lake.lake, ReplayRequest()).outcomes == []
     again = feed.lake.mirrors("again")

@@ -292,17 +292,17 @@ def damaged(workload: Workload, folder: Path) -> tuple[Path, dict[tuple[str, int
     """A copy of a capture in which every seventh message, if of rows, cannot be decoded; those as they were."""
     lines = (workload.root / "messages.jsonl").read_text().splitlines()
     lost: dict[tuple[str, int], bytes] = {}
-    told = []
+    lines_written = []
     for number, line in enumerate(lines):
         message = json.loads(line)
         value = b64decode(message["value"] or "")
         if number % 7 == 3 and ((of_avro(workload) and value) or _has_rows(value)):
             lost[f"{message['topic']}/{message['partition']}", message["offset"]] = value
             message["value"] = b64encode(value[: len(value) // 2]).decode()
-        told.append(json.dumps(message))
+        lines_written.append(json.dumps(message))
     folder.mkdir(parents=True)
     capture = folder / "messages.jsonl"
-    capture.write_text("\n".join(told) + "\n")
+    capture.write_text("\n".join(lines_written) + "\n")
     return capture, lost
 
 

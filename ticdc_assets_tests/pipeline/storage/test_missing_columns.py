@@ -97,7 +97,7 @@ def test_a_virtual_column_is_not_missing(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("form")
-def test_of_a_table_whose_statement_is_not_told_any_column_may_be_virtual(tmp_path: Path):
+def test_any_column_of_a_table_without_a_statement_may_be_virtual(tmp_path: Path):
     sink = JsonSink(tmp_path / "bucket")
     sink.bucket.schema(*T, 100, [ID, C, NAME], "", type_=0)
     sink.file(T, 1, [sink.insert(T, 120, 2, "two")])

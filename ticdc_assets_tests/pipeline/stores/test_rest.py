@@ -29,11 +29,11 @@ def behind(store: S3Store) -> dict[str, str]:
         "client.region": REGION,
         "s3.access-key-id": ACCESS_KEY,
         "s3.secret-access-key": SECRET_KEY,
-        **told(store),
+        **store_properties(store),
     }
 
 
-def told(store: S3Store) -> dict[str, str]:
+def store_properties(store: S3Store) -> dict[str, str]:
     """Where the store is: clients hear it from the server alone."""
     return {"s3.endpoint": store.endpoint, "s3.path-style-access": "true"}
 
@@ -49,7 +49,7 @@ def world(folder: Path, server: RestCatalog, name: str, token: str = TOKEN, ware
 
 @pytest.mark.spark
 def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite(tmp_path: Path):
-    with s3_store(tmp_path) as store, rest_catalog(tmp_path, behind(store), told(store), "main") as server:
+    with s3_store(tmp_path) as store, rest_catalog(tmp_path, behind(store), store_properties(store), "main") as server:
         live(world(tmp_path, server, "lake_rest"))
 
         assert all("/lake/" in path for path in store.files("lake"))
@@ -86,7 +86,7 @@ def _go_on_after_faults(lost: World) -> None:
 @pytest.mark.parametrize(
     ("token", "warehouse", "said"), [("wrong", "main", "Unauthorized"), (TOKEN, "mian", "BadRequest")]
 )
-def test_a_catalog_that_refuses_is_told_without_the_token(token: str, warehouse: str, said: str, tmp_path: Path):
+def test_a_refusal_of_a_catalog_is_reported_without_the_token(token: str, warehouse: str, said: str, tmp_path: Path):
     with rest_catalog(tmp_path, {"warehouse": f"file://{tmp_path}/lake"}, warehouse="main") as server:
         refused = world(tmp_path, server, "lake_refused", token, warehouse)
         refused.configure()

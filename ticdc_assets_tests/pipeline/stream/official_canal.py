@@ -104,7 +104,7 @@ class Server:
     def row(
         self, name: Name, kind: str, row: dict[str, Any], types: dict[str, str], old: dict[str, Any] | None = None
     ) -> None:
-        codes = {column: 4 if told.startswith("int") else 12 for column, told in types.items()}
+        codes = {column: 4 if mysql_type.startswith("int") else 12 for column, mysql_type in types.items()}
         message = {
             "data": [_texts(row)], "database": name[0], "isDdl": False, "mysqlType": types,
             "old": [_texts(old)] if old is not None else None, "pkNames": ["id"], "sql": "", "sqlType": codes,

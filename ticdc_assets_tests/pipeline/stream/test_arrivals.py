@@ -34,7 +34,7 @@ def stream(tmp_path: Path) -> SmallStream:
     return made
 
 
-def told(lake: FeedLake, table: str) -> list[tuple[Any, Any]]:
+def arrived(lake: FeedLake, table: str) -> list[tuple[Any, Any]]:
     """The id and the column `c` of every change of a table, in the order of arrival."""
     newest = lake.lake.control.newest()
     assert newest is not None
@@ -66,7 +66,7 @@ def test_rows_behind_a_statement_that_cannot_be_read_wait_until_it_can(
     lake.publish()
 
     assert states(lake) == {"a": "live", "b": "live"}
-    assert told(lake, "a") == [(1, None), (2, None), (3, "new"), (4, "newer"), (5, "newest")]
+    assert arrived(lake, "a") == [(1, None), (2, None), (3, "new"), (4, "newer"), (5, "newest")]
     assert ids(lake)["b"] == [1, 2]
 
 
@@ -87,7 +87,7 @@ def test_a_row_with_a_column_whose_statement_was_not_captured_yet_waits_for_it(s
     lake.publish()
 
     assert states(lake) == {"a": "live", "b": "live"}
-    assert told(lake, "a") == [(1, None), (2, "new")]
+    assert arrived(lake, "a") == [(1, None), (2, "new")]
 
 
 # -- partitions that grow side by side --------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_new_messages_of_every_partition_come_after_all_that_was_there(sides: Sm
         both_grow(sides, tick)
         lake.publish()
 
-    assert [number for number, _ in told(lake, "a")] == [1, 101, 102, 103, 10, 110, 11, 111]
+    assert [number for number, _ in arrived(lake, "a")] == [1, 101, 102, 103, 10, 110, 11, 111]
     assert lake.publish() is None
 
 
@@ -136,7 +136,7 @@ def test_what_was_published_by_a_run_that_could_not_record_is_not_read_again(
 
     lake.publish()
 
-    assert [number for number, _ in told(lake, "a")] == [1, 101, 102, 103, 10, 110, 11, 111]
+    assert [number for number, _ in arrived(lake, "a")] == [1, 101, 102, 103, 10, 110, 11, 111]
 
 
 def broken(*arguments: Any) -> None:
@@ -159,14 +159,14 @@ def test_nor_what_is_behind_the_cursor_because_another_table_is_held(
             both_grow(sides, tick)
             lake.publish()
             assert states(lake) == {"a": "live", "b": "stopped"}
-            assert told(lake, "b") == [(1, None), (2, None)]
+            assert arrived(lake, "b") == [(1, None), (2, None)]
     both_grow(sides, 12)
 
     lake.publish()
 
     assert states(lake) == {"a": "live", "b": "live"}
-    assert [number for number, _ in told(lake, "a")] == [1, 10, 101, 102, 103, 110, 11, 111, 12, 112]
-    assert told(lake, "b") == [(1, None), (2, None), (3, "new")]
+    assert [number for number, _ in arrived(lake, "a")] == [1, 10, 101, 102, 103, 110, 11, 111, 12, 112]
+    assert arrived(lake, "b") == [(1, None), (2, None), (3, "new")]
 
 
 def test_a_message_that_was_set_aside_cannot_be_placed_among_them_any_more(sides: SmallStream):

@@ -11,10 +11,10 @@ from ticdc_assets.protocols.avro.table_names import name_in_topic, sanitised
 RULE = "tidb_{schema}_{table}"
 
 
-def repeats(*told: int) -> list[int]:
+def repeats(*tsos: int) -> list[int]:
     """The places of what was sent again among the changes of one key: a row's commit_ts, 0 for a delete."""
     seen = Repeats()
-    for ordinal, ts in enumerate(told):
+    for ordinal, ts in enumerate(tsos):
         if ts:
             seen.row(ordinal, ts, b"k")
         else:
@@ -23,7 +23,7 @@ def repeats(*told: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("told", "again"),
+    ("tsos", "again"),
     [
         ((4, 0, 9, 0), []),
         ((4, 4), [1]),
@@ -35,13 +35,13 @@ def repeats(*told: int) -> list[int]:
         ((9, 4, 0, 9), [1, 2, 3]),  # the start of the first delivery was read by an earlier run
     ],
 )
-def test_a_change_that_was_sent_again_counts_once(told: tuple[int, ...], again: list[int]):
-    assert repeats(*told) == again
+def test_a_change_that_was_sent_again_counts_once(tsos: tuple[int, ...], again: list[int]):
+    assert repeats(*tsos) == again
 
 
 @pytest.mark.parametrize("cut", range(1, 8))
 @pytest.mark.parametrize("begin", range(8))
-def test_wherever_a_delivery_ends_and_the_next_begins_a_key_ends_as_it_was_told_last(cut: int, begin: int):
+def test_wherever_a_delivery_ends_and_the_next_begins_a_key_has_its_last_row(cut: int, begin: int):
     """Writes and deletes of one key, sent up to `cut` and then from `begin` on: the same changes remain, in order."""
     changes = (4, 0, 9, 12, 0, 15, 0, 20)
     sent = (*changes[:cut], *changes[min(begin, cut) :])
@@ -53,7 +53,7 @@ def test_wherever_a_delivery_ends_and_the_next_begins_a_key_ends_as_it_was_told_
 
 
 @pytest.mark.parametrize(
-    ("topic", "told", "rule", "name"),
+    ("topic", "schema_name", "rule", "name"),
     [
         ("tidb_shop_odd-names", ("shop", "odd_names"), RULE, ("shop", "odd-names")),
         ("tidb_a_b_c_d", ("a_b", "c_d"), RULE, ("a_b", "c_d")),
@@ -66,9 +66,9 @@ def test_wherever_a_delivery_ends_and_the_next_begins_a_key_ends_as_it_was_told_
     ],
 )
 def test_a_topic_tells_more_of_a_name_than_the_schema(
-    topic: str, told: tuple[str, str], rule: str, name: tuple[str, str]
+    topic: str, schema_name: tuple[str, str], rule: str, name: tuple[str, str]
 ):
-    assert name_in_topic(topic, told, [rule]) == name
+    assert name_in_topic(topic, schema_name, [rule]) == name
 
 
 def test_statements_tell_the_rest_of_a_name():
@@ -79,7 +79,7 @@ def test_statements_tell_the_rest_of_a_name():
     assert found == {("t", "shop", "a_b"): ("Shop", "a b"), ("t", "shop", "new"): ("shop", "new")}
 
 
-def test_tables_that_avro_writes_alike_are_told_apart_by_the_topic_or_not_at_all():
+def test_tables_that_avro_writes_alike_are_distinguished_by_the_topic_or_not_at_all():
     names = {("one", "s", "a_b"): ("s", "a-b"), ("two", "s", "a_b"): ("s", "a_b")}
 
     assert true_names(names, [("s", "a-b"), ("s", "a b")]) == {

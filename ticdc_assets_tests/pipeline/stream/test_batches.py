@@ -22,7 +22,7 @@ FAMILIES = ("open", "simple-avro", "canal-json", "avro-ext")
 STREAMS = [w for w in workloads(seed="seed1") if w.root.parent.name in FAMILIES]
 
 
-def told(lake: FeedLake) -> dict[str, Any]:
+def lake_content(lake: FeedLake) -> dict[str, Any]:
     """All that a run leaves, but for what differs from run to run."""
     record = lake.lake.control.newest()
     assert record is not None
@@ -58,7 +58,7 @@ def both(
         monkeypatch.setitem(REGISTRY, name, replace(protocol, bulk=None))
     reference = FeedLake(workload, folder / "reference", capture, time_zone=workload.time_zone)
     reference.publish()
-    return told(bulk), told(reference)
+    return lake_content(bulk), lake_content(reference)
 
 
 IN_EVERY_RUN = ("open",)
@@ -72,8 +72,8 @@ def damaged(workload: Workload, folder: Path) -> Path:
     for number in range(5, len(lines), 12):
         key, value = (b64decode(lines[number][part] or "") for part in ("key", "value"))
         [mutant] = Mutator([Seed((key, value), key_and_value)], number).mutants(1)
-        told = ((part, getattr(mutant, part)) for part in ("key", "value"))
-        lines[number] |= {part: None if not raw else b64encode(raw).decode() for part, raw in told}
+        parts = ((part, getattr(mutant, part)) for part in ("key", "value"))
+        lines[number] |= {part: None if not raw else b64encode(raw).decode() for part, raw in parts}
     capture = folder / "messages.jsonl"
     capture.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return capture

@@ -69,7 +69,7 @@ def test_a_new_table_of_the_topic_stops_and_one_of_another_topic_waits():
     assert faulty(scan(FAULT, one={T}, two={NEW}), {}, ()).unread == {NEW: WAITS}
 
 
-def test_the_first_fault_of_a_table_is_the_one_that_is_told():
+def test_the_first_fault_of_a_table_is_the_one_that_is_reported():
     second = CaptureFault("another", ("one", 1), 7)
 
     assert held(faulty(scan(FAULT, second, one={T}, two={U}), ranges(TWO), ())) == {"t": STOPPED}

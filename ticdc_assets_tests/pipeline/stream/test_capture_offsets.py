@@ -35,9 +35,9 @@ class Lines:
 
     def put(self, *offsets: int, partition: int | None = None, topic: str | None = None) -> None:
         """The messages of these offsets, in this order; of other partitions and topics all that there are."""
-        told = [(json.loads(line), line) for line in self.all]
-        mine = {m["offset"]: line for m, line in told if self._is(m, partition, topic)}
-        others = [line for m, line in told if not self._is(m, partition, topic)]
+        lines = [(json.loads(line), line) for line in self.all]
+        mine = {m["offset"]: line for m, line in lines if self._is(m, partition, topic)}
+        others = [line for m, line in lines if not self._is(m, partition, topic)]
         self.path.write_text("".join([*others, *(mine[offset] for offset in offsets)]))
 
     def put_all(self) -> None:

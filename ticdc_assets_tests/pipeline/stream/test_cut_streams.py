@@ -40,13 +40,13 @@ def cut_lake(workload: Workload, folder: Path, first: int, **settings: Any) -> F
     return FeedLake(workload, folder / "lake", capture, **settings)
 
 
-def told_rows(lake: FeedLake, capture: Path) -> Counter[tuple[Any, ...]]:
+def sent_rows(lake: FeedLake, capture: Path) -> Counter[tuple[Any, ...]]:
     """Table, operation and commit_ts of every row that the rest of the stream tells."""
-    rows = (e for e in told_events(lake, capture) if isinstance(e, RowEvent))
+    rows = (e for e in sent_events(lake, capture) if isinstance(e, RowEvent))
     return Counter((e.schema, e.table, str(e.op), e.commit_ts) for e in rows)
 
 
-def told_events(lake: FeedLake, capture: Path) -> list[Event]:
+def sent_events(lake: FeedLake, capture: Path) -> list[Event]:
     feed = lake.lake.changefeed
     protocol, options = REGISTRY[str(feed.sink.protocol)], options_of(feed)
     return [e for m in messages(capture) for e in protocol.decode(m.key, m.value, m.where, options)]
@@ -54,8 +54,8 @@ def told_events(lake: FeedLake, capture: Path) -> list[Event]:
 
 def tables_with_lost_statements(lake: FeedLake, capture: Path) -> set[str]:
     """The tables that schema_files describe as they were before a statement that was cut off."""
-    told = {e.commit_ts for e in told_events(lake, capture) if isinstance(e, DdlEvent) and e.query}
-    lost = [e for e in lake.workload.events if e["kind"] == "ddl" and e["commit_ts"] not in told]
+    kept = {e.commit_ts for e in sent_events(lake, capture) if isinstance(e, DdlEvent) and e.query}
+    lost = [e for e in lake.workload.events if e["kind"] == "ddl" and e["commit_ts"] not in kept]
     return {e["table"] for e in lost} | {e.get("new_table", e["table"]) for e in lost}
 
 
@@ -69,7 +69,7 @@ def test_with_schema_files_all_that_the_rest_tells_is_exact(workload: Workload, 
     assert report is not None
     assert {r.state for r in report.record.tables} == {"live"}
     capture, found = tmp_path / "messages.jsonl", lake.changes()
-    assert Counter(change[:4] for change in found.elements()) == told_rows(lake, capture)
+    assert Counter(change[:4] for change in found.elements()) == sent_rows(lake, capture)
     lost = tables_with_lost_statements(lake, capture)
     assert not Counter(c for c in found.elements() if c.table not in lost) - expected_changes(workload, True)
 
@@ -85,12 +85,12 @@ def test_without_them_each_table_has_all_that_the_rest_tells_or_says_why_not(
 
     assert report is not None
     assert report.quarantined == 0
-    told = told_rows(lake, tmp_path / "messages.jsonl")
+    sent = sent_rows(lake, tmp_path / "messages.jsonl")
     held = {(r.schema, r.table) for r in report.record.tables if r.state in ("waiting", "stopped")}
     assert all(r.note for r in report.record.tables if (r.schema, r.table) in held)
     found = Counter(change[:4] for change in lake.changes().elements())
-    assert not found - told
-    assert {(row[0].lower(), row[1].lower()) for row in told - found} <= {(s.lower(), t.lower()) for s, t in held}
+    assert not found - sent
+    assert {(row[0].lower(), row[1].lower()) for row in sent - found} <= {(s.lower(), t.lower()) for s, t in held}
 
 
 @pytest.mark.parametrize("workload", of_full_set(w for w in OLDER if w.name.startswith("canal")), ids=lambda w: w.name)
@@ -99,10 +99,10 @@ def test_a_schema_file_from_before_a_lost_statement_hides_no_column(workload: Wo
 
     lake.publish()
 
-    told = {(e.schema, e.table, e.commit_ts): e for e in told_events(lake, tmp_path / "messages.jsonl")
+    sent = {(e.schema, e.table, e.commit_ts): e for e in sent_events(lake, tmp_path / "messages.jsonl")
             if isinstance(e, RowEvent) and e.op != "D"}  # fmt: skip
-    found = [c for c in lake.changes() if c.op != "D" and (c.schema, c.table, c.commit_ts) in told]
+    found = [c for c in lake.changes() if c.op != "D" and (c.schema, c.table, c.commit_ts) in sent]
     assert found
     for change in found:
-        row = told[change.schema, change.table, change.commit_ts]
+        row = sent[change.schema, change.table, change.commit_ts]
         assert {name for name, _ in change.new} == set(row.wire)

@@ -1,4 +1,4 @@
-"""`ddl_from`: an Avro changefeed that takes another changefeed's statements tells all that TiDB has told."""
+"""`ddl_from`: an Avro changefeed with another changefeed's statements gives the same tables as TiDB."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def test_rows_wait_for_the_statements_before_them(workload: Workload, tmp_path: 
         lake.tell(until=ts)
         report = lake.publish()
         waited += report is not None and any(r.state == "waiting" for r in report.record.tables)
-        told = [change.commit_ts for change in lake.changes() if change.commit_ts is not None]
-        assert max(told, default=0) <= ts
+        published = [change.commit_ts for change in lake.changes() if change.commit_ts is not None]
+        assert max(published, default=0) <= ts
     lake.tell()
     lake.publish()
 

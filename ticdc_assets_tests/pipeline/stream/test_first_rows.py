@@ -39,7 +39,7 @@ def placed(wire: Wire, sent: Iterable[tuple[int, RowChange]]) -> Iterable[tuple[
         yield MessagePosition(0, offset, offset), Message("feed", partition, offset, key, value, 0)
 
 
-def told(found: StreamScan) -> dict[str, tuple[int, list[str], int]]:
+def first_schemas(found: StreamScan) -> dict[str, tuple[int, list[str], int]]:
     """By table: its first commit_ts, the columns that are inferred and when they take effect."""
     return {
         name: (ts - BASE, [c.name for c in event.after.columns], event.commit_ts - BASE)
@@ -62,7 +62,7 @@ def test_each_table_has_its_own_first_row(wire: Wire):
     older = replace(T, columns=(ID,))
     found = scanned(wire, (0, row(30, T)), (0, row(40, U)), (1, row(20, older)), (1, row(50, U)))
 
-    assert told(found) == {"t": (20, ["id"], 19), "u": (40, ["id", "w"], 39)}
+    assert first_schemas(found) == {"t": (20, ["id"], 19), "u": (40, ["id", "w"], 39)}
     assert found.tables.carried == {"feed": {("shop", "t"), ("shop", "u")}}
     assert found.commits.newest == BASE + 50
 
@@ -73,6 +73,6 @@ def test_deletes_that_may_be_keys_tell_no_columns():
     sent = (0, row(10, replace(T, columns=(ID,)), "D")), (0, row(30, T)), (0, row(40, U, "D"))
     found = scanned(OpenProtocol(), *sent, deletes_are_keys=True)
 
-    assert told(found) == {"t": (10, ["id", "v"], 29)}
+    assert first_schemas(found) == {"t": (10, ["id", "v"], 29)}
     assert found.tables.first_rows["shop", "u"][2] == BASE + 40
-    assert told(scanned(OpenProtocol(), *sent)) == {"t": (10, ["id"], 9), "u": (40, ["id", "w"], 39)}
+    assert first_schemas(scanned(OpenProtocol(), *sent)) == {"t": (10, ["id"], 9), "u": (40, ["id", "w"], 39)}

@@ -38,8 +38,8 @@ class Stream:
     def send(self, partition: int, *messages: Message) -> None:
         for key, value in messages:
             offset = sum(line["partition"] == partition for line in self.lines)
-            told = {"key": key and b64encode(key).decode(), "value": value and b64encode(value).decode()}
-            self.lines.append({"topic": "feed", "partition": partition, "offset": offset, **told, "ts_ms": 0})
+            message = {"key": key and b64encode(key).decode(), "value": value and b64encode(value).decode()}
+            self.lines.append({"topic": "feed", "partition": partition, "offset": offset, **message, "ts_ms": 0})
 
     def row(self, partition: int, at: int, op: str, shape: SchemaState, *cells: Value) -> None:
         change = RowChange(START_TS + at, shape, op, dict(zip(shape.names, cells, strict=True)))

@@ -148,13 +148,13 @@ def cut_everywhere(workload: Workload, folder: Path) -> Workload:
     shapes = tables(workload.events)
     with (folder / "messages.jsonl").open("w") as capture:
         for line in read_jsonl(workload.root / "messages.jsonl"):
-            told = json.loads(b64decode(line["value"]))
-            if told.get("type") in ("INSERT", "UPDATE"):
-                key = shapes.as_of(told["database"], told["table"], told["commitTs"]).key
+            message = json.loads(b64decode(line["value"]))
+            if message.get("type") in ("INSERT", "UPDATE"):
+                key = shapes.as_of(message["database"], message["table"], message["commitTs"]).key
                 for image in ("data", "old"):
-                    if told.get(image):
-                        told[image] = {name: cell for name, cell in told[image].items() if name in key}
-                line["value"] = b64encode(json.dumps({**told, "handleKeyOnly": True}).encode()).decode()
+                    if message.get(image):
+                        message[image] = {name: cell for name, cell in message[image].items() if name in key}
+                line["value"] = b64encode(json.dumps({**message, "handleKeyOnly": True}).encode()).decode()
             capture.write(json.dumps(line) + "\n")
     (folder / "variant.json").write_text(json.dumps({**workload.variant, "log": str(workload.log)}))
     return Workload(folder)
@@ -201,7 +201,7 @@ def framed(*bodies: object) -> bytes:
 
 def stream(folder: Path, *rows: tuple[dict[str, Any], dict[str, Any]], options: str = "") -> Workload:
     """An Open Protocol stream of one table with these rows, complete up to the TSO behind them."""
-    told = [
+    messages_sent = [
         ({"ts": 100, "scm": "s", "t": 2}, {"q": "CREATE DATABASE `s`", "t": 1}),
         ({"ts": 101, "scm": "s", "tbl": "t", "t": 2}, {"q": CREATE, "t": 3}),
         *(({"scm": "s", "tbl": "t", "t": 1, **head}, body) for head, body in rows),
@@ -209,7 +209,7 @@ def stream(folder: Path, *rows: tuple[dict[str, Any], dict[str, Any]], options: 
     ]
     folder.mkdir(parents=True)
     with (folder / "messages.jsonl").open("w") as capture:
-        for offset, (head, body) in enumerate(told):
+        for offset, (head, body) in enumerate(messages_sent):
             key, data = struct.pack(">Q", 1) + framed(head), framed(body)
             line = {"topic": "x", "partition": 0, "offset": offset, "ts_ms": 0}
             line |= {"key": b64encode(key).decode(), "value": b64encode(data).decode()}
@@ -241,7 +241,9 @@ def held_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(message_decode, "COMPLETED_BYTES", request.param)
 
 
-def told(folder: Path, workload: Workload, rows: dict[int, list[dict[str, Any]]], **settings: Any) -> list[tuple]:
+def changes_published(
+    folder: Path, workload: Workload, rows: dict[int, list[dict[str, Any]]], **settings: Any
+) -> list[tuple]:
     """What the changelog says, with an upstream that has these rows by TSO: op, id, v, and v before."""
     snapshots = Snapshots()
     for ts, listed in rows.items():
@@ -259,21 +261,21 @@ def test_an_update_gets_both_its_images(tmp_path: Path):
     workload = stream(tmp_path / "x", cut("u", 1, p=1))
     rows = {TS: [row(1, 5, "new")], TS - 1: [row(1, 5, "old")]}
 
-    assert told(tmp_path, workload, rows) == [("U", 1, "new", "old")]
+    assert changes_published(tmp_path, workload, rows) == [("U", 1, "new", "old")]
 
 
 def test_an_update_that_moved_a_unique_key_is_a_delete_and_an_insert(tmp_path: Path):
     workload = stream(tmp_path / "x", cut("u", 1, p=1))
     rows = {TS: [row(1, 6, "new")], TS - 1: [row(1, 5, "old")]}
 
-    assert told(tmp_path, workload, rows) == [("D", 1, "old", None), ("I", 1, "new", None)]
+    assert changes_published(tmp_path, workload, rows) == [("D", 1, "old", None), ("I", 1, "new", None)]
 
 
 def test_an_update_of_the_key_finds_its_old_row_by_its_old_key(tmp_path: Path):
     workload = stream(tmp_path / "x", cut("u", 2, p=1))
     rows = {TS: [row(2, 5, "new")], TS - 1: [row(1, 5, "old")]}
 
-    assert told(tmp_path, workload, rows) == [("D", 1, "old", None), ("I", 2, "new", None)]
+    assert changes_published(tmp_path, workload, rows) == [("D", 1, "old", None), ("I", 2, "new", None)]
 
 
 def test_where_only_changed_columns_are_sent_a_cut_row_is_an_update_if_there_was_one_before(tmp_path: Path):
@@ -282,13 +284,13 @@ def test_where_only_changed_columns_are_sent_a_cut_row_is_an_update_if_there_was
     )  # fmt: skip
     rows = {TS: [row(1, 5, "new"), row(2, 6, "made")], TS - 1: [row(1, 5, "old")]}
 
-    assert told(tmp_path, workload, rows) == [("I", 2, "made", None), ("U", 1, "new", "old")]
+    assert changes_published(tmp_path, workload, rows) == [("I", 2, "made", None), ("U", 1, "new", "old")]
 
 
 def test_a_deleted_row_is_its_key(tmp_path: Path):
     workload = stream(tmp_path / "x", cut("d", 1))
 
-    assert told(tmp_path, workload, {}) == [("D", 1, None, None)]
+    assert changes_published(tmp_path, workload, {}) == [("D", 1, None, None)]
 
 
 @pytest.mark.usefixtures("held_bytes")
@@ -296,7 +298,7 @@ def test_what_was_sent_twice_is_there_once(tmp_path: Path):
     workload = stream(tmp_path / "x", cut("u", 1), cut("u", 1), cut("u", 2, TS + 1), cut("u", 1))
     rows = {TS: [row(1, 5, "a")], TS + 1: [row(2, 6, "b")]}
 
-    assert told(tmp_path, workload, rows) == [("I", 1, "a", None), ("I", 2, "b", None)]
+    assert changes_published(tmp_path, workload, rows) == [("I", 1, "a", None), ("I", 2, "b", None)]
 
 
 @pytest.mark.usefixtures("held_bytes")
@@ -306,7 +308,7 @@ def test_rows_that_were_cut_stand_among_those_that_were_not(tmp_path: Path):
     workload = stream(tmp_path / "x", ({"ts": TS - 5}, {"u": sent}), cut("u", 1, p=1), cut("d", 1, TS + 1))
     rows = {TS: [row(1, 5, "large")], TS - 1: [row(1, 5, "first")]}
 
-    assert told(tmp_path, workload, rows) == [
+    assert changes_published(tmp_path, workload, rows) == [
         ("I", 1, "first", None),
         ("U", 1, "large", "first"),
         ("D", 1, None, None),

@@ -50,7 +50,7 @@ def test_a_capture_without_gaps_has_no_fault():
         ((5, 7, 9), 6, 7, "1 message is", "feed[0]@6"),
     ],
 )
-def test_the_first_missing_offset_is_told_and_stops_the_partition(
+def test_the_first_missing_offset_is_reported_and_stops_the_partition(
     offsets: tuple[int, ...], first: int, found: int, count: str, rule: str
 ):
     [fault] = faults(ledger(*offsets), StreamCursor({P: 5}))
@@ -109,7 +109,7 @@ def test_a_message_that_comes_twice_is_counted_once_and_compared():
 
 
 @pytest.mark.parametrize(
-    ("offsets", "cursor", "told"),
+    ("offsets", "cursor", "sentence"),
     [
         ((1, 2, 3), StreamCursor({P: 4}), None),
         ((1, 3, 2), StreamCursor({P: 1}), "found 2 after 3"),
@@ -119,12 +119,12 @@ def test_a_message_that_comes_twice_is_counted_once_and_compared():
     ],
 )
 def test_offsets_out_of_order_are_a_fault_where_only_order_tells_what_came_first(
-    offsets: tuple[int, ...], cursor: StreamCursor, told: str | None
+    offsets: tuple[int, ...], cursor: StreamCursor, sentence: str | None
 ):
     found = faults(ledger(*offsets), cursor, in_order=True)
 
-    assert [told in fault.sentence for fault in found if told] == [True] * bool(told)
-    assert len(found) == bool(told)
+    assert [sentence in fault.sentence for fault in found if sentence] == [True] * bool(sentence)
+    assert len(found) == bool(sentence)
 
 
 @pytest.mark.parametrize("count", [1, 16, 17, 33, 34, 100, 1000])

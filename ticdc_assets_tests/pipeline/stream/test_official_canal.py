@@ -279,7 +279,7 @@ def test_a_row_that_cannot_be_typed_names_its_column_and_type(tmp_path: Path):
     assert "hypercube(3)" in records[T].note
 
 
-def test_a_statement_that_cannot_be_read_stops_its_table_alone_though_no_name_is_told(tmp_path: Path):
+def test_an_unreadable_statement_without_a_name_stops_its_table_alone(tmp_path: Path):
     server, u = Server(tmp_path), ("s", "u")
     for name in (T, u):
         server.create(name)

@@ -23,15 +23,15 @@ def guesses(known: Known, *rows: tuple[str, int, DdlEvent | None]) -> SchemaGues
     """Of a stream whose first row of each table has this commit_ts and tells this schema."""
     tables = ScannedTables(
         first_rows={("shop", name): ("shop", name, ts) for name, ts, _ in rows},
-        inferred={("shop", name): told for name, _, told in rows if told is not None},
+        inferred={("shop", name): schema for name, _, schema in rows if schema is not None},
     )
     return SchemaGuesses(Folds(known), StreamScan(tables=tables), {})
 
 
 def inferred(ts: int, name: str = "t", *columns: str) -> DdlEvent:
     """The schema that the first row of a table tells, to hold from just before that row."""
-    told = replace(table(name, *(columns or ("id", "w")), key=("id",)), inferred=True)
-    return event(ts - 1, name, "", after=told)
+    schema = replace(table(name, *(columns or ("id", "w")), key=("id",)), inferred=True)
+    return event(ts - 1, name, "", after=schema)
 
 
 def added(guess: SchemaGuesses, *known: DdlEvent, high: int | None = None) -> list[DdlEvent]:
@@ -87,10 +87,10 @@ def test_a_history_that_begins_with_the_users_schema_is_believed_only_by_rows_th
 
 
 def test_a_row_without_a_commit_ts_needs_a_guess_only_where_no_table_ever_had_the_name():
-    told = replace(inferred(15), commit_ts=0)
+    undated = replace(inferred(15), commit_ts=0)
 
-    assert names(added(guesses(Known(), ("t", 0, told)))) == [["id", "w"]]
-    assert added(guesses(Known(), ("t", 0, told)), event(10, "t", CREATE)) == []
+    assert names(added(guesses(Known(), ("t", 0, undated)))) == [["id", "w"]]
+    assert added(guesses(Known(), ("t", 0, undated)), event(10, "t", CREATE)) == []
 
 
 def test_rows_above_the_bound_are_not_looked_at():

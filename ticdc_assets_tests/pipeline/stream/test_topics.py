@@ -106,11 +106,11 @@ def test_which_tables_a_topic_has_is_known_to_runs_that_see_none_of_their_messag
 
 
 def test_a_rename_from_a_database_that_nobody_tells_says_of_no_other_table_that_it_is_in_its_topic():
-    told = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `b`")
-    untold = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`")
+    renamed_inside = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `b`")
+    renamed_from_elsewhere = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`")
 
-    assert named_in("feed", told, ()) == {("d2", "a")}
-    assert named_in("feed", untold, ()) == set()
+    assert named_in("feed", renamed_inside, ()) == {("d2", "a")}
+    assert named_in("feed", renamed_from_elsewhere, ()) == set()
 
 
 # -- a topic that lags behind that of a table's new name --------------------------------------------------------------

@@ -58,7 +58,7 @@ class Remade(UndatedCanalJson):
 
     def rows(self, changes: Any) -> list[tuple[bytes | None, bytes | None]]:
         found = [(key, json.loads(value or b"")) for key, value in super().rows(changes)]
-        return [(key, json.dumps(self._form(told), separators=(",", ":")).encode()) for key, told in found]
+        return [(key, json.dumps(self._form(body), separators=(",", ":")).encode()) for key, body in found]
 
 
 def quarantined(lake: FeedLake) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Rows with a column that no statement has told of: what was sent in it is not lost without a word."""
+"""Rows with a column that no statement has added: the value is not lost silently."""
 
 from __future__ import annotations
 

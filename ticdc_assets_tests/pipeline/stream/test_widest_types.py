@@ -20,9 +20,18 @@ BITS_MAX = (1 << 64) - 1
 def row(tick: int, types: dict[str, str], data: dict[str, Any]) -> tuple[None, bytes]:
     """An INSERT as TiCDC sends it; `mysqlType` has lengths only under content-compatible."""
     head = {"id": 0, "database": "s", "table": "old", "pkNames": ["id"], "isDdl": False, "type": "INSERT"}
-    types_told = {"sqlType": dict.fromkeys(types, 12), "mysqlType": types}
-    told = {**head, "es": 1, "ts": 2, "sql": "", **types_told, "old": None, "data": [data], "_tidb": {"commitTs": tick}}
-    return None, json.dumps(told, separators=(",", ":")).encode()
+    types_sent = {"sqlType": dict.fromkeys(types, 12), "mysqlType": types}
+    message = {
+        **head,
+        "es": 1,
+        "ts": 2,
+        "sql": "",
+        **types_sent,
+        "old": None,
+        "data": [data],
+        "_tidb": {"commitTs": tick},
+    }
+    return None, json.dumps(message, separators=(",", ":")).encode()
 
 
 def changelog(folder: Path, types: dict[str, str], *rows: dict[str, Any]) -> Any:
@@ -37,7 +46,7 @@ def changelog(folder: Path, types: dict[str, str], *rows: dict[str, Any]) -> Any
     return lake.lake.catalog.load_table(tuple(table.changelog or ()))
 
 
-def test_the_widest_values_of_types_told_without_a_length_come_whole(tmp_path: Path):
+def test_the_widest_values_of_types_sent_without_a_length_come_whole(tmp_path: Path):
     rows = [
         {"id": "1", "d": WIDEST, "u": WIDEST, "b": str(BITS)},
         {"id": "2", "d": f"-{WIDEST}", "u": "0." + "0" * 29 + "1", "b": str(BITS_MAX)},
@@ -54,10 +63,10 @@ def test_the_widest_values_of_types_told_without_a_length_come_whole(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("told", "column_type"),
+    ("mysql_type", "column_type"),
     [("decimal", "string"), ("bit", "decimal(20, 0)"), ("decimal(10,2)", "decimal(10, 2)"), ("bit(8)", "long")],
 )
-def test_a_length_that_is_told_is_kept(tmp_path: Path, told: str, column_type: str):
-    table = changelog(tmp_path, {"id": "int", "v": told}, {"id": "1", "v": "3"})
+def test_a_length_in_the_stream_is_kept(tmp_path: Path, mysql_type: str, column_type: str):
+    table = changelog(tmp_path, {"id": "int", "v": mysql_type}, {"id": "1", "v": "3"})
 
     assert str(table.schema().find_field("v").field_type) == column_type

@@ -51,8 +51,16 @@ def statement(schema: str, table: str) -> dict[str, Any]:
 def insert(schema: str, table: str) -> dict[str, Any]:
     """One row that holds the names of its table."""
     row = {"id": "1", f"{table}.c": f"{schema} {table}"}
-    told = {"database": schema, "table": table, "isDdl": False, "type": "INSERT", "es": 1, "data": [row], "old": None}
-    return told | {"pkNames": ["id"], "mysqlType": {}, "sqlType": {}, "_tidb": {"commitTs": TS + 1}}
+    message = {
+        "database": schema,
+        "table": table,
+        "isDdl": False,
+        "type": "INSERT",
+        "es": 1,
+        "data": [row],
+        "old": None,
+    }
+    return message | {"pkNames": ["id"], "mysqlType": {}, "sqlType": {}, "_tidb": {"commitTs": TS + 1}}
 
 
 def capture(path: Path, messages: list[dict[str, Any]]) -> None:

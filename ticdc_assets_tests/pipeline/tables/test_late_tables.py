@@ -305,7 +305,7 @@ def test_a_table_that_is_renamed_in_a_bucket_to_a_name_asked_for_is_whole(
     sink.alter(OLD, 1200, "RENAME TABLE `s`.`t` TO `s`.`_t_del`")
     sink.alter(T, 1201, "RENAME TABLE `s`.`_t_gho` TO `s`.`t`")
     sink.file(T, 1, [sink.insert(T, 1310, 3, "three")], version=1201)
-    if not commit_ts:  # such a change is told by its table's first name
+    if not commit_ts:  # such a change is found by its table's first name
         sink.rows[-1] = sink.rows[-1]._replace(table=GHOST[1])
     sink.bucket.checkpoint(2000)
     feed = sink.feed(tmp_path / "lake", tables=NOT_GHOSTS)

@@ -33,7 +33,7 @@ def rename_onto_b(stream: SmallStream) -> None:
     stream.watermark(19)
 
 
-def test_a_table_that_is_renamed_to_a_name_that_was_not_told_to_be_free_takes_it(stream: SmallStream):
+def test_a_table_that_is_renamed_to_a_name_not_known_to_be_free_takes_it(stream: SmallStream):
     lake = stream.lake()
     lake.publish()
     rename_onto_b(stream)

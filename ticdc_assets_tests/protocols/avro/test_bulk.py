@@ -68,7 +68,7 @@ def agreed(workload: Workload) -> tuple[BulkRows, list[Any]]:
 
 
 @every_avro
-def test_every_avro_row_is_told_as_the_reference_tells_it(workload):
+def test_every_avro_row_equals_that_of_the_reference(workload):
     rows, events = agreed(workload)
     taken = [isinstance(event, RowEvent) and not isinstance(event, ChecksummedRow) for event in events]
 
@@ -280,7 +280,7 @@ def test_decimals_around_38_digits_are_the_references(precision, scale):
 
 @slow
 @given(stream=streams_of_one_schema(), data=st.data())
-def test_any_avro_values_are_told_and_typed_as_the_reference_does(stream, data):
+def test_any_avro_values_and_types_equal_those_of_the_reference(stream, data):
     schemas, pairs = stream
     options = confluent_avro.AvroOptions(schemas.__getitem__, data.draw(st.sampled_from([None, ("a", "b")])))
     rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, options)

@@ -27,7 +27,7 @@ from ticdc_assets.sources.capture import messages as captured
 from ticdc_assets_tests.fixtures import Workload
 
 Pair = tuple[bytes | None, bytes | None]
-Told = dict[int, list[Any]]
+RowsByMessage = dict[int, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def by_name(image: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if image is None else dict(sorted(image.items()))
 
 
-def of_bulk(stream: Stream, pairs: list[Pair]) -> tuple[Told, list[TableRows]]:
+def of_bulk(stream: Stream, pairs: list[Pair]) -> tuple[RowsByMessage, list[TableRows]]:
     """The rows of the bulk decoder by message, and for what it left those of the reference decoder."""
     rows = stream.bulk.rows(Messages.from_pairs(pairs), stream.options)
     found: dict[int, dict[int, Any]] = defaultdict(dict)
@@ -87,7 +87,7 @@ def of_bulk(stream: Stream, pairs: list[Pair]) -> tuple[Told, list[TableRows]]:
             assert position not in found[line]
             found[line][position] = row
     assert not set(found) & {n for n, left in enumerate(rows.left) if left}
-    complete: Told = {}
+    complete: RowsByMessage = {}
     for number, pair in enumerate(pairs):
         if rows.left[number]:
             complete[number] = reference(stream, pair)
@@ -126,7 +126,7 @@ def agree(stream: Stream, pairs: list[Pair]) -> list[TableRows]:
     return tables
 
 
-def heads_agree(stream: Stream, pairs: list[Pair], wanted: Told) -> None:
+def heads_agree(stream: Stream, pairs: list[Pair], wanted: RowsByMessage) -> None:
     heads = stream.bulk.heads(Messages.from_pairs(pairs), stream.options)
     names = [heads.names[number] for number in heads.name.to_pylist()]
     others = (heads.op, heads.commit_ts, heads.commit_ms, heads.schema_version)

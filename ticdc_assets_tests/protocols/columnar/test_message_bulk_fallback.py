@@ -131,7 +131,7 @@ def test_one_odd_event_leaves_its_message_whole():
     assert {0} == {line for table in tables for line in table.rows.line.to_pylist()}
 
 
-def test_tables_versions_and_shapes_are_told_apart():
+def test_tables_versions_and_column_sets_are_kept_apart():
     def message(table: str, version: int, data: dict[str, str]) -> Pair:
         head = f'"version":1,"database":"shop","table":"{table}","tableID":1,"type":"INSERT","commitTs":5,"buildTs":1'
         return None, f'{{{head},"schemaVersion":{version},"data":{orjson.dumps(data).decode()}}}'.encode()

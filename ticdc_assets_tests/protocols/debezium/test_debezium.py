@@ -83,7 +83,7 @@ def test_every_change_comes_out_as_far_as_ticdc_can_tell_it(workload):
 
 
 def assert_as_sent(column: Column, real: Any, seen: Any) -> None:
-    """Equal, but for a NULL told as the default and for digits that a float cannot hold."""
+    """Equal, but for a NULL sent as the default and for digits that a float cannot hold."""
     if real is None and seen is not None:
         assert column.default is not None
     elif column.type.kind is Kind.DECIMAL and real is not None:

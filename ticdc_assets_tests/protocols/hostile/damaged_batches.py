@@ -89,7 +89,7 @@ class Batches:
             assert not isinstance(event, ChecksummedRow), shown(pair)
             assert event.claim is None, shown(pair)
             assert not event.handle_only or event.op == "D", shown(pair)
-        return [_told(event) for event in events if isinstance(event, RowEvent)]
+        return [_comparable(event) for event in events if isinstance(event, RowEvent)]
 
     def _heads_agree(self, batch: Messages, pairs: Sequence[Pair]) -> None:
         heads = self._bulk.heads(batch, self._stream.options)
@@ -135,7 +135,7 @@ def _columns(stream: Stream) -> dict[tuple[str, str, str], set[Column]]:
     return found
 
 
-def _told(event: RowEvent) -> Any:
+def _comparable(event: RowEvent) -> Any:
     old = event.before
     if old is not None and event.before_is_partial:
         old = {**event.wire, **old}

@@ -1,4 +1,4 @@
-"""Open Protocol: every type has its value, and a table that no statement told of is inferred from its rows."""
+"""Open Protocol: every type has its value, and a table without a statement is inferred from its rows."""
 
 from __future__ import annotations
 

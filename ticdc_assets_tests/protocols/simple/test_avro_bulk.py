@@ -60,7 +60,7 @@ def agreed(workload: Workload) -> tuple[BulkRows, list[Any]]:
 
 
 @every_simple
-def test_every_simple_row_is_told_as_the_reference_tells_it(workload):
+def test_every_simple_row_equals_that_of_the_reference(workload):
     rows, events = agreed(workload)
 
     assert [is_plain(event) for event in events] == (~rows.left).tolist()
@@ -222,7 +222,7 @@ def test_a_version_with_very_many_sets_of_columns_is_left_in_part():
     assert [False] * 4 + [True] * 2 == rows.left.tolist()
 
 
-def test_names_beyond_utf8_and_ids_below_zero_are_left_or_told_as_the_reference_does():
+def test_names_beyond_utf8_and_ids_below_zero_are_left_or_equal_those_of_the_reference():
     sound = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {"a": 1}, "old": None}
     message = simple_message(sound)
     variants = [
@@ -259,7 +259,7 @@ def test_a_column_that_comes_twice_or_that_others_lack_is_not_mistaken(name):
     assert rows.left.tolist() == [False, isinstance(events[1], DecodeError), False]
 
 
-def test_names_that_meet_in_one_sum_are_told_apart():
+def test_names_with_the_same_checksum_are_distinguished():
     name, other_half = b"a column of 16 B", b"A COLUMN"
     length, of_set = np.array([16]), np.array([0])
     words = [np.frombuffer(half, np.dtype("<u8")).astype(np.uint64) for half in (name[:8], other_half, name[8:])]
@@ -320,7 +320,7 @@ def images(draw: Any, names: list[str], kinds: dict[str, int], whole: bool) -> d
 
 @slow
 @given(pairs=simple_streams(), data=st.data())
-def test_any_simple_values_are_told_and_typed_as_the_reference_does(pairs, data):
+def test_any_simple_values_and_types_equal_those_of_the_reference(pairs, data):
     rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
     for table in rows.tables:
         for array in (*table.rows.wire, *(table.rows.before or ())):

@@ -1,4 +1,4 @@
-"""Row-level checksums: computed over TiDB's own forms of values, and silent where nothing can be told."""
+"""Row-level checksums: computed over TiDB's own forms of values, and without a result where they cannot be computed."""
 
 from __future__ import annotations
 

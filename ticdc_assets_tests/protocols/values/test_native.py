@@ -106,7 +106,7 @@ def test_a_checksum_has_timestamps_as_text_in_utc(text: str, zone: str, fold: in
     assert plain(column("TIMESTAMP(3)"), text, zone, fold=fold) == expected
 
 
-def test_a_wall_time_has_the_first_of_two_moments_unless_told_otherwise():
+def test_an_ambiguous_wall_time_is_the_first_of_two_moments_by_default():
     assert plain(column("TIMESTAMP"), "2024-11-03 01:30:00", NEW_YORK) == "2024-11-03 05:30:00"
     found = value(column("TIMESTAMP"), {"value": "2024-11-03 01:30:00", "location": NEW_YORK}, "UTC")
     assert found == datetime(2024, 11, 3, 5, 30, tzinfo=UTC)

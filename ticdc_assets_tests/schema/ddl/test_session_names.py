@@ -30,7 +30,7 @@ def states(history: History) -> dict[str, tuple[str, int | None]]:
 
 
 @pytest.mark.parametrize("query", ["RENAME TABLE `a` TO `d2`.`b`", "ALTER TABLE `a` RENAME AS `d2`.`b`"])
-@pytest.mark.parametrize("after", [None, with_key("d2", "b")], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("after", [None, with_key("d2", "b")], ids=["text alone", "columns given"])
 def test_a_table_is_renamed_into_another_database_from_the_only_one_that_has_its_name(
     query: str, after: TableSchema | None
 ):
@@ -62,7 +62,7 @@ def test_the_columns_that_a_stream_tells_say_which_table_was_renamed():
     assert states(history) == {"d1.a@10": ("d2.b", None), "d2.a@10": ("d2.a", None)}
 
 
-@pytest.mark.parametrize("after", [None, with_key("d2", "b")], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("after", [None, with_key("d2", "b")], ids=["text alone", "columns given"])
 def test_where_several_tables_may_have_been_renamed_all_of_them_stop_and_so_does_the_new_name(
     after: TableSchema | None,
 ):
@@ -141,7 +141,7 @@ def columns(history: History, name: tuple[str, str]) -> list[str]:
     return [column.name for column in source_table.newest.columns]
 
 
-@pytest.mark.parametrize("after", [None, with_key("d2", "b")], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("after", [None, with_key("d2", "b")], ids=["text alone", "columns given"])
 def test_a_table_is_made_like_one_of_another_database(after: TableSchema | None):
     history = fold([
         event(10, "d1", "a", ID),

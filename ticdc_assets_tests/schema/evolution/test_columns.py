@@ -166,7 +166,7 @@ def test_a_new_default_touches_no_row():
 # -- schemas that a stream tells --------------------------------------------------------------------------------------
 
 
-def test_a_told_schema_gets_uids_and_keeps_those_it_has():
+def test_a_sent_schema_gets_uids_and_keeps_those_it_has():
     schema = TableSchema("s", "t", (Column("a", MySqlType(Kind.INT)), Column("b", MySqlType(Kind.TEXT))))
     shape = shape_of(schema)
 
@@ -176,7 +176,7 @@ def test_a_told_schema_gets_uids_and_keeps_those_it_has():
     assert uids(shape_of(later.table)) == [("b", 2), ("c", 3)]
 
 
-def test_adopting_a_told_schema_matches_columns_by_name_and_type():
+def test_adopting_a_sent_schema_matches_columns_by_name_and_type():
     shape = table("a INT, b INT, c INT")
     found = tuple(Column(n, parse_type(t)) for n, t in [("C", "BIGINT"), ("a", "TEXT"), ("d", "INT")])
     adopted = adopt(shape, TableSchema("s", "t", found))

@@ -1,4 +1,4 @@
-"""The key follows the indexes and columns of its table, and a change of it is told."""
+"""The key follows the indexes and columns of its table, and a change of it is reported."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ RESTORED = [
 
 
 @pytest.mark.parametrize(("columns", "partitioning", "expected"), [*ROWS, *RESTORED])
-def test_a_partition_is_told_by_the_values_of_its_columns(columns, partitioning, expected):
+def test_a_partition_follows_from_the_values_of_its_columns(columns, partitioning, expected):
     assert [expected] == parts(altered(table(columns, f"PARTITION BY {partitioning}"), "TRUNCATE PARTITION p"))
 
 
@@ -198,7 +198,7 @@ NOT_SHOWN = [
 
 
 @pytest.mark.parametrize(("columns", "partitioning"), NOT_SHOWN)
-def test_rows_of_a_partition_that_cannot_be_told_are_never_guessed(columns, partitioning):
+def test_rows_of_an_unknown_partition_are_never_guessed(columns, partitioning):
     shape = table(columns, f"PARTITION BY {partitioning}")
     for text in ("TRUNCATE PARTITION p", "DROP PARTITION p"):
         with pytest.raises(SchemaError):

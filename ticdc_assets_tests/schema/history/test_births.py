@@ -102,7 +102,7 @@ def test_a_dropped_database_takes_its_tables():
     assert [found.dropped_ts for found in history.source_tables] == [20, None]
 
 
-def test_a_shown_table_that_the_user_told_is_what_the_user_told():
+def test_a_table_from_the_config_is_shown_as_in_the_config():
     changed = replace(T, columns=(replace(T.columns[0], default=Default("5")),))
 
     same = fold([shown(10, T)], Known({("shop", "t"): changed})).source_tables[0]

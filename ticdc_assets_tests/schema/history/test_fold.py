@@ -85,7 +85,7 @@ def test_a_swap_in_one_statement_swaps_whatever_its_order_and_text(third: str, o
     }
 
 
-def test_a_swap_whose_name_between_was_not_told_swaps():
+def test_a_swap_through_a_name_that_was_not_sent_swaps():
     births = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
 
     history = fold([*births, event(30, "a", "RENAME TABLE `b` TO `a`"), event(30, "b", "RENAME TABLE `a` TO `b`")])
@@ -158,7 +158,7 @@ def test_a_table_whose_name_another_takes_by_a_rename_is_dropped(source: str):
     assert taken[0].id == ("shop.a@10" if source == "a" else "shop.b@30")
 
 
-def test_a_rename_that_is_told_twice_drops_nothing():
+def test_a_rename_that_is_sent_twice_drops_nothing():
     history = fold([
         event(10, "a", "CREATE TABLE `a` (`id` INT PRIMARY KEY)"),
         event(30, "b", "RENAME TABLE `a` TO `b`"),

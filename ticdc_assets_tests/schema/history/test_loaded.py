@@ -102,8 +102,8 @@ def test_a_table_created_later_has_the_collation_of_the_dumped_database():
     query = "CREATE DATABASE `shop` /*!40100 DEFAULT CHARACTER SET latin1 COLLATE latin1_bin */;"
     database = DdlEvent(T, "shop", "", query, loaded=True)
     late = ddl(T + 1, "late", "CREATE TABLE late (id INT PRIMARY KEY, v VARCHAR(9))")
-    told, plain = (fold([*events, *loaded("users"), late]) for events in ([database], []))
-    tables = [followed(history)[f"shop.late@{T + 1}"].newest for history in (told, plain)]
+    with_database, plain = (fold([*events, *loaded("users"), late]) for events in ([database], []))
+    tables = [followed(history)[f"shop.late@{T + 1}"].newest for history in (with_database, plain)]
     assert tables[0].column("v") != tables[1].column("v") or tables[0].collation != tables[1].collation
 
 

@@ -1,4 +1,4 @@
-"""Renames of one commit_ts, statements as users wrote them, and what is told of tables that are not born yet."""
+"""Renames of one commit_ts, statements as users wrote them, and statements about tables that do not exist yet."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_statement_that_cannot_be_read_is_about_the_table_that_it_begins_with(
 # -- tables that are not born yet --------------------------------------------------------------------------------------
 
 
-def test_what_is_told_of_a_name_is_taken_once():
+def test_a_stop_of_a_name_is_taken_once():
     pending = PendingStatements()
     given = event("TRUNCATE b"), ddl.TruncateTable("s", "B")
     pending.change(*given)
@@ -195,7 +195,7 @@ def test_what_is_told_of_a_name_is_taken_once():
 def test_the_earliest_stop_of_a_name_and_its_database_counts_until_that_is_gone():
     pending = PendingStatements()
     pending.stop_database("S", Stop(5, "database"))
-    pending.stop_database("s", Stop(3, "later told"))
+    pending.stop_database("s", Stop(3, "reported later"))
     pending.stop(("s", "a"), Stop(4, "table"))
     pending.stop(("s", "b"), Stop(6, "table"))
 

@@ -129,11 +129,11 @@ def test_a_table_made_like_another_shares_nothing_of_its_history():
 
 
 def test_what_a_stream_leaves_open_is_named():
-    def words(of: TableSchema, key_is_told: bool = False) -> list[str]:
-        return [text.split(":")[0] for text in unknowns(of, key_is_told)]
+    def words(of: TableSchema, key_is_configured: bool = False) -> list[str]:
+        return [text.split(":")[0] for text in unknowns(of, key_is_configured)]
 
     assert words(table("a INT", key=("a",))) == []
     assert words(table("a INT")) == ["no key is known"]
-    assert words(table("a INT"), key_is_told=True) == []
+    assert words(table("a INT"), key_is_configured=True) == []
     labelled = table("a ENUM", "b SET", "c ENUM('x')", "d INT", key=("d",))
     assert words(labelled) == ["labels of a, b are not known and may be numbers"]

@@ -41,7 +41,7 @@ def test_a_table_has_its_newest_name_and_all_that_it_bore():
     assert not RENAMED.was_ever(lambda _schema, table: table == "v")
 
 
-def test_a_table_was_told_of_at_the_ts_in_its_id():
+def test_a_table_first_appears_at_the_ts_in_its_id():
     assert RENAMED.first_event_ts == 10
     assert SourceTable("a@b.c@7", RENAMED.name_periods, RENAMED.versions).first_event_ts == 7
 

@@ -1,4 +1,4 @@
-"""A table is stopped where what a statement did to it cannot be told, and no other with it."""
+"""A statement whose effect is unknown stops its own table and no other."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_table_that_a_statement_nobody_could_read_made_or_changed_is_stopped_w
         [event(15, "", "DROP DATABASE `shop`")],
         [event(15, "u", "RENAME TABLE `t` TO `u`")],
     ],
-    ids=lambda told: told[0].query,
+    ids=lambda events: events[0].query,
 )
 def test_a_name_is_free_again_when_the_table_that_nobody_could_read_has_left_it(between: list[DdlEvent]):
     history = fold([event(10, "t", UNREADABLE), *between, event(20, "t", "", after=GUESSED)])
@@ -66,7 +66,7 @@ def test_a_table_that_nobody_could_read_is_stopped_under_its_next_name_too():
 
 
 @pytest.mark.parametrize("query", ["RECOVER TABLE `t`", "FLASHBACK TABLE `t`", "RECOVER TABLE BY JOB 1"])
-@pytest.mark.parametrize("given", [None, table("t", "id", key=("id",))], ids=["text alone", "columns told"])
+@pytest.mark.parametrize("given", [None, table("t", "id", key=("id",))], ids=["text alone", "columns given"])
 @pytest.mark.parametrize("described", [Known(), Known({("shop", "t"): table("t", "id", key=("id",))})])
 def test_a_table_whose_rows_are_brought_back_unseen_is_stopped(query: str, given: TableSchema | None, described: Known):
     history = fold([
@@ -129,7 +129,7 @@ NOT_SHOWN = [
 
 
 @pytest.mark.parametrize(("of_t", "of_u"), NOT_SHOWN)
-def test_an_exchange_of_rows_that_cannot_be_told_stops_both_tables(of_t: str, of_u: str):
+def test_an_exchange_of_unknown_rows_stops_both_tables(of_t: str, of_u: str):
     history = fold([event(10, "t", of_t), event(10, "u", of_u), event(20, "t", EXCHANGE)])
 
     assert [source_table.stop.ts for source_table in history.source_tables if source_table.stop] == [20, 20]

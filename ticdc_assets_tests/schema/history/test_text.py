@@ -92,7 +92,7 @@ def test_a_table_that_names_no_collation_has_that_of_its_database(database: str)
     assert [source_table.stop is not None for source_table in history.source_tables] == [True, False]
 
 
-def test_text_whose_collation_no_statement_told_tells_no_rows():
+def test_an_exchange_by_text_of_unknown_collation_stops_the_table():
     schema = TableSchema("shop", "t", (Column("v", MySqlType(Kind.VARCHAR, 10), nullable=False),))
     cut = "PARTITION BY RANGE COLUMNS (`v`) (PARTITION `p` VALUES LESS THAN (_UTF8MB4'm'))"
 
@@ -127,7 +127,7 @@ def test_a_sized_text_is_as_large_as_its_tables_character_set_makes_it(charset: 
     assert history.source_tables[0].newest.columns == tuple(replace(c, uid=u) for u, c in enumerate(columns, start=1))
 
 
-def test_a_sized_text_fits_what_is_told_where_only_its_database_names_the_character_set():
+def test_a_sized_text_fits_the_sent_type_where_only_its_database_names_the_character_set():
     columns = (Column("id", MySqlType(Kind.INT), nullable=False), Column("v", MySqlType(Kind.TINYTEXT)))
     schema = TableSchema("shop", "t", columns, (Index("PRIMARY", ("id",), unique=True, primary=True),))
 

@@ -67,6 +67,6 @@ def test_times_lie_in_the_stream_and_the_watermark_is_its_last(workload: Workloa
 def test_only_what_is_wrong_with_the_fixtures_is_called_a_problem():
     wrong = {w.root.parent.name: [p.expected for p in seen(w).problems.values()] for w in ALL}
 
-    assert {name: told for name, told in wrong.items() if told} == {
+    assert {name: problems for name, problems in wrong.items() if problems} == {
         name: ["whole rows"] for name in wrong if "handle-key-only" in name
     }

@@ -1,4 +1,4 @@
-"""How a bucket is laid out is told from the names in it, whatever TiCDC was told."""
+"""The layout of a bucket is recognised from the names in it, whatever the config says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def inspected(made: Bucket) -> Inspection:
     return inspect_source(str(made.base), Bounds())
 
 
-def told_config(found: Inspection) -> dict:
+def written_config(found: Inspection) -> dict:
     return next(iter(yaml.safe_load(config_lines(found))["changefeeds"].values()))["config"]
 
 
@@ -36,7 +36,7 @@ def told_config(found: Inspection) -> dict:
     ("separator", "folder"),
     [("none", ""), ("year", "/2025"), ("month", "/2025-08"), ("day", "/2025-08-01")],
 )
-def test_the_date_separator_is_told(tmp_path: Path, separator: str, folder: str):
+def test_the_date_separator_is_reported(tmp_path: Path, separator: str, folder: str):
     made = bucket(tmp_path, Layout(separator))
     made.files(f"shop/users/{VERSION}{folder}", 1, 2, content=ROW)
 
@@ -51,7 +51,7 @@ def test_the_date_separator_is_told(tmp_path: Path, separator: str, folder: str)
     ("separator", "folder"),
     [("none", "/2017"), ("month", "/2017/2025-08"), ("day", "/113/2025-08-01")],
 )
-def test_partitions_are_told_from_dates(tmp_path: Path, separator: str, folder: str):
+def test_partitions_are_distinguished_from_dates(tmp_path: Path, separator: str, folder: str):
     """A physical table id may be four digits, as a year is."""
     made = bucket(tmp_path, Layout(separator))
     made.files(f"shop/users/{VERSION}{folder}", 1, content=ROW)
@@ -67,41 +67,41 @@ def test_partitions_are_told_from_dates(tmp_path: Path, separator: str, folder: 
 
 
 @pytest.mark.parametrize("digits", [6, 12, 20])
-def test_the_width_of_numbers_is_told(tmp_path: Path, digits: int):
+def test_the_width_of_file_numbers_is_reported(tmp_path: Path, digits: int):
     made = bucket(tmp_path, Layout("none", index_digits=digits))
     made.files(f"shop/users/{VERSION}", 1, content=ROW)
 
     found = inspected(made)
 
     assert found.detected.options["file-index-digit"] == digits
-    assert told_config(found)["sink"].get("file-index-digit", 20) == digits
+    assert written_config(found)["sink"].get("file-index-digit", 20) == digits
     assert not found.problems
 
 
-def test_tables_spread_over_nodes_are_told(tmp_path: Path):
+def test_tables_spread_over_nodes_are_reported(tmp_path: Path):
     made = bucket(tmp_path, Layout("none", across_nodes=True))
     for dispatcher in ("a1", "b2"):
         made.files(f"shop/users/{VERSION}", 1, 2, dispatcher=dispatcher, content=ROW)
 
     found = inspected(made)
 
-    assert told_config(found)["scheduler"] == {"enable-table-across-nodes": True}
+    assert written_config(found)["scheduler"] == {"enable-table-across-nodes": True}
     assert found.counts.inserts == 4
     assert not found.problems
 
 
-def test_folders_named_by_table_id_are_told(tmp_path: Path):
+def test_folders_named_by_table_id_are_reported(tmp_path: Path):
     made = bucket(tmp_path, Layout("none", table_id_as_path=True))
     made.files(f"112/{VERSION}", 1, content=ROW)
 
     found = inspected(made)
 
-    assert told_config(found)["sink"]["cloud-storage-config"] == {"use-table-id-as-path": True}
+    assert written_config(found)["sink"]["cloud-storage-config"] == {"use-table-id-as-path": True}
     assert [(t.schema, t.table, t.counts.inserts) for t in found.tables.values()] == [("shop", "users", 1)]
     assert not found.problems
 
 
-def test_a_bucket_without_rows_yet_says_what_is_not_told(tmp_path: Path):
+def test_a_bucket_without_rows_yet_says_what_is_unknown(tmp_path: Path):
     found = inspected(bucket(tmp_path, Layout("none")))
 
     assert found.detected.options["date-separator"] == "not shown yet"

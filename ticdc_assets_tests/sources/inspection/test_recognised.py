@@ -64,7 +64,7 @@ def _but_line_ends(csv: Any) -> dict[str, Any]:
     return {name: getattr(csv, name) for name in csv.__slots__ if name != "terminator"}
 
 
-def test_the_zone_of_timestamps_is_told_where_the_stream_tells_it():
+def test_the_zone_of_timestamps_is_reported_where_the_stream_has_it():
     for workload in workloads("simple-json", "seed1"):
         assert seen(workload).detected.settings.get("time_zone", workload.time_zone) == workload.time_zone
 

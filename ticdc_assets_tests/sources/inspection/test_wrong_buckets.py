@@ -14,7 +14,7 @@ def data_files(bucket: Path) -> list[Path]:
     return sorted(bucket.rglob("CDC*.csv"))
 
 
-def test_a_file_that_the_index_names_and_that_is_missing_is_told(bucket: Path):
+def test_a_file_that_the_index_names_and_that_is_missing_is_reported(bucket: Path):
     last = bucket / "shop/users"
     file = max(last.rglob("CDC*.csv"))
     file.unlink()
@@ -28,7 +28,7 @@ def test_a_file_that_the_index_names_and_that_is_missing_is_told(bucket: Path):
     assert ("App_DB", "counters") in found.tables
 
 
-def test_an_empty_file_and_a_hole_in_the_numbers_are_told(bucket: Path):
+def test_an_empty_file_and_a_missing_number_are_reported(bucket: Path):
     empty, hole = (max(bucket.glob(f"{table}/*/*/CDC*1.csv")) for table in ("App_DB/counters", "shop/users"))
     empty.write_bytes(b"")
     hole.unlink()
@@ -38,7 +38,7 @@ def test_an_empty_file_and_a_hole_in_the_numbers_are_told(bucket: Path):
     assert found == {"an empty file", "no such file"}
 
 
-def test_missing_metadata_is_told_and_the_rest_is_counted(bucket: Path):
+def test_missing_metadata_is_reported_and_the_rest_is_counted(bucket: Path):
     whole = inspected(bucket).counts
     (bucket / "metadata").unlink()
 
@@ -53,11 +53,11 @@ def test_a_file_that_is_cut_says_at_which_record(bucket: Path):
     file = max(data_files(bucket), key=lambda path: path.stat().st_size)
     file.write_bytes(file.read_bytes()[:-5])
 
-    told = list(inspected(bucket).problems.values())
+    problems = list(inspected(bucket).problems.values())
 
-    assert len(told) == 1
-    assert told[0].found == "the end of the file inside it"
-    assert told[0].where.startswith(f"{file}, record ")
+    assert len(problems) == 1
+    assert problems[0].found == "the end of the file inside it"
+    assert problems[0].where.startswith(f"{file}, record ")
 
 
 def test_the_folder_above_a_root_is_an_error_that_names_the_root(bucket: Path):

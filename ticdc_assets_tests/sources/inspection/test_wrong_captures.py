@@ -37,7 +37,7 @@ def test_a_binary_capture_that_is_cut_says_where(tmp_path: Path):
     assert [p.where for p in found.problems.values()] == [f"{file}: record 3"]
 
 
-def test_offsets_that_are_missing_or_twice_are_told(capture: Path):
+def test_offsets_that_are_missing_or_occur_twice_are_reported(capture: Path):
     lines = capture.read_bytes().splitlines(keepends=True)
     partition = json.loads(lines[0])["partition"]
     own = [n for n, line in enumerate(lines) if json.loads(line)["partition"] == partition]
@@ -64,8 +64,8 @@ def test_a_message_of_somebody_else_is_a_problem_with_its_place(capture: Path):
 
     found = inspected(capture)
 
-    told = {(p.where, p.found) for p in found.problems.values()}
-    assert told == {("oracle[9]@0", "one that the decoder cannot read"), ("oracle[9]@1", "one of simple")}
+    problems = {(p.where, p.found) for p in found.problems.values()}
+    assert problems == {("oracle[9]@0", "one that the decoder cannot read"), ("oracle[9]@1", "one of simple")}
 
 
 def test_a_stream_of_nobody_is_an_error_in_four_parts(tmp_path: Path):
@@ -117,7 +117,7 @@ def test_a_schema_that_the_registry_lacks_is_a_problem(tmp_path: Path):
     assert any(p.found == f"schema id {schemas[0]['id']}, which is not" for p in found.problems.values())
 
 
-def test_claims_whose_files_are_not_there_are_told(tmp_path: Path):
+def test_claims_whose_files_are_missing_are_reported(tmp_path: Path):
     for workload in workloads("open-claim-check", "seed1"):
         shutil.copy(place(workload), tmp_path)
         found = inspected(tmp_path)
@@ -129,8 +129,8 @@ def test_claims_whose_files_are_not_there_are_told(tmp_path: Path):
 @pytest.mark.parametrize("name", ["x" * 5_000, "a\0b", "..", "."])
 def test_a_claim_of_an_impossible_name_is_a_problem(tmp_path: Path, name: str):
     body = {"isDdl": False, "type": "INSERT", "database": "s", "table": "t", "es": 1, "data": [{"a": "1"}]}
-    told = json.dumps({**body, "_tidb": {"commitTs": 5, "claimCheckLocation": f"file:///claims/{name}"}}).encode()
-    line = {"topic": "t", "partition": 0, "offset": 0, "key": None, "ts_ms": 0, "value": b64encode(told).decode()}
+    message = json.dumps({**body, "_tidb": {"commitTs": 5, "claimCheckLocation": f"file:///claims/{name}"}}).encode()
+    line = {"topic": "t", "partition": 0, "offset": 0, "key": None, "ts_ms": 0, "value": b64encode(message).decode()}
     (tmp_path / "messages.jsonl").write_text(json.dumps(line) + "\n")
     (tmp_path / "claim-check").mkdir()
 
@@ -144,7 +144,7 @@ def test_what_is_neither_file_nor_folder_is_an_error(tmp_path: Path):
         inspected(tmp_path / "pipe")
 
 
-def test_rows_whose_schema_never_comes_are_told(tmp_path: Path):
+def test_rows_whose_schema_never_comes_are_reported(tmp_path: Path):
     lines = (fixture("simple-json") / "messages.jsonl").read_text().splitlines(keepends=True)
     without = [line for line in lines if b'"tableSchema"' not in b64decode(json.loads(line)["value"])]
     (tmp_path / "messages.jsonl").write_text("".join(without))

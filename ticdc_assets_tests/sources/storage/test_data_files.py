@@ -190,7 +190,7 @@ def test_file_numbers_may_be_of_any_width(tmp_path: Path, digits: int) -> None:
     assert paths(bucket.scan()) == files
 
 
-def test_a_width_that_was_changed_and_not_told_is_found_by_listing(bucket: Bucket) -> None:
+def test_a_width_that_changed_and_is_not_configured_is_found_by_listing(bucket: Bucket) -> None:
     files = bucket.files(f"{T1}/100", 1, 2, digits=6)
     cursor = after(bucket.scan())
     third = bucket.data(f"{T1}/100", 3, digits=6)
@@ -200,9 +200,9 @@ def test_a_width_that_was_changed_and_not_told_is_found_by_listing(bucket: Bucke
     assert paths(bucket.scan(cursor)) == [third, fourth]
 
 
-@pytest.mark.parametrize("told", [6, 20])
-def test_numbers_may_outgrow_their_width(tmp_path: Path, told: int) -> None:
-    bucket = Bucket(tmp_path, Layout("none", index_digits=told))
+@pytest.mark.parametrize("digits", [6, 20])
+def test_numbers_may_outgrow_their_width(tmp_path: Path, digits: int) -> None:
+    bucket = Bucket(tmp_path, Layout("none", index_digits=digits))
     bucket.schema("shop", "t1", 100)
     folder = f"{T1}/100"
     bucket.files(folder, 999_998, digits=6)

@@ -1,4 +1,4 @@
-"""The levels of a path are told apart: partitions, dates and names that look like either."""
+"""The levels of a path are distinguished: partitions, dates and names that look like either."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAY = Layout()
     [("year", ["2025", "2026"]), ("month", ["2025-07", "2025-08"]), ("day", ["2025-07-31", "2025-08-01"])],
 )
 @pytest.mark.parametrize("partitions", [[], ["115", "116"], ["1994", "2024"]])
-def test_every_combination_of_partitions_and_dates_is_told_apart(
+def test_every_combination_of_partitions_and_dates_is_recognised(
     tmp_path: Path, separator: str, dates: list[str], partitions: list[str]
 ) -> None:
     bucket = dated(tmp_path, separator)
@@ -49,7 +49,7 @@ def test_every_combination_of_partitions_and_dates_is_told_apart(
     assert paths(bucket.scan(cursor)) == more
 
 
-def test_partitions_without_dates_are_told_from_none(bucket: Bucket) -> None:
+def test_paths_with_partitions_are_distinguished_from_paths_without(bucket: Bucket) -> None:
     files = bucket.files(f"{T1}/100/115", 1) + bucket.files(f"{T1}/100/1116", 1)
     plain = bucket.files("shop/t2/100", 1)
     cursor = after(bucket.scan())

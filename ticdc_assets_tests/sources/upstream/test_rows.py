@@ -133,11 +133,11 @@ KEYLESS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def read(text: str, told: Any, wanted: list[Any], labels: bool = True) -> Any:
+def read(text: str, recorded: Any, wanted: list[Any], labels: bool = True) -> Any:
     """What a column of this type is read as, in a changefeed of Shanghai; `wanted` is its key, where it has one."""
     shape = parse_create(f"CREATE TABLE `t` (`id` INT,`v` {text})", *NAME)
     snapshots = Snapshots("Asia/Shanghai")
-    snapshots.add(shape, TS, {"id": 1, "v": told})
+    snapshots.add(shape, TS, {"id": 1, "v": recorded})
     columns = list(shape.columns) if labels else [shape.columns[0], _without_labels(shape.columns[1])]
     key = columns[1:] if wanted else columns[:1]
     with TidbServer(snapshots).running() as server, UpstreamRows(upstream(server), QUICK) as reader:
@@ -152,17 +152,17 @@ def _without_labels(column: Any) -> Any:
 
 @pytest.mark.parametrize("text", KINDS)
 def test_a_value_of_every_kind_is_read_and_finds_its_row_as_a_key(text: str):
-    told, wanted = KINDS[text]
+    recorded, wanted = KINDS[text]
 
-    assert read(text, told, []) == wanted
-    assert read(text, told, [wanted]) == wanted
+    assert read(text, recorded, []) == wanted
+    assert read(text, recorded, [wanted]) == wanted
 
 
 @pytest.mark.parametrize("text", KEYLESS)
 def test_values_that_can_be_no_key_are_read(text: str):
-    told, wanted = KEYLESS[text]
+    recorded, wanted = KEYLESS[text]
 
-    assert read(text, told, []) == wanted
+    assert read(text, recorded, []) == wanted
 
 
 @pytest.mark.parametrize(("text", "number"), [("ENUM('a','b')", 2), ("SET('a','b')", 3)])
@@ -203,9 +203,9 @@ def decoded_simple(message: Message) -> list[Any]:
 def error_of(server: TidbServer, **settings: Any) -> NotYetError:
     with UpstreamRows(upstream(server, **settings), QUICK) as reader, pytest.raises(NotYetError) as raised:
         asked(reader, 1)
-    told = f"{raised.value!r} {raised.value} {raised.value.__cause__}"
-    assert PASSWORD not in told
-    assert SECRET_CELL not in told
+    text = f"{raised.value!r} {raised.value} {raised.value.__cause__}"
+    assert PASSWORD not in text
+    assert SECRET_CELL not in text
     assert f"127.0.0.1:{server.port}" in raised.value.where
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
     return raised.value
@@ -226,7 +226,7 @@ def on_select(fault: Fault) -> Any:
         ((1105, f"a fault of {SECRET_CELL}"), "error 1105"),
     ],
 )
-def test_what_the_server_refuses_is_told_in_our_words(fault: Fault, words: str):
+def test_a_refusal_of_the_server_becomes_an_error_of_this_project(fault: Fault, words: str):
     with TidbServer(rows(1), on_select(fault)).running() as server:
         assert words in str(error_of(server))
 
@@ -237,7 +237,7 @@ def test_a_server_that_is_no_tidb_is_named_as_such():
         assert "tidb_snapshot" in error_of(server).expected
 
 
-def test_a_wrong_password_is_told_without_it_and_asked_once():
+def test_a_wrong_password_is_reported_without_it_and_tried_once():
     with TidbServer(rows(1)).running() as server:
         assert "upstream.password" in error_of(server, password=Secret("another")).advice
         assert server.asked == []
@@ -288,7 +288,7 @@ def test_a_server_that_does_not_answer_is_given_up_in_time_and_not_asked_again(f
     assert time.monotonic() - begun < 10
 
 
-def test_an_address_where_nobody_listens_is_told():
+def test_an_address_where_nothing_listens_is_reported():
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
     reader = UpstreamRows(Upstream("127.0.0.1", USER, port), QUICK)

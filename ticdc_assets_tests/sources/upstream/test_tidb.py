@@ -36,7 +36,7 @@ class Tidb:
         self.run(f"DROP DATABASE IF EXISTS {self.name}", f"CREATE DATABASE {self.name}", f"USE {self.name}")
         # TiDB's embedded store collects no garbage, and yet asks for this before a read of the past.
         self.run("INSERT IGNORE INTO mysql.tidb VALUES ('tikv_gc_safe_point', '20200101-00:00:00.000 +0000', '')")
-        # A date of zeros is a value too, and TIMESTAMPs are told in the zone of the changefeed.
+        # A date of zeros is a value too, and TIMESTAMPs are read in the zone of the changefeed.
         self.run("SET SESSION sql_mode = '', time_zone = '+08:00'")
 
     @property
@@ -49,8 +49,8 @@ class Tidb:
             for statement in statements:
                 cursor.execute(statement, values)
             cursor.execute("SELECT @@tidb_last_txn_info")
-            [told] = cursor.fetchone() or [""]
-        return int(json.loads(told or "{}").get("commit_ts", 0))
+            [info] = cursor.fetchone() or [""]
+        return int(json.loads(info or "{}").get("commit_ts", 0))
 
     def close(self) -> None:
         self.run(f"DROP DATABASE {self.name}")
@@ -69,10 +69,10 @@ def shape_of(text: str) -> TableSchema:
 
 @pytest.mark.parametrize("text", [*KINDS, *(text for text in KEYLESS if text not in KINDS)])
 def test_a_value_is_read_as_the_protocols_carry_it_and_finds_its_row(tidb: Tidb, text: str):
-    told, wanted = {**KEYLESS, **KINDS}[text]
+    recorded, wanted = {**KEYLESS, **KINDS}[text]
     shape = shape_of(text)
     tidb.run(f"CREATE TABLE t (id INT PRIMARY KEY, v {text})")
-    written = b64decode(told["b64"]) if isinstance(told, dict) else told
+    written = b64decode(recorded["b64"]) if isinstance(recorded, dict) else recorded
     ts = tidb.run("INSERT INTO t VALUES (1, %s)", values=(written,))
     key, value_of = shape.columns
 
@@ -110,7 +110,7 @@ def test_a_row_is_as_it_was_at_its_commit_and_a_tick_before_whatever_came_later(
             assert found == {"id": "1", "v": wanted}
 
 
-def test_a_snapshot_that_is_collected_is_told(tidb: Tidb):
+def test_a_snapshot_that_is_garbage_collected_is_reported(tidb: Tidb):
     shape = shape_of("INT")
 
     with UpstreamRows(tidb.upstream) as reader, pytest.raises(NotYetError):

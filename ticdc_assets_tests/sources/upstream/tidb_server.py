@@ -129,17 +129,17 @@ def _holds(condition: exp.Expression, stored: Stored, log_zone: str, zone: str) 
 def _same(column: Column, cell: bytes, literal: exp.Expression) -> bool:
     if isinstance(literal, exp.HexString):
         return cell == bytes.fromhex(literal.name)
-    told = f"-{literal.this.name}" if isinstance(literal, exp.Neg) else literal.name
+    text = f"-{literal.this.name}" if isinstance(literal, exp.Neg) else literal.name
     kind = column.type.kind
     if kind in (Kind.DATETIME, Kind.TIMESTAMP):
-        return datetime.fromisoformat(cell.decode()) == datetime.fromisoformat(told)
+        return datetime.fromisoformat(cell.decode()) == datetime.fromisoformat(text)
     if kind is Kind.BIT:
-        return int.from_bytes(cell, "big") == int(told)
+        return int.from_bytes(cell, "big") == int(text)
     if kind in (Kind.FLOAT, Kind.DOUBLE):
-        return float(np.float32(cell.decode()) if kind is Kind.FLOAT else cell) == float(told)
+        return float(np.float32(cell.decode()) if kind is Kind.FLOAT else cell) == float(text)
     if literal.is_string:
-        return cell == told.encode()
-    return Decimal(cell.decode()) == Decimal(told)
+        return cell == text.encode()
+    return Decimal(cell.decode()) == Decimal(text)
 
 
 def _column(expression: exp.Expression, stored: Stored) -> Column:
@@ -154,35 +154,35 @@ def _projected(projection: exp.Expression, stored: Stored, log_zone: str, zone: 
         column = _column(projection.this, stored)
         assert projection.to.this.value == "UBIGINT"
         assert column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
-        told = stored.row[column.name]
-        return None if told is None else str(told).encode()
+        value = stored.row[column.name]
+        return None if value is None else str(value).encode()
     column = _column(projection, stored)
     return _text(column, stored.row[column.name], log_zone, zone)
 
 
-def _text(column: Column, told: Any, log_zone: str, zone: str) -> bytes | None:
+def _text(column: Column, value: Any, log_zone: str, zone: str) -> bytes | None:
     """A value as TiDB writes it in an answer."""
     kind, elements = column.type.kind, column.type.elements or ()
-    if told is None:
+    if value is None:
         return None
-    if isinstance(told, dict):
-        return b64decode(told["b64"])
+    if isinstance(value, dict):
+        return b64decode(value["b64"])
     if kind is Kind.BIT:
-        return int(told).to_bytes((column.type.length + 7) // 8, "big")
+        return int(value).to_bytes((column.type.length + 7) // 8, "big")
     if kind is Kind.ENUM:
-        return (elements[told - 1] if told else "").encode()
+        return (elements[value - 1] if value else "").encode()
     if kind is Kind.SET:
-        return ",".join(label for bit, label in enumerate(elements) if told >> bit & 1).encode()
+        return ",".join(label for bit, label in enumerate(elements) if value >> bit & 1).encode()
     if kind is Kind.FLOAT:
-        return str(np.float32(told)).encode()
+        return str(np.float32(value)).encode()
     if kind is Kind.YEAR:
-        return f"{told:04}".encode()
-    if kind is Kind.TIMESTAMP and not told.startswith("0000"):
-        wall = datetime.fromisoformat(told).replace(tzinfo=ZoneInfo(log_zone))
-        fraction = told.partition(".")[2]
+        return f"{value:04}".encode()
+    if kind is Kind.TIMESTAMP and not value.startswith("0000"):
+        wall = datetime.fromisoformat(value).replace(tzinfo=ZoneInfo(log_zone))
+        fraction = value.partition(".")[2]
         moved = wall.astimezone(ZoneInfo("UTC" if zone == "+00:00" else zone)).strftime("%Y-%m-%d %H:%M:%S")
         return f"{moved}.{fraction}".encode() if fraction else moved.encode()
-    return str(told).encode()
+    return str(value).encode()
 
 
 # -- the wire ---------------------------------------------------------------------------------------------------------
