@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, SourceTable, fold_name
-from ticdc_assets.sources.storage.cursor import Cursor, Scan, TableScan
+from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.sources.storage.cursor import TableCursor as FolderState
+from ticdc_assets.sources.storage.scan_result import Scan, TableScan
 
 if TYPE_CHECKING:
     from ticdc_assets.tables.control import WatermarkRecord

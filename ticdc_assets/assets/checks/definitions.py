@@ -18,7 +18,7 @@ from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.assets.table_status import Reported
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
-from ticdc_assets.sources.storage.cursor import Problem
+from ticdc_assets.sources.storage.scan_result import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control import TableRecord
 

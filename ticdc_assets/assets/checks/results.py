@@ -15,7 +15,7 @@ from ticdc_assets.pipeline.commit_range import TableState
 if TYPE_CHECKING:
     from ticdc_assets.assets.checks.fold_count import FoldCount
     from ticdc_assets.assets.metadata.clock import Clock
-    from ticdc_assets.sources.storage.cursor import Problem
+    from ticdc_assets.sources.storage.scan_result import Problem
     from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
 
 _LAG_WARN_S: Final = 5 * 60

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from ticdc_assets.sources.storage.cursor import Cursor, Done, Place, Scan, TableCursor, VersionState, is_over
+from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState, is_over
 from ticdc_assets.sources.storage.past_dates import PastDates
+from ticdc_assets.sources.storage.scan_result import Done, Place, Scan
 from ticdc_assets.tables.control import ClosedFolder, now
 
 Version = tuple[str, int]

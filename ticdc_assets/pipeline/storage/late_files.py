@@ -16,10 +16,11 @@ from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import StaleRunError, TicdcAssetsError
 from ticdc_assets.pipeline.storage.closed_folders import Closed, Names, Version, is_closed, last_files, reopened
 from ticdc_assets.sources.filesystem import Root, open_root
-from ticdc_assets.sources.storage.cursor import Cursor, Done, Place, TableCursor, VersionState
+from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
 from ticdc_assets.sources.storage.files import Skip, VersionReader
 from ticdc_assets.sources.storage.folders import listing
 from ticdc_assets.sources.storage.paths import Layout, below, data_name, numeral
+from ticdc_assets.sources.storage.scan_result import Done, Place
 from ticdc_assets.tables.control import now
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from ticdc_assets.pipeline.source import Pending
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.commit_range import CommitRange
     from ticdc_assets.schema.history.source_table import SourceName
-    from ticdc_assets.sources.storage.cursor import Cursor, Problem, Scan
+    from ticdc_assets.sources.storage.cursor import Cursor
     from ticdc_assets.sources.storage.paths import SourceFile
+    from ticdc_assets.sources.storage.scan_result import Problem, Scan
     from ticdc_assets.tables.control import TableRecord
 
 

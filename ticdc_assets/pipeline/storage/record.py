@@ -18,9 +18,10 @@ from ticdc_assets.schema.history.source_table import History, SourceName, Source
 from ticdc_assets.tables.control import TableRecord
 
 if TYPE_CHECKING:
-    from ticdc_assets.sources.storage.cursor import Cursor, Problem, Scan
+    from ticdc_assets.sources.storage.cursor import Cursor
     from ticdc_assets.sources.storage.cursor import TableCursor as FolderState
     from ticdc_assets.sources.storage.paths import SourceFile
+    from ticdc_assets.sources.storage.scan_result import Problem, Scan
 
 WARNINGS_MAX: Final = 5
 """The number of warnings in a note."""

@@ -29,9 +29,10 @@ from ticdc_assets.pipeline.storage.plan import Plan
 from ticdc_assets.pipeline.storage.record import holds_of
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
-from ticdc_assets.sources.storage.cursor import Cursor, Problem
+from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.sources.storage.paths import METADATA, Layout
 from ticdc_assets.sources.storage.scan import read_checkpoint, scan
+from ticdc_assets.sources.storage.scan_result import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control import WatermarkRecord, now
 from ticdc_assets.tables.progress import Progress, progress_of, source_table_of

@@ -18,7 +18,7 @@ from typing import Final
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.filesystem import Entry, Root
-from ticdc_assets.sources.storage.cursor import Done, FolderScan, Place, VersionState
+from ticdc_assets.sources.storage.cursor import VersionState
 from ticdc_assets.sources.storage.folders import can_be_followed, listing, looks_like_data
 from ticdc_assets.sources.storage.paths import (
     META,
@@ -32,6 +32,7 @@ from ticdc_assets.sources.storage.paths import (
     index_dispatcher,
     numeral,
 )
+from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Place
 
 INDEX_BYTES_MAX: Final = 4096
 """An index holds one file name."""

@@ -19,19 +19,11 @@ from typing import Final
 from ticdc_assets.errors import NotYetError, SchemaError, SourceError
 from ticdc_assets.protocols.storage.schema_file import SchemaFile, parse_schema_file
 from ticdc_assets.sources.filesystem import OutsideError, Root
-from ticdc_assets.sources.storage.cursor import (
-    Cursor,
-    FolderScan,
-    Problem,
-    ProblemKind,
-    Scan,
-    TableCursor,
-    TableScan,
-    VersionState,
-)
+from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
 from ticdc_assets.sources.storage.files import HeldError, Skip, VersionReader, check_order
 from ticdc_assets.sources.storage.folders import NOTES_MAX, Folder, find_folders, listing
 from ticdc_assets.sources.storage.paths import META, METADATA, Layout, below, joined, numeral, schema_name
+from ticdc_assets.sources.storage.scan_result import FolderScan, Problem, ProblemKind, Scan, TableScan
 
 METADATA_BYTES_MAX: Final = 4096
 """The file holds one number."""

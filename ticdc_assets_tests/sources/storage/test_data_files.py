@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.sources.storage.cursor import Done, TableCursor, VersionState
+from ticdc_assets.sources.storage.cursor import TableCursor, VersionState
 from ticdc_assets.sources.storage.paths import Layout
 from ticdc_assets.sources.storage.scan import Cursor, scan
+from ticdc_assets.sources.storage.scan_result import Done
 from ticdc_assets_tests.sources.storage.bucket import NONE, T1, Bucket, CountingRoot, after, kinds, paths
 
 
