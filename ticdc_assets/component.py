@@ -14,14 +14,16 @@ uses the executor of the user's code location, which a component cannot set.
 # Dagster evaluates the annotations of the attributes, so this module must not postpone them.
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import dagster as dg
 from dagster.components.component_scaffolding import scaffold_component
+from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 from pydantic import BaseModel, Field
 
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.resources import LakeSpark
+from ticdc_assets.assets.translation import ChangefeedAsset
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
 
@@ -71,18 +73,31 @@ class TicdcAssetsComponent(dg.Component, dg.Model, dg.Resolvable):
     `config_path` is a changefeeds.yaml, relative to the component's folder. `changefeeds` names the changefeeds to
     load; default all. `spark_resource` is the resource key under which your own assets get the lake's Spark session;
     default none, as a code location can have only one resource per key, and another component may use another lake.
+    `translation` changes assets: its templates see each as `data`, a `ChangefeedAsset`, and its plain spec as `spec`.
     """
 
     config_path: str
     changefeeds: list[str] | None = None
     spark_resource: str | None = None
+    translation: (
+        Annotated[
+            TranslationFn[ChangefeedAsset],
+            TranslationFnResolver[ChangefeedAsset](template_vars_for_translation_fn=lambda data: {"data": data}),
+        ]
+        | None
+    ) = None
+
+    def get_asset_spec(self, asset: ChangefeedAsset) -> dg.AssetSpec:
+        """The asset as Dagster shows it, by `translation`. A subclass may return any other spec; dependencies that the
+        plain spec has stay."""
+        return asset.spec if self.translation is None else self.translation(asset.spec, asset)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Build the definitions. Raises ConfigError with one sentence for everything that is wrong in the config."""
         path = Path(context.path) / self.config_path
         config = load(path, os.environ)
         _require_lake_outside(config, Path(context.defs_module_path))
-        definitions = definitions_of(config, self.changefeeds, among_others=True)
+        definitions = definitions_of(config, self.changefeeds, True, self.get_asset_spec)
         if self.spark_resource is None:
             return definitions
         session = {self.spark_resource: LakeSpark(config_path=str(path))}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -20,30 +21,38 @@ from ticdc_assets.assets.jobs.rebuild import rebuild_job
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.resources import lake_resource
-from ticdc_assets.assets.stages.changelogs import changelog_assets
+from ticdc_assets.assets.stages.changelogs import changelog_assets, changelog_specs
 from ticdc_assets.assets.stages.days import days_spec
-from ticdc_assets.assets.stages.mirrors import mirror_assets
-from ticdc_assets.assets.stages.schema_cache import schema_cache_asset, source_spec
+from ticdc_assets.assets.stages.mirrors import mirror_assets, mirror_specs
+from ticdc_assets.assets.stages.schema_cache import schema_cache_asset, schema_cache_spec, source_spec
 from ticdc_assets.assets.steps import Feed
+from ticdc_assets.assets.translation import translated_keys
 from ticdc_assets.pipeline.sources import reads_files
 
 if TYPE_CHECKING:
+    from ticdc_assets.assets.translation import Translate
     from ticdc_assets.config import Changefeed, Config
 
 
-def definitions_of(config: Config, only: Sequence[str] | None = None, among_others: bool = False) -> dg.Definitions:
+def definitions_of(
+    config: Config,
+    only: Sequence[str] | None = None,
+    among_others: bool = False,
+    translate: Translate | None = None,
+) -> dg.Definitions:
     """The definitions of the config's changefeeds, or of those named in `only`.
 
     Args:
         among_others: whether the code location may also hold changefeeds of other configs.
+        translate: gives each asset the spec that Dagster shows; the plain one by default.
 
     Raises:
-        ConfigError: `only` names a changefeed that the config does not have.
+        ConfigError: `only` names a changefeed that the config does not have, or two assets are translated to one key.
     """
     chosen = config.changefeeds if only is None else tuple(config.changefeed(name) for name in only)
     names = _names(chosen, among_others)
     return dg.Definitions.merge(
-        *(changefeed_definitions(config, changefeed, names[changefeed.name]) for changefeed in chosen)
+        *(changefeed_definitions(config, changefeed, names[changefeed.name], translate) for changefeed in chosen)
     )
 
 
@@ -59,10 +68,15 @@ def _names(changefeeds: Sequence[Changefeed], among_others: bool) -> dict[str, F
     }
 
 
-def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNames) -> dg.Definitions:
+def changefeed_definitions(
+    config: Config, changefeed: Changefeed, names: FeedNames, translate: Translate | None
+) -> dg.Definitions:
     """The definitions of one changefeed. Its job runs in one process, so that its steps share one Spark session."""
     known = known_tables(config, changefeed)
-    feed = Feed(names, known, config.catalog.name, changefeed.target, reads_files(changefeed), changefeed.dagster)
+    target, shown = changefeed.target, changefeed.dagster
+    plain = Feed(names, known, config.catalog.name, target, reads_files(changefeed), shown, translate)
+    keys = translated_keys(changefeed.name, _specs(plain, changefeed)) if translate else {}
+    feed = replace(plain, names=replace(names, renamed=keys))
     job = dg.define_asset_job(
         feed.names.job,
         selection=_everything(feed),
@@ -85,6 +99,13 @@ def changefeed_definitions(config: Config, changefeed: Changefeed, names: FeedNa
         schedules=schedules_of(feed, feed.names.job),
         resources={feed.names.resource: lake},
     )
+
+
+def _specs(feed: Feed, changefeed: Changefeed) -> list[dg.AssetSpec]:
+    """The specs of all assets."""
+    days = [days_spec(feed, feed.shown.days_from)] if feed.shown.days_from else []
+    source = source_spec(feed, changefeed.redacted_sink_uri)
+    return [source, schema_cache_spec(feed), *changelog_specs(feed), *mirror_specs(feed), *days]
 
 
 def _everything(feed: Feed) -> dg.AssetSelection:

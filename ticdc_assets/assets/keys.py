@@ -6,7 +6,8 @@ table names are in the metadata, never in tags.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import dagster as dg
@@ -23,45 +24,56 @@ _TAG_CHARS_MAX: Final = 63  # Dagster's limit for tag values
 class FeedNames:
     """The names of one changefeed. Op names start with the changefeed's name, as they must differ in a code location.
 
-    The decode op is plain `decode_<protocol>`, unless another changefeed there may have the same protocol.
+    The decode op is plain `decode_<protocol>`, unless another changefeed there may have the same protocol. `renamed`
+    has the keys that a translation gives, by plain key.
     """
 
     changefeed: str
     protocol: str
     shares_protocol: bool = False
+    renamed: Mapping[dg.AssetKey, dg.AssetKey] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> FeedNames:
+        """The same without a translation."""
+        return replace(self, renamed={})
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     @property
     def source(self) -> dg.AssetKey:
-        return dg.AssetKey([self.changefeed, "source"])
+        return self._key("source")
 
     @property
     def schema_cache(self) -> dg.AssetKey:
-        return dg.AssetKey([self.changefeed, "schema_cache"])
+        return self._key("schema_cache")
 
     @property
     def quarantine(self) -> dg.AssetKey:
-        return dg.AssetKey([self.changefeed, "quarantine"])
+        return self._key("quarantine")
 
     @property
     def watermarks(self) -> dg.AssetKey:
-        return dg.AssetKey([self.changefeed, "watermarks"])
+        return self._key("watermarks")
 
     @property
     def days(self) -> dg.AssetKey:
-        return dg.AssetKey([self.changefeed, "days"])
+        return self._key("days")
 
     def changelog(self, schema: str, table: str) -> dg.AssetKey:
-        """`<changefeed>/changelog/<schema>/<table>_changes`, with names in the form that Dagster accepts."""
-        return self._key("changelog", schema, table, CHANGELOG_ENDING)
+        """`<changefeed>/changelog/<schema>/<table>_changes` in the form that Dagster accepts, or its translation."""
+        return self._of_table("changelog", schema, table, CHANGELOG_ENDING)
 
     def mirror(self, schema: str, table: str) -> dg.AssetKey:
-        """`<changefeed>/mirror/<schema>/<table>`, with names in the form that Dagster accepts."""
-        return self._key("mirror", schema, table)
+        """`<changefeed>/mirror/<schema>/<table>` in the form that Dagster accepts, or its translation."""
+        return self._of_table("mirror", schema, table)
 
-    def _key(self, kind: str, schema: str, table: str, ending: str = "") -> dg.AssetKey:
-        return dg.AssetKey([self.changefeed, kind, names.asset_key_part(schema), names.asset_key_part(table) + ending])
+    def _of_table(self, kind: str, schema: str, table: str, ending: str = "") -> dg.AssetKey:
+        return self._key(kind, names.asset_key_part(schema), names.asset_key_part(table) + ending)
+
+    def _key(self, *parts: str) -> dg.AssetKey:
+        plain = dg.AssetKey([self.changefeed, *parts])
+        return self.renamed.get(plain, plain)
 
     # -- ops ----------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import dagster as dg
 
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.resources import tso_of
+from ticdc_assets.assets.translation import plain_key
 from ticdc_assets.config import Changefeed, Config, load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.history.row_versions import RecordedHistory
@@ -93,7 +94,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             ConfigError: the asset is no mirror or changelog of the changefeed, or the annotation is of another type.
             NotYetError: there is no complete record yet.
         """
-        table = _named(self._of_step(context), context.asset_key)
+        table = _named(self._of_step(context), _plain_key_of(context))
         annotated = context.dagster_type.typing_type
         if annotated in (Any, RecordedTable):
             return table
@@ -116,6 +117,13 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if self._recorded is None or self._recorded[0] != name:
             self._recorded = (name, self.lake.recorded())
         return self._recorded[1]
+
+
+def _plain_key_of(context: dg.InputContext) -> dg.AssetKey:
+    """The key of the input without a translation."""
+    upstream = context.upstream_output
+    spec = upstream.asset_spec if upstream is not None else None
+    return context.asset_key if spec is None else plain_key(spec)
 
 
 def _named(recorded: RecordedLake, key: dg.AssetKey) -> RecordedTable:

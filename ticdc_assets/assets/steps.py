@@ -13,6 +13,7 @@ import dagster as dg
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.resources import PROGRESS
+from ticdc_assets.assets.translation import Translate, translated
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import changelog_identifier, mirror_identifier
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
@@ -47,6 +48,11 @@ class Feed:
     target: IdentifierTemplates
     reads_files: bool
     shown: DagsterConfig
+    translate: Translate | None = None
+
+    def translated(self, plain: dg.AssetSpec) -> dg.AssetSpec:
+        """The spec that Dagster shows, of one with plain keys."""
+        return plain if self.translate is None else translated(plain, self.translate, self.names.renamed)
 
     @property
     def mirrored(self) -> tuple[KnownTable, ...]:

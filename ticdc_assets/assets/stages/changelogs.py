@@ -22,7 +22,7 @@ def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
 
     @dg.multi_asset(
         name=feed.names.decode_op,
-        specs=[_quarantine_spec(feed), *(_spec(feed, table) for table in feed.tables)],
+        specs=changelog_specs(feed),
         pool=feed.names.pool,
         required_resource_keys={feed.names.resource},
     )
@@ -34,21 +34,28 @@ def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
     return decode
 
 
+def changelog_specs(feed: Feed) -> list[dg.AssetSpec]:
+    """The quarantine and the changelogs."""
+    return [_quarantine_spec(feed), *(changelog_spec(feed, table) for table in feed.tables)]
+
+
 def _quarantine_spec(feed: Feed) -> dg.AssetSpec:
-    return dg.AssetSpec(
-        feed.names.quarantine,
-        deps=[feed.names.schema_cache],
+    spec = dg.AssetSpec(
+        feed.names.plain.quarantine,
+        deps=[feed.names.plain.schema_cache],
         group_name=feed.names.group,
         kinds={"iceberg"},
         code_version=f"{feed.names.protocol}-{CODE_VERSION}",
         description="Records that cannot be decoded: raw, with position and reason.",
     )
+    return feed.translated(spec)
 
 
-def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
-    return dg.AssetSpec(
-        feed.names.changelog(table.schema, table.table),
-        deps=[feed.names.schema_cache],
+def changelog_spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
+    """The changelog of a table, also of one that the code location has not loaded."""
+    spec = dg.AssetSpec(
+        feed.names.plain.changelog(table.schema, table.table),
+        deps=[feed.names.plain.schema_cache],
         group_name=feed.names.group,
         kinds={"iceberg", "changelog"},
         code_version=f"{feed.names.protocol}-{CODE_VERSION}",
@@ -58,6 +65,7 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
         tags=feed.shown.tags_of(table.schema, table.table),
         freshness_policy=feed.freshness,
     )
+    return feed.translated(spec)
 
 
 def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
@@ -75,9 +83,8 @@ def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) 
         yield results.result(feed.names.changelog(known.schema, known.table), table)
     for table in feed.without_assets(tables):
         if report is not None and (table.source_table.id in report.rows_by_op or table.name == table.source_table.name):
-            context.log_event(
-                dg.AssetMaterialization(feed.names.changelog(*table.name), metadata=results.metadata(table))
-            )
+            key = changelog_spec(feed, KnownTable(*table.name)).key
+            context.log_event(dg.AssetMaterialization(key, metadata=results.metadata(table)))
 
 
 class _Results:

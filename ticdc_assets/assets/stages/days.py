@@ -30,13 +30,14 @@ _TABLES_LISTED_MAX: Final = 100
 
 def days_spec(feed: Feed, first: date) -> dg.AssetSpec:
     """The asset, from its first day on."""
-    return dg.AssetSpec(
-        feed.names.days,
-        deps=[feed.names.watermarks],
+    spec = dg.AssetSpec(
+        feed.names.plain.days,
+        deps=[feed.names.plain.watermarks],
         group_name=feed.names.group,
         partitions_def=dg.DailyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC"),
         description="The days (UTC) whose commits are complete in all changelogs and mirrors, with their changes.",
     )
+    return feed.translated(spec)
 
 
 def closed_days(feed: Feed, run: ChangefeedRun, record: WatermarkRecord, known: set[str]) -> Iterator[Any]:

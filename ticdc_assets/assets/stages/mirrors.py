@@ -10,6 +10,7 @@ from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata.figures import Metadata, mirror_metadata, watermark_metadata
 from ticdc_assets.assets.metadata.history_points import recent
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.stages.changelogs import changelog_spec
 from ticdc_assets.assets.stages.days import closed_days
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, SOURCE_TYPES, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, reported
@@ -24,7 +25,7 @@ def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
 
     @dg.multi_asset(
         name=feed.names.mirrors_op,
-        specs=[_watermarks_spec(feed), *(_spec(feed, table) for table in feed.mirrored)],
+        specs=mirror_specs(feed),
         can_subset=True,
         pool=feed.names.pool,
         required_resource_keys={feed.names.resource},
@@ -37,23 +38,30 @@ def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
     return mirrors
 
 
+def mirror_specs(feed: Feed) -> list[dg.AssetSpec]:
+    """The record of the TSO, and the mirrors."""
+    return [_watermarks_spec(feed), *(_spec(feed, table) for table in feed.mirrored)]
+
+
 def _watermarks_spec(feed: Feed) -> dg.AssetSpec:
-    mirrors = [feed.names.mirror(table.schema, table.table) for table in feed.mirrored]
-    keyless = [feed.names.changelog(table.schema, table.table) for table in feed.tables if not table.has_key]
-    return dg.AssetSpec(
-        feed.names.watermarks,
-        deps=[feed.names.quarantine, *mirrors, *keyless],
+    plain = feed.names.plain
+    mirrors = [plain.mirror(table.schema, table.table) for table in feed.mirrored]
+    keyless = [plain.changelog(table.schema, table.table) for table in feed.tables if not table.has_key]
+    spec = dg.AssetSpec(
+        plain.watermarks,
+        deps=[plain.quarantine, *mirrors, *keyless],
         group_name=feed.names.group,
         kinds={"iceberg"},
         code_version=CODE_VERSION,
         description="The TSOs at which all tables can be read together, with the snapshots to read.",
     )
+    return feed.translated(spec)
 
 
 def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
-    return dg.AssetSpec(
-        feed.names.mirror(table.schema, table.table),
-        deps=[feed.names.changelog(table.schema, table.table)],
+    spec = dg.AssetSpec(
+        feed.names.plain.mirror(table.schema, table.table),
+        deps=[feed.names.plain.changelog(table.schema, table.table)],
         group_name=feed.names.group,
         kinds={"iceberg", "spark", "mirror"},
         code_version=CODE_VERSION,
@@ -63,6 +71,7 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
         tags=feed.shown.tags_of(table.schema, table.table),
         freshness_policy=feed.freshness,
     )
+    return feed.translated(spec)
 
 
 def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
@@ -84,7 +93,8 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
     new = [t for t in feed.without_assets(tables) if only is None and t.name == t.source_table.name]
     for table in new:
         if table.record.mirror:
-            context.log_event(dg.AssetMaterialization(feed.names.mirror(*table.name), metadata=results.metadata(table)))
+            key = _spec(feed, KnownTable(*table.name)).key
+            context.log_event(dg.AssetMaterialization(key, metadata=results.metadata(table)))
     if new:
         context.log_event(_without_upstream(recorded))
     if report is not None and feed.shown.days_from is not None:
@@ -157,6 +167,6 @@ class _Results:
             self._tables.get(tuple(table.record.mirror or ())),
             self._rows.get(source_table.id, {}),
             self._points.get(source_table.id, ()),
-            self._feed.names.changelog(*table.name),
+            changelog_spec(self._feed, KnownTable(*table.name)).key,
             self._clock,
         )

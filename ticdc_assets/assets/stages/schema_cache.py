@@ -17,29 +17,35 @@ from ticdc_assets.schema.history.source_table import History
 
 def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
     """The changefeed as an external asset; its data version is the TSO up to which it is complete."""
-    return dg.AssetSpec(
-        feed.names.source,
+    spec = dg.AssetSpec(
+        feed.names.plain.source,
         group_name=feed.names.group,
         kinds={"tidb", "ticdc"},
         description=f"TiCDC changefeed `{feed.names.changefeed}` ({feed.names.protocol}).",
         metadata={"sink_uri": shown_uri, "protocol": feed.names.protocol},
     )
+    return feed.translated(spec)
 
 
-def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
-    """Scans the source once for the whole run. New schema versions are published together with the changelogs."""
+def schema_cache_spec(feed: Feed) -> dg.AssetSpec:
+    """The schema cache."""
     spec = dg.AssetSpec(
-        feed.names.schema_cache,
-        deps=[feed.names.source],
+        feed.names.plain.schema_cache,
+        deps=[feed.names.plain.source],
         group_name=feed.names.group,
         kinds={"iceberg"},
         code_version=CODE_VERSION,
         description="Every version of every table's schema, with the TSO after which it is in effect.",
     )
+    return feed.translated(spec)
+
+
+def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
+    """Scans the source once for the whole run. New schema versions are published together with the changelogs."""
 
     @dg.multi_asset(
         name=feed.names.schema_cache_op,
-        specs=[spec],
+        specs=[schema_cache_spec(feed)],
         pool=feed.names.pool,
         required_resource_keys={feed.names.resource},
     )
