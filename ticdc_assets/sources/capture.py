@@ -223,7 +223,7 @@ def _record(data: bytes, at: int) -> tuple[int, int, bytes | None, bytes | None]
     )
 
 
-def record_end(data: bytes, at: int, where: str) -> int:
+def record_end(data: bytes | memoryview, at: int, where: str) -> int:
     """The end of the record at `at`, or the length of `data` needed to find it. SourceError if it is invalid."""
     head_end = at + _RECORD_HEAD.size
     if head_end > len(data):

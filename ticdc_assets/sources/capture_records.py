@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ticdc_assets.errors import SourceError
 from ticdc_assets.protocols.formats.jit import compiled, inlined
+from ticdc_assets.protocols.formats.simd import VECTOR, copied
+from ticdc_assets.protocols.formats.string_arrays import read_only
 from ticdc_assets.sources.capture import MAX_FIELD_BYTES, MessagePosition, open_capture, record_end, record_is_cut
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-_READ_BYTES: Final = 4 << 20
 _STARTS, _TIMES, _KEYS, _VALUES = range(4)
 
 
@@ -46,56 +48,89 @@ def record_columns(
 
     Raises the errors of `capture.records`, after the records before the fault.
     """
+    table = np.empty((4, records_max), np.int64)
     with open_capture(path) as file:
         file.seek(start.byte)
-        data, base, record = b"", start.byte, start.record
+        window = _Window(file, start.byte, size_bytes_max)
+        record = start.record
         while True:
-            found, end = _cut_block(data, base, record, records_max, size_bytes_max)
-            if found is not None:
-                yield found
-                record += len(found.records)
-                base, data = base + end, data[end:]
-                continue
-            wanted = record_end(data, 0, f"{path}: record {record}")
-            more = file.read(max(_READ_BYTES, wanted - len(data)))
-            if not more:
+            count, size_bytes = _cut(window.bytes, table, size_bytes_max)
+            if count < records_max and size_bytes < size_bytes_max:
+                try:
+                    wanted = record_end(window.view, size_bytes, f"{path}: record {record + count}")
+                except SourceError:
+                    if not count:
+                        raise
+                else:
+                    if window.fill(wanted):
+                        continue
+            if not count:
                 break
-            data += more
-        if data:
-            raise record_is_cut(path, record, wanted, len(data))
+            yield _columns(window, table[:, :count], record)
+            window.drop(size_bytes)
+            record += count
+        if window.held:
+            raise record_is_cut(path, record, wanted, window.held)
 
 
-def _cut_block(
-    data: bytes, base: int, record: int, records_max: int, size_bytes_max: int
-) -> tuple[RecordColumns | None, int]:
-    """The whole records at the start of the data, and where the next one begins."""
-    view = np.frombuffer(data, np.uint8)
-    table = np.empty((4, records_max), np.int64)
-    count, end = _cut(view, table, size_bytes_max)
-    if not count:
-        return None, 0
-    table = table[:, :count]
+class _Window:
+    """The bytes of a file from a place on, in one buffer: with a new buffer for each block, the system would spend more
+    time clearing pages than reading."""
+
+    def __init__(self, file: BinaryIO, byte: int, size_bytes: int) -> None:
+        self.byte = byte
+        self.held = 0
+        self._file = file
+        self._buffer = bytearray(size_bytes)
+
+    @property
+    def view(self) -> memoryview:
+        return memoryview(self._buffer)[: self.held]
+
+    @property
+    def bytes(self) -> Bytes:
+        return read_only(np.frombuffer(self._buffer, np.uint8, self.held))
+
+    def fill(self, wanted: int) -> bool:
+        """Read until the buffer is full, and holds at least `wanted` bytes; False where it has room for none or the
+        file has no more."""
+        if wanted > len(self._buffer):
+            larger = bytearray(max(wanted, 2 * len(self._buffer)))
+            larger[: self.held] = self.view
+            self._buffer = larger
+        count: int = self._file.readinto(memoryview(self._buffer)[self.held :])  # type: ignore[attr-defined]
+        self.held += count
+        return count > 0
+
+    def drop(self, size_bytes: int) -> None:
+        """Forget the first bytes."""
+        rest = self.held - size_bytes
+        self._buffer[:rest] = self._buffer[size_bytes : self.held]
+        self.byte, self.held = self.byte + size_bytes, rest
+
+
+def _columns(window: _Window, table: Ints, record: int) -> RecordColumns:
+    """The records that `_cut` has found in the window, of which `record` is the ordinal of the first."""
     key_starts = table[_STARTS] + 12
     value_starts = key_starts + np.maximum(table[_KEYS], 0) + 4
-    columns = RecordColumns(
-        base + table[_STARTS],
-        np.arange(record, record + count),
+    return RecordColumns(
+        window.byte + table[_STARTS],
+        np.arange(record, record + table.shape[1]),
         table[_TIMES].copy(),
-        _binary(view, key_starts, table[_KEYS]),
-        _binary(view, value_starts, table[_VALUES]),
+        _binary(window.bytes, key_starts, table[_KEYS]),
+        _binary(window.bytes, value_starts, table[_VALUES]),
     )
-    return columns, end
 
 
 def _binary(view: Bytes, starts: Ints, lengths: Ints) -> pa.Array:
     """The byte strings at these positions; null where the length is negative."""
     offsets = np.zeros(len(starts) + 1, np.int32)
     np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
-    filled = np.empty(int(offsets[-1]), np.uint8)
+    filled = np.empty(int(offsets[-1]) + VECTOR, np.uint8)
     _copy(view, starts, offsets, filled)
     present = lengths >= 0
     validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(filled)]
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(filled[:-VECTOR])]
     return pa.Array.from_buffers(pa.binary(), len(starts), buffers)
 
 
@@ -136,7 +171,12 @@ def _cut(data: Bytes, table: Ints, size_bytes_max: int) -> tuple[int, int]:
 
 @compiled
 def _copy(data: Bytes, starts: Ints, offsets: npt.NDArray[np.int32], filled: Bytes) -> None:
+    """Up to VECTOR bytes after the end of a byte string are overwritten."""
     for number in range(len(starts)):
-        begin, start = offsets[number], starts[number]
-        for i in range(offsets[number + 1] - begin):
-            filled[begin + i] = data[start + i]
+        at, place, end = starts[number], int(offsets[number]), int(offsets[number + 1])
+        while place < end and at + VECTOR <= len(data):
+            copied(data, at, filled, place)
+            at, place = at + VECTOR, place + VECTOR
+        while place < end:
+            filled[place] = data[at]
+            at, place = at + 1, place + 1
