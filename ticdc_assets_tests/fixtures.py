@@ -1,6 +1,6 @@
 """Where the workloads made with TiCDC's own encoders lie, and the truth that goes with each.
 
-The full set is found through TICDC_ASSETS_FIXTURES, else beside the repository; the project's own small copies in
+The full set is found through TICDC_ASSETS_FIXTURES, else next to the repository; the project's own small copies in
 `corpus/` stand in where neither exists.
 """
 
@@ -21,8 +21,8 @@ CORPUS = Path(__file__).parent / "corpus"
 
 def _fixtures_root() -> Path | None:
     named = os.environ.get("TICDC_ASSETS_FIXTURES")
-    beside = Path(__file__).resolve().parents[2] / "shared" / "fixtures"
-    for candidate in (Path(named) if named else beside,):
+    neighbour = Path(__file__).resolve().parents[2] / "shared" / "fixtures"
+    for candidate in (Path(named) if named else neighbour,):
         if candidate.is_dir():
             return candidate.resolve()
     return None

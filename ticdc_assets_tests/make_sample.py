@@ -1,10 +1,10 @@
 """Makes the packaged sample from workloads that TiCDC's own encoders wrote.
 
-Run it as `python -m ticdc_assets_tests.make_sample`, with the full set of workloads beside it or named.
+Run it as `python -m ticdc_assets_tests.make_sample`, with the full set of workloads in its default folder or named.
 
 Of each workload a few tables are kept. A message (of the Open Protocol's batches: an event) is left out where it is of
 another table; of a bucket, the other tables' folders. What is kept keeps its bytes and its order, and offsets are
-numbered anew without holes. What must come out is taken from the workloads' truth, as a digest of each table's rows.
+numbered again without gaps. What must come out is taken from the workloads' truth, as a digest of each table's rows.
 """
 
 from __future__ import annotations

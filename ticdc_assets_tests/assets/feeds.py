@@ -52,7 +52,7 @@ def ts(seconds: float) -> int:
 
 
 class Feed:
-    """One changefeed that a test writes, with its lake beside it."""
+    """One changefeed that a test writes, with its lake in the same folder."""
 
     def __init__(self, folder: Path, name: str = "shop", **settings: Any) -> None:
         self.folder = folder

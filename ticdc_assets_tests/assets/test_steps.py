@@ -1,4 +1,4 @@
-"""What a run does in Dagster: odd names, quiet runs, new tables, and what it tells."""
+"""What a run does in Dagster: unusual names, runs with nothing new, new tables, and the metadata."""
 
 from __future__ import annotations
 
@@ -30,7 +30,20 @@ from ticdc_assets_tests.sources.storage.bucket import ID, NAME
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
-ODD = ["odd-names", "odd_names", "odd names", "a.b", "select", "x__y", "_x", "表", "Ünïcode", 'quo"te', "q`t", "100%"]
+UNUSUAL_NAMES = [
+    "odd-names",
+    "odd_names",
+    "odd names",
+    "a.b",
+    "select",
+    "x__y",
+    "_x",
+    "表",
+    "Ünïcode",
+    'quo"te',
+    "q`t",
+    "100%",
+]
 
 
 def shop(folder: Path, **settings: object) -> Feed:
@@ -41,7 +54,7 @@ def shop(folder: Path, **settings: object) -> Feed:
 
 def test_tables_of_any_name_run_side_by_side(tmp_path: Path):
     feed = Feed(tmp_path)
-    for number, name in enumerate(ODD, start=1):
+    for number, name in enumerate(UNUSUAL_NAMES, start=1):
         rows = [("I", key, "x", 2 + key / 100) for key in range(number)]
         feed.table("my-db", name).rows("my-db", name, *rows)
     feed.checkpoint(10)
@@ -52,8 +65,8 @@ def test_tables_of_any_name_run_side_by_side(tmp_path: Path):
     by_table = {m["source_table"]: m for key, m in materialized.items() if "/mirror/" in key}
     assert failures(result) == []
     assert result.success
-    assert {name: by_table[f"my-db.{name}"]["dagster/row_count"] for name in ODD} == {
-        name: number for number, name in enumerate(ODD, start=1)
+    assert {name: by_table[f"my-db.{name}"]["dagster/row_count"] for name in UNUSUAL_NAMES} == {
+        name: number for number, name in enumerate(UNUSUAL_NAMES, start=1)
     }
 
 
@@ -329,7 +342,7 @@ def test_a_run_that_was_overtaken_looks_again_and_goes_on(tmp_path: Path, monkey
     assert materializations(result)["shop/mirror/shop/users"]["dagster/row_count"] == 2
 
 
-def test_a_broken_hint_of_known_tables_is_made_anew(tmp_path: Path):
+def test_a_broken_hint_of_known_tables_is_made_again(tmp_path: Path):
     feed = shop(tmp_path)
     hint = tmp_path / ".ticdc_assets" / "shop.tables.json"
     hint.parent.mkdir()

@@ -119,7 +119,7 @@ def test_a_table_that_is_the_same_everywhere_agrees():
 
 
 @pytest.mark.parametrize(
-    ("odd", "sentence"),
+    ("other", "sentence"),
     [
         (outcome(changes="abd"), "s.t, csv: expected the 3 changes of open, found 2 others."),
         (outcome(rows="abc", sha="x"), "s.t, csv: expected the 2 rows of its source, found 3 rows."),
@@ -127,8 +127,8 @@ def test_a_table_that_is_the_same_everywhere_agrees():
         (None, "s.t, csv: expected a table, found none."),
     ],
 )
-def test_a_table_that_is_missing_is_reported_with_its_changefeed_and_a_count(odd: SampleOutcome | None, sentence: str):
-    found = line("s.t", {"open": outcome(), "csv": odd}, WANTED)
+def test_a_missing_table_is_reported_with_its_changefeed_and_a_count(other: SampleOutcome | None, sentence: str):
+    found = line("s.t", {"open": outcome(), "csv": other}, WANTED)
 
     assert [fault.partition(" Run the demo")[0] for fault in found.faults] == [sentence]
     assert not found.agrees

@@ -44,7 +44,7 @@ def test_a_record_that_is_still_bad_says_why_and_no_value(feed: Feed, capfd: Any
     assert SECRET not in out
 
 
-def test_a_mended_record_is_replayed_and_everything_is_complete_again(feed: Feed, tmp_path: Path, capfd: Any):
+def test_a_corrected_record_is_replayed_and_everything_is_complete_again(feed: Feed, tmp_path: Path, capfd: Any):
     bad, corrected = position(feed), tmp_path / "corrected.csv"
     corrected.write_text(f'"I","log","shop",{ts(3)},2,"bob"\n')
 

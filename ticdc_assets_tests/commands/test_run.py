@@ -144,7 +144,7 @@ def test_run_keeps_the_noise_of_others_off_the_terminal(
     assert (tmp_path / ".ticdc_assets" / "run.log").read_text().count("noise") == 2
 
 
-def test_run_needs_no_folder_to_write_to_beside_the_config(tmp_path: Path, without_java: None, capfd: Any):
+def test_run_needs_no_folder_to_write_to_next_to_the_config(tmp_path: Path, without_java: None, capfd: Any):
     feed = shop(tmp_path)
     (tmp_path / ".ticdc_assets").write_text("")
 

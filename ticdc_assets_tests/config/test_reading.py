@@ -169,7 +169,7 @@ def places(value: Any) -> list[list[Any]]:
     return [[key, *rest] for key, below in items for rest in ([], *places(below))]
 
 
-ODD = st.one_of(
+MUTANTS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(),
@@ -187,16 +187,16 @@ ODD = st.one_of(
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(places(FULL)), ODD), min_size=1, max_size=3))
+@given(st.lists(st.tuples(st.sampled_from(places(FULL)), MUTANTS), min_size=1, max_size=3))
 def test_any_value_at_any_place_loads_or_is_a_config_error(tmp_path_factory, mutations):
     values = json.loads(json.dumps(FULL))
-    for place, odd in mutations:
+    for place, mutant in mutations:
         above: Any = values
         for step in place[:-1]:
             known = above if isinstance(above, dict) else range(len(above)) if isinstance(above, list) else ()
             above = above[step] if step in known else None
         if isinstance(above, dict) or (isinstance(above, list) and len(above) > 0 and place[-1] == 0):
-            above[place[-1]] = odd
+            above[place[-1]] = mutant
     path = tmp_path_factory.mktemp("c") / "c.yaml"
     path.write_text(yaml.safe_dump(values, allow_unicode=True), encoding="utf-8")
 

@@ -35,7 +35,7 @@ WITH: dict[str, dict[str, Any]] = {
     "sink.column-selectors.matcher": {"columns": ["id"]},
     "sink.column-selectors.columns": {"matcher": ["*.*"]},
 }
-"""What must stand beside an element's key for it to have a meaning."""
+"""Other keys that an element's key needs to have a meaning."""
 
 NEEDS = {
     "output-raw-change-event": {"sink": {"open": {"output-old-value": False}}},
@@ -87,8 +87,8 @@ def outcome(uri: str, config: Mapping[str, Any]) -> Any:
 
 def outcomes(path: str, uri_of: Any, config: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """What each base comes to without the option and with it."""
-    beside = next((needed for name, needed in NEEDS.items() if path.endswith(name)), {})
-    return [(outcome(base, beside), outcome(uri_of(base), joined(beside, config))) for base in BASES]
+    needed_keys = next((needed for name, needed in NEEDS.items() if path.endswith(name)), {})
+    return [(outcome(base, needed_keys), outcome(uri_of(base), joined(needed_keys, config))) for base in BASES]
 
 
 def assert_decided(decision: Decision, name: str, found: list[tuple[Any, Any]]) -> None:

@@ -17,7 +17,7 @@ def test_an_upstream_has_tidbs_port_and_no_tls_by_default(tmp_path):
     assert feed(tmp_path).large_rows.upstream is None
 
 
-def test_an_upstream_takes_its_password_from_the_environment_and_its_files_from_beside_the_config(tmp_path):
+def test_an_upstream_takes_its_password_from_the_environment_and_its_files_from_the_folder_of_the_config(tmp_path):
     tls = {"ca": "ca.pem", "cert": "/etc/c.pem", "key": "k.pem"}
     upstream = {"host": "h", "port": {"env": "PORT"}, "user": "u", "password": {"env": "PASSWORD"}, "tls": tls}
 

@@ -95,8 +95,8 @@ class MemoryControl(Control):
         self.events += [_DDL.dump_json(event) for event in events]
 
     def replace_ddl_events(self, events: Sequence[DdlEvent]) -> None:
-        mended = {event.where: event for event in events}
-        kept = [mended.get(event.where, event) for event in self.ddl_events()]
+        changed = {event.where: event for event in events}
+        kept = [changed.get(event.where, event) for event in self.ddl_events()]
         self.writes += bool(events)
         self.events = [_DDL.dump_json(event) for event in kept]
 
@@ -124,7 +124,7 @@ class MemoryControl(Control):
 
 
 class MemoryLake:
-    """A lake of one changefeed; every run opens it anew, as a new process would."""
+    """A lake of one changefeed; every run opens it again, as a new process would."""
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -1,4 +1,4 @@
-"""The README's message becomes the rows that the README shows beside it."""
+"""The README's message becomes the rows that the README shows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Small buckets for tests that break something: written by hand row by row, or cut out of a workload.
 
 Each knows what must come out, so that a test can say which tables are whole while one is broken, and that the broken
-one is whole again once it was mended.
+one is whole again once it is corrected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is recorded of a table after a run: what its range says, and what was recorded where nothing is known anew."""
+"""What is recorded of a table after a run: from its range, or, without news of it, from the record before."""
 
 from __future__ import annotations
 

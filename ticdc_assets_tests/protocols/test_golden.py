@@ -24,7 +24,7 @@ def test_a_real_message_says_what_it_said_when_it_was_kept(name: str, number: in
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_every_message_has_its_events_beside_it(name: str):
+def test_every_message_has_its_recorded_events(name: str):
     assert len(stream(name)[1]) == len(wanted(name)) > 0
 
 

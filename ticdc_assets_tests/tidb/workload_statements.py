@@ -1,5 +1,5 @@
 """Random statements on a database of several tables: what `statements` has for one table, and tables that are renamed,
-swapped, truncated and made anew, keys that come and go, and partitions of every method."""
+swapped, truncated and created again, keys that come and go, and partitions of every method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of a real broker to `messages`, changelog and mirror, beside librdkafka alone and Spark's Kafka source."""
+"""Topics of a broker to `messages`, changelog and mirror, compared with librdkafka alone and Spark's Kafka source."""
 
 from __future__ import annotations
 

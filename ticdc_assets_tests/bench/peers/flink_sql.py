@@ -46,10 +46,10 @@ def load(scratch: Path, source: str, warm_up: str, cores: int, jars: str) -> dic
 @contextmanager
 def _java(jars: Path) -> Iterator[Any]:
     """A Java of Flink's own."""
-    beside = Path(pyspark.__file__).parent / "jars"
+    jars_of_spark = Path(pyspark.__file__).parent / "jars"
     port, token, process = launch_gateway(
-        classpath=":".join(map(str, [*jars.glob("*.jar"), *beside.glob("hadoop-client-*.jar")])),
-        jarpath=str(next(beside.glob("py4j*.jar"))),
+        classpath=":".join(map(str, [*jars.glob("*.jar"), *jars_of_spark.glob("hadoop-client-*.jar")])),
+        jarpath=str(next(jars_of_spark.glob("py4j*.jar"))),
         javaopts=["-Xmx4g", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED)],
         die_on_exit=True,
         enable_auth=True,

@@ -80,7 +80,7 @@ def _write(path: Path, objects: list[dict[str, object]]) -> None:
 
 
 def main() -> None:
-    """Make the narrow streams anew."""
+    """Make the narrow streams again."""
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as scratch:
         log = Log(unpacked(folder, "log", Path(scratch)))

@@ -153,7 +153,7 @@ def test_rows_change_places(tmp_path: Path, cut: str, inside: Callable[[int], bo
 
     assert_true(lake, pair)
     assert lake.run() is None
-    for name in ("p", "t"):  # a mirror that is made anew is made from its changelog alone
+    for name in ("p", "t"):  # a mirror is made again from its changelog alone
         lake.lake.catalog.drop_table(("s", name))
     lake.mirrors()
     assert_true(lake, pair)

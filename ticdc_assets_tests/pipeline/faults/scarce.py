@@ -85,7 +85,7 @@ def small_files(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def few_open_files(folder: Path) -> Iterator[None]:
-    """Lets no file be open beside those that are."""
+    """Lets no further file be opened."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     held = os.open(folder, os.O_RDONLY)
     resource.setrlimit(resource.RLIMIT_NOFILE, (held + 1, before[1]))

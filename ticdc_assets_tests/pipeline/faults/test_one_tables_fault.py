@@ -179,7 +179,7 @@ class _Avro(CanalJson):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("is_apart", [False, True], ids=["one run", "a run each"])
-def test_a_table_of_another_key_type_that_takes_a_name_begins_anew_and_the_others_have_their_mirrors(
+def test_a_table_of_another_key_type_that_takes_a_name_begins_again_and_the_others_have_their_mirrors(
     is_apart: bool, tmp_path: Path
 ):
     config = {"sink": {"dispatchers": [{"matcher": ["*.*"], "topic": "tidb_{schema}_{table}"}]}}

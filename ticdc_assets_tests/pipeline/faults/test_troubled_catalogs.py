@@ -50,7 +50,7 @@ def test_a_catalog_that_is_locked_for_long_is_reported_and_the_next_run_is_right
     assert_once(feed)
 
 
-def test_a_lake_whose_catalog_is_missing_is_not_begun_anew(made: Sink):
+def test_a_lake_whose_catalog_is_missing_is_not_created_again(made: Sink):
     folder = made.folder.parent / "lake"
     made.feed(folder).run()
     (folder / "catalog.db").rename(folder / "elsewhere")

@@ -137,7 +137,7 @@ def test_rows_that_were_gone_before_stay_gone(stretch: Stretch):
     assert gone(stretch.merge()) == {first: {0, 1}}
 
 
-def test_a_vector_that_would_say_the_same_is_not_written_anew(stretch: Stretch):
+def test_a_vector_that_would_say_the_same_is_not_written_again(stretch: Stretch):
     stretch.changes(("U", 10, 2, "again"))
     stretch.rows((1, "a"), (2, "b"), gone=(1,))
 

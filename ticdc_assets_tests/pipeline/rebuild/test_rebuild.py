@@ -190,7 +190,7 @@ def namespaces(feed: Feed) -> set[str]:
     return {".".join(namespace) for namespace in feed.lake.lake.catalog.list_namespaces()}
 
 
-def test_changelog_and_mirror_come_anew_from_the_files(sink: Sink, tmp_path: Path):
+def test_changelog_and_mirror_come_again_from_the_files(sink: Sink, tmp_path: Path):
     """Also where a file was written again after it was read: what it has got is there before, as late rows."""
     feed = sink.feed(tmp_path)
     feed.lake.run()
@@ -227,7 +227,7 @@ def test_changelog_and_mirror_come_anew_from_the_files(sink: Sink, tmp_path: Pat
     assert take_in_late_files(feed.lake.lake, write=True) == LateFiles()
 
 
-def test_without_a_name_every_table_comes_anew_from_the_files(sink: Sink, tmp_path: Path):
+def test_without_a_name_every_table_comes_again_from_the_files(sink: Sink, tmp_path: Path):
     """Also one without a key, which has no mirror."""
     log = ("s", "log")
     sink.table(log, columns=[column("id", "INT"), NAME], query="CREATE TABLE `log` (`id` INT,`name` VARCHAR(200))")

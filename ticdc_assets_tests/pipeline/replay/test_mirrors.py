@@ -37,7 +37,7 @@ def rows(feed: Feed, table: str, snapshot_id: int | None = None) -> list[tuple[A
 
 
 def test_mirrors_end_as_if_the_replayed_records_had_never_been_bad(tmp_path: Path):
-    """`plain` is merged once more; `later` went through ADD COLUMN with a default and is made anew; a TRUNCATE came
+    """`plain` is merged once more; `later` went through ADD COLUMN with a default and is made again; a TRUNCATE came
     after the bad record of `gone`. The replayed records are an insert, an update and a delete that newer changes
     partly overtook."""
     sink = Sink(tmp_path / "bucket", checkpoint=1000)

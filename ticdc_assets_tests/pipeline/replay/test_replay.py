@@ -52,7 +52,7 @@ def assert_all_is_well(feed: Feed) -> None:
 # -- storage ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_mended_line_of_the_middle_is_published_as_if_it_had_never_been_bad(sink: Sink, tmp_path: Path):
+def test_a_corrected_line_of_the_middle_is_published_as_if_it_had_never_been_bad(sink: Sink, tmp_path: Path):
     lines = [sink.insert(T, 110 + n, n, "eins") for n in range(3)]
     corrected = sink.insert(T, 111, 7, "lost a quote")
     sink.file(T, 1, [lines[0], corrected.replace(b'quote"', b"quote"), *lines[1:]])
@@ -149,7 +149,7 @@ def test_a_change_that_was_sent_again_meanwhile_is_not_added(sink: Sink, tmp_pat
     assert_all_is_well(feed)
 
 
-def test_a_table_without_a_key_gets_its_row_back_once_beside_equal_ones(sink: Sink, tmp_path: Path):
+def test_a_table_without_a_key_gets_its_row_back_once_among_equal_ones(sink: Sink, tmp_path: Path):
     name = ("s", "k")
     sink.table(name, query="CREATE TABLE `k` (`id` INT,`name` VARCHAR(200))")
     rows = [sink.insert(name, 110, 1, "gleich") for _ in range(3)]
@@ -179,7 +179,7 @@ def test_both_halves_of_an_update_come_back_together(tmp_path: Path):
     assert_all_is_well(feed)
 
 
-def test_a_bad_value_in_an_update_is_mended_with_its_two_lines(tmp_path: Path):
+def test_a_bad_value_in_an_update_is_corrected_with_its_two_lines(tmp_path: Path):
     sink = Sink(tmp_path / "bucket", old_values=True)
     sink.table(T)
     good = sink.update(T, 110, (1, "eins"), (1, "uno"))
@@ -194,7 +194,7 @@ def test_a_bad_value_in_an_update_is_mended_with_its_two_lines(tmp_path: Path):
     assert_all_is_well(feed)
 
 
-def test_a_line_of_canal_json_is_mended_likewise(tmp_path: Path):
+def test_a_line_of_canal_json_is_corrected_likewise(tmp_path: Path):
     sink = JsonSink(tmp_path / "bucket")
     sink.table(T)
     corrected = sink.insert(T, 115, 7, "b")
@@ -209,7 +209,7 @@ def test_a_line_of_canal_json_is_mended_likewise(tmp_path: Path):
     assert_all_is_well(feed)
 
 
-def test_a_mended_record_above_the_checkpoint_waits_for_it(sink: Sink, tmp_path: Path):
+def test_a_corrected_record_above_the_checkpoint_waits_for_it(sink: Sink, tmp_path: Path):
     late = sink.insert(T, 1200, 7, "b")
     sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), b"rubbish\r\n", sink.insert(T, 1100, 4, "vier")])
     feed = sink.feed(tmp_path / "lake")
@@ -320,7 +320,7 @@ MESSAGES = [w for w in workloads() if w.name in NAMES]
 
 
 @pytest.mark.parametrize("workload", MESSAGES, ids=lambda w: w.name)
-def test_mended_messages_give_the_changelogs_that_sound_ones_would_have(workload: Workload, tmp_path: Path):
+def test_corrected_messages_give_the_changelogs_that_sound_ones_would_have(workload: Workload, tmp_path: Path):
     capture, lost = damaged(workload, tmp_path / "capture")
     registry = {"file": str(workload.root / "registry.json")}
     settings = {"schema_registry": registry} if of_avro(workload) else {}

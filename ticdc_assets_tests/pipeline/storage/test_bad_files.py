@@ -198,7 +198,7 @@ def test_a_table_held_under_its_new_name_keeps_its_rows_under_the_old_one(sink: 
 
 
 @pytest.mark.parametrize("variant", ["storage-csv", "storage-canal-json-tidb"])
-def test_a_workload_comes_out_as_it_happened_after_its_files_were_broken_and_mended(variant: str, tmp_path: Path):
+def test_a_workload_comes_out_as_it_happened_after_its_files_were_broken_and_corrected(variant: str, tmp_path: Path):
     """One file of the table is removed, then another is cut, then both are back."""
     feed = cut_out(variant, [USERS, ORDERS], tmp_path)
     files = sorted(p for p in feed.bucket.joinpath(*USERS).rglob("CDC*") if p.suffix in (".csv", ".json"))

@@ -1,4 +1,4 @@
-"""Bad schemas: rows up to a schema file or statement that cannot be read are published, the rest when it is mended."""
+"""Bad schemas: rows up to an unreadable schema file or statement are published, the rest after its correction."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def before(feed: Feed, name: Name, ts: int) -> Counter[Change]:
 
 
 @pytest.mark.parametrize("kind", [Sink, JsonSink])
-def test_rows_up_to_a_statement_that_cannot_be_read_are_published_and_the_rest_when_it_is_mended(
+def test_rows_up_to_a_statement_that_cannot_be_read_are_published_and_the_rest_when_it_is_corrected(
     tmp_path: Path, kind: type[Sink]
 ):
     sink = written(tmp_path, kind)

@@ -102,7 +102,7 @@ class OpenedLake(FeedLake):
         return maintain(self.lake, Policy(LATER), self.jvm)
 
     def rebuild(self, *tables: str, from_source: bool = False) -> dict[str, str]:
-        """The faults of making tables anew."""
+        """The differences after all tables are made again."""
         fresh = Lake(self.config, self.config.changefeed("feed"))
         return rebuild_tables(fresh, self.jvm, RebuildRequest(tables, from_source)).errors
 

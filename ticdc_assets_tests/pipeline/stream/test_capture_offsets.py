@@ -206,7 +206,7 @@ def test_the_cursor_stays_before_every_row_above_the_watermark_in_whatever_order
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(wire: Wire, tmp_path: Path):
+def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(wire: Wire, tmp_path: Path):
     stream = SmallStream(tmp_path / "old", wire)
     stream.create(0, A)
     stream.bootstrap(A)
@@ -215,11 +215,11 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(wire: Wire, tmp
     lake = stream.lake()
     lake.publish()
     old = Lines(stream)
-    anew = SmallStream(tmp_path / "new", wire)
-    anew.bootstrap(A)
-    rows(anew, range(31, 35))
-    anew.watermark(40)
-    old.path.write_bytes((anew.capture / "messages.jsonl").read_bytes())
+    new_stream = SmallStream(tmp_path / "new", wire)
+    new_stream.bootstrap(A)
+    rows(new_stream, range(31, 35))
+    new_stream.watermark(40)
+    old.path.write_bytes((new_stream.capture / "messages.jsonl").read_bytes())
 
     lake.publish()
 
@@ -233,7 +233,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(wire: Wire, tmp
     assert states(lake) == {"a": "live"}
 
 
-def test_nor_is_a_file_of_a_partition_that_begins_anew(tmp_path: Path):
+def test_nor_is_a_file_of_a_partition_that_begins_again(tmp_path: Path):
     stream = SmallStream(tmp_path, binary=True)
     stream.create(0, A)
     rows(stream, range(1, 4))

@@ -18,7 +18,7 @@ DATED = [w for w in workloads("avro") if "enable-tidb-extension=true" in w.varia
 TELLERS = ("open", "simple-avro", "canal-json-tidb", "debezium-tidb", "storage-csv", "storage-canal-json-tidb")
 
 
-def beside(workload: Workload) -> list[Workload]:
+def with_statements(workload: Workload) -> list[Workload]:
     """The other variants of a workload's log, one of each kind that tells statements."""
     same = [w for w in workloads(seed=workload.root.name) if w.log == workload.log and not w.name.startswith("avro")]
     kinds = {
@@ -28,7 +28,7 @@ def beside(workload: Workload) -> list[Workload]:
 
 
 RESTARTED = [w for w in DATED if w.name.startswith("avro-ext-restart")]
-PAIRS = [(w, other) for w in DATED for other in beside(w)]
+PAIRS = [(w, other) for w in DATED for other in with_statements(w)]
 
 
 def check(lake: FedLake) -> None:

@@ -54,7 +54,7 @@ GAPS = st.lists(st.tuples(OFFSETS, OFFSETS), max_size=3)
 
 @given(OFFSETS, st.integers(0, 12), GAPS, st.none() | OFFSETS)
 def test_a_window_has_what_was_not_consumed(begin: int, length: int, gaps: list[Range], until: int | None):
-    """With `until` only what is new and before it: what is older is read again once the fault is mended."""
+    """With `until` only what is new and before it: what is older is read again once the fault is corrected."""
     end = begin + length
     inside = [(max(a, begin), min(b, end)) for a, b in gaps]
     window = Window({P: end}, {P: begin}, {P: inside}, {} if until is None else {P: until})

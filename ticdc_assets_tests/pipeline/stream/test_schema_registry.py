@@ -30,7 +30,7 @@ def schemas_of(workload: Workload) -> dict[int, str]:
 
 
 def lake_of(folder: Path, registry: Any) -> FeedLake:
-    """A capture without the registry's file beside it."""
+    """A capture without the registry's file in its folder."""
     folder.mkdir(exist_ok=True)
     capture = folder / "capture" / "messages.jsonl"
     if not capture.exists():

@@ -116,10 +116,10 @@ def files_of(table: Any) -> list[str]:
 
 def test_nothing_is_written_outside_the_lake(feed: FeedLake, folder: Path):
     written = {path.relative_to(folder).parts[0] for path in folder.rglob("*") if path.is_file()}
-    beside = {path.name for path in folder.parent.iterdir()} - {folder.name}
+    outside = {path.name for path in folder.parent.iterdir()} - {folder.name}
 
     assert written == {"messages.jsonl", "lake"}
-    assert not beside & {"etc", "b", "x"}
+    assert not outside & {"etc", "b", "x"}
     for path in (folder / "lake").rglob("*"):
         assert not path.is_symlink()
         assert path.name.isascii()

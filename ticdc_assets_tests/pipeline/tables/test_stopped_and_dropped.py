@@ -28,7 +28,7 @@ def stream(tmp_path: Path) -> SmallStream:
 
 
 @pytest.mark.parametrize("run_between", [True, False])
-def test_in_a_stream_all_go_on_once_the_table_is_made_anew(stream: SmallStream, run_between: bool):
+def test_in_a_stream_all_go_on_once_the_table_is_made_again(stream: SmallStream, run_between: bool):
     lake = stream.lake()
     if run_between:
         stream.watermark(29)
@@ -56,7 +56,7 @@ def test_in_a_stream_all_go_on_once_the_table_is_made_anew(stream: SmallStream, 
     assert lake.complete_tso() == at(49)
 
 
-def test_in_a_stream_a_statement_on_a_database_that_cannot_be_read_stops_its_tables_until_it_is_made_anew(
+def test_in_a_stream_a_statement_on_a_database_that_cannot_be_read_stops_its_tables_until_it_is_made_again(
     tmp_path: Path,
 ):
     stream = SmallStream(tmp_path)
@@ -85,7 +85,7 @@ def test_in_a_stream_a_statement_on_a_database_that_cannot_be_read_stops_its_tab
 
 
 @pytest.mark.parametrize("commit_ts", [True, False])
-def test_in_a_bucket_all_go_on_once_the_table_is_made_anew(tmp_path: Path, commit_ts: bool):
+def test_in_a_bucket_all_go_on_once_the_table_is_made_again(tmp_path: Path, commit_ts: bool):
     a, b = ("s", "a"), ("s", "b")
     sink = Sink(tmp_path / "bucket", commit_ts=commit_ts)
     for name in (a, b):

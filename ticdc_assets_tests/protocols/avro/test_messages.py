@@ -97,7 +97,7 @@ def test_a_delete_that_carries_only_the_key_is_known_as_one():
     assert (event.op, event.handle_only, event.commit_ts) == (Op.DELETE, True, TS)
 
 
-def test_old_values_beside_the_new_ones_are_the_before_image():
+def test_old_values_next_to_the_new_ones_are_the_before_image():
     inner = record(ID, NAME, name="before")
     schema = record(ID, NAME, *EXTENSION, {"name": "_ticdc_before", "type": ["null", inner], "default": None})
     options = AvroOptions({**SCHEMAS, 5: json.dumps(schema)}.__getitem__)

@@ -287,7 +287,7 @@ def test_any_sign_in_place_of_any_other_is_read_by_both_or_by_the_reference_alon
 
 
 GOOD = line("INSERT", [{"a": "1", "b": None}])
-ODD = {
+DAMAGED_LINES = {
     "a number for text": line("INSERT", [{"a": 1, "b": None}]),
     "a nested value": line("INSERT", [{"a": {}, "b": None}]),
     "a trailing comma": GOOD.replace(b'"b":null}', b'"b":null,}'),
@@ -311,13 +311,13 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_an_odd_line_is_a_bad_record_beside_good_ones_and_not_for_bulk(odd: bytes) -> None:
-    data = b"\r\n".join([GOOD, odd, GOOD, b""])
+@pytest.mark.parametrize("damaged", DAMAGED_LINES.values(), ids=DAMAGED_LINES)
+def test_a_damaged_line_is_a_bad_record_among_good_ones_and_not_for_bulk(damaged: bytes) -> None:
+    data = b"\r\n".join([GOOD, damaged, GOOD, b""])
     first, bad, last = canal_json.read_file(data, "f")
 
     assert isinstance(bad, BadRecord)
-    assert (1, odd + b"\r\n") == (bad.line, bad.raw)
+    assert (1, damaged + b"\r\n") == (bad.line, bad.raw)
     assert isinstance(first, tuple)
     assert isinstance(last, tuple)
     assert [0, 2] == [first[0], last[0]]
@@ -336,14 +336,14 @@ def test_errors_hold_no_row_values() -> None:
         assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize("odd", [{"a": "1", "c": "2"}, {"a": "1", "b": "2", "c": None}])
+@pytest.mark.parametrize("row", [{"a": "1", "c": "2"}, {"a": "1", "b": "2", "c": None}])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_column_that_the_schema_lacks_is_never_dropped(odd: dict[str, Any], first: bool) -> None:
-    lines = [line("INSERT", [odd]), GOOD] if first else [GOOD, line("INSERT", [odd])]
+def test_a_column_that_the_schema_lacks_is_never_dropped(row: dict[str, Any], first: bool) -> None:
+    lines = [line("INSERT", [row]), GOOD] if first else [GOOD, line("INSERT", [row])]
     with pytest.raises(BulkUnsupported):
         bulk(b"\n".join([*lines, b""]), ("a", "b"))
     with pytest.raises(BulkUnsupported):
-        bulk(line("UPDATE", [{"a": "1", "b": "1"}], [odd]) + b"\n", ("a", "b"))
+        bulk(line("UPDATE", [{"a": "1", "b": "1"}], [row]) + b"\n", ("a", "b"))
 
 
 def test_rows_of_another_table_are_left_to_the_reference() -> None:

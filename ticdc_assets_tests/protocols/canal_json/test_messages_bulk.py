@@ -66,9 +66,9 @@ def test_names_with_escapes_are_those_without_them():
 
 def test_an_old_column_that_the_new_row_has_not_is_left():
     whole = message('{"id":"1","a":"x"}', '[{"a":"y"}]', kind="UPDATE")
-    odd = message('{"id":"1","a":"x"}', '[{"b":"y"}]', kind="UPDATE")
+    partial = message('{"id":"1","a":"x"}', '[{"b":"y"}]', kind="UPDATE")
 
-    (table,) = agree(FORM, [odd, whole, odd, whole])
+    (table,) = agree(FORM, [partial, whole, partial, whole])
 
     assert table.rows.line.to_pylist() == [1, 3]
     assert [array.to_pylist() for array in table.rows.before or ()] == [["1", "1"], ["y", "y"]]

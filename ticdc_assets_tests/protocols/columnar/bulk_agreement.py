@@ -132,7 +132,7 @@ def values_agree(column_of: Any, value: Any, column: Column, array: pa.Array, zo
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 
-ODD_NUMBERS = [
+RARE_NUMBERS = [
     b"\x80\x00",  # 0, but longer than need be
     b"\x82\x80\x80\x00",  # 1, likewise
     *(b"\xff" * size + end for size in (4, 8, 9, 10) for end in (b"\x00", b"\x01", b"\x02", b"\x7f")),
@@ -143,7 +143,7 @@ ODD_NUMBERS = [
 
 def damaged(draw: Any, raw: bytes | None) -> bytes | None:
     """A key or value that is cut, longer, with a byte changed, or gone."""
-    kind = draw(st.sampled_from(["cut", "flip", "set", "odd", "more", "gone", "none", "as it is"]))
+    kind = draw(st.sampled_from(["cut", "flip", "set", "number", "more", "gone", "none", "as it is"]))
     at = draw(st.integers(0, max(0, len(raw or b"") - 1)))
     if kind == "none" or not raw:
         return None
@@ -151,7 +151,7 @@ def damaged(draw: Any, raw: bytes | None) -> bytes | None:
         "cut": raw[:at],
         "flip": raw[:at] + bytes([raw[at] ^ (1 << draw(st.integers(0, 7)))]) + raw[at + 1 :],
         "set": raw[:at] + draw(st.binary(min_size=1, max_size=12)) + raw[at + 1 :],
-        "odd": raw[:at] + draw(st.sampled_from(ODD_NUMBERS)) + raw[at + 1 :],
+        "number": raw[:at] + draw(st.sampled_from(RARE_NUMBERS)) + raw[at + 1 :],
         "more": raw + draw(st.binary(min_size=1, max_size=3)),
         "gone": b"",
     }
@@ -174,7 +174,7 @@ def spoiled(draw: Any, sound: Sequence[Pair]) -> list[Pair]:
 
 def every_damage(raw: bytes) -> list[bytes]:
     """Each cut of these bytes, and each of them changed in many ways."""
-    changes = [bytes([byte]) for byte in (0, 1, 2, 3, 0x10, 0x7E, 0x7F, 0x80, 0xFF)] + ODD_NUMBERS
+    changes = [bytes([byte]) for byte in (0, 1, 2, 3, 0x10, 0x7E, 0x7F, 0x80, 0xFF)] + RARE_NUMBERS
     cuts = [raw[:end] for end in range(len(raw))]
     return cuts + [raw[:at] + change + raw[at + 1 :] for at in range(len(raw)) for change in changes]
 

@@ -21,9 +21,9 @@ from ticdc_assets.protocols.simple import json_bulk as simple_bulk
 from ticdc_assets_tests.protocols.columnar.json_agreement import Pair, Stream
 
 
-def mostly(usual: st.SearchStrategy[Any], odd: list[Any]) -> st.SearchStrategy[Any]:
+def mostly(usual: st.SearchStrategy[Any], rare: list[Any]) -> st.SearchStrategy[Any]:
     """What both forms read, and at times what the bulk form must leave or both refuse."""
-    return st.integers(0, 15).flatmap(lambda number: st.sampled_from(odd) if number == 15 else usual)
+    return st.integers(0, 15).flatmap(lambda number: st.sampled_from(rare) if number == 15 else usual)
 
 
 NAMES = st.sampled_from(

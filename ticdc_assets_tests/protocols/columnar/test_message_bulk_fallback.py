@@ -93,14 +93,14 @@ def test_any_sign_in_place_of_any_other_is_read_as_the_reference_reads_it(prefix
         agree(form, [*sound, *harmed[begin : begin + BATCH], *sound])
 
 
-def test_one_odd_message_leaves_the_others_to_bulk():
+def test_one_damaged_message_leaves_the_others_to_bulk():
     pairs = [pair for pair in CAPTURED["canal-json-tidb"] if b'"data":[{' in (pair[1] or b"")][:200]
-    odd = {3: b"\xff", 5: b"", 7: b'{"id":0', 11: (pairs[11][1] or b"") + b" "}
+    replaced = {3: b"\xff", 5: b"", 7: b'{"id":0', 11: (pairs[11][1] or b"") + b" "}
 
     form = STREAMS["canal-json"][0]
-    tables = agree(form, [(None, odd.get(n, value)) for n, (_, value) in enumerate(pairs)])
+    tables = agree(form, [(None, replaced.get(n, value)) for n, (_, value) in enumerate(pairs)])
 
-    assert sum(len(table) for table in tables) == len(pairs) - len(odd)
+    assert sum(len(table) for table in tables) == len(pairs) - len(replaced)
 
 
 def test_absent_keys_and_values_are_left():
@@ -122,7 +122,7 @@ def test_a_key_that_is_not_utf8_is_left():
     assert [["t1"], [1]] == [[table.table for table in tables], tables[0].rows.line.to_pylist()]
 
 
-def test_one_odd_event_leaves_its_message_whole():
+def test_one_damaged_event_leaves_its_message_whole():
     pairs = [pair for pair in CAPTURED["open"] if (pair[1] or b"").count(b'{"u":') > 1][:2]
     form = STREAMS["open"][0]
 

@@ -163,7 +163,7 @@ def test_a_value_is_what_its_type_makes_of_it(written: str, wire: Any, expected:
     assert held(written, wire) == expected
 
 
-ODD = [
+UNUSUAL_VALUES = [
     ("BIT", base64(b"\x02")), ("BIT(9)", base64(b"\0\x02")), ("BIT", "x"), ("BIT", 1), ("INT", "5"), ("INT", True),
     ("BIGINT", "5"), ("BIGINT UNSIGNED", True), ("DECIMAL(5,2)", True), ("DECIMAL(5,2)", [1]), ("DECIMAL(5,2)", 1000),
     ("DATE", -719163), ("DATE", 2932897), ("DATE", "1"), ("DATE", True), ("DATE", END), ("DATETIME", END),
@@ -173,7 +173,7 @@ ODD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("written", "wire"), ODD)
+@pytest.mark.parametrize(("written", "wire"), UNUSUAL_VALUES)
 def test_a_value_of_another_form_is_refused_with_its_column(written: str, wire: Any):
     with pytest.raises(DecodeError, match="column `c`"):
         held(written, wire)

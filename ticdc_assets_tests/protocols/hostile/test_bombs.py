@@ -26,7 +26,7 @@ STREAMS = streams()
 MIB = 1 << 20
 NESTING_MAX = 1024
 REFUSAL_BYTES_MAX = MIB
-"""What a refusal may take beside the message."""
+"""The memory that a refusal may take, without the message."""
 PARSER_BYTES_PER_BYTE = 16
 """The JSON parser takes room by the length of the text before it looks at it."""
 

@@ -314,8 +314,8 @@ def images(draw: Any, names: list[str], kinds: dict[str, int], whole: bool) -> d
     sent = draw(st.permutations(names))
     if not whole or draw(st.integers(0, 9)) == 0:
         sent = sent[: draw(st.integers(0, len(sent)))]
-    odd = draw(st.integers(0, 9)) == 0
-    return {name: draw(st.none() | (st.one_of(CELLS) if odd else CELLS[kinds[name]])) for name in sent}
+    is_mixed = draw(st.integers(0, 9)) == 0
+    return {name: draw(st.none() | (st.one_of(CELLS) if is_mixed else CELLS[kinds[name]])) for name in sent}
 
 
 @slow

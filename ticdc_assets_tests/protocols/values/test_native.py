@@ -43,7 +43,7 @@ def test_a_wire_value_has_its_text(written: str, wire: Any, text: str | bytes):
     assert as_text(column(written), wire) == text
 
 
-ODD = [
+UNUSUAL_VALUES = [
     ("VARCHAR(9)", 5), ("INT", True), ("INT", 5.0), ("DECIMAL", 5), ("DATE", 5), ("INT", None), ("INT", [5]),
     ("BIT(64)", b"\0" * 9), ("INT", b"\1"), ("VARCHAR(9)", b"x"),
     ("INT", {"value": "5"}), ("INT", {"value": 5, "location": "UTC"}), ("INT", {}), ("VARCHAR(9)", {"value": 5}),
@@ -52,7 +52,7 @@ ODD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("written", "wire"), ODD)
+@pytest.mark.parametrize(("written", "wire"), UNUSUAL_VALUES)
 def test_a_wire_value_of_another_form_is_refused_with_its_column(written: str, wire: Any):
     with pytest.raises(DecodeError, match="column `c`"):
         as_text(column(written), wire)

@@ -102,7 +102,7 @@ def test_a_table_that_is_known_by_a_statement_alone_may_be_the_one_that_was_rena
     assert states(history) == {"d3.a@10": ("d3.a", 20)}
 
 
-def test_a_name_without_a_schema_beside_another_is_of_the_database_that_the_event_tells():
+def test_a_name_without_a_schema_next_to_another_is_of_the_database_of_the_event():
     history = fold([
         event(10, "d1", "a", ID),
         event(10, "d2", "a", ID),

@@ -146,7 +146,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), KEPT)
-def test_a_value_is_kept_where_no_server_rounds_cuts_pads_or_prints_it_anew(old: str, new: str, expected: bool):
+def test_a_value_is_kept_where_no_server_rounds_cuts_pads_or_prints_it_again(old: str, new: str, expected: bool):
     assert kept(old, new) is expected
 
 

@@ -57,7 +57,7 @@ def columns(of: TableSchema) -> list[str]:
     return [f"{c.name} {c.type.kind}" for c in of.columns]
 
 
-def test_columns_that_rows_tell_besides_are_nullable_and_take_the_order_of_a_whole_row():
+def test_further_columns_of_rows_are_nullable_and_take_the_order_of_a_whole_row():
     known = table("a INT", "b INT")
     more = TableSchema("s", "t", (replace(table("c INT").columns[0], nullable=False), *table("B INT", "A INT").columns))
 

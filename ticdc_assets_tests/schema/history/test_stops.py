@@ -221,7 +221,7 @@ def test_a_statement_that_cannot_be_read_and_tells_no_database_stops_all_tables(
     assert [x.stop and x.stop.ts for x in history.source_tables] == [20, 20]
 
 
-def test_a_database_made_anew_is_followed():
+def test_a_database_made_again_is_followed():
     history = fold([
         event(10, "", "FLASHBACK DATABASE `shop`"),
         event(20, "", "DROP DATABASE `shop`"),

@@ -55,11 +55,11 @@ def test_offsets_that_are_missing_or_occur_twice_are_reported(capture: Path):
 
 def test_a_message_of_somebody_else_is_a_problem_with_its_place(capture: Path):
     line = {"topic": "oracle", "partition": 9, "offset": 0, "key": None, "ts_ms": 1}
-    odd = b64encode(b"hello").decode()
+    no_message = b64encode(b"hello").decode()
     simple = b64encode(b'{"version":1,"type":"WATERMARK","commitTs":5,"buildTs":1}').decode()
     with capture.open("a") as file:
         file.write(
-            json.dumps({**line, "value": odd}) + "\n" + json.dumps({**line, "offset": 1, "value": simple}) + "\n"
+            json.dumps({**line, "value": no_message}) + "\n" + json.dumps({**line, "offset": 1, "value": simple}) + "\n"
         )
 
     found = inspected(capture)

@@ -76,7 +76,7 @@ def test_rows_without_a_schema_file_are_awaited(bucket: Bucket) -> None:
     assert bucket.scan(skip_files=["shop/late/300/*"]).problems == ()
 
 
-def test_a_version_without_a_schema_file_beside_others_is_awaited(bucket: Bucket) -> None:
+def test_a_version_without_a_schema_file_among_others_is_awaited(bucket: Bucket) -> None:
     bucket.files(f"{T1}/100", 1)
     bucket.files(f"{T1}/150", 1)
 

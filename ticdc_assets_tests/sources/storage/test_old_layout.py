@@ -1,4 +1,4 @@
-"""Buckets of the old layout, whose tables keep their schema in a file beside their rows."""
+"""Buckets of the old layout, whose tables keep their schema in the folder of their rows."""
 
 from __future__ import annotations
 
