@@ -181,8 +181,8 @@ def _at_file(error: OSError) -> str:
 
 def _spark_kind(error: BaseException) -> str:
     condition = getattr(error, "getCondition", lambda: None)()
-    said = ", ".join(filter(None, [condition, java_place(error)]))
-    return f"{_kind(error)} ({said})" if said else _kind(error)
+    details = ", ".join(filter(None, [condition, java_place(error)]))
+    return f"{_kind(error)} ({details})" if details else _kind(error)
 
 
 def _kind(error: BaseException) -> str:

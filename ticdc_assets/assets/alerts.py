@@ -78,8 +78,8 @@ def _failure(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
         event = entry.dagster_event
         data = event.step_failure_data if event else None
         if event is not None and data is not None:
-            said = data.user_failure_data.description if data.user_failure_data else None
-            found = said or (data.error.cls_name if data.error else "an unknown error")
+            description = data.user_failure_data.description if data.user_failure_data else None
+            found = description or (data.error.cls_name if data.error else "an unknown error")
             return f"Run {run.run_id} of {run.job_name} failed in {event.step_key}: {found}"
     return f"Run {run.run_id} of {run.job_name} failed before its first step. Look at it in Dagster."
 

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.control import QuarantinedRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
-Say = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
-PROGRESS: Final[ContextVar[Say | None]] = ContextVar("progress", default=None)
+PROGRESS: Final[ContextVar[OnProgress | None]] = ContextVar("progress", default=None)
 """Receives the progress of a run in this process too; the command line sets it."""
 
 
@@ -74,7 +74,7 @@ class ChangefeedRun:
     def run(self) -> ChangelogRun:
         return run_of(self.lake, self.until)
 
-    def land(self, on_progress: Say) -> None:
+    def land(self, on_progress: OnProgress) -> None:
         """Copy the current messages of a Kafka source into the lake; does nothing for other sources."""
         if not is_landed(self.changefeed):
             return
@@ -90,7 +90,7 @@ class ChangefeedRun:
             self.outcome.pending = self.run.scan()
         return self.outcome.pending
 
-    def publish_changelogs(self, on_progress: Say) -> ChangelogReport:
+    def publish_changelogs(self, on_progress: OnProgress) -> ChangelogReport:
         """Append everything that the scan found to the changelogs."""
         self.outcome.changelogs = self.run.publish_changelogs(self.pending(), self.workers(), on_progress)
         self.published()

@@ -24,7 +24,7 @@ class Op(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowHints:
-    """What a message says of a row besides the change; None where the message does not say it.
+    """What a message has of a row apart from the change; None where it is absent.
 
     key: the handle key columns.
     schema_version: the schema version or schema id.

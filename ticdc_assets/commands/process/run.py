@@ -82,7 +82,7 @@ class _Runs:
     def run(self, changefeed: Changefeed) -> Ran:
         """Run one changefeed. An error is part of the result."""
         try:
-            with self._terminal.working(f"{changefeed.name}: looking at the source"):
+            with self._terminal.working(f"{changefeed.name}: reading the source"):
                 return self._run(changefeed)
         except Exception as error:  # noqa: BLE001  an error in one changefeed must not stop the others
             sentence = f"{changefeed.name}: {sentence_of(error)}"

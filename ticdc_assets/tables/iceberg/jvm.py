@@ -292,7 +292,7 @@ class JvmTable:
 
 
 def _is(base: Any, planned_on: Table) -> bool:
-    """Whether metadata show the rows, the columns and what we say of them as a table did."""
+    """Whether metadata have the snapshot, schema and properties of this project that a table had when it was read."""
     properties = base.properties()
     return (
         base.currentSnapshot().snapshotId() == planned_on.metadata.current_snapshot_id

@@ -61,7 +61,7 @@ def thin(
             with transaction(table) as tx:
                 tx.overwrite(kept)
         except CommitFailedException:
-            time.sleep(0.05 * 2**attempt)  # a run has recorded; look again at what is there now
+            time.sleep(0.05 * 2**attempt)  # a run has recorded; read the records again
             continue
         return thinned
     raise _busy(control)

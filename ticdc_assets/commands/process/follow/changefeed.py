@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.source import Pending
     from ticdc_assets.schema.history.source_table import History
 
-Say = Callable[[str], None]
-ThroughDagster = Callable[["Changefeed", Say], Ran]
+OnProgress = Callable[[str], None]
+ThroughDagster = Callable[["Changefeed", OnProgress], Ran]
 
 DAGSTER_EVERY_S: Final = 600.0
 
@@ -91,7 +91,7 @@ class FollowedChangefeed:
         self._history: History | None = None
         self.upkeep = Upkeep(self._jvm)
 
-    def run(self, on_progress: Say) -> FollowedRun:
+    def run(self, on_progress: OnProgress) -> FollowedRun:
         """Process what is pending. A stop ends it after the stage that is going on.
 
         Raises any error of a run: what was published before it stays, and the next run goes on from there.
@@ -107,7 +107,7 @@ class FollowedChangefeed:
         if self._lake is not None and spark.is_running():
             self.upkeep.work(self._lake)
 
-    def _run(self, on_progress: Say) -> FollowedRun:
+    def _run(self, on_progress: OnProgress) -> FollowedRun:
         lake = self._lake = self._lake or Lake(self._config, self.changefeed)
         stages = _Stages()
         if is_landed(self.changefeed):
@@ -141,7 +141,7 @@ class FollowedChangefeed:
         pending: Pending,
         stages: _Stages,
         warnings: tuple[str, ...],
-        on_progress: Say,
+        on_progress: OnProgress,
     ) -> tuple[Ran, str]:
         report: ChangelogReport | None = None
         if not pending.is_empty:

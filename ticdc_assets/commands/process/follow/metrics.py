@@ -59,7 +59,7 @@ class Metrics:
         self._of = {name: _OfChangefeed() for name in changefeeds}
 
     def add(self, run: FollowedRun, files: FileCounts | None) -> None:
-        """Count a look at the source, or a run."""
+        """Count a scan of the source, or a run."""
         with self._lock:
             of = self._of[run.changefeed]
             of.checkpoint = run.checkpoint

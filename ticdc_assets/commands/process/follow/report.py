@@ -13,7 +13,7 @@ from ticdc_assets.pipeline.mirror.pending import blocked_tables
 
 if TYPE_CHECKING:
     from ticdc_assets.commands.output.terminal import Terminal
-    from ticdc_assets.commands.process.follow.changefeed import FollowedRun, Say
+    from ticdc_assets.commands.process.follow.changefeed import FollowedRun, OnProgress
     from ticdc_assets.tables.maintenance.compaction import FileCounts
 
 
@@ -32,9 +32,9 @@ class Report:
         """Show on a terminal that the changefeed is being read."""
         if not self._terminal.err.is_terminal:
             return nullcontext()
-        return self._terminal.working(f"{changefeed}: looking at the source")
+        return self._terminal.working(f"{changefeed}: reading the source")
 
-    def progress_of(self, changefeed: str) -> Say:
+    def progress_of(self, changefeed: str) -> OnProgress:
         """Shows steps of a run on a terminal. Elsewhere they would be lines of every run."""
         if not self._terminal.err.is_terminal:
             return lambda _: None

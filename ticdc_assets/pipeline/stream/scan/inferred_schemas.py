@@ -21,10 +21,10 @@ _NAMES_ANOTHER: Final = re.compile(r"\b(rename|like|exchange|flashback|recover)\
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _FirstRow:
-    """The first row of a table, and the schema inferred from it. `said` is the name in messages, `name` the true one.
+    """The first row of a table, and its inferred schema. `sent_name` is the name in messages, `name` the true one.
     `placed` has the first row of every partition where only positions order them."""
 
-    said: SourceName
+    sent_name: SourceName
     name: Name
     ts: int
     inferred: DdlEvent | None
@@ -57,11 +57,11 @@ class SchemaGuesses:
         spelt = self.scan.avro.names if self.scan.avro else {}
         true = {fold_name(*spelt[key]): name for key, name in self.names.items()}
         for schema, table, ts in sorted(self.scan.tables.first_rows.values(), key=lambda row: row[2]):
-            said = fold_name(schema, table)
-            name = true.get(said, (schema, table))
+            sent_name = fold_name(schema, table)
+            name = true.get(sent_name, (schema, table))
             if name is not None and (high is None or ts <= high):
-                placed = tuple(self.scan.tables.first_placed.get(said, {}).values())
-                yield _FirstRow(said, name, ts, self.scan.tables.inferred.get(said), placed)
+                placed = tuple(self.scan.tables.first_placed.get(sent_name, {}).values())
+                yield _FirstRow(sent_name, name, ts, self.scan.tables.inferred.get(sent_name), placed)
 
     def _guessed(self, rows: Sequence[_FirstRow], events: Sequence[DdlEvent]) -> list[DdlEvent]:
         """The best guess for the table of each row, if there is one; the guesses are independent of each other."""
@@ -106,8 +106,8 @@ class SchemaGuesses:
     def _of_stream(self, row: _FirstRow) -> DdlEvent | None:
         """The schema from the row, else the key columns from deletes."""
         event = row.inferred
-        if event is None and self.scan.avro is not None and row.said in self.scan.avro.keys:
-            event = DdlEvent(0, *row.name, "", after=self.scan.avro.keys[row.said], where="deletes")
+        if event is None and self.scan.avro is not None and row.sent_name in self.scan.avro.keys:
+            event = DdlEvent(0, *row.name, "", after=self.scan.avro.keys[row.sent_name], where="deletes")
         if event is None or event.after is None:
             return None
         schema, table = row.name
@@ -137,7 +137,7 @@ def _as_it_was(event: DdlEvent) -> DdlEvent:
 
 def _source_tables(row: _FirstRow, places: Places, timelines: Mapping[SourceName, Timeline]) -> list[str | None]:
     """The source tables of rows that only positions order."""
-    timeline = timelines.get(row.said, ())
+    timeline = timelines.get(row.sent_name, ())
     found = [places.period(timeline, placed) for placed in row.placed]
     return [period.source_table_id if isinstance(period, SchemaPeriod) else None for period in found]
 
