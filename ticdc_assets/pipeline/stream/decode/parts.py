@@ -14,7 +14,7 @@ from ticdc_assets.changes.typed import TypedChanges, concat, split_key_moves
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.changelog.parts import PartWriter
-from ticdc_assets.pipeline.stream.decode.batches import Piece
+from ticdc_assets.pipeline.stream.decode.batches import Bools, Ints, Piece
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.pipeline.tasks import ChangelogPart
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName
@@ -72,33 +72,53 @@ def _write(
 ) -> None:
     period = pieces[0].period
     table = period.version.table
-    changes = split_key_moves(_in_order(pieces), table.unique_columns)
-    if not len(changes):
-        return
+    every = [split_key_moves(changes, table.unique_columns) for changes in _in_order(pieces)]
     if not task.order.by_arrival:
-        changes = changes.take(_sorted(changes))
-        if table.key:
-            changes = changes.take(_once(changes, table.key))
+        every = _sorted(every, table.key)
     arrival = task.order.arrivals.get(period.source_table_id)
-    writer.write(changes, (), version_ts, arrival.number if arrival else 0, by_arrival=task.order.by_arrival)
+    for changes in every:
+        writer.write(changes, (), version_ts, arrival.number if arrival else 0, by_arrival=task.order.by_arrival)
 
 
-def _in_order(pieces: Sequence[Piece]) -> TypedChanges:
-    """All rows of the pieces in the order of the stream."""
-    changes = concat([piece.changes for piece in pieces])
-    line = changes.line.to_numpy(zero_copy_only=False)
+def _in_order(pieces: Sequence[Piece]) -> list[TypedChanges]:
+    """All rows of the pieces in the order of the stream. Pieces that are in this order are not copied."""
+    line = np.concatenate([_ints(piece.changes.line) for piece in pieces])
     position = np.concatenate([piece.position for piece in pieces])
-    order = np.lexsort((position, line))
-    return changes if (order[1:] > order[:-1]).all() else changes.take(pa.array(order))
+    return _taken([piece.changes for piece in pieces], np.lexsort((position, line)))
 
 
-def _sorted(changes: TypedChanges) -> pa.Array:
-    ts = changes.commit_ts.to_numpy(zero_copy_only=False)
-    place = changes.line.to_numpy(zero_copy_only=False) * 2 + changes.half.to_numpy(zero_copy_only=False)
-    return pa.array(np.lexsort((place, ts)))
+def _sorted(every: Sequence[TypedChanges], key: tuple[str, ...]) -> list[TypedChanges]:
+    """The changes by commit_ts and position, those of a table with a key without repeats."""
+    ts = np.concatenate([_ints(changes.commit_ts) for changes in every])
+    place = np.concatenate([_ints(changes.line) * 2 + _ints(changes.half) for changes in every])
+    order = np.lexsort((place, ts))
+    if key:
+        order = order[~_repeats(every, key, ts[order], order)]
+    return _taken(every, order)
 
 
-def _once(changes: TypedChanges, key: tuple[str, ...]) -> pa.Array:
-    wanted = {name.lower() for name in key}
-    keys = [a for c, a in zip(changes.columns, changes.now, strict=True) if c.name.lower() in wanted]
-    return pa.array(np.flatnonzero(first_of_each([changes.commit_ts, changes.op, *keys])))
+def _repeats(every: Sequence[TypedChanges], key: tuple[str, ...], ts: Ints, order: Ints) -> Bools:
+    """Which changes, in this order, are repeats of an earlier one. Only changes of one commit_ts can be."""
+    alike = ts[1:] == ts[:-1]
+    shared = np.flatnonzero(np.append(alike, False) | np.insert(alike, 0, False))
+    repeats = np.zeros(len(order), np.bool_)
+    if len(shared):
+        wanted = {name.lower() for name in key}
+        keys = [number for number, column in enumerate(every[0].columns) if column.name.lower() in wanted]
+        columns = [[changes.op for changes in every], *([changes.now[number] for changes in every] for number in keys)]
+        rows = pa.array(order[shared])
+        of_rows = [pa.concat_arrays(arrays).take(rows) for arrays in columns]
+        repeats[shared] = ~first_of_each([pa.array(ts[shared]), *of_rows])
+    return repeats
+
+
+def _taken(every: Sequence[TypedChanges], rows: Ints) -> list[TypedChanges]:
+    """These of all rows, in this order."""
+    count = sum(map(len, every))
+    if len(rows) == count and (rows == np.arange(count)).all():
+        return list(every)
+    return [concat(every).take(pa.array(rows))]
+
+
+def _ints(array: pa.Array) -> Ints:
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)

@@ -81,8 +81,13 @@ class Ledger:
         """Add the messages of a block. Returns a mask, False where the capture already has the offset."""
         first = np.ones(len(block), np.bool_)
         for partition, indices in block.of_partitions():
-            found, offsets = self._partitions.get(partition), block.offsets[indices]
-            if found is not None and offsets[0] >= found.offsets.end and np.all(offsets[1:] > offsets[:-1]):
+            if partition not in self._partitions:
+                self.add(partition, block.message(int(indices[0])))
+                indices = indices[1:]
+                if not len(indices):
+                    continue
+            found, offsets = self._partitions[partition], block.offsets[indices]
+            if offsets[0] >= found.offsets.end and np.all(offsets[1:] > offsets[:-1]):
                 self._extend(partition, found, block, indices)
             else:
                 first[indices] = [self.add(partition, block.message(int(index))) for index in indices]
