@@ -99,7 +99,7 @@ def _ts_of(root: Root, dump: Dump, at: int | None) -> int:
         advice = "Export with --consistency snapshot, or give the TSO of --snapshot with --at."
         raise ConfigError(root.where(METADATA), "one TSO in its lines `Pos:`", "none, or several", advice)
     if at is not None and dump.tso not in (None, at):
-        advice = "Leave --at away, or give that TSO."
+        advice = "Leave --at out, or give that TSO."
         raise ConfigError("--at", f"{dump.tso}, the TSO in {root.where(METADATA)}", str(at), advice)
     return at or dump.tso or 0
 

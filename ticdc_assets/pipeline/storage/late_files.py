@@ -73,7 +73,9 @@ def take_in_late_files(lake: Lake, *, write: bool) -> LateFiles:
         again = reopened(cursor, found.places, closed, names).to_json()
         if lake.control.newest() != record:
             advice = "Its late files are still to be read: run `ticdc-assets maintain` again."
-            raise StaleRunError(lake.changefeed.name, "no other writer", "a run that recorded meanwhile", advice)
+            raise StaleRunError(
+                f"changefeed {lake.changefeed.name}", "no other writer", "a run that recorded meanwhile", advice
+            )
         lake.control.record(replace(record, recorded_at=now(), run_id=uuid.uuid4().hex, complete=False, cursor=again))
     return found
 

@@ -28,7 +28,7 @@ class RegistryFile:
 
     def __call__(self, schema_id: int) -> str:
         if self._schemas is None:
-            self._schemas = confluent_avro.registry_from_json(self._path.read_bytes())
+            self._schemas = confluent_avro.registry_from_json(self._path.read_bytes(), str(self._path))
         try:
             return self._schemas[schema_id]
         except KeyError:

@@ -48,16 +48,21 @@ _TODO_EXTENSION: Final = (
     "Set enable-tidb-extension for the changefeed: otherwise a DELETE cannot be distinguished from an UPDATE."
 )
 _TODO_SCHEMA: Final = "Check that the schema registry is the one that TiCDC registers at."
+_TODO_FILE: Final = "Export the registry again as a list of {id, subject, version, schema}."
 
 
-def registry_from_json(data: bytes) -> dict[int, str]:
-    """The schemas of a registry by id, from a JSON list of {id, schema, ...}."""
+def registry_from_json(data: bytes, where: str) -> dict[int, str]:
+    """The schemas of a registry by id, from the content of file `where`: a JSON list of {id, schema, ...}.
+
+    Raises:
+        DecodeError: the content has another form.
+    """
     try:
         entries = orjson.loads(data)
         return {_id(entry["id"]): _text(entry["schema"]) for entry in entries}
     except (ValueError, TypeError, KeyError) as error:
         found = "a text that is not JSON" if isinstance(error, ValueError) else "another JSON value"
-        raise DecodeError("schema registry file", "a JSON list of {id, schema}", found, _TODO_SCHEMA) from None
+        raise DecodeError(where, "a JSON list of {id, schema}", found, _TODO_FILE) from None
 
 
 def _id(value: Any) -> int:
@@ -198,14 +203,14 @@ def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: AvroOpt
 def _op(extension: dict[str, Any], where: str) -> Op:
     written = extension.get(fields.OP, "c")
     if written not in OPS:
-        raise _bad(where, f"c, u or d in {fields.OP}", "another")
+        raise _bad(where, f"c, u or d in {fields.OP}", "another text")
     return OPS[written]
 
 
 def _positive(extension: dict[str, Any], name: str, where: str, most: int = TS_MAX) -> int | None:
     found: int = extension.get(name, 0)
     if not 0 <= found <= most:
-        raise _bad(where, f"a time in {name}", "another number")
+        raise _bad(where, f"a number from 0 to {most} in {name}", str(found))
     return found or None
 
 

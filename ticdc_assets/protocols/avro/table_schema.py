@@ -35,6 +35,7 @@ _EXTENSION: Final = {OP: "string", COMMIT_TS: "long", COMMIT_MS: "long"}
 _INTEGRITY: Final = {CHECKSUM: "string", CORRUPTED: "boolean", CHECKSUM_VERSION: "int"}
 _PARAMETERS: Final = "connect.parameters"
 _TODO: Final = "Check that the subject was registered by TiCDC with protocol=avro."
+_SHOWN_CHARS_MAX: Final = 40
 _WRITERS_MAX: Final = 256
 
 _KINDS: Final = {
@@ -86,7 +87,7 @@ def writer(text: str, where: str = "schema registry") -> Writer:
     schema = schema_of(text, where)
     reader = compiled(schema, where)
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise DecodeError(where, "a record", "another type", _TODO)
+        raise DecodeError(where, "an Avro schema of type record", "another type", _TODO)
     namespace, _, name = _full_name(schema).rpartition(".")
     fields: list[dict[str, Any]] = schema["fields"]
     extension = frozenset(f["name"] for f in fields if _is_extension(f))
@@ -153,7 +154,7 @@ def _mysql_type(type_: dict[str, Any], where: str) -> MySqlType:
     written = parameters.get("tidb_type")
     kind = _KINDS.get(written) if isinstance(written, str) else None
     if kind is None or not isinstance(written, str):
-        raise SchemaError(where, "a tidb_type that TiCDC writes", "another", _TODO)
+        raise SchemaError(where, "a tidb_type that TiCDC writes", _shown(written), _TODO)
     if kind is Kind.DECIMAL:
         return _decimal(type_)
     if kind is Kind.BIT:
@@ -168,6 +169,10 @@ def _mysql_type(type_: dict[str, Any], where: str) -> MySqlType:
     return MySqlType(kind, unsigned=unsigned)
 
 
+def _shown(written: Any) -> str:
+    return repr(written[:_SHOWN_CHARS_MAX]) if isinstance(written, str) else "no text"
+
+
 def _decimal(type_: dict[str, Any]) -> MySqlType:
     if type_.get("type") != "bytes" or type_.get("logicalType") != "decimal":
         return _UNKNOWN_DECIMAL
@@ -177,7 +182,7 @@ def _decimal(type_: dict[str, Any]) -> MySqlType:
 def _length(parameters: dict[str, Any], where: str) -> int:
     length = parameters.get("length")
     if not isinstance(length, str) or not length.isascii() or not length.isdigit() or not 1 <= int(length) <= 64:
-        raise SchemaError(where, "a BIT with a length from 1 to 64", "another", _TODO)
+        raise SchemaError(where, "a BIT with a length from 1 to 64", _shown(length), _TODO)
     return int(length)
 
 

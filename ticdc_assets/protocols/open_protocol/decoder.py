@@ -94,7 +94,7 @@ def _paired(
             yield _resolved(ts, body, where)
             continue
         if kind not in (_ROW, _DDL):
-            raise _bad(where, "event type 1, 2 or 3", "another")
+            raise _bad(where, "event type 1 (row), 2 (DDL) or 3 (resolved)", f"type {kind}")
         plain = decompress(body, options.compression, where, left)
         left -= len(plain)
         content = json_object(plain, where)

@@ -28,6 +28,7 @@ from ticdc_assets.schema.model import Column, TableSchema
 _VERSION: Final = 1
 _ROWS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _DDLS: Final = frozenset({"CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY"})
+_TYPES: Final = ", ".join((*_ROWS, "WATERMARK", "BOOTSTRAP", *sorted(_DDLS)))
 _TS_MAX: Final = 1 << 63
 _TODO: Final = "Check that the topic is written by TiCDC with protocol=simple and the configured compression."
 
@@ -91,8 +92,10 @@ def _plain(zone: str) -> ToPlain:
 
 
 def _event(fields: Mapping[str, Any], where: str) -> Event:
-    if fields.get("version") != _VERSION:
-        raise _bad(where, f"version {_VERSION} of the protocol", "another")
+    version = fields.get("version")
+    if version != _VERSION:
+        found = f"version {version}" if type(version) is int else "none"
+        raise _bad(where, f"version {_VERSION} of the protocol", found)
     kind = fields.get("type")
     if not isinstance(kind, str):
         raise _bad(where, "a message with a type", "none")
@@ -104,7 +107,7 @@ def _event(fields: Mapping[str, Any], where: str) -> Event:
         return _schema(fields, 0, "", where)
     if kind in _DDLS:
         return _schema(fields, _ts(fields, "commitTs", where), _query(fields, where), where)
-    raise _bad(where, "a type of the Simple protocol", "another")
+    raise _bad(where, f"one of the types {_TYPES}", "another type")
 
 
 def _row(fields: Mapping[str, Any], op: Op, where: str) -> RowEvent:

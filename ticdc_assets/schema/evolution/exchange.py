@@ -14,6 +14,7 @@ from ticdc_assets.schema.evolution.promotion import lake_type
 from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.schema_compare import same_columns
 from ticdc_assets.schema.history.source_table import SourceName
+from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.schema.partitions.rows import PartitionRows, rows_of
 
 _TODO: Final = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables again."
@@ -34,15 +35,16 @@ def pair_of(live: Mapping[SourceName, SourceTableBuilder], event: DdlEvent, stat
     if len(statement.actions) != 1 or not actions:
         raise _fault(event, "EXCHANGE PARTITION alone in its statement", "other actions too")
     partitioned, table = _both(live, event, statement)
-    if partitioned.stop is not None or table.stop is not None:
-        raise _fault(event, "two tables that are not stopped", "one that has stopped")
     one, other = partitioned.shape.table, table.shape.table
+    stopped = [each.name for each, of in ((one, partitioned), (other, table)) if of.stop is not None]
+    if stopped:
+        raise _fault(event, "two tables that are not stopped", f"{' and '.join(stopped)} stopped")
     if not same_columns(one, other, ordered=False) or any(
         (found := other.column(c.name)) is None or lake_type(c.type) != lake_type(found.type) for c in one.columns
     ):
-        raise _fault(event, "two tables of the same columns", "other columns")
+        raise _fault(event, f"the columns of {one.name} in {other.name}", "other columns")
     if not one.key or sorted(n.lower() for n in one.key) != sorted(n.lower() for n in other.key):
-        raise _fault(event, "two tables with the same key", "another key, or none")
+        raise _fault(event, f"one key in {one.name} and {other.name}", f"{_key_text(one)} and {_key_text(other)}")
     [rows] = rows_of(one, (actions[0].name,))
     return Pair(partitioned, table, rows)
 
@@ -60,6 +62,10 @@ def _both(
     if len(of_first) != 1 or len(of_second) != 1 or of_first[0] is of_second[0]:
         raise _fault(event, "two tables that the stream has shown", "one that is not known, or several of its name")
     return of_first[0], of_second[0]
+
+
+def _key_text(table: TableSchema) -> str:
+    return f"({', '.join(table.key)})" if table.key else "no key"
 
 
 def _fault(event: DdlEvent, expected: str, found: str) -> SchemaError:

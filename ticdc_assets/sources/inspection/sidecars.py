@@ -27,7 +27,7 @@ def registry_of(found: Inspection, folder: Path) -> dict[int, str]:
         found.problem(str(path), f"at most {REGISTRY_BYTES_MAX} bytes", "more", advice)
         return {}
     try:
-        return registry_from_json(path.read_bytes())
+        return registry_from_json(path.read_bytes(), str(path))
     except DecodeError as error:
         found.problem(str(path), error.expected, error.found, advice)
         return {}

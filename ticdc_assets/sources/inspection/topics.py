@@ -88,7 +88,7 @@ def _schemas(registry: SchemaRegistry | None) -> dict[int, str] | None:
         return _Fetched(RegistryClient(registry.url, registry.auth))
     assert registry.file is not None
     try:
-        return registry_from_json(registry.file.read_bytes())
+        return registry_from_json(registry.file.read_bytes(), str(registry.file))
     except OSError as error:
         found, expected = error.strerror or "none", "the registered schemas"
         raise SourceError(str(registry.file), expected, found, "Check schema_registry.file.") from None

@@ -26,7 +26,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def schemas_of(workload: Workload) -> dict[int, str]:
-    return registry_from_json((workload.root / "registry.json").read_bytes())
+    return registry_from_json((workload.root / "registry.json").read_bytes(), "registry.json")
 
 
 def lake_of(folder: Path, registry: Any) -> FeedLake:

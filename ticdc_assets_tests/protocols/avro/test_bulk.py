@@ -46,7 +46,7 @@ every_avro = pytest.mark.parametrize("workload", workloads("avro"), ids=lambda w
 
 @cache
 def avro_options(workload: Workload) -> confluent_avro.AvroOptions:
-    registry = confluent_avro.registry_from_json((workload.root / "registry.json").read_bytes())
+    registry = confluent_avro.registry_from_json((workload.root / "registry.json").read_bytes(), "registry.json")
     return confluent_avro.AvroOptions(registry.__getitem__)
 
 

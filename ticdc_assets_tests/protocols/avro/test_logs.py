@@ -36,7 +36,7 @@ every_workload = pytest.mark.parametrize("workload", workloads("avro"), ids=lamb
 @cache
 def decoded_events(workload: Workload) -> list[tuple[Message, Any, TableSchema | None]]:
     """Every event with its message and the schema that comes with a row's values."""
-    registry = registry_from_json((workload.root / "registry.json").read_bytes())
+    registry = registry_from_json((workload.root / "registry.json").read_bytes(), "registry.json")
     options = AvroOptions(registry.__getitem__)
     schemas: dict[Any, DdlEvent | None] = {}
     found = []
@@ -199,7 +199,7 @@ def test_every_checksum_holds_and_none_holds_without_a_value(workload):
 
 @every_workload
 def test_rows_are_read_as_another_reader_reads_them(workload):
-    registry = registry_from_json((workload.root / "registry.json").read_bytes())
+    registry = registry_from_json((workload.root / "registry.json").read_bytes(), "registry.json")
     parsed = {number: fastavro.parse_schema(json.loads(text)) for number, text in registry.items()}
     for message, event, _ in decoded_events(workload):
         if isinstance(event, RowEvent) and message.value:

@@ -185,10 +185,10 @@ def test_an_unknown_schema_id_is_an_error_that_names_it():
 
 
 def test_the_registry_file_is_a_list_of_ids_and_schemas():
-    assert registry_from_json(b'[{"id": 1, "schema": "{}", "subject": "s"}]') == {1: "{}"}
+    assert registry_from_json(b'[{"id": 1, "schema": "{}", "subject": "s"}]', "registry.json") == {1: "{}"}
     for damaged in (b"", b"{}x", b"5", b'[{"id": "1", "schema": ""}]', b'[{"id": 1}]', b'[{"id": 1, "schema": {}}]'):
         with pytest.raises(DecodeError):
-            registry_from_json(damaged)
+            registry_from_json(damaged, "registry.json")
 
 
 DAMAGED = [(key(), extended("c")), (key(), framed(2, ROW, {"id": 7, "name": "text"})), (None, b"\1{}"), (key(), None)]

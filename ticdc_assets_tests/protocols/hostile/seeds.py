@@ -57,7 +57,9 @@ class Stream:
 
 
 def _avro_schemas() -> dict[int, str]:
-    return confluent_avro.registry_from_json((CORPUS / "fixtures/avro-ext/seed1/registry.json").read_bytes())
+    return confluent_avro.registry_from_json(
+        (CORPUS / "fixtures/avro-ext/seed1/registry.json").read_bytes(), "registry.json"
+    )
 
 
 def streams() -> dict[str, Stream]:

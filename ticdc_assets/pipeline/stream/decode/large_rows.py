@@ -25,6 +25,7 @@ from ticdc_assets.sources.upstream.rows import ROWS_MAX, UpstreamRows
 from ticdc_assets.sources.upstream.sql import Row
 
 _TODO = "Check that `upstream` is the TiDB that the changefeed reads from; the next run tries again."
+_TODO_CLAIM_CHECK = 'Set `large-message-handle-option = "claim-check"` for the changefeed: then no row is cut.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def _batch(row: CutRow) -> tuple[Any, ...]:
 def _events(task: MessageTask, rows: UpstreamRows, cut: Sequence[CutRow]) -> list[RowEvent]:
     commit_ts = cut[0].event.commit_ts
     if commit_ts is None:
-        raise NotYetError(cut[0].event.table, "a commit_ts to read upstream at", "none", "Use claim-check instead.")
+        raise NotYetError(".".join(cut[0].name), "a commit_ts to read upstream at", "none", _TODO_CLAIM_CHECK)
     key = _key(cut[0])
     after = _rows(task, rows, cut, key, [row.event.wire for row in cut], commit_ts)
     with_before = [row for row in cut if _wants_before(task, row.event)]
@@ -123,8 +124,8 @@ def _key(row: CutRow) -> list[Column]:
     """The columns that were sent: they identify the row."""
     found = [row.table.column(name) for name in row.event.wire]
     if not found or None in found:
-        missing = "none" if not found else "a column that its schema has not"
-        raise NotYetError(".".join(row.name), "the handle key of the row", missing, "Use claim-check instead.")
+        missing = "none" if not found else "a column that its schema lacks"
+        raise NotYetError(".".join(row.name), "the handle key of the row", missing, _TODO_CLAIM_CHECK)
     return [column for column in found if column is not None]
 
 
@@ -138,17 +139,17 @@ def _rows(
 ) -> list[Row | None]:
     if not cut:
         return []
-    wanted = [_key_values(task, key, wire) for wire in wires]
+    wanted = [_key_values(task, ".".join(cut[0].name), key, wire) for wire in wires]
     event = cut[0].event
     return rows.rows((event.schema, event.table), cut[0].table.stored_columns, key, wanted, tso)
 
 
-def _key_values(task: MessageTask, key: Sequence[Column], wire: Any) -> list[Any]:
+def _key_values(task: MessageTask, where: str, key: Sequence[Column], wire: Any) -> list[Any]:
     lowered = {name.lower(): value for name, value in wire.items()}
     read = REGISTRY[task.decoding.protocol].value_under(task.decoding.options)
     values = [read(column, lowered[column.name.lower()], task.decoding.zone) for column in key]
     if None in values:
-        raise NotYetError("the handle key", "a value in each column", "a NULL or a zero date", "Use claim-check.")
+        raise NotYetError(where, "a value in each column of the handle key", "a NULL or a zero date", _TODO_CLAIM_CHECK)
     return values
 
 
