@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 from ticdc_assets.config import Config
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.storage import late_files
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.sources import message_block
 from ticdc_assets.tables.control import _DDL, ClosedFolder, Control, QuarantinedRecord, TableRecord, WatermarkRecord
@@ -159,9 +161,10 @@ class _AtOnce(ThreadPoolExecutor):
 @contextmanager
 def small_and_cheap() -> Iterator[None]:
     """Batches of a few messages, and without what takes most time in small runs and decides nothing: threads for every
-    little thing."""
+    little thing. Every run that has news compares closed folders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ExecutorFactory, "_instance", _AtOnce(1))
         patch.setattr(ExecutorFactory, "_instance_pid", os.getpid())
+        patch.setattr(late_files, "COMPARED_AFTER", timedelta(0))
         patch.setattr(message_block, "BLOCK_MESSAGES", BLOCK_MESSAGES)
         yield

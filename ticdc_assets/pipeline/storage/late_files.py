@@ -1,8 +1,9 @@
 """Files that were added to folders after these were closed: found by listing all of them, and read by the next run.
 
-A run does not list folders of past dates and older versions, so that its time does not grow with them. Maintenance
-compares what they have with what they had when they were closed (`closed_folders`), and writes a record whose cursor
-has those with more files open again. The next run compares their rows with the changelog: late rows or repeats.
+A run does not list folders of past dates and older versions, so that its time does not grow with them. Once a day a
+run that has news compares what they have with what they had when they were closed (`closed_folders`), and opens those
+with more files again. Maintenance does the same at any time, and writes a record with that cursor. The rows of late
+files are compared with the changelog: late rows or repeats.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import StaleRunError, TicdcAssetsError
@@ -26,6 +28,9 @@ from ticdc_assets.tables.control import now
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.protocols.events import DdlEvent
+
+COMPARED_AFTER: Final = timedelta(hours=24)
+"""The time from one comparison by runs to the next."""
 
 _NOTHING = Done(0, 0)
 
@@ -64,13 +69,9 @@ def take_in_late_files(lake: Lake, *, write: bool) -> LateFiles:
     record = lake.control.newest()
     if record is None or not record.cursor or not isinstance(lake.changefeed.source, StorageSource):
         return LateFiles()
-    cursor, closed = Cursor.from_json(record.cursor), last_files(lake.control.closed_folders())
-    names = _names(lake.control.ddl_events())
-    skip = Skip(lake.changefeed.bad_input.skip_files)
-    comparison = _Comparison(open_root(lake.storage_uri), Layout.of(lake.changefeed.sink), skip, cursor, closed)
-    found = _with_schemas(comparison.late(), names)
+    found, cursor = _compared(lake, open_root(lake.storage_uri), Cursor.from_json(record.cursor))
     if found.places and write:
-        again = reopened(cursor, found.places, closed, names).to_json()
+        again = cursor.to_json()
         if lake.control.newest() != record:
             advice = "Its late files are still to be read: run `ticdc-assets maintain` again."
             raise StaleRunError(
@@ -78,6 +79,34 @@ def take_in_late_files(lake: Lake, *, write: bool) -> LateFiles:
             )
         lake.control.record(replace(record, recorded_at=now(), run_id=uuid.uuid4().hex, complete=False, cursor=again))
     return found
+
+
+def is_due(cursor: Cursor, at: datetime) -> bool:
+    """Whether the last comparison by a run is a day ago."""
+    return _ms(at) - cursor.compared_ms >= COMPARED_AFTER // timedelta(milliseconds=1)
+
+
+def with_late_files(lake: Lake, root: Root, cursor: Cursor, at: datetime) -> tuple[LateFiles, Cursor]:
+    """The late files of a bucket, and the cursor with their folders open. A store that cannot list an old folder holds
+    nothing back: `unread` says so, and the next run compares again."""
+    try:
+        found, opened = _compared(lake, root, cursor)
+    except TicdcAssetsError as error:
+        return LateFiles(unread={error.where: f"closed folders were not compared: {error}"}), cursor
+    return found, replace(opened, compared_ms=_ms(at))
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def _compared(lake: Lake, root: Root, cursor: Cursor) -> tuple[LateFiles, Cursor]:
+    closed, names = last_files(lake.control.closed_folders()), _names(lake.control.ddl_events())
+    if not any(state.closed_below or any(v.over for v in state.open.values()) for state in cursor.tables.values()):
+        return LateFiles(), cursor
+    skip = Skip(lake.changefeed.bad_input.skip_files)
+    found = _with_schemas(_Comparison(root, Layout.of(lake.changefeed.sink), skip, cursor, closed).late(), names)
+    return found, reopened(cursor, found.places, closed, names)
 
 
 def _names(events: Sequence[DdlEvent]) -> Names:

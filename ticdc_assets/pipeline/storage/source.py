@@ -24,12 +24,14 @@ from ticdc_assets.pipeline.load.progress import FINISHED, behind_the_load, requi
 from ticdc_assets.pipeline.record import table_record
 from ticdc_assets.pipeline.source import Missing
 from ticdc_assets.pipeline.storage.batch import StorageBatch
+from ticdc_assets.pipeline.storage.late_files import is_due, with_late_files
 from ticdc_assets.pipeline.storage.pending import StoragePending
 from ticdc_assets.pipeline.storage.plan import Plan
 from ticdc_assets.pipeline.storage.record import holds_of
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.cursor import Cursor
+from ticdc_assets.sources.storage.folders import NOTES_MAX
 from ticdc_assets.sources.storage.paths import METADATA, Layout
 from ticdc_assets.sources.storage.scan import read_checkpoint, scan
 from ticdc_assets.sources.storage.scan_result import Problem
@@ -65,16 +67,17 @@ class StorageChanges:
         bound = checkpoint if checkpoint is None or self._until is None else min(checkpoint, self._until)
         high = max(record.tso if record else 0, bound or 0)
         upto = None if bound is None and not high else high
-        pending = self._scanned(record, cursor, high, upto)
-        before = cursor if self._lake.by_arrival else before_late_schemas(cursor, pending.scan)
-        if before != cursor:
+        pending = self._with_late_files(self._scanned(record, cursor, high, upto), upto)
+        found = pending.cursor
+        before = found if self._lake.by_arrival else before_late_schemas(found, pending.scan)
+        if before != found:
             pending = self._scanned(record, before, high, upto)
         statements = late_statements(self._lake, pending.history, record, pending.commit_ranges)
         late = self._late(pending, statements)
         if late.again:
             pending = self._scanned(record, late.cursor, high, upto)
         gone = without_folders((pending.commit_ranges[i].source_table for i in late.again), pending.scan.tables)
-        found = late.again.difference(gone)
+        read_again = late.again.difference(gone)
         behind = (
             behind_the_load(self._lake.control.ddl_events(), pending.commit_ranges, bound or 0)
             if record is not None and (bound or 0) < record.tso
@@ -82,11 +85,22 @@ class StorageChanges:
         )
         return replace(
             pending,
-            late=found - statements.again,
-            again=found & statements.again,
-            is_rewound=before != cursor,
+            late=read_again - statements.again,
+            again=read_again & statements.again,
+            is_rewound=before.tables != cursor.tables,
             commit_ranges=with_holds(pending.commit_ranges, {**late.held, **gone, **statements.held, **behind}),
         )
+
+    def _with_late_files(self, pending: StoragePending, upto: int | None) -> StoragePending:
+        """With the files that came late to closed folders, which a run that has news finds once a day."""
+        at = now()
+        if pending.is_empty or not is_due(pending.cursor, at):
+            return pending
+        late, cursor = with_late_files(self._lake, self._root, pending.cursor, at)
+        if late.places:
+            pending = self._scanned(pending.record, cursor, pending.high, upto)
+        notes = (*(f"{folder}: {why}" for folder, why in late.unread.items()), *pending.scan.notes)[:NOTES_MAX]
+        return replace(pending, cursor=cursor, scan=replace(pending.scan, notes=notes))
 
     def _late(self, pending: StoragePending, statements: LateStatements) -> LateTables:
         """The tables that were not selected when the cursor passed their files, and those to be read again."""

@@ -13,17 +13,22 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from ticdc_assets.errors import SourceError
 from ticdc_assets.sources.storage.past_dates import PastDates
-from ticdc_assets.sources.storage.paths import Layout, SourceFile
+from ticdc_assets.sources.storage.paths import DATE_SLACK, SourceFile
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Place, Scan, TableScan
+from ticdc_assets.tso import to_datetime
 
 CURSOR_FORMAT: Final = 2
 
 FORMAT_WITHOUT_CLOSED: Final = 1
 """Cursors of this format close folders without their last files being kept."""
+
+KEPT_OPEN_MAX: Final = 2
+"""How many folders whose files are all consumed stay open: dates of a partition, and versions of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,14 @@ class TableCursor:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The progress of every table folder. `layout` is the layout of the scan that produced it."""
+    """The progress of every table folder. `layout` is the layout of the scan that produced it.
+
+    `compared_ms` is the time of the last comparison of closed folders with the bucket, in ms since 1970; 0 before any.
+    """
 
     layout: str
     tables: Mapping[str, TableCursor]
+    compared_ms: int = 0
 
     @classmethod
     def empty(cls) -> Cursor:
@@ -107,15 +116,15 @@ class Cursor:
         for found in scan.tables:
             if found.problems or not found.names.isdisjoint(held):
                 continue
-            state = _advanced(tables.get(found.folder), found, consumed, scan.layout, scan.checkpoint_ts)
+            state = _advanced(tables.get(found.folder), found, consumed, scan)
             if state is not None:
                 tables[found.folder] = state
-        return Cursor(scan.layout.token, tables)
+        return replace(self, layout=scan.layout.token, tables=tables)
 
     def to_json(self) -> str:
         """The cursor as text."""
         tables = {folder: _table_json(state) for folder, state in sorted(self.tables.items())}
-        whole = {"format": CURSOR_FORMAT, "layout": self.layout, "tables": tables}
+        whole = {"format": CURSOR_FORMAT, "layout": self.layout, "compared_ms": self.compared_ms, "tables": tables}
         return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
@@ -128,7 +137,7 @@ class Cursor:
             tables = {folder: _table_from_json(table) for folder, table in whole["tables"].items()}
             if whole["format"] == FORMAT_WITHOUT_CLOSED:
                 tables = {folder: replace(t, unlisted_below=t.closed_below) for folder, t in tables.items()}
-            return cls(str(whole["layout"]), tables)
+            return cls(str(whole["layout"]), tables, int(whole.get("compared_ms", 0)))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise _not_a_cursor("another text") from None
 
@@ -141,18 +150,19 @@ class _Read:
     in_part: Collection[str]
 
 
-def _advanced(
-    before: TableCursor | None, scan: TableScan, read: _Read, layout: Layout, checkpoint_ts: int
-) -> TableCursor | None:
+def _advanced(before: TableCursor | None, scan: TableScan, read: _Read, whole: Scan) -> TableCursor | None:
     if before is None and not scan.checksums:
         return None
+    checkpoint_ts = whole.checkpoint_ts or 0
     state = before or TableCursor(scan.schema, scan.table, {})
     opened = dict(state.unseen().open)
     for version, folders in scan.versions.items():
-        opened[version] = _advanced_version(opened.get(version), folders, read, layout, checkpoint_ts)
+        opened[version] = _advanced_version(opened.get(version), folders, read, whole)
     finished = {v for v, folders in scan.versions.items() if all(f.is_complete(read.wholly) for f in folders)}
     finished |= {version for version in opened if version not in scan.versions and version <= checkpoint_ts}
     dropped = _dropped(state.dropped, scan)
+    if whole.recognises_repeats:
+        finished -= _kept_open(opened, scan, dropped, checkpoint_ts)
     closed_below = _closed_below(state.closed_below, opened, finished, dropped)
     read_through = {
         version for version in finished if version in opened and (opened[version].done or opened[version].over)
@@ -178,8 +188,7 @@ def _advanced_version(
     before: VersionState | None,
     folders: tuple[FolderScan, ...],
     read: _Read,
-    layout: Layout,
-    checkpoint_ts: int,
+    whole: Scan,
 ) -> VersionState:
     state, consumed = before or VersionState(), read.wholly
     done = dict(state.done) | {folder.place: folder.after(consumed) for folder in folders}
@@ -190,8 +199,10 @@ def _advanced_version(
     for partition in {folder.partition for folder in folders if folder.date}:
         unfinished = {f.date for f in folders if f.partition == partition and not f.is_complete(consumed)}
         dates = sorted({folder.date for folder in folders if folder.partition == partition})
+        grown = {f.date for f in folders if f.partition == partition and f.has_grown and whole.recognises_repeats}
+        unfinished |= grown.intersection(dates[:-1][-KEPT_OPEN_MAX:])
         for date in dates[:-1]:
-            if date in unfinished or not layout.date_is_over(date, checkpoint_ts):
+            if date in unfinished or not whole.layout.date_is_over(date, whole.checkpoint_ts or 0):
                 break
             over[partition] = over.get(partition, PastDates()).with_date(date)
     kept = {p: d for p, d in sorted(done.items(), key=_by_place) if d.number and not is_over(p[0], over)}
@@ -225,6 +236,20 @@ def _closed_below(before: int, opened: Mapping[int, VersionState], finished: set
         if version >= end or version not in finished:
             return max(before, min(version, end))
     return max(before, end)
+
+
+def _kept_open(
+    opened: Mapping[int, VersionState], scan: TableScan, dropped: int | None, checkpoint_ts: int
+) -> set[int]:
+    """The last versions before the newest one that may still get files: a run has just found some, or it is not long
+    since the next version or the DROP. TiCDC writes to them again after a restart, and copies bring them late."""
+    filled = sorted(version for version, state in opened.items() if state.done or state.over or state.seen)
+    ends = dict(pairwise(filled))
+    if filled and dropped is not None and dropped > filled[-1]:
+        ends[filled[-1]] = dropped
+    grown = {version for version, folders in scan.versions.items() if any(folder.has_grown for folder in folders)}
+    now = to_datetime(checkpoint_ts)
+    return {v for v in sorted(ends)[-KEPT_OPEN_MAX:] if v in grown or now <= to_datetime(ends[v]) + DATE_SLACK}
 
 
 def _dropped(before: int | None, scan: TableScan) -> int | None:

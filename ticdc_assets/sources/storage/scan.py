@@ -84,7 +84,7 @@ def scan(
     # A file that TiCDC was still writing when its index was read may be complete now, so that its table need not wait.
     tables = root.map(lambda pair: _second_look(scanner, *pair), list(zip(tables, found.folders, strict=True)))
     notes = sorted({*found.notes, *(note for table in tables for note in table.notes)})
-    return Scan(checkpoint_ts, layout, tuple(tables), tuple(notes[:NOTES_MAX]))
+    return Scan(checkpoint_ts, layout, tuple(tables), tuple(notes[:NOTES_MAX]), recognises_repeats)
 
 
 def peek(root: Root, layout: Layout) -> tuple[int | None, str]:

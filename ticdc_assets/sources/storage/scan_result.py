@@ -94,6 +94,11 @@ class FolderScan:
         """
         return self.after(consumed).number >= self.last and not (self.are_listed and self.files)
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether there are files that no run has read: in a bucket that is being copied, more may follow."""
+        return any(not self.is_seen(file) for file in self.files)
+
 
 @dataclass(frozen=True, slots=True)
 class TableScan:
@@ -132,13 +137,15 @@ class Scan:
     """The content of the bucket after a cursor, up to `checkpoint_ts`; files may also hold later rows.
 
     `checkpoint_ts` None means that TiCDC has published no checkpoint yet, and nothing else was read. `schema_files` are
-    sorted by version, `data` in the order of consumption; `notes` name files that are not TiCDC's.
+    sorted by version, `data` in the order of consumption; `notes` name files that are not TiCDC's. `recognises_repeats`
+    is whether late files of older versions can be read like any others.
     """
 
     checkpoint_ts: int | None
     layout: Layout
     tables: tuple[TableScan, ...] = ()
     notes: tuple[str, ...] = ()
+    recognises_repeats: bool = False
 
     @property
     def schema_files(self) -> tuple[SchemaFile, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ticdc_assets.pipeline.storage import late_files, source
 from ticdc_assets.pipeline.storage.late_files import LateFiles, take_in_late_files
 from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -116,8 +117,68 @@ def test_a_date_that_comes_behind_newer_ones_is_read_by_the_next_run(bucket: Dat
     assert report is not None
     assert sum(report.late_rows.values()) == 1
     assert_whole(feed, bucket)
+    bucket.days(feed, 9)
     closed = cursor_of(feed.lake).tables["s/t"].open[OLD].over[""]
     assert [number for number in range(1, 9) if day(number) in closed] == [1, 2, 3, 4]
+
+
+# -- folders that stay open a while ------------------------------------------------------------------------------------
+
+
+def test_a_date_closes_with_the_first_run_that_finds_nothing_new_in_it(bucket: DatedBucket):
+    """A bucket that is copied in steps: each run sees a part of the past dates."""
+    feed = bucket.feed()
+    bucket.days(feed, 8)
+    for step in (1, 2, 3):
+        bucket.put(day(3), step, at(3, step), 30 + step)
+        feed.run()
+    assert_whole(feed, bucket)
+    bucket.days(feed, 9)
+
+    assert day(3) in cursor_of(feed.lake).tables["s/t"].open[OLD].over[""]
+    assert feed.found() == bucket.truth
+
+
+def test_a_version_stays_open_for_a_day_after_the_next_one(bucket: DatedBucket):
+    feed = bucket.feed()
+    bucket.days(feed, 8)
+    bucket.sink.alter(T, NEW, "ALTER TABLE `t` COMMENT = 'a'")
+    bucket.put(day(8), 1, NEW + 1, 80, version=NEW)
+    bucket.sink.bucket.checkpoint(NEW + 2)
+    feed.run()
+    for number, key in ((2, 20), (3, 21)):
+        bucket.put(day(8), number, at(8, 1 + number), key)
+        report = feed.run()
+        assert report is not None
+        assert sum(report.late_rows.values()) == 1
+    assert_whole(feed, bucket)
+
+    bucket.put(day(12), 1, at(12), 120, version=NEW)
+    bucket.sink.bucket.checkpoint(at(12, 1))
+    feed.run()
+    assert OLD not in cursor_of(feed.lake).tables["s/t"].open
+    assert feed.found() == bucket.truth
+
+
+# -- once a day, by runs -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def each_run_compares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_files, "COMPARED_AFTER", timedelta(0))
+
+
+def test_closed_folders_are_compared_once_a_day(bucket: DatedBucket, monkeypatch: pytest.MonkeyPatch):
+    feed = bucket.feed()
+    bucket.days(feed, 1, 2, 4, 8)
+    bucket.put(day(2), 2, at(2, 5), 20)
+    bucket.days(feed, 9)
+    assert feed.found() != bucket.truth
+
+    monkeypatch.setattr(source, "now", lambda: datetime.now(UTC) + timedelta(hours=25))
+    bucket.days(feed, 10)
+    assert_whole(feed, bucket)
+    assert cursor_of(feed.lake).compared_ms > datetime.now(UTC).timestamp() * 1000
 
 
 # -- files that come late, in folders that no run lists --------------------------------------------------------------
@@ -185,6 +246,21 @@ def test_a_file_that_is_added_to_a_closed_folder_is_found_and_read(bucket: Dated
 
     assert report is not None
     assert (report.records_read, sum(report.late_rows.values())) == (len(paths), len(paths))
+    assert feed.found() == bucket.truth
+    assert compared(feed) == LateFiles()
+    assert feed.run() is None
+
+
+@pytest.mark.usefixtures("each_run_compares")
+@pytest.mark.parametrize("late", LATE, ids=lambda late: late.__name__)
+def test_a_run_with_news_finds_it_too(bucket: DatedBucket, late: Late):
+    feed = bucket.feed()
+    bucket.days(feed, 1, 2, 4, 8)
+    late(bucket, feed)
+    bucket.sink.bucket.checkpoint(NEW + 20 * PHYSICAL_DAY)
+    report = feed.run()
+
+    assert report is not None
     assert feed.found() == bucket.truth
     assert compared(feed) == LateFiles()
     assert feed.run() is None

@@ -8,8 +8,17 @@ import pytest
 
 from ticdc_assets.errors import SourceError
 from ticdc_assets.sources.storage.past_dates import PastDates
-from ticdc_assets.sources.storage.scan import Cursor
-from ticdc_assets_tests.sources.storage.bucket import JULY_31, PHYSICAL_DAY, T1, Bucket, after, dated, paths
+from ticdc_assets.sources.storage.scan import Cursor, scan
+from ticdc_assets_tests.sources.storage.bucket import (
+    JULY_31,
+    PHYSICAL_DAY,
+    T1,
+    Bucket,
+    CountingRoot,
+    after,
+    dated,
+    paths,
+)
 
 
 def test_an_old_version_is_forgotten_when_a_newer_one_has_rows(bucket: Bucket) -> None:
@@ -91,6 +100,63 @@ def test_the_cursor_does_not_grow_with_dates_versions_or_files(tmp_path: Path) -
 
     assert max(sizes) < sizes[0] + 250
     assert set(next(iter(cursor.tables[T1].open.values())).done) == {("2025-08-28", None)}
+
+
+def test_folders_that_stay_open_cost_the_same_after_many_dates_and_versions(tmp_path: Path) -> None:
+    """Idle scans take as many requests and the cursor is as long, also after a first scan of the whole bucket."""
+    bucket, cursor, idle = dated(tmp_path), Cursor.empty(), []
+    for day in range(1, 29):
+        bucket.checkpoint(JULY_31 + (day + 5) * PHYSICAL_DAY)
+        if day % 7 == 1:
+            version = JULY_31 + day * PHYSICAL_DAY
+            bucket.schema("shop", "t1", version)
+        bucket.files(f"{T1}/{version}/2025-08-{day:02}", *range(1, 4))
+        cursor = after(bucket.scan(cursor, recognises_repeats=True), cursor)
+        idle.append(requests(bucket, cursor))
+    at_once = Cursor.empty()
+    for _ in range(3):
+        at_once = after(bucket.scan(at_once, recognises_repeats=True), at_once)
+
+    assert max(idle) <= min(idle) + 6
+    assert idle[-1] == requests(bucket, at_once)
+    assert len(at_once.to_json()) == len(cursor.to_json()) < 400
+
+
+def requests(bucket: Bucket, cursor: Cursor) -> int:
+    counting = CountingRoot(bucket.root)
+    assert scan(counting, bucket.layout, cursor, recognises_repeats=True).data == ()
+    return counting.requests_below(T1)
+
+
+def test_a_folder_that_has_grown_stays_open_for_one_more_scan(tmp_path: Path) -> None:
+    bucket = dated(tmp_path)
+    bucket.checkpoint(JULY_31 + 9 * PHYSICAL_DAY)
+    bucket.schema("shop", "t1", 100)
+    for day in range(1, 6):
+        bucket.files(f"{T1}/100/2025-08-0{day}", 1)
+    grown = after(bucket.scan(recognises_repeats=True))
+    quiet = after(bucket.scan(grown, recognises_repeats=True), grown)
+    in_order = after(bucket.scan())
+
+    def closed(cursor: Cursor) -> list[int]:
+        return [day for day in range(1, 6) if f"2025-08-0{day}" in cursor.tables[T1].open[100].over[""]]
+
+    assert (closed(grown), closed(quiet), closed(in_order)) == ([1, 2], [1, 2, 3, 4], [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(("hours", "open_versions"), [(0, {200, 300, 400}), (23, {200, 300, 400}), (25, {400})])
+def test_older_versions_stay_open_for_a_day(bucket: Bucket, hours: int, open_versions: set[int]) -> None:
+    begun = {number: JULY_31 + number for number in (100, 200, 300, 400)}
+    bucket.checkpoint(JULY_31 + 500)
+    for version in begun.values():
+        bucket.schema("shop", "t1", version)
+        bucket.files(f"{T1}/{version}", 1)
+    cursor = after(bucket.scan(recognises_repeats=True))
+    bucket.checkpoint(JULY_31 + 500 + hours * PHYSICAL_DAY // 24)
+    cursor = after(bucket.scan(cursor, recognises_repeats=True), cursor)
+
+    assert set(cursor.tables[T1].open) == {begun[number] for number in open_versions}
+    assert set(after(bucket.scan()).tables[T1].open) == {begun[400]}
 
 
 def test_a_date_stays_open_until_no_clock_on_earth_can_write_there(tmp_path: Path) -> None:
