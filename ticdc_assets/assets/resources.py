@@ -7,7 +7,7 @@ Loading definitions opens nothing, and a run with nothing to do starts no JVM.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -90,9 +90,9 @@ class ChangefeedRun:
             self.outcome.pending = self.run.scan()
         return self.outcome.pending
 
-    def publish_changelogs(self, on_progress: OnProgress) -> ChangelogReport:
-        """Append everything that the scan found to the changelogs."""
-        self.outcome.changelogs = self.run.publish_changelogs(self.pending(), self.workers(), on_progress)
+    def publish_changelogs(self, on_progress: OnProgress, only: Collection[str] | None = None) -> ChangelogReport:
+        """Append everything that the scan found to the changelogs, or to those of the source tables `only`, by id."""
+        self.outcome.changelogs = self.run.publish_changelogs(self.pending(), self.workers(), on_progress, only)
         self.published()
         return self.outcome.changelogs
 

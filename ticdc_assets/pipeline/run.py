@@ -7,14 +7,16 @@ anywhere: each table's progress is in its own snapshots, and the next run contin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.pipeline.changelog.publish import Published, late_rows, publish_all, remove_parts
 from ticdc_assets.pipeline.changelog.tables import settled_changelogs
+from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
+from ticdc_assets.pipeline.late_tables import with_holds
 from ticdc_assets.pipeline.record import says_the_same, table_record
 from ticdc_assets.pipeline.report import ChangelogReport, Findings
 from ticdc_assets.pipeline.source import Batch, ChangeSource, Pending
@@ -25,7 +27,6 @@ from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from ticdc_assets.pipeline.commit_range import Hold
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.tasks import TaskReport
     from ticdc_assets.schema.history.source_table import History
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 READS_MAX: Final = 11
 """How often one run reads the same records because their rows add columns. Tables whose rows add more are held."""
+
+NOT_SELECTED: Final = Hold(
+    TableState.WAITING, "It was not selected in the last run. The next run of the whole changefeed continues it."
+)
 
 OnProgress = Callable[[str], None]
 
@@ -55,15 +60,24 @@ class ChangelogRun:
         return pending
 
     def publish_changelogs(
-        self, pending: Pending, workers: Workers, on_progress: OnProgress = lambda _: None
+        self,
+        pending: Pending,
+        workers: Workers,
+        on_progress: OnProgress = lambda _: None,
+        only: Collection[str] | None = None,
     ) -> ChangelogReport:
-        """Decode what is pending, append it to every changelog, and write a record with the cursor."""
+        """Decode what is pending, append it to every changelog, and write a record with the cursor.
+
+        Args:
+            only: the source tables to advance, by id. All others wait, and the cursor stays before their rows.
+        """
         hit(Failpoint.SCANNED)
+        pending = _selected(pending, only)
         for _ in range(READS_MAX - 1):
             pending, tables, batch, reports = self._decoded(pending, workers, on_progress)
             if not self._keep_new_schemas(batch, reports, tables):
                 break
-            pending = replace(self.scan(), run_id=pending.run_id)
+            pending = replace(_selected(self.scan(), only), run_id=pending.run_id)
         else:
             pending, tables, batch, reports = self._decoded(pending, workers, on_progress)
         return self._published(pending, tables, batch, reports, workers, on_progress)
@@ -175,6 +189,15 @@ class ChangelogRun:
             note = batch.note(commit_range.source_table, old)
             records.append(table_record(commit_range, hold, old, locations[source_table_id], table, note))
         return [*records, *set_replaced_aside(self._lake, pending.history, pending.record)]
+
+
+def _selected(pending: Pending, only: Collection[str] | None) -> Pending:
+    """The same with all tables held that are not selected."""
+    if only is None:
+        return pending
+    ranges = pending.commit_ranges
+    others = {i: NOT_SELECTED for i, n in ranges.items() if i not in only and n.hold is None}
+    return replace(pending, commit_ranges=with_holds(ranges, others))
 
 
 def _findings(

@@ -5,24 +5,28 @@ from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
-from ticdc_assets.assets.known_tables import KnownTable
+from ticdc_assets.assets.known_tables import KnownTable, asset_names
 from ticdc_assets.assets.metadata.figures import Metadata, changelog_metadata
 from ticdc_assets.assets.metadata.statements import by_name, statements_of
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, kept_aside, reported
-from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.history.source_table import History, fold_name
 from ticdc_assets.tables.fields import lake_tables
 
 RENAMED = "The source no longer has a table of this name. Reload the code location to remove its assets."
 
 
 def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
-    """All changelogs and the quarantine, in one step: one file may hold rows of several tables and is read once."""
+    """All changelogs and the quarantine, in one step: one file may hold rows of several tables and is read once.
+
+    Of selected changelogs only, the others wait: their rows are left for the next run.
+    """
 
     @dg.multi_asset(
         name=feed.names.decode_op,
         specs=changelog_specs(feed),
+        can_subset=True,
         pool=feed.names.pool,
         required_resource_keys={feed.names.resource},
     )
@@ -69,22 +73,33 @@ def changelog_spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
 
 
 def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
-    pending = run.pending()
+    pending, selected = run.pending(), context.selected_asset_keys
+    chosen = [known for known in feed.tables if feed.names.changelog(known.schema, known.table) in selected]
+    whole = len(chosen) == len(feed.tables)
     if pending.is_empty:
         progress_logger(context)("nothing new at the source")
-    else:
+    elif whole:
         run.publish_changelogs(progress_logger(context))
+    elif chosen:
+        run.publish_changelogs(progress_logger(context), _ids(pending.history, chosen))
     report = run.outcome.changelogs
     tables = reported(pending.history, report.record if report else pending.record)
     results = _Results(feed, run, tables.values())
-    yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=results.quarantine())
-    for known in feed.tables:
+    if feed.names.quarantine in selected:
+        yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=results.quarantine())
+    for known in chosen:
         table = tables.get(fold_name(known.schema, known.table))
         yield results.result(feed.names.changelog(known.schema, known.table), table)
-    for table in feed.without_assets(tables):
+    for table in feed.without_assets(tables) if whole else ():
         if report is not None and (table.source_table.id in report.rows_by_op or table.name == table.source_table.name):
             key = changelog_spec(feed, KnownTable(*table.name)).key
             context.log_event(dg.AssetMaterialization(key, metadata=results.metadata(table)))
+
+
+def _ids(history: History, chosen: Iterable[KnownTable]) -> set[str]:
+    """The source tables of these assets."""
+    wanted = {fold_name(known.schema, known.table) for known in chosen}
+    return {i for i, name in asset_names(history).items() if fold_name(*name) in wanted}
 
 
 class _Results:
