@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ticdc_assets.pipeline.landing.message_logs import message_log
+from ticdc_assets.config import CaptureSource
+from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.pipeline.stream.decode.task import MessageName, VersionClock
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.pipeline.stream.scan.avro import true_names
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
+from ticdc_assets.sources.message_log import CaptureLog
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
@@ -18,7 +20,14 @@ if TYPE_CHECKING:
     from ticdc_assets.protocols.avro.table_names import Name
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.schema.history.source_table import History
+    from ticdc_assets.sources.message_log import MessageLog
     from ticdc_assets.tables.control import WatermarkRecord
+
+
+def message_log(lake: Lake) -> MessageLog:
+    """The changefeed's messages at this time: its capture, or the landed messages of its topics."""
+    source = lake.changefeed.source
+    return CaptureLog(source.path) if isinstance(source, CaptureSource) else landed_log(lake)
 
 
 class StreamContext:
