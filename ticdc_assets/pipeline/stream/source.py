@@ -90,7 +90,7 @@ class StreamChanges:
         scan, sink = pending.scan, self._changefeed.sink
         known = pending.record.tso if pending.record is not None else 0
         shared = self._shared(scan)
-        held = faulty(scan, pending.commit_ranges, shared)
+        held = faulty(scan, pending.commit_ranges, shared, is_dated=not self._lake.by_arrival)
         if not self._lake.by_arrival:
             waiting = behind(scan, pending.commit_ranges, shared, self._live(pending.history), pending.high)
             held = replace(held, known={**waiting, **held.known})

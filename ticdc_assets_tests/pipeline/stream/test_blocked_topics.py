@@ -56,10 +56,17 @@ def test_a_topic_holds_the_tables_that_are_not_only_in_other_topics():
     assert held(faulty(scan(FAULT, one={T}), ranges(TWO), ())) == {"t": STOPPED, "u": STOPPED}
 
 
-def test_a_fault_of_a_topic_with_statements_of_any_table_or_of_the_whole_capture_holds_all():
+def test_a_fault_of_a_topic_with_statements_of_any_table_holds_the_others_at_its_last_watermark():
+    both = scan(FAULT, one={T}, two={U})
+
+    assert held(faulty(both, ranges(TWO, low=50), ("one",))) == {"t": STOPPED, "u": STOPPED}
+    assert held(faulty(both, ranges(TWO, low=49), ("one",))) == {"t": STOPPED}
+    assert held(faulty(both, ranges(TWO, low=49), ("one",), is_dated=False)) == {"t": STOPPED, "u": STOPPED}
+
+
+def test_a_fault_of_the_whole_capture_holds_all():
     whole = CaptureFault("a hole")
 
-    assert held(faulty(scan(FAULT, one={T}, two={U}), ranges(TWO), ("one",))) == {"t": STOPPED, "u": STOPPED}
     assert held(faulty(scan(FAULT, one={T}, two={U}), ranges(TWO), ("two",))) == {"t": STOPPED}
     assert held(faulty(scan(whole, one={T}, two={U}), ranges(TWO), ())) == {"t": STOPPED, "u": STOPPED}
 

@@ -40,11 +40,14 @@ class CaptureHolds:
         )
 
 
-def faulty(scan: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: Collection[str]) -> CaptureHolds:
-    """The tables of topics with a fault stop. New tables of other topics wait for the watermark of these topics. A
-    topic in `shared` has statements of any table.
+def faulty(
+    scan: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: Collection[str], *, is_dated: bool = True
+) -> CaptureHolds:
+    """The tables of topics with a fault stop. New tables of other topics wait for the watermark of these topics.
 
-    A table belongs to another topic only where its messages were seen there and nowhere else.
+    A table belongs to another topic only where its messages were seen there and nowhere else. It stops too where the
+    topic is in `shared`, which may have statements of any table; but first it reaches the end of its commit range, which
+    is not above the last watermark of that topic. Without commit_ts (`is_dated`) no watermark says so.
     """
     known: dict[str, Hold] = {}
     unread: dict[tuple[str, str], Hold] = {}
@@ -52,7 +55,9 @@ def faulty(scan: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: C
     for fault in scan.offsets.faults:
         hold = Hold(TableState.STOPPED, MESSAGES + fault.sentence)
         for source_table_id, commit_range in commit_ranges.items():
-            if _needs_more(commit_range) and not _is_elsewhere(scan, fault, _names({"": commit_range}), shared):
+            names = _names({"": commit_range})
+            may_advance = is_dated and commit_range.low < commit_range.high and _is_elsewhere(scan, fault, names, ())
+            if _needs_more(commit_range) and not may_advance and not _is_elsewhere(scan, fault, names, shared):
                 known.setdefault(source_table_id, hold)
         for folded, name in scan.mentioned.items():
             if folded not in with_tables and not _is_elsewhere(scan, fault, {folded}, shared):
