@@ -1,23 +1,25 @@
 """Which landed messages are removed: those that are decoded and older than `source.kafka.days_kept`.
 
 Whole commits are removed, the oldest first, so that all other messages keep their ordinals. A commit with messages that
-some table has not consumed, or with unresolved messages in quarantine, stays, and so do all later commits.
+some table has not consumed, or with unresolved messages in quarantine, stays, and so do all later commits. Tables and
+quarantine are those of the changefeed itself and of those that decode its messages again (`source: {messages: NAME}`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ticdc_assets.config import KafkaSource
+from ticdc_assets.config import KafkaSource, MessagesSource
+from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.tables import messages as messages_table
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.stream.offsets.ranges import Window
+    from ticdc_assets.tables.control import Control
     from ticdc_assets.tables.messages import Landing, Segment
 
 Position = tuple[str, int]
@@ -30,14 +32,16 @@ def remove_decoded(lake: Lake, now: datetime, *, dry_run: bool) -> int:
     Raises:
         StaleRunError: every try met a commit of another writer.
     """
-    source, record = lake.changefeed.source, lake.control.newest()
-    if not isinstance(source, KafkaSource) or source.days_kept is None or record is None:
+    source = lake.changefeed.source
+    if not isinstance(source, KafkaSource) or source.days_kept is None:
         return 0
     table = messages_table.load(lake.catalog, lake.control.namespace)
-    if table is None:
+    readers = _readers(lake)
+    records = [record for reader in readers if (record := reader.newest()) is not None]
+    if table is None or len(records) < len(readers):  # a changefeed without a record has decoded nothing
         return 0
-    unread = StreamCursor.from_json(record.cursor).window()
-    quarantined = [kept.position for kept in lake.control.quarantined()]
+    unread = [StreamCursor.from_json(record.cursor).window() for record in records]
+    quarantined = [kept.position for reader in readers for kept in reader.quarantined()]
     limit_us = int((now - timedelta(days=source.days_kept)).timestamp() * 1_000_000)
     gone = list(
         takewhile(
@@ -50,11 +54,18 @@ def remove_decoded(lake: Lake, now: datetime, *, dry_run: bool) -> int:
     return sum(landing.rows for landing in gone)
 
 
-def _may_go(landing: Landing, unread: Window, quarantined: Collection[Position], limit_us: int) -> bool:
+def _readers(lake: Lake) -> list[Control]:
+    """The control tables of all changefeeds that decode the messages of this one, its own first."""
+    replayed = MessagesSource(lake.changefeed.name)
+    others = [changefeed for changefeed in lake.config.changefeeds if changefeed.source == replayed]
+    return [lake.control, *(Lake(lake.config, changefeed).control for changefeed in others)]
+
+
+def _may_go(landing: Landing, unread: Sequence[Window], quarantined: Collection[Position], limit_us: int) -> bool:
     return all(
         segment.newest_us is not None
         and segment.newest_us < limit_us
-        and not unread.overlaps((segment.topic, segment.partition), segment.first, segment.end)
+        and not any(u.overlaps((segment.topic, segment.partition), segment.first, segment.end) for u in unread)
         and not any(_has(segment, position) for position in quarantined)
         for segment in landing.segments
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from ticdc_assets import spark
 from ticdc_assets.config import load
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.landing.retention import remove_decoded
 from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.sources import state_of_source
@@ -66,6 +68,31 @@ def test_messages_are_decoded_again_by_a_second_changefeed(kafka: KafkaServer, s
     assert sum(again.changes().values()) > 0
     assert again.lake.control.newest().tso == feed.lake.control.newest().tso
     assert publish(again) is None
+
+
+def test_messages_stay_until_each_changefeed_that_reads_them_has_decoded_them(kafka, sent: Any, tmp_path: Path):
+    workload = workloads("canal-json-tidb", "seed1")[0]
+    feed, stream = feed_of(workload, kafka, tmp_path / "lake", options={"days_kept": 1}), sent(workload)
+    again = second(feed)
+    feed.config = again.config
+    later = datetime.fromtimestamp(max(m["ts_ms"] for m in stream.messages) / 1000, UTC) + timedelta(days=2)
+
+    def remove() -> int:
+        return remove_decoded(Lake(again.config, again.config.changefeed("feed")), later, dry_run=False)
+
+    for begin, end in ((0, 0.25), (0.25, 0.5)):
+        stream.send(begin, end)
+        feed.publish()
+    assert remove() == 0
+    publish(again)
+    stream.send(0.5, 1)
+    feed.publish()
+    first = remove()
+    assert 0 < first <= len(stream.messages) / 2
+    assert remove() == 0
+    publish(again)
+    assert first + remove() == len(stream.messages)
+    assert again.changes() == feed.changes()
 
 
 @pytest.mark.spark

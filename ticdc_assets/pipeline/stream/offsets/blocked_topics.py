@@ -46,8 +46,8 @@ def faulty(
     """The tables of topics with a fault stop. New tables of other topics wait for the watermark of these topics.
 
     A table belongs to another topic only where its messages were seen there and nowhere else. It stops too where the
-    topic is in `shared`, which may have statements of any table; but first it reaches the end of its commit range, which
-    is not above the last watermark of that topic. Without commit_ts (`is_dated`) no watermark says so.
+    topic is in `shared`, which may have statements of any table; but first it reaches the end of its commit range,
+    which is not above the last watermark of that topic. Without commit_ts (`is_dated`) no watermark says so.
     """
     known: dict[str, Hold] = {}
     unread: dict[tuple[str, str], Hold] = {}
