@@ -8,8 +8,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import methodcaller
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -19,6 +20,7 @@ from ticdc_assets.errors import SourceError, TopicError
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.faults import Causes, fault_of
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Offsets, Partition
+from ticdc_assets.sources.kafka.record import Record, record_of
 
 REQUEST_TIMEOUT_S: Final = 20.0
 """Time limit of one request for metadata or offsets."""
@@ -28,6 +30,7 @@ SILENCE_TIMEOUT_S: Final = 60.0
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's own topics, which no pattern matches."""
 _BATCH_MESSAGES: Final = 1000
+_ERROR: Final = methodcaller("error")
 _POLL_S: Final = 0.5
 _FILL_S: Final = 0.005
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -45,18 +48,6 @@ _FIXED: Final[dict[str, Any]] = {
     "auto.offset.reset": "error",
     "allow.auto.create.topics": False,
 }
-
-
-class Record(NamedTuple):
-    """A message with its headers; None if it has none."""
-
-    message: Message
-    headers: list[tuple[str, bytes | None]] | None
-
-    @property
-    def size_bytes(self) -> int:
-        """The bytes of key and value."""
-        return len(self.message.key or b"") + len(self.message.value or b"")
 
 
 def matching(pattern: str | None, topics: Iterable[str]) -> set[str]:
@@ -185,9 +176,14 @@ class KafkaClient:
         Reading stops when the reader's position reaches the end of the range. The last offset may have no message,
         since compaction and transactions leave gaps.
         """
+        for found in self.batches(wanted):
+            yield from map(record_of, found)
+
+    def batches(self, wanted: OffsetRange) -> Iterator[list[Any]]:
+        """The messages of `records` as librdkafka's objects, in batches as they arrive; no batch is empty."""
         if len(wanted):
             what = f"messages {wanted.begin} to {wanted.end - 1} of {wanted.partition}"
-            yield from self._records([wanted], what, None)
+            yield from self._read([wanted], what, None)
 
     def records_of_all(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[Record]:
         """The messages of ranges of different partitions at once, of each partition in order of offsets.
@@ -198,9 +194,10 @@ class KafkaClient:
         left = [wanted for wanted in ranges if len(wanted)]
         if left:
             more = f" and of {len(left) - 1} more" if len(left) > 1 else ""
-            yield from self._records(left, f"messages of {left[0].partition}{more}", each_max)
+            for found in self._read(left, f"messages of {left[0].partition}{more}", each_max):
+                yield from map(record_of, found)
 
-    def _records(self, ranges: Sequence[OffsetRange], what: str, each_max: int | None) -> Iterator[Record]:
+    def _read(self, ranges: Sequence[OffsetRange], what: str, each_max: int | None) -> Iterator[list[Any]]:
         with self._faults(what):
             self._consumer.assign([_at(wanted.partition, wanted.begin) for wanted in ranges])
         try:
@@ -210,28 +207,17 @@ class KafkaClient:
             self._consumer.resume([_at(wanted.partition) for wanted in ranges])
             self._consumer.unassign()
 
-    def _assigned(self, ends: dict[Partition, int], what: str, each_max: int | None) -> Iterator[Record]:
+    def _assigned(self, ends: dict[Partition, int], what: str, each_max: int | None) -> Iterator[list[Any]]:
         """The messages before the end of each partition; a partition is removed from `ends` once it is read."""
         heard, counts = time.monotonic(), Counter[Partition]()
-        only = next(iter(ends)) if len(ends) == 1 else None
+        only_end = next(iter(ends.values())) if len(ends) == 1 and each_max is None else None
         while ends:
             with self._faults(what):
                 batch = self._batch()
-            for found in batch:
-                error = found.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise fault_of(KafkaException(error), self._where, what, self._causes)
-                partition = only or Partition(found.topic(), found.partition())
-                if partition not in ends:
-                    continue
-                if found.offset() >= ends[partition]:
-                    self._ended(ends, partition)
-                elif error is None:
-                    yield _record(found)
-                    if each_max is not None:
-                        counts[partition] += 1
-                        if counts[partition] == each_max:
-                            self._ended(ends, partition)
+            is_whole = only_end is not None and _are_before(batch, only_end)
+            found = batch if is_whole else self._before_ends(batch, ends, what, counts, each_max)
+            if found:
+                yield found
             if batch:
                 heard = time.monotonic()
             for position in self._consumer.position([_at(partition) for partition in ends]) if ends else ():
@@ -240,6 +226,28 @@ class KafkaClient:
                     self._ended(ends, partition)
             if ends and time.monotonic() - heard > SILENCE_TIMEOUT_S:
                 raise self._silent(what)
+
+    def _before_ends(
+        self, batch: list[Any], ends: dict[Partition, int], what: str, counts: Counter[Partition], each_max: int | None
+    ) -> list[Any]:
+        """The messages of a batch before the end of their partition. Raises SourceError where one is an error."""
+        kept = []
+        for found in batch:
+            error = found.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise fault_of(KafkaException(error), self._where, what, self._causes)
+            partition = Partition(found.topic(), found.partition())
+            if partition not in ends:
+                continue
+            if found.offset() >= ends[partition]:
+                self._ended(ends, partition)
+            elif error is None:
+                kept.append(found)
+                if each_max is not None:
+                    counts[partition] += 1
+                    if counts[partition] == each_max:
+                        self._ended(ends, partition)
+        return kept
 
     def _batch(self) -> list[Any]:
         """The next messages. `consume` alone waits for all of a batch, also at the end of a partition."""
@@ -266,16 +274,15 @@ class KafkaClient:
             raise fault_of(error, self._where, what, self._causes) from None
 
 
+def _are_before(batch: list[Any], end: int) -> bool:
+    """Whether a batch of one partition has no error and no message from the offset `end` on."""
+    return bool(batch) and not any(map(_ERROR, batch)) and batch[-1].offset() < end
+
+
 def _at(partition: Partition, offset: int | None = None) -> TopicPartition:
     if offset is None:
         return TopicPartition(partition.topic, partition.number)
     return TopicPartition(partition.topic, partition.number, offset)
-
-
-def _record(found: Any) -> Record:
-    _, ts_ms = found.timestamp()
-    message = Message(found.topic(), found.partition(), found.offset(), found.key(), found.value(), ts_ms)
-    return Record(message, found.headers())
 
 
 def _setting_in(error: KafkaException) -> str:

@@ -16,7 +16,7 @@ from ticdc_assets.config import BadInputPolicy, OffsetRule
 from ticdc_assets.errors import SourceError
 from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.landing import plan, worker
+from ticdc_assets.pipeline.landing import plan, records, worker
 from ticdc_assets.pipeline.landing.land import LandingReport, land, unlanded_offsets
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.sources.kafka import client
@@ -140,7 +140,7 @@ def test_a_landing_that_is_killed_leaves_nothing_and_the_next_lands_all(kafka, t
 
 def test_ranges_that_are_cut_into_pieces_are_landed_whole(kafka, topic, tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "TASK_OFFSETS_MIN", 10)
-    monkeypatch.setattr(worker, "ROW_GROUP_MESSAGES", 4)
+    monkeypatch.setattr(records, "ROW_GROUP_MESSAGES", 4)
     kafka.make_topic(topic, 2)
     kafka.send(numbered(topic, 95, 41))
     lake = lake_of(tmp_path, kafka, [topic])
@@ -202,7 +202,7 @@ def test_a_run_lands_no_more_messages_than_its_bound(kafka, topic, tmp_path):
 
 
 def test_a_run_lands_little_more_than_its_bound_of_bytes(kafka, topic, tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "ROW_GROUP_MESSAGES", 10)
+    monkeypatch.setattr(records, "ROW_GROUP_MESSAGES", 10)
     monkeypatch.setattr(plan, "TASK_OFFSETS_MIN", 50)
     kafka.make_topic(topic)
     kafka.send([{**m, "value": b"x" * 100} for m in numbered(topic, 90)])
@@ -379,7 +379,7 @@ def test_a_broker_that_restarts_between_runs_is_read_on(kafka, topic, tmp_path):
 
 @pytest.mark.matrix
 def test_a_broker_that_restarts_or_stops_in_the_middle_of_a_run_loses_nothing(kafka, topic, tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "ROW_GROUP_MESSAGES", 4)
+    monkeypatch.setattr(records, "ROW_GROUP_MESSAGES", 4)
     kafka.make_topic(topic)
 
     def in_small_batches(first: int) -> None:
