@@ -1,0 +1,50 @@
+"""A catalog in MariaDB: its driver comes by itself, and two runs at once publish each change once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from ticdc_assets.failpoints import Failpoint
+from ticdc_assets_tests.pipeline.stores.life import PUBLISHED, World, live, meet
+from ticdc_assets_tests.services.mariadb import DATABASE, PASSWORD, USER, mariadb, missing
+
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.matrix,
+    pytest.mark.skipif(bool(missing()), reason=f"not on this machine: {', '.join(missing())}"),
+]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with mariadb() as found:
+        yield found
+
+
+def world(folder: Path, port: int, name: str, dialect: str = "mysql") -> World:
+    catalog = {"name": name, "uri": {"env": "CATALOG_URI"}, "warehouse": f"{folder}/lake"}
+    uri = f"{dialect}+pymysql://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{port}/{DATABASE}"
+    return World(folder, {"catalog": catalog}, {"CATALOG_URI": uri}, secrets=(PASSWORD, quote(PASSWORD, safe="")))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("dialect", ["mysql", "mariadb"])
+def test_a_lake_in_mariadb_lives_as_one_in_sqlite(port: int, dialect: str, tmp_path: Path):
+    live(world(tmp_path, port, f"lake_{dialect}", dialect))
+
+
+@pytest.mark.parametrize("failpoint", [Failpoint.CHANGELOGS_MADE, Failpoint.BEFORE_CHANGELOG_COMMIT])
+def test_of_two_runs_at_once_each_change_is_published_once(port: int, failpoint: Failpoint, tmp_path: Path):
+    race = world(tmp_path, port, f"race_{failpoint.name.lower()}")
+    race.configure()
+    race = race.fill(race.tsos[-1])
+
+    ends = meet(race, failpoint)
+
+    assert [end for end in ends if end != PUBLISHED and "Another run published first" not in end] == []
+    race.lake().publish()
+    assert race.lake().lost_and_repeated() == (0, 0)
