@@ -24,6 +24,7 @@ from ticdc_assets.errors import StaleRunError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
+from ticdc_assets.tables.iceberg.grown import is_scattered, last_row, merge_files
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -106,8 +107,8 @@ class ClosedFolder:
     size_bytes: int
 
 
-FILES_MAX: Final = 64
-"""Each run adds one or two files to a control table, and each read opens all of them."""
+FILES_MAX: Final = 16
+"""Small files of a control table: each run adds one or two, each with a manifest that every read opens."""
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _NAMES: Final = pa.list_(pa.field("element", pa.string()))
@@ -147,6 +148,8 @@ _PROPERTIES: Final = {
     "commit.retry.num-retries": "0",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
+    "commit.manifest-merge.enabled": "true",  # each read opens all manifests
+    "commit.manifest.min-count-to-merge": "8",
 }
 _DDL: Final = TypeAdapter(DdlEvent)
 
@@ -169,17 +172,11 @@ class Control:
         return self._last(And(EqualTo("complete", True), LessThanOrEqual("tso", tso)))
 
     def _last(self, where: BooleanExpression) -> WatermarkRecord | None:
-        """Select the record by its small columns first, then read it alone: a record lists every table."""
         table = self.watermarks()
         if table is None:
             return None
-        heads = table.scan(row_filter=where, selected_fields=("tso", "recorded_at", "run_id")).to_arrow().to_pylist()
-        head = max(heads, key=lambda row: (row["tso"], row["recorded_at"]), default=None)
-        if head is None:
-            return None
-        one = And(where, EqualTo("tso", head["tso"]), EqualTo("run_id", head["run_id"]))
-        rows = table.scan(row_filter=one).to_arrow().to_pylist()
-        return _watermark(next(row for row in rows if row["recorded_at"] == head["recorded_at"]))
+        row = last_row(table, where, ("tso", "recorded_at"), ("run_id",))
+        return None if row is None else _watermark(row)
 
     def watermarks(self) -> Table | None:
         """The table; None before the first run."""
@@ -188,8 +185,7 @@ class Control:
     def record(self, record: WatermarkRecord) -> None:
         """Append a record to `watermarks`. A record of the same run and time is appended once."""
         row = {**_shallow(record), "tables": [asdict(t) for t in record.tables]}
-        self._append("watermarks", _WATERMARKS, [row], ("run_id", "recorded_at"))
-        self._compact("watermarks")
+        self._compact(self._append("watermarks", _WATERMARKS, [row], ("run_id", "recorded_at")))
 
     # -- schemas --------------------------------------------------------------------------------------------------
 
@@ -259,8 +255,7 @@ class Control:
         """Keep the last files of folders. A folder that is closed again has several rows."""
         rows = [_shallow(folder) for folder in folders]
         if rows:
-            self._append("closed_folders", _CLOSED_FOLDERS, rows, _CLOSED_IDENTITY)
-            self._compact("closed_folders")
+            self._compact(self._append("closed_folders", _CLOSED_FOLDERS, rows, _CLOSED_IDENTITY))
 
     def closed_folders(self) -> list[ClosedFolder]:
         """All rows of `closed_folders`; a folder that was closed again has several."""
@@ -282,8 +277,11 @@ class Control:
 
     # -- all ------------------------------------------------------------------------------------------------------
 
-    def _append(self, name: str, schema: pa.Schema, rows: list[dict[str, Any]], identity: tuple[str, ...]) -> None:
-        """Add the rows whose `identity` the table lacks, also when other writers add rows at the same time."""
+    def _append(
+        self, name: str, schema: pa.Schema, rows: list[dict[str, Any]], identity: tuple[str, ...]
+    ) -> Table | None:
+        """Add the rows whose `identity` the table lacks, also when other writers add rows at the same time. Returns the
+        table with them; None without rows."""
 
         def write(fresh: Table, tx: Transaction) -> None:
             near = In(identity[0], {row[identity[0]] for row in rows})
@@ -293,15 +291,13 @@ class Control:
             if new:
                 tx.append(pa.Table.from_pylist(new, schema=schema))
 
-        if rows:
-            _committed(self._ensure(name, schema), write)
+        return _committed(self._ensure(name, schema), write) if rows else None
 
-    def _compact(self, name: str) -> None:
+    def _compact(self, table: Table | None) -> None:
         """Rewrite the small files of a table as one; give up where another writer commits first."""
-        table = self._catalog.load_table((*self.namespace, name))
-        if sum(1 for _ in table.scan().plan_files()) > FILES_MAX:
+        if table is not None and is_scattered(table, FILES_MAX):
             with suppress(*NOT_KNOWN), transaction(table) as tx:
-                tx.overwrite(table.scan().to_arrow())
+                merge_files(table, tx, FILES_MAX)
 
     def _ensure(self, name: str, schema: pa.Schema) -> Table:
         identifier = (*self.namespace, name)
@@ -330,15 +326,14 @@ def _paths(schema: pa.Schema | pa.StructType, above: str = "") -> set[str]:
     return found
 
 
-def _committed(table: Table, write: Callable[[Table, Transaction], None], tries: int = 5) -> None:
-    """Commit on top of the current snapshot. `write` skips rows that the table already has, so that it can be tried
-    again after a conflict or a lost response."""
+def _committed(table: Table, write: Callable[[Table, Transaction], None], tries: int = 5) -> Table:
+    """Commit on top of the current snapshot; returns the table as committed. `write` skips rows that the table already
+    has, so that it can be tried again after a conflict or a lost response."""
     for attempt in range(tries):
         try:
-            fresh = refreshed(table)
+            fresh = refreshed(table) if attempt else table
             with transaction(fresh) as tx:
                 write(fresh, tx)
-            return
         except NOT_KNOWN as error:
             if attempt == tries - 1:
                 raise StaleRunError(
@@ -348,6 +343,9 @@ def _committed(table: Table, write: Callable[[Table, Transaction], None], tries:
                     "Stop other processes that write this changefeed, then run again.",
                 ) from error
             time.sleep(0.05 * 2**attempt)
+        else:
+            return fresh
+    raise AssertionError("unreachable: the last try returns or raises")
 
 
 def _ddl_row(event: DdlEvent) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from ticdc_assets.config.model import CatalogConfig
 from ticdc_assets.tables import control as control_tables
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets.tables.control import Control, QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.iceberg import grown
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -58,6 +59,44 @@ def test_many_runs_leave_few_files_and_every_record(control: Control, monkeypatc
     assert len(list(table.scan().plan_files())) < 4
     assert sorted(table.scan().to_arrow().column("tso").to_pylist()) == list(range(6))
     assert control.newest() == record(5, 5)
+
+
+def test_the_newest_record_is_found_without_the_files_of_older_ones(control: Control, monkeypatch: pytest.MonkeyPatch):
+    for number in range(5):
+        control.record(record(number, number, complete=number < 3))
+    opened: list[str] = []
+    read = grown._read
+
+    def noted(tasks, table, where, names):
+        opened.extend(task.file.file_path for task in tasks)
+        return read(tasks, table, where, names)
+
+    monkeypatch.setattr(grown, "_read", noted)
+
+    assert control.newest() == record(4, 4, False)
+    assert len(set(opened)) == 1
+    opened.clear()
+    assert control.newest(complete=True) == record(2, 2)
+    assert len(set(opened)) == 1
+
+
+def test_a_row_is_rewritten_once_for_each_level_and_old_snapshots_are_forgotten(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(control_tables, "FILES_MAX", 2)
+    monkeypatch.setattr(grown, "MINUTES_KEPT", 0)
+
+    sizes = []
+    for number in range(12):
+        control.record(record(number, number))
+        table = control.watermarks()
+        assert table is not None
+        sizes.append(sorted(task.file.record_count for task in table.scan().plan_files()))
+
+    assert sizes[7:] == [[1, 1, 3, 3], [3, 3, 3], [1, 3, 3, 3], [11], [1, 11]]
+    assert sorted(table.scan().to_arrow().column("tso").to_pylist()) == list(range(12))
+    assert len(table.metadata.snapshots) <= 4
+    assert control.newest() == record(11, 11)
 
 
 # -- quarantine -------------------------------------------------------------------------------------------------------
