@@ -16,6 +16,7 @@ import dagster as dg
 from ticdc_assets.assets.automation.schedules import schedules_of
 from ticdc_assets.assets.automation.sensors import sensors_of
 from ticdc_assets.assets.checks.definitions import check_assets
+from ticdc_assets.assets.checks.upstream import upstream_check_keys, upstream_checks
 from ticdc_assets.assets.jobs.maintenance import maintenance_job
 from ticdc_assets.assets.jobs.rebuild import rebuild_job
 from ticdc_assets.assets.keys import FeedNames
@@ -85,7 +86,7 @@ def changefeed_definitions(
         description=f"Processes everything pending of the changefeed {changefeed.name}.",
     )
     lake = lake_resource(config, changefeed)
-    return dg.Definitions(
+    found = dg.Definitions(
         assets=[
             source_spec(feed, changefeed.redacted_sink_uri),
             schema_cache_asset(feed),
@@ -99,6 +100,7 @@ def changefeed_definitions(
         schedules=schedules_of(feed, feed.names.job),
         resources={feed.names.resource: lake},
     )
+    return dg.Definitions.merge(found, _verification(feed)) if upstream_check_keys(feed) else found
 
 
 def _specs(feed: Feed, changefeed: Changefeed) -> list[dg.AssetSpec]:
@@ -109,5 +111,19 @@ def _specs(feed: Feed, changefeed: Changefeed) -> list[dg.AssetSpec]:
 
 
 def _everything(feed: Feed) -> dg.AssetSelection:
-    """All assets of a run, selected by key: a component's `post_processing` may change groups."""
-    return dg.AssetSelection.assets(*feed.keys)
+    """All assets of a run with their checks, but for those that read TiDB. They are selected by key: a component's
+    `post_processing` may change groups."""
+    selection = dg.AssetSelection.assets(*feed.keys)
+    compared = upstream_check_keys(feed)
+    return selection - dg.AssetSelection.checks(*compared) if compared else selection
+
+
+def _verification(feed: Feed) -> dg.Definitions:
+    """The checks that read TiDB, and their job. It changes nothing, so runs go on meanwhile."""
+    job = dg.define_asset_job(
+        feed.names.verify_job,
+        selection=dg.AssetSelection.checks(*upstream_check_keys(feed)),
+        executor_def=dg.in_process_executor,
+        description=f"Compares the mirrors of {feed.names.changefeed} with TiDB.",
+    )
+    return dg.Definitions(asset_checks=[upstream_checks(feed)], jobs=[job])

@@ -102,6 +102,10 @@ class FeedNames:
     def rebuild_op(self) -> str:
         return self._op("rebuild")
 
+    @property
+    def verify_op(self) -> str:
+        return self._op("verify")
+
     def table_checks_op(self, schema: str, table: str) -> str:
         """Each table has an op of its own, so that its failed checks block only what is downstream of it."""
         return names.op_name("checks", self.changefeed, schema, table)
@@ -130,6 +134,10 @@ class FeedNames:
     @property
     def rebuild_job(self) -> str:
         return f"{self.changefeed}_rebuild"
+
+    @property
+    def verify_job(self) -> str:
+        return f"{self.changefeed}_verify"
 
     @property
     def maintenance_schedule(self) -> str:

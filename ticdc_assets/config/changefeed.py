@@ -83,7 +83,8 @@ def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Ch
     schemas = SchemaSources(places.registry, tuple(_schema_files(section, base)), section.text("ddl_from"))
     mirror, bad_input = _mirror(section, sink), _bad_input(section, sink)
     target = _target(section.section("target"), portable)
-    dagster = read_dagster(section, stream.sink if stream is not None else None)
+    known_sink = stream.sink if stream is not None else None
+    dagster = read_dagster(section, known_sink, large_rows.upstream is not None)
     section.close()
     if stream is None or places.source is None or len(feeds.problems.found) > before:
         return None

@@ -22,13 +22,14 @@ _TAG: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 _TAG_KEY: Final = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
 
 
-def read_dagster(section: Section, sink: SinkOptions | None) -> DagsterConfig:
+def read_dagster(section: Section, sink: SinkOptions | None, has_upstream: bool) -> DagsterConfig:
     """Read the section; faults are added to its problems. `sink` is None where the changefeed's stream is invalid."""
     below, case_sensitive = section.section("dagster"), sink is not None and sink.case_sensitive
     found = DagsterConfig(
         sensor_runs=_switch(below, "sensor"),
         max_lag_s=_max_lag_s(below),
         days_from=_days_from(below, sink),
+        verifies=_verifies(below, sink, has_upstream),
         owners=tuple(_owners(below.section("owners"), case_sensitive)),
         tags=tuple(_tags(below.section("tags"), case_sensitive)),
     )
@@ -41,6 +42,17 @@ def _switch(section: Section, key: str) -> bool:
     if value is not None and not isinstance(value, bool):
         section.problem(key, "true or false", shown(value), "Write true to turn it on.")
     return value is True
+
+
+def _verifies(section: Section, sink: SinkOptions | None, has_upstream: bool) -> bool:
+    if not _switch(section, "verify"):
+        return False
+    if not has_upstream:
+        advice = "Name the TiDB that the changefeed reads from: docs/large-rows.md has the keys."
+        section.problem("verify", "`upstream` in the changefeed", "none", advice)
+    elif sink is not None and not sink.has_commit_ts:
+        section.problem("verify", "a stream with commit_ts", "one without", "Remove it.")
+    return True
 
 
 def _max_lag_s(section: Section) -> int | None:

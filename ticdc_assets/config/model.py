@@ -364,12 +364,14 @@ class DagsterConfig:
     sensor_runs: whether the changefeed's sensor is on where nobody has turned it on or off.
     max_lag_s: the longest time that a table may be behind; None for the defaults of the checks.
     days_from: the first UTC day of the asset `days`; None for no such asset.
+    verifies: whether mirrors have a check that compares them with the upstream TiDB.
     owners, tags: by filter pattern; of the tags with one name the last match decides.
     """
 
     sensor_runs: bool = False
     max_lag_s: int | None = None
     days_from: date | None = None
+    verifies: bool = False
     owners: tuple[OwnersRule, ...] = ()
     tags: tuple[TagsRule, ...] = ()
 

@@ -147,6 +147,8 @@ def test_the_first_day_is_a_date_of_yaml_or_a_text(tmp_path, day):
         ({"tags": {"shop.*": ["x"]}}, "a mapping of tags"),
         ({"tags": {"shop.*": {"a b": "x"}}}, "tags that Dagster accepts"),
         ({"tags": {"shop.*": {"tier": 1}}}, "quote numbers"),
+        ({"verify": 1}, "true or false"),
+        ({"verify": True}, "`upstream` in the changefeed"),
         ({"sensors": True}, "sensor"),
     ],
 )

@@ -220,10 +220,11 @@ def _selected(
 ) -> Iterator[dg.AssetCheckResult]:
     for key, judge in judges:
         if key in context.selected_asset_check_keys:
-            yield _result(key, judge())
+            yield check_result(key, judge())
 
 
-def _result(key: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult:
+def check_result(key: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult:
+    """The verdict as Dagster takes it."""
     return dg.AssetCheckResult(
         check_name=key.name,
         asset_key=key.asset_key,

@@ -1,17 +1,22 @@
-"""All mirrors of a record against the upstream TiDB, each at the TSO up to which it was complete then."""
+"""All mirrors of a record against the upstream TiDB, each at the TSO up to which it was complete then.
+
+In a record that is not complete, the tables that are complete are compared, and the others are named.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import ConfigError, NotYetError, TicdcAssetsError
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.history.tables import version_after
 from ticdc_assets.pipeline.history.verification import CHUNK_ROWS, Comparison, TableVerification, refusal
+from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.progress import progress_of
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
@@ -21,13 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableVerdict:
-    """One table: its name and key columns at `tso`, and the comparison; None where `reason` says why there is none."""
+    """One table: its name and key columns at `tso`, and the comparison; None where `reason` says why there is none.
 
+    `is_comparable` is false for a table that cannot be compared at any TSO.
+    """
+
+    source_table: str
     name: tuple[str, str]
     key: tuple[str, ...]
     tso: int
     comparison: Comparison | None
     reason: str = ""
+    is_comparable: bool = True
 
     @property
     def is_equal(self) -> bool:
@@ -37,11 +47,12 @@ class TableVerdict:
 def verify(
     lake: Lake, at: int | None, chosen: Sequence[str] = (), chunk_rows: int = CHUNK_ROWS
 ) -> Iterator[TableVerdict]:
-    """The verdict of each mirror in the newest complete record up to `at`; of the `chosen` ones if there are any.
+    """The verdict of each mirror in the newest complete record up to `at`, without `at` in the newest record; of the
+    `chosen` ones if there are any.
 
     Raises:
         ConfigError: there is no `upstream`, the stream has no commit_ts, or no mirror has a chosen name.
-        NotYetError: there is no complete record up to `at`.
+        NotYetError: there is no such record.
     """
     where = f"changefeed {lake.changefeed.name}"
     upstream = lake.changefeed.large_rows.upstream
@@ -51,14 +62,40 @@ def verify(
     if lake.by_arrival:
         advice = "Such a mirror is at no TSO of TiDB."
         raise ConfigError(where, "a stream with commit_ts", "one without", advice)
-    record = lake.control.newest(complete=True) if at is None else lake.control.at(at)
+    record = lake.control.newest() if at is None else lake.control.at(at)
     if record is None:
-        expected = "a complete record" if at is None else f"a recorded TSO up to {at}"
+        expected = "a record" if at is None else f"a recorded TSO up to {at}"
         raise NotYetError(where, expected, "none", "Take a later TSO, or run `ticdc-assets run`.")
     tables = _chosen(where, lake, record, chosen)
+    incomplete = {} if record.complete else _incomplete(lake, record)
     with UpstreamRows(upstream) as rows:
         for source_table, table in tables:
-            yield _verdict(lake, rows, source_table, table, chunk_rows)
+            if not record.complete and not incomplete.get(source_table.id):
+                table, incomplete[source_table.id] = _present(lake, table)
+            yield _verdict(lake, rows, source_table, table, chunk_rows, incomplete.get(source_table.id, ""))
+
+
+def _incomplete(lake: Lake, record: WatermarkRecord) -> dict[str, str]:
+    """By source table, why its mirror is not complete up to the table's watermark."""
+    errors: dict[str, str] = {}
+    behind = pending_work(lake, lake.history(), record, errors=errors)
+    held = (TableState.STOPPED, TableState.WAITING)
+    return {
+        **{work.source_table.id: work.damage or "its mirror is behind its changelog" for work in behind},
+        **errors,
+        **{t.source_table: f"it is {t.state}: {t.note}" for t in record.tables if t.state in held},
+    }
+
+
+def _present(lake: Lake, table: TableRecord) -> tuple[TableRecord, str]:
+    """The record with the mirror's present snapshot, which a record of changelogs alone lacks, or why not."""
+    mirror = load_or_none(lake.catalog, tuple(table.mirror)) if table.mirror else None
+    snapshot = mirror.current_snapshot() if mirror is not None else None
+    if mirror is None or snapshot is None:
+        return table, ""
+    if progress_of(mirror).watermark > table.watermark:
+        return table, "a run is adding changes to it"
+    return replace(table, mirror_snapshot_id=snapshot.snapshot_id), ""
 
 
 def _chosen(
@@ -79,21 +116,22 @@ def _chosen(
 
 
 def _verdict(
-    lake: Lake, rows: UpstreamRows, source_table: SourceTable, record: TableRecord, chunk_rows: int
+    lake: Lake, rows: UpstreamRows, source_table: SourceTable, record: TableRecord, chunk_rows: int, incomplete: str
 ) -> TableVerdict:
     tso = record.watermark
     name = source_table.name_at(tso) or (record.schema, record.table)
     table = version_after(source_table, tso).table
     key = tuple(column.name for column in table.ordered_key)
-    reason = refusal(table)
+    refused = refusal(table)
+    reason = refused or incomplete
     newest = lake.recorded(lake.control.newest()).get(record.source_table, record)
     mirror = load_or_none(lake.catalog, tuple(newest.mirror)) if newest.mirror else None
     if not reason and (mirror is None or record.mirror_snapshot_id is None):
         reason = f"it has no mirror{': ' if record.note else ''}{record.note}"
     if reason or mirror is None or record.mirror_snapshot_id is None:
-        return TableVerdict(name, key, tso, None, reason)
+        return TableVerdict(source_table.id, name, key, tso, None, reason, is_comparable=not refused)
     work = TableVerification(rows, name, table, tso, mirror, record.mirror_snapshot_id, chunk_rows)
     try:
-        return TableVerdict(name, key, tso, work.compare())
+        return TableVerdict(source_table.id, name, key, tso, work.compare())
     except TicdcAssetsError as error:
-        return TableVerdict(name, key, tso, None, str(error))
+        return TableVerdict(source_table.id, name, key, tso, None, str(error))

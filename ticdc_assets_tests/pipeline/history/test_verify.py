@@ -1,0 +1,140 @@
+"""All mirrors of a record against a real TiDB that TICDC_ASSETS_TIDB names, also while a table is held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+
+from ticdc_assets.assets.checks.upstream import EQUALS_UPSTREAM, of_verdict
+from ticdc_assets.changes.layout import mirror_columns
+from ticdc_assets.errors import NotYetError
+from ticdc_assets.pipeline.history.verify import TableVerdict, verify
+from ticdc_assets.tables.catalog import ensure_namespace
+from ticdc_assets.tables.control import TableRecord, now
+from ticdc_assets.tables.iceberg.types import iceberg_type
+from ticdc_assets.tables.progress import BORN, COLUMNS, SOURCE_TABLE, VERSION, Progress, columns_property
+from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks
+from ticdc_assets_tests.assets.feeds import without_java as without_java
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.small_feeds import Sink
+from ticdc_assets_tests.sources.upstream.test_tidb import SERVER, Tidb
+
+SCHEMA = "ticdc_assets_verified"
+USERS, ORDERS, LOST = ((SCHEMA, name) for name in ("users", "orders", "lost"))
+NOWHERE = {"host": "127.0.0.1", "port": 1, "user": "root"}
+
+
+@pytest.fixture
+def tidb() -> Iterator[Tidb]:
+    with closing(Tidb()) as opened:
+        opened.run(f"DROP DATABASE IF EXISTS {SCHEMA}", f"CREATE DATABASE {SCHEMA}", f"USE {SCHEMA}")
+        yield opened
+        opened.run(f"DROP DATABASE {SCHEMA}")
+
+
+def sentences(verdicts: list[TableVerdict]) -> dict[str, str]:
+    return {verdict.name[1]: of_verdict(verdict).sentence for verdict in verdicts}
+
+
+def mirrored(feed: FeedLake, name: tuple[str, str]) -> TableRecord:
+    """The record of a table whose mirror has the rows of its changelog, which are inserts alone. Needs no Java."""
+    lake = feed.lake
+    record = next(t for t in lake.control.newest().tables if (t.schema, t.table) == name)
+    source_table = lake.history().by_id()[record.source_table]
+    first = str(source_table.versions[0].from_ts)
+    columns = mirror_columns(source_table.newest.stored_columns, source_table.newest.key)
+    fields = [NestedField(n, c.name, iceberg_type(c.type, count(90)), c.required) for n, c in enumerate(columns, 1)]
+    ids = {c.uid: [number] for number, c in enumerate(columns, 1)}
+    properties = {COLUMNS: columns_property(ids), SOURCE_TABLE: source_table.id, VERSION: first, BORN: first}
+    ensure_namespace(lake.catalog, (SCHEMA,))
+    mirror = lake.catalog.create_table(name, Schema(*fields), properties=properties)
+    rows = lake.catalog.load_table(tuple(record.changelog)).scan(selected_fields=("id", "name")).to_arrow()
+    summary = Progress(record.watermark, run_id="test").summary("feed", Progress())
+    mirror.append(rows.cast(mirror.schema().as_arrow()), snapshot_properties=summary | {VERSION: first})
+    return replace(record, mirror=list(name), mirror_snapshot_id=mirror.current_snapshot().snapshot_id)
+
+
+@pytest.mark.skipif(not SERVER, reason="TICDC_ASSETS_TIDB names no TiDB server")
+def test_complete_tables_are_compared_while_another_is_held(tidb: Tidb, tmp_path: Path):
+    sink = Sink(tmp_path / "bucket")
+    for name in (USERS, ORDERS, LOST):
+        made = tidb.run(f"CREATE TABLE {name[1]} (id INT PRIMARY KEY, name VARCHAR(200))")
+        sink.table(name)
+        assert made == 0
+    lines = {name: [] for name in (USERS, ORDERS, LOST)}
+    for name, row in ((USERS, (1, "ann")), (ORDERS, (5, "hat")), (LOST, (9, "x")), (USERS, (2, "bob"))):
+        ts = tidb.run(f"INSERT INTO {name[1]} VALUES (%s, %s)", values=row)
+        lines[name].append(sink.insert(name, ts, *row))
+    for name, written in lines.items():
+        sink.file(name, 1, written)
+    sink.alter(LOST, ts + 1, "ALTER TABLE `lost` FROBNICATE")
+    wrong_ts = tidb.run("INSERT INTO orders VALUES (6, 'cap')")
+    sink.file(ORDERS, 2, [sink.insert(ORDERS, wrong_ts, 6, "tie")])
+    sink.bucket.checkpoint(wrong_ts)
+    upstream = {"host": tidb.upstream.host, "port": tidb.upstream.port, "user": "root"}
+    feed = sink.feed(tmp_path / "lake", upstream=upstream)
+    feed.lake.publish()
+    lake = feed.lake.lake
+    published = lake.control.newest()
+    made = {name: mirrored(feed.lake, name) for name in (USERS, ORDERS)}
+    tables = tuple(made.get((t.schema, t.table), t) for t in published.tables)
+    lake.control.record(replace(published, run_id="mirrors", recorded_at=now(), tables=tables))
+    newest = lake.control.newest()
+    assert (newest.run_id, newest.complete) == ("mirrors", False)
+
+    found = sentences(list(verify(lake, None)))
+
+    assert found["users"] == f"Equal to TiDB at {wrong_ts}: 2 rows."
+    assert found["orders"].startswith(f"Differs from TiDB at {wrong_ts}: rows 1 different, in the columns name.")
+    assert found["lost"].startswith("Not compared: it is stopped: ")
+    # A record of changelogs alone does not have the snapshots that the mirrors reached before the run ended.
+    old = replace(newest, tables=tuple(replace(t, mirror_snapshot_id=None) for t in newest.tables))
+    lake.control.record(replace(old, run_id="ended", recorded_at=now()))
+    assert sentences(list(verify(lake, None))) == found
+    with pytest.raises(NotYetError):
+        next(verify(lake, wrong_ts))
+
+
+def verified(feed: Feed) -> dict[str, dg.AssetCheckEvaluation]:
+    job = feed.definitions.resolve_job_def("shop_verify")
+    result = job.execute_in_process(QUIET, raise_on_error=False)
+    return {key.rpartition("/")[2]: evaluation for (key, _), evaluation in checks(result).items()}
+
+
+def test_the_check_is_of_a_job_of_its_own_and_names_what_it_cannot_compare(tmp_path: Path, without_java: None):
+    feed = Feed(tmp_path, upstream=NOWHERE, dagster={"verify": True}).table("shop", "users").table("shop", "orders")
+    feed.rows("shop", "users", ("I", 1, "ann", 2)).checkpoint(10)
+    assert EQUALS_UPSTREAM not in {name for _, name in checks(feed.run())}
+
+    found = verified(feed)
+    assert set(found) == {"users", "orders"}
+    assert not found["users"].passed
+    assert found["users"].severity is dg.AssetCheckSeverity.WARN
+    assert found["users"].description.startswith("Not compared: ")
+
+    feed.statement("shop", "orders", "ALTER TABLE `orders` FROBNICATE", 12).checkpoint(20).run()
+    assert verified(feed)["orders"].description.startswith("Not compared: it is stopped: ")
+    assert verified(feed)["users"].description == "Not compared: its mirror is behind its changelog."
+
+
+def test_without_the_setting_there_is_no_such_check(tmp_path: Path):
+    feed = Feed(tmp_path, upstream=NOWHERE).table("shop", "users").checkpoint(10)
+
+    names = [job.name for job in feed.definitions.get_repository_def().get_all_jobs()]
+    assert "shop_verify" not in names
+
+
+def test_a_table_that_can_never_be_compared_passes_and_a_difference_fails():
+    refused = TableVerdict("i", ("s", "t"), (), 7, None, "the table has no key", is_comparable=False)
+
+    assert of_verdict(refused).passed
+    assert not of_verdict(replace(refused, is_comparable=True)).passed
+    assert of_verdict(replace(refused, is_comparable=True)).warns
