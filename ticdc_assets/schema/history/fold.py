@@ -43,12 +43,11 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
 
 
 def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
-    """The events by commit_ts and arrival, each once. A dump is of the time after the statements of its own TSO."""
-    unique = {
-        e.place or (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.old_name): e for e in reversed(list(events))
-    }
-    in_arrival = list(reversed(unique.values()))
-    return sorted(in_arrival, key=_moment)
+    """The events by commit_ts and first arrival, each once. A dump is of the time after the statements of its own TSO."""
+    unique: dict[tuple[object, ...], DdlEvent] = {}
+    for e in events:
+        unique.setdefault(e.place or (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.old_name), e)
+    return sorted(unique.values(), key=_moment)
 
 
 def _moment(event: DdlEvent) -> tuple[int, bool]:

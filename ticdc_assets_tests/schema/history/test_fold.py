@@ -11,7 +11,7 @@ from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.protocols.storage.schema_file import parse_schema_file
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.evolution.evolve import create
-from ticdc_assets.schema.history.fold import Known, fold
+from ticdc_assets.schema.history.fold import Known, fold, in_order
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
 from ticdc_assets_tests.fixtures import Workload, workloads
@@ -51,6 +51,17 @@ def test_redelivered_statements_count_once():
     statement = event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")
 
     assert fold([statement, replace(statement)]) == fold([statement])
+
+
+def test_one_statement_text_is_two_statements_at_two_places_or_of_two_tables():
+    truncate = replace(event(10, "t", "TRUNCATE TABLE `t`"), place=("topic", 0, 5))
+    again = replace(truncate, place=("topic", 0, 6))
+    rename = replace(event(20, "t", "RENAME TABLE a TO t"), old_name=("shop", "a"))
+    from_another = replace(rename, old_name=("other", "a"))
+
+    told = [truncate, again, rename, from_another]
+
+    assert in_order([*told, truncate, from_another]) == told
 
 
 def test_a_table_of_a_name_that_was_dropped_starts_afresh():

@@ -28,6 +28,16 @@ def test_a_statement_that_cannot_be_read_stops_its_table_and_no_other():
     assert "at 20" in stopped.stop.reason
 
 
+def test_a_rename_that_cannot_be_applied_stops_the_table_of_the_old_name():
+    renamed = replace(event(20, "u", "RENAME TABLE `t` TO `u`"), old_name=("shop", "t"), fault="it names no order")
+
+    (table_t,) = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"), renamed]).source_tables
+
+    assert table_t.stop is not None
+    assert (table_t.name, table_t.stop.ts) == (("shop", "t"), 20)
+    assert "it names no order" in table_t.stop.reason
+
+
 UNREADABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY) FROBNICATED = 1"
 
 

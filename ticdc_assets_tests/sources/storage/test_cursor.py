@@ -48,6 +48,19 @@ def test_an_old_version_stays_open_while_it_holds_rows_above_the_watermark(bucke
     assert set(cursor.tables[T1].open) == {100, 200}
 
 
+def test_the_cursor_stays_before_the_first_file_with_rows_above_the_watermark(bucket: Bucket) -> None:
+    first, second, third, fourth = bucket.files(f"{T1}/100", 1, 2, 3, 4)
+    found = bucket.scan()
+
+    by_path = {file.path: file for file in found.data}
+
+    cursor = Cursor.empty().advance(found, [by_path[first], by_path[third]], seen=[by_path[second]])
+
+    again = bucket.scan(cursor)
+    assert paths(again) == [second, third, fourth]
+    assert again.seen == {second, third}
+
+
 def test_a_newer_version_closes_an_old_one_only_by_rows_that_were_consumed(bucket: Bucket) -> None:
     [old] = bucket.files(f"{T1}/100", 1)
     bucket.schema("shop", "t1", 200)
