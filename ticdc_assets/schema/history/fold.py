@@ -43,7 +43,7 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
 
 
 def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
-    """The events by commit_ts and first arrival, each once. A dump is of the time after the statements of its own TSO."""
+    """The events by commit_ts and first arrival, each once. A dump comes after the statements of its own TSO."""
     unique: dict[tuple[object, ...], DdlEvent] = {}
     for e in events:
         unique.setdefault(e.place or (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.old_name), e)

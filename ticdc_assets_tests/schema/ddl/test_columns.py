@@ -26,6 +26,8 @@ DEFAULTS = [
     ("BIGINT UNSIGNED DEFAULT 18446744073709551615", Default("18446744073709551615")),
     ("BIGINT DEFAULT x'FF'", Default("255")),
     ("BIGINT DEFAULT 0xff", Default("255")),
+    ("DECIMAL(5) DEFAULT 0xff", Default("255")),
+    ("DOUBLE DEFAULT x'FF'", Default("255")),
     ("INT DEFAULT b'101'", Default("5")),
     ("BIT(10) DEFAULT b'101'", Default("5")),
     ("BIT(10) DEFAULT 0b101", Default("5")),

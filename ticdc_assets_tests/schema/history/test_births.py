@@ -63,7 +63,8 @@ def test_a_table_that_is_first_heard_of_by_an_alter_was_as_the_stream_says_it_wa
 
     folded = fold([replace(altered, before=T, before_version=7)])
     assert lives(folded) == [("shop.t@7", [("t", 0, None)], [(0, 1), (20, 2)], None)]
-    assert {(version.table.schema, version.table.name) for version in folded.source_tables[0].versions} == {("shop", "t")}
+    versions = folded.source_tables[0].versions
+    assert {(version.table.schema, version.table.name) for version in versions} == {("shop", "t")}
     without = fold([replace(altered, before=T)])
     assert lives(without) == [("shop.t@0", [("t", 0, None)], [(0, 1), (20, 2)], None)]
     after_alone = fold([altered])
