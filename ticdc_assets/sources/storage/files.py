@@ -31,6 +31,7 @@ from ticdc_assets.sources.storage.paths import (
     data_name,
     index_dispatcher,
     numeral,
+    separator_of,
 )
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Place
 
@@ -155,8 +156,9 @@ class VersionReader:
         others = folders - set(partitions) - {META}
         dates = sorted(name for name in others if _is_any_date(name))
         self._note_strays(self.path, entries, others - set(dates))
+        has_changed = self.recognises_repeats and _has_files(entries)
         for name in sorted(others):
-            read = self._was_read(name) or self._is_over("", name)
+            read = has_changed or self._was_read(name) or self._is_over("", name)
             if not (read if name in dates else not self._has_data(name)):
                 raise self._other_layout(f"{self.path}/{name}", "no folders but a partition's")
         here = [DataFolder("")] if _holds_files(entries) else []
@@ -171,9 +173,12 @@ class VersionReader:
         return can_be_followed(place.rpartition("/")[2]) and looks_like_data(self.root, path, listing(self.root, path))
 
     def _dates(self, partition: str, entries: list[Entry]) -> list[DataFolder]:
+        """The folders by date. Where some have the form in the changefeed's configuration, those of another form are
+        from before the option was changed: they are read, if rows need not be in order of arrival."""
+        has_changed = self.recognises_repeats and any(e.is_dir and self.layout.is_date(e.name) for e in entries)
         before: list[DataFolder] = []
-        if any(data_name(e.name) and not e.is_dir for e in entries):
-            if not self._was_read(partition):
+        if _has_files(entries):
+            if not (has_changed or self._was_read(partition)):
                 raise self._other_layout(below(self.path, partition), f"folders by {self.layout.date_separator}")
             before = [DataFolder(partition, partition)]
         data_folders = before
@@ -182,7 +187,10 @@ class VersionReader:
             inner = None if partition or not numeral(name) else self._partition_entries(name)
             if inner is not None:
                 data_folders += self._dates(name, inner)
-            elif self.layout.is_date(name):
+            elif self.layout.is_date(name) or (
+                _is_any_date(name)
+                and (has_changed or self._was_read(below(partition, name)) or self._is_over(partition, name))
+            ):
                 data_folders.append(DataFolder(below(partition, name), partition, name))
             elif _is_any_date(name) or self._has_data(below(partition, name)):
                 raise self._other_layout(below(self.path, partition, name), f"folders by {self.layout.date_separator}")
@@ -411,7 +419,7 @@ class VersionReader:
             self.notes.append(f"{self.root.where(f'{path}/{name}')}: not something that TiCDC writes there")
 
     def _other_layout(self, path: str, expected: str) -> HeldError:
-        separator = _separator_of(path.rpartition("/")[2])
+        separator = separator_of(path.rpartition("/")[2])
         by = f"a folder by {separator}" if separator else "files that are in no folder of a date"
         expected = f"{expected}, since date-separator is {self.layout.date_separator}"
         found = f"{by}, as date-separator {separator or 'none'} makes them"
@@ -431,13 +439,12 @@ def check_order(reader: VersionReader, folders: Iterable[FolderScan], other: str
             raise HeldError(where, expected, f"{counted(len(folder.files), 'file')} that came later", _TODO_ORDER)
 
 
-def _separator_of(name: str) -> str | None:
-    """The date separator with this form of folder name."""
-    return next((separator for separator in ("day", "month", "year") if Layout(separator).is_date(name)), None)
-
-
 def _is_any_date(name: str) -> bool:
-    return _separator_of(name) is not None
+    return separator_of(name) is not None
+
+
+def _has_files(entries: list[Entry]) -> bool:
+    return any(data_name(e.name) and not e.is_dir for e in entries)
 
 
 def _holds_files(entries: list[Entry]) -> bool:

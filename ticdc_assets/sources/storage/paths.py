@@ -88,8 +88,9 @@ class Layout:
         return self.dated and _date_start(name, self.date_separator) is not None
 
     def date_is_over(self, name: str, tso: int) -> bool:
-        """Whether at `tso` no server can still write into the folder of this date."""
-        end = _date_end(name, self.date_separator)
+        """Whether at `tso` no server can still write into the folder of this date, of whichever form."""
+        separator = separator_of(name)
+        end = _date_end(name, separator) if separator else None
         return end is not None and to_datetime(tso) > end + DATE_SLACK
 
     def data_name(self, dispatcher: str | None, number: int, digits: int) -> str:
@@ -169,6 +170,11 @@ def joined(*names: str) -> str:
 def below(*names: str) -> str:
     """The path of names that are one level each; empty ones are left out."""
     return "/".join(name for name in names if name)
+
+
+def separator_of(name: str) -> str | None:
+    """The date separator with this form of folder name; None for a name that is no date."""
+    return next((separator for separator in _DATE_LENGTHS if _date_start(name, separator) is not None), None)
 
 
 @lru_cache(maxsize=4096)

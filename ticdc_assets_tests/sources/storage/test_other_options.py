@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.sources.storage.paths import Layout
-from ticdc_assets_tests.sources.storage.bucket import T1, Bucket
+from ticdc_assets.sources.storage.scan import Cursor
+from ticdc_assets_tests.sources.storage.bucket import JULY_31, PHYSICAL_DAY, T1, Bucket, after, paths
 
 FOLDERS = {"none": "", "day": "/2025-08-01", "month": "/2025-08", "year": "/2025"}
 AS_MADE = {
@@ -29,6 +30,52 @@ def test_another_date_separator_is_named(tmp_path, known: str, there: str):
 
     assert f"date-separator is {known}, found {AS_MADE[there]}" in problem.sentence
     assert "Give the changefeed's own date-separator in its configuration here" in problem.sentence
+
+
+CHANGES = [(before, now) for before in FOLDERS for now in FOLDERS if before != now]
+SECOND = {"none": "", "day": "/2025-08-02", "month": "/2025-09", "year": "/2026"}
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+@pytest.mark.parametrize(("before", "now"), CHANGES)
+def test_after_a_change_of_date_separator_every_file_is_read_once(tmp_path, before: str, now: str, is_followed: bool):
+    if before == "year" and now != "none" and not is_followed:  # a folder of four digits may be a partition's
+        return
+    bucket, cursor = Bucket(tmp_path, Layout(before), JULY_31 + PHYSICAL_DAY), Cursor.empty()
+    bucket.schema("shop", "t1", 100)
+    expected = bucket.files(f"{T1}/100{FOLDERS[before]}", 1)
+    found = []
+
+    def read(cursor: Cursor) -> Cursor:
+        seen = bucket.scan(cursor, recognises_repeats=True)
+        assert seen.problems == ()
+        found.extend(paths(seen))
+        return after(seen, cursor)
+
+    if is_followed:
+        cursor = read(cursor)
+    expected += bucket.files(f"{T1}/100{FOLDERS[before]}", 2)
+    expected += bucket.files(f"{T1}/100{SECOND[now]}", 1)
+    bucket.layout = Layout(now)
+    for days in (400, 800):
+        bucket.checkpoint(JULY_31 + days * PHYSICAL_DAY)
+        cursor = read(cursor)
+    expected += bucket.files(f"{T1}/100{SECOND[now]}", 2)
+    read(read(cursor))
+
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize(("before", "now"), [("day", "none"), ("none", "day"), ("day", "month")])
+def test_rows_in_order_of_arrival_wait_after_a_change_of_date_separator(tmp_path, before: str, now: str):
+    bucket = Bucket(tmp_path, Layout(now), JULY_31 + PHYSICAL_DAY)
+    bucket.schema("shop", "t1", 100)
+    for separator in (before, now):
+        bucket.files(f"{T1}/100{FOLDERS[separator]}", 1)
+
+    [problem] = bucket.scan().problems
+
+    assert f"date-separator is {now}, found {AS_MADE[before]}" in problem.sentence
 
 
 def test_another_protocol_is_named(tmp_path):
