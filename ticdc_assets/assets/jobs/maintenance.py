@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
 from ticdc_assets.assets.resources import report_failures
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.maintenance import (
@@ -41,25 +42,15 @@ _SETTINGS = {
 
 def maintenance_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition:
     """A job with one step. The metadata of its output has the counts of what was removed."""
-
-    # A lambda, because Dagster rejects an op function whose context annotation is a string, as here.
-    op = dg.OpDefinition(
-        lambda context, _: _maintain(context, feed),
+    step = OneStep(
         feed.names.maintenance_op,
-        description="Removes old records, expires snapshots, removes files that no table needs, and finds late files.",
-        config_schema=_SETTINGS,
-        required_resource_keys={feed.names.resource},
-        pool=feed.names.pool,
-        outs={"result": dg.Out(dg.Nothing)},
+        feed.names.maintenance_job,
+        "Removes old records, expires snapshots, removes files that no table needs, and finds late files.",
+        f"Maintenance of the tables of {feed.names.changefeed}.",
+        _SETTINGS,
+        _maintain,
     )
-    graph = dg.GraphDefinition(feed.names.maintenance_job, node_defs=[op])
-    return graph.to_job(
-        name=feed.names.maintenance_job,
-        description=f"Maintenance of the tables of {feed.names.changefeed}.",
-        tags=feed.names.tags,
-        executor_def=dg.in_process_executor,
-        resource_defs={feed.names.resource: resource},
-    )
+    return one_step_job(feed, resource, step)
 
 
 def _maintain(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:

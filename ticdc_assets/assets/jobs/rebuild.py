@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
 from ticdc_assets.assets.resources import RETRIES_MAX, report_failures, tso_of
 from ticdc_assets.pipeline.rebuild.mirrors import RebuildRequest, rebuild_tables
 
@@ -33,25 +34,15 @@ _SETTINGS = {
 
 def rebuild_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition:
     """A job with one step. The metadata of its output has the number of tables."""
-
-    # A lambda, because Dagster rejects an op function whose context annotation is a string, as here.
-    op = dg.OpDefinition(
-        lambda context, _: _rebuild(context, feed),
+    step = OneStep(
         feed.names.rebuild_op,
-        description="Rebuilds mirrors, or changelogs and mirrors, and replaces each in one commit.",
-        config_schema=_SETTINGS,
-        required_resource_keys={feed.names.resource},
-        pool=feed.names.pool,
-        outs={"result": dg.Out(dg.Nothing)},
+        feed.names.rebuild_job,
+        "Rebuilds mirrors, or changelogs and mirrors, and replaces each in one commit.",
+        f"Rebuild of the tables of {feed.names.changefeed}.",
+        _SETTINGS,
+        _rebuild,
     )
-    graph = dg.GraphDefinition(feed.names.rebuild_job, node_defs=[op])
-    return graph.to_job(
-        name=feed.names.rebuild_job,
-        description=f"Rebuild of the tables of {feed.names.changefeed}.",
-        tags=feed.names.tags,
-        executor_def=dg.in_process_executor,
-        resource_defs={feed.names.resource: resource},
-    )
+    return one_step_job(feed, resource, step)
 
 
 def _rebuild(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
