@@ -34,10 +34,10 @@ OneByOne = Callable[["Message", int], Sequence[int | None]]
 """Adds one message to the scan. Returns the commit_ts of its events, in order."""
 
 
-def add_batch(scan: StreamScan, stream: StreamForm, batch: Batch, one_by_one: OneByOne) -> None:
-    """Add a batch to the scan."""
-    bulk = REGISTRY[stream.protocol].bulk
-    heads = bulk.heads(batch.keys_and_values, stream.options) if bulk is not None else None
+def add_batch(
+    scan: StreamScan, stream: StreamForm, batch: Batch, heads: RowHeaders | None, one_by_one: OneByOne
+) -> None:
+    """Add a batch to the scan; `heads` are the headers of its rows, None where the protocol has no bulk decoder."""
     left = np.arange(len(batch)) if heads is None else np.flatnonzero(heads.left)
     if heads is not None and scan.avro is not None:
         dates = _known(_in_their_order(scan, stream, scan.avro, heads, batch, one_by_one))

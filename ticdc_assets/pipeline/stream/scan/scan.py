@@ -23,6 +23,7 @@ from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition, Window
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.batches import add_batch
+from ticdc_assets.pipeline.stream.scan.heads import with_heads
 from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTables, ScannedWatermarks, StreamScan
 from ticdc_assets.pipeline.stream.scan.state import (
     StreamForm,
@@ -108,7 +109,17 @@ def scan_all(
     for partition, (first, end) in passed.ranges:
         scan.offsets.ledger.add_range(partition, first, end)
         scan.offsets.extend(partition, end)
-    window, ordinal = cursor.window(until or {}), passed.ordinal
+    batches = _batches(scan, stream, blocks, cursor.window(until or {}), passed.ordinal)
+    for batch, heads in with_heads(batches, stream):
+        add_batch(scan, stream, batch, heads, partial(_dates, scan, stream))
+    scan.finish()
+    return scan
+
+
+def _batches(
+    scan: StreamScan, stream: StreamForm, blocks: Iterable[MessageBlock], window: Window, ordinal: int
+) -> Iterator[Batch]:
+    """The messages to read, after their offsets are added to the scan; `ordinal` is that of the first message."""
     for block in blocks:
         ordinals = np.arange(ordinal, ordinal + len(block))
         ordinal += len(block)
@@ -118,9 +129,7 @@ def scan_all(
             scan.messages = ordinal if len(batch) == len(wanted) else int(wanted.ordinals[len(batch)])
         scan.new_messages += len(batch)
         if len(batch):
-            add_batch(scan, stream, batch, partial(_dates, scan, stream))
-    scan.finish()
-    return scan
+            yield batch
 
 
 def _wanted(scan: StreamScan, batch: Batch, window: Window) -> Batch:
