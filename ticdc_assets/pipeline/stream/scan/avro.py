@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.capture import Message
 
 
+@dataclass(frozen=True, slots=True)
+class AvroTable:
+    """A table in a partition: its true schema and table, `name` in lower case, and its repeats there."""
+
+    schema: str
+    table: str
+    name: SourceName
+    repeats: Repeats
+
+
 @dataclass(slots=True)
 class AvroScan:
     """What is known of an Avro stream so far.
@@ -68,40 +78,42 @@ class AvroScan:
         after = replace(event.after, schema=schema, name=table, inferred=True)
         return replace(event, schema=schema, table=table, after=after)
 
+    def table(self, partition: Partition, written: Name) -> AvroTable:
+        """The table that messages of a partition call by this name."""
+        schema, table = self.name(partition[0], *written)
+        name = fold_name(schema, table)
+        return AvroTable(schema, table, name, self._repeats.setdefault((partition, name), Repeats()))
+
     def change(self, event: RowEvent, message: Message, ordinal: int) -> RowEvent:
         """Add a change. Returns it under its table's name, with its own or its assigned commit_ts."""
-        written = (event.schema, event.table)
-        schema, table, commit_ts = self.row(written, event.commit_ts, event.handle_only, message, ordinal)
-        return replace(event, schema=schema, table=table, commit_ts=commit_ts)
+        table = self.table((message.topic, message.partition), (event.schema, event.table))
+        if event.commit_ts is None and event.handle_only and message.key:
+            self.keep_key(table, message)
+        commit_ts = self.row(table, event.commit_ts, event.handle_only, message.key, ordinal)
+        return replace(event, schema=table.schema, table=table.table, commit_ts=commit_ts)
 
-    def row(
-        self, written: Name, sent_ts: int | None, only_key: bool, message: Message, ordinal: int
-    ) -> tuple[str, str, int | None]:
-        """Add a change of the table with this name in a message. Returns its true schema and table, and its
-        commit_ts."""
-        schema, table = self.name(message.topic, *written)
-        name = fold_name(schema, table)
-        repeats = self._repeats.setdefault(((message.topic, message.partition), name), Repeats())
-        commit_ts, key = sent_ts, message.key
+    def row(self, table: AvroTable, sent_ts: int | None, only_key: bool, key: bytes | None, ordinal: int) -> int | None:
+        """Add a change of a table. Returns its own or its assigned commit_ts."""
+        commit_ts = sent_ts
         if commit_ts is not None:
             self.newest = max(self.newest, commit_ts)
         elif only_key and key:
-            self._key(name, schema, table, message)
             commit_ts = self.placed[ordinal] = self.newest
         if key and self.has_commit_ts:
             if sent_ts is None:
-                repeats.delete(ordinal, key)
+                table.repeats.delete(ordinal, key)
             else:
-                repeats.row(ordinal, sent_ts, key)
-        return schema, table, commit_ts
+                table.repeats.row(ordinal, sent_ts, key)
+        return commit_ts
 
-    def _key(self, name: SourceName, schema: str, table: str, message: Message) -> None:
-        if name not in self.keys:
+    def keep_key(self, table: AvroTable, message: Message) -> None:
+        """Keep the key columns of a table, from a message with only a key."""
+        if table.name not in self.keys:
             key_id, _ = confluent_avro.schema_ids(message.key, message.value, message.where)
             assert key_id is not None
             text = self.options.schemas(key_id)
-            event = avro_schema.table_schema(text, text, f"schema {key_id}", (schema, table))
-            self.keys[name] = replace(event, inferred=True)
+            event = avro_schema.table_schema(text, text, f"schema {key_id}", (table.schema, table.table))
+            self.keys[table.name] = replace(event, inferred=True)
 
     def repeated(self) -> frozenset[int]:
         """The ordinals of repeats."""

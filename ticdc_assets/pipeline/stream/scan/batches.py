@@ -17,6 +17,7 @@ from ticdc_assets.pipeline.stream.offsets.ranges import Partition
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.rising_rows import RisingRows
 from ticdc_assets.pipeline.stream.scan.state import StreamForm, avro_schema, first_row, infer_from_schema
+from ticdc_assets.protocols.avro.decoder import HEAD_BYTES
 from ticdc_assets.protocols.columnar.message_rows import RowHeaders
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
@@ -24,11 +25,13 @@ from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.stream.scan.avro import AvroScan
+    from ticdc_assets.pipeline.stream.scan.avro import AvroScan, AvroTable
     from ticdc_assets.sources.capture import Message
 
 INFERENCES_MAX: Final = 4
 """From how many rows of a table, the earliest ones, columns are inferred in each batch."""
+
+_NO_ROW: Final = -1
 
 OneByOne = Callable[["Message", int], Sequence[int | None]]
 """Adds one message to the scan. Returns the commit_ts of its events, in order."""
@@ -105,22 +108,45 @@ def _in_their_order(
     scan: StreamScan, stream: StreamForm, avro: AvroScan, heads: RowHeaders, batch: Batch, one_by_one: OneByOne
 ) -> Iterator[tuple[int, int | None]]:
     """Row by row: the commit_ts of a delete, and whether a change is a repeat, depend on all earlier rows."""
-    rows = {index: row for row, index in enumerate(heads.message.to_pylist())}
-    names, ops, commit_ts = heads.name.to_pylist(), heads.op.to_pylist(), heads.commit_ts.to_pylist()
-    for index, (_, message) in enumerate(batch.block.messages()):
-        ordinal = int(batch.ordinals[index])
-        row = rows.get(index)
-        if row is None:
-            yield from ((index, ts) for ts in one_by_one(message, ordinal))
-        else:
-            writer_schema = avro_schema(scan, avro, stream, message, ordinal)
-            written = heads.names[names[row]]
-            schema, table, ts = avro.row(written, commit_ts[row], ops[row] == "D", message, ordinal)
-            scan.tables.add_row(
-                message.topic, schema, table, ordinal + 1 if stream.dating is VersionClock.PLACE else ts or 0
-            )
-            infer_from_schema(scan, stream, writer_schema, schema, table, ts)
-            yield index, ts
+    block, keys = batch.block, batch.block.keys.to_pylist()
+    owners, ordinals = block.owners.tolist(), batch.ordinals.tolist()
+    names, ops, sent, versions = (
+        array.to_pylist() for array in (heads.name, heads.op, heads.commit_ts, heads.schema_version)
+    )
+    tables: dict[tuple[int, int], AvroTable] = {}
+    earliest: dict[tuple[int, int], int] = {}
+    written_with: set[tuple[int, bytes, int | None]] = set()
+    for index, row in enumerate(_rows_of(heads, len(batch)).tolist()):
+        owner, key, ordinal = owners[index], keys[index], ordinals[index]
+        if row == _NO_ROW:
+            yield from ((index, ts) for ts in one_by_one(block.message(index), ordinal))
+            continue
+        place, writer = (owner, names[row]), (owner, (key or b"")[:HEAD_BYTES], versions[row])
+        table = tables.get(place)
+        if table is None:
+            table = tables[place] = avro.table(block.partitions[owner], heads.names[place[1]])
+        event = None
+        if writer not in written_with:  # others have the schemas of an earlier message
+            written_with.add(writer)
+            event = avro_schema(scan, avro, stream, block.message(index), ordinal)
+        only_key = ops[row] == "D"
+        if only_key and key and table.name not in avro.keys and sent[row] is None:
+            avro.keep_key(table, block.message(index))
+        ts = avro.row(table, sent[row], only_key, key, ordinal)
+        time = ordinal + 1 if stream.dating is VersionClock.PLACE else ts or 0
+        if time < earliest.get(place, time + 1):
+            earliest[place] = time
+            scan.tables.add_row(block.partitions[owner][0], table.schema, table.table, time)
+        if event is not None:
+            infer_from_schema(scan, stream, event, table.schema, table.table, ts)
+        yield index, ts
+
+
+def _rows_of(heads: RowHeaders, messages: int) -> Ints:
+    """The row of each message."""
+    rows = np.full(messages, _NO_ROW)
+    rows[heads.message.to_numpy()] = np.arange(len(heads))
+    return rows
 
 
 # -- dates ------------------------------------------------------------------------------------------------------------
