@@ -198,8 +198,9 @@ def _unknown(reports: Sequence[TaskReport]) -> dict[SourceName, str]:
 
 
 def _stretches(scan: StreamScan, cores: int) -> Iterator[tuple[Mark, int]]:
-    """The new messages in parts of about equal length: at least one per core, each small enough for memory."""
+    """The new messages in parts of about equal length, each small enough for memory: as many for each core."""
     marks = [mark for mark in scan.marks if mark.ordinal < scan.messages]
-    count = max(1, min(len(marks), max(cores, -(-len(marks) // STRETCH_BATCHES_MAX))))
+    of_core = max(1, -(-len(marks) // (STRETCH_BATCHES_MAX * cores)))
+    count = max(1, min(len(marks), cores * of_core))
     cuts = [marks[len(marks) * number // count] for number in range(count)] if marks else []
     yield from zip(cuts, [*(mark.ordinal for mark in cuts[1:]), scan.messages], strict=False)
