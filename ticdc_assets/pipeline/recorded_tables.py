@@ -90,7 +90,7 @@ class RecordedLake:
         """
         changelog = self.changelog(name)
         source_table = self.lake.history().by_id()[self._record_of(name).source_table]
-        return RecordedHistory(self.lake, source_table, changelog.identifier, changelog.snapshot_id, self.tso)
+        return RecordedHistory(changelog, source_table)
 
     def _table(self, name: str, kind: str) -> RecordedTable:
         found = self._record_of(name)

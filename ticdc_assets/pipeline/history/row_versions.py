@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.pipeline.recorded_tables import RecordedTable
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.catalog import Identifier
 
 VALID_FROM_TIME: Final = "valid_from_time"
 VALID_TO_TIME: Final = "valid_to_time"
@@ -57,17 +56,15 @@ class RecordedHistory:
 
     Raises:
         ConfigError: the stream has no commit_ts, or the changelog does not determine the rows.
+        NotYetError: maintenance has removed the changelog's snapshot (when rows are read).
     """
 
-    lake: Lake = field(repr=False)
+    changelog: RecordedTable
     source_table: SourceTable = field(repr=False)
-    changelog: Identifier
-    snapshot_id: int | None
-    tso: int
 
     def __post_init__(self) -> None:
         where = ".".join(self.source_table.name)
-        if self.lake.by_arrival:
+        if self.changelog.lake.by_arrival:
             advice = "Without commit_ts there is no TSO from which a row is valid."
             raise ConfigError(where, "a stream with commit_ts", "one without", advice)
         reason = undetermined(self.source_table, -1, self.tso) or conversion(self.source_table, self.tso)
@@ -105,6 +102,11 @@ class RecordedHistory:
         relation: duckdb.DuckDBPyRelation = opened.from_arrow(self.to_arrow(columns))
         return relation
 
+    @property
+    def tso(self) -> int:
+        """The TSO up to which the versions are."""
+        return self.changelog.tso
+
     # -- columns ------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -119,11 +121,11 @@ class RecordedHistory:
 
     @cached_property
     def _table(self) -> Table:
-        return self.lake.catalog.load_table(self.changelog)
+        return self.changelog.to_pyiceberg()
 
     @cached_property
     def _schema(self) -> Schema:
-        return self._table.scan(snapshot_id=self.snapshot_id).projection()
+        return self.changelog.scan().projection()
 
     @cached_property
     def _key(self) -> list[str]:
@@ -150,12 +152,8 @@ class RecordedHistory:
     def _changes(self, read: dict[int, str], bucket: int, buckets: int) -> pa.Table:
         places = columns_of(self._table.properties)
         sources = {name: self._schema.find_field(places[uid][0]).name for uid, name in read.items()}
-        scan = self._table.scan(
-            row_filter=f"{layout.COMMIT_TS} <= {self.tso}",
-            selected_fields=(*_NEEDED, *sources.values()),
-            snapshot_id=self.snapshot_id,
-        )
-        reader = scan.to_arrow_batch_reader()
+        wanted = [*_NEEDED, *sources.values()]
+        reader = self.changelog.scan(wanted, f"{layout.COMMIT_TS} <= {self.tso}").to_arrow_batch_reader()
         shown = {**{name: name for name in _NEEDED}, **sources}
         held, held_bytes = [], 0
         for batch in reader:
@@ -175,7 +173,7 @@ class RecordedHistory:
         for version in versions_between(self.source_table, -1, self.tso):
             for effect in version.effects:
                 if isinstance(effect, FillColumn) and effect.uid in read:
-                    value = fill_value(effect, version, self.lake.changefeed.time_zone)
+                    value = fill_value(effect, version, self.changelog.lake.changefeed.time_zone)
                     if value is not None:
                         name = read[effect.uid]
                         rows = filled(rows, name, version.from_ts, pa.scalar(value, rows.schema.field(name).type))

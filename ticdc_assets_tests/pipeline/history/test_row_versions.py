@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.history import passes
 from ticdc_assets.pipeline.history.row_versions import RecordedHistory
 from ticdc_assets.pipeline.history.tables import version_after
+from ticdc_assets.pipeline.recorded_tables import RecordedTable
 from ticdc_assets.tso import to_datetime
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
@@ -32,13 +34,8 @@ def histories(lake: Any) -> dict[str, RecordedHistory | str]:
         if table.changelog is None:
             continue
         try:
-            found[table.source_table] = RecordedHistory(
-                lake,
-                source_tables[table.source_table],
-                tuple(table.changelog),
-                table.changelog_snapshot_id,
-                table.watermark,
-            )
+            changelog = RecordedTable(lake, tuple(table.changelog), table.changelog_snapshot_id, table.watermark)
+            found[table.source_table] = RecordedHistory(changelog, source_tables[table.source_table])
         except ConfigError as error:
             found[table.source_table] = str(error)
     return found
@@ -134,8 +131,21 @@ def test_a_truncate_ends_all_rows_and_a_default_fills_those_that_exist(feed: Fee
     ]
 
 
-def test_a_column_that_is_not_there_is_an_error(feed: Feed):
+def test_a_table_without_changes_has_no_versions(tmp_path: Path, without_java: None):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+    feed.run()
+
+    assert versions(feed) == []
+
+
+def test_columns_and_snapshots_that_are_not_there_are_errors(feed: Feed):
     feed.checkpoint(10).run()
+
+    [history] = histories(feed.lake).values()
+    assert isinstance(history, RecordedHistory)
+    gone = replace(history, changelog=replace(history.changelog, snapshot_id=7))
+    with pytest.raises(NotYetError, match="maintenance has removed it"):
+        gone.to_arrow()
 
     with pytest.raises(ConfigError, match=r"shop.users: expected columns of valid_from, .* found nam. Correct"):
         versions(feed, "id", "nam")
