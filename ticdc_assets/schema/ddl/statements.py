@@ -126,7 +126,7 @@ class TruncatePartitions:
 @dataclass(frozen=True, slots=True)
 class DropPartitions:
     names: tuple[str, ...]
-    if_exists: bool = False
+    if_exists: bool
 
 
 @dataclass(frozen=True, slots=True)

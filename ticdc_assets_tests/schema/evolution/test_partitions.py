@@ -8,6 +8,7 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.evolution.evolve import Change, DeletePartitions, RangeRows, SchemaState, TruncateRows
+from ticdc_assets.schema.partitions.expressions import Call
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 
@@ -92,6 +93,16 @@ def place(change: Change) -> tuple[str, int, int]:
     (rows,) = effect.partitions
     assert isinstance(rows, HashRows | KeyRows)
     return rows.partition, rows.place, rows.count
+
+
+def test_a_hash_of_a_negated_column_is_of_the_negated_value():
+    (effect,) = altered(table("d INT", "PARTITION BY HASH (-d) PARTITIONS 3"), "TRUNCATE PARTITION p1").effects
+
+    assert isinstance(effect, DeletePartitions)
+    (rows,) = effect.partitions
+    assert isinstance(rows, HashRows)
+    assert isinstance(rows.expression, Call)
+    assert (rows.expression.function, len(rows.expression.arguments)) == ("NEGATIVE", 1)
 
 
 @pytest.mark.parametrize("method", ["HASH", "KEY"])
