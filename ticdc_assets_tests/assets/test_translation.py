@@ -99,10 +99,13 @@ def test_a_run_reports_under_the_translated_keys_also_a_table_that_is_new(tmp_pa
         new = instance.get_latest_materialization_event(dg.AssetKey(["lake", "mirror", "orders"]))
         found = {key.path[0] for key in instance.all_asset_keys()}
 
-    told = materializations(result)
+    materialized = materializations(result)
     assert (failures(result), failures(later)) == ([], [])
-    assert told["lake/mirror/users"]["dagster/row_count"] == told["lake/changelog/users_changes"]["dagster/row_count"]
-    lineage = told["lake/mirror/users"]["dagster/column_lineage"].deps_by_column["id"]
+    assert (
+        materialized["lake/mirror/users"]["dagster/row_count"]
+        == materialized["lake/changelog/users_changes"]["dagster/row_count"]
+    )
+    lineage = materialized["lake/mirror/users"]["dagster/column_lineage"].deps_by_column["id"]
     assert [dep.asset_key for dep in lineage] == [CHANGES]
     assert checks(result)["lake/mirror/users", "goes_on"].passed
     assert [event.asset_key.path[0] for event in sensor.asset_events] == ["lake"]
