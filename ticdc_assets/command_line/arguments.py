@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,14 @@ def tso(text: str) -> int:
         return parse_tso(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def day(text: str) -> date:
+    """A day in ISO 8601."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("a day such as 2026-01-05") from None
 
 
 def count(text: str) -> int:

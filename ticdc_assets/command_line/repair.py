@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ticdc_assets.command_line.arguments import days, hours, tso, with_config
+from ticdc_assets.command_line.arguments import day, days, hours, tso, with_config
 from ticdc_assets.command_line.selection import chosen_of, only
 
 
@@ -57,6 +57,9 @@ def _add_rebuild(commands: Any) -> None:
     rebuild.add_argument(
         "--at", type=tso, metavar="TSO", help="rebuild the mirror as of this TSO; the next run continues from there"
     )
+    rebuild.add_argument(
+        "--day", type=day, metavar="DAY", help="with --from source: only the changes of this UTC day of commits"
+    )
     rebuild.add_argument("--json", action="store_true", help="a JSON list")
     rebuild.set_defaults(command=_rebuild)
 
@@ -90,7 +93,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.repair.rebuild import Options, rebuild
 
-    options = Options(tuple(arguments.table), arguments.origin == "source", arguments.at, arguments.json)
+    options = Options(tuple(arguments.table), arguments.origin == "source", arguments.at, arguments.json, arguments.day)
     if options.tables or options.at is not None:
         chosen = (only(config, chosen),)
     return rebuild(config, chosen, options)

@@ -42,6 +42,8 @@ def why(result: dg.ExecuteInProcessResult) -> list[str]:
         ({"tables": ["shop.none"]}, "expected a table of this changefeed with a changelog"),
         ({"at": "12x", "tables": ["shop.users"]}, "expected a TSO, digits only"),
         ({"at": "12"}, "expected tables to bring to that TSO"),
+        ({"day": "tuesday", "from": "source"}, "day: expected a day such as 2026-01-05"),
+        ({"day": "2026-01-05"}, "--day: expected a rebuild from the source"),
     ],
     ids=str,
 )

@@ -7,12 +7,14 @@ the changefeed's pool, so that it and a run never execute at the same time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
 from ticdc_assets.assets.resources import RETRIES_MAX, report_failures, tso_of
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.rebuild.mirrors import RebuildRequest, rebuild_tables
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ _SETTINGS = {
         description="Mirrors from their changelogs, or changelogs and mirrors from the source.",
     ),
     "at": dg.Field(dg.Noneable(str), default_value=None, description="Rebuild mirrors as of this TSO."),
+    "day": dg.Field(
+        dg.Noneable(str), default_value=None, description="From the source: only this UTC day of commits, 2026-01-05."
+    ),
 }
 
 
@@ -57,4 +62,12 @@ def _rebuild(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[N
 
 def _request(config: Mapping[str, Any]) -> RebuildRequest:
     at = config["at"]
-    return RebuildRequest(tuple(config["tables"]), config["from"] == "source", None if at is None else tso_of("at", at))
+    tso = None if at is None else tso_of("at", at)
+    return RebuildRequest(tuple(config["tables"]), config["from"] == "source", tso, _day(config["day"]))
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise ConfigError("day", "a day such as 2026-01-05", "something else", "Correct the run's config.") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets import spark
@@ -27,11 +28,12 @@ class Options:
     from_source: bool
     at: int | None
     as_json: bool
+    day: date | None = None
 
 
 def rebuild(config: Config, chosen: Sequence[Changefeed], options: Options) -> int:
     """Print one line per table. Returns the exit code: 1 if any table was not rebuilt."""
-    terminal, request = Terminal(), RebuildRequest(options.tables, options.from_source, options.at)
+    terminal, request = Terminal(), RebuildRequest(options.tables, options.from_source, options.at, options.day)
     results: list[dict[str, Any]] = []
 
     def rebuilt(changefeed: Changefeed) -> bool:

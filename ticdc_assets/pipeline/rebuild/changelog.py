@@ -4,6 +4,9 @@ A run reads the source from its beginning for one table, into a clone of the cha
 its own control tables, which are removed afterwards. Before the changelog takes over the clone's files, the two are
 compared: the clone must have at least as many changes of every commit_ts. The clone carries the mark of a replay, so
 that the mirror follows even if the rebuild ends here.
+
+Of one day only, the clone's files of that day replace those of the changelog; changes of other days may be missing at
+the source.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +29,12 @@ from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord, now
 from ticdc_assets.tables.progress import REPLAYED
-from ticdc_assets.tables.replayed import Replayed
+from ticdc_assets.tables.replayed import Replayed, unfollowed
 from ticdc_assets.tables.written_history import written_history_of
+from ticdc_assets.tso import from_physical_ms
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.source import ChangeSource, Pending
@@ -75,19 +81,27 @@ def changelog_from_source(
     clone: Clone,
     run_id: str,
     on_progress: Callable[[str], None],
+    day: date | None = None,
 ) -> None:
     """Fill the empty clone of a table's changelog from the source, move its files to the changelog, and record that.
 
+    Args:
+        day: the UTC day of commits to replace; None for all.
+
     Raises:
+        StaleRunError: another run has changed the changelog, or the day, meanwhile.
         SourceError: the source lacks changes of the changelog; nothing is changed then.
     """
     names = frozenset(fold_name(name_period.schema, name_period.table) for name_period in source_table.name_periods)
     clone_lake = _CloneLake(lake.config, lake.changefeed, source_table.id, clone.identifier, names)
+    old_files = {} if day is None else files_of(clone.table, day)
     try:
         clone_lake.control.keep_ddl_events(lake.control.ddl_events())
         run = run_of(clone_lake, record.tso)
         pending = run.scan()
-        _check_beginning(run.source, source_table, record, pending)
+        _check_is_read(source_table, pending)
+        if day is None:
+            _check_beginning(run.source, source_table, record, pending)
         run.publish_changelogs(pending, SparkWorkers(jvm.spark), on_progress)
         made = clone_lake.control.newest()
         found = Lake.recorded(made).get(source_table.id)
@@ -97,10 +111,17 @@ def changelog_from_source(
             raise _lacking(source_table, "to be read to its end", f"this: {note}")
         if found.watermark < old.watermark:
             raise _lacking(source_table, f"to reach {old.watermark}, as the changelog does", str(found.watermark))
-        _check_all_is_there(lake, jvm, source_table, tuple(old.changelog or ()), clone.identifier)
+        changelog = tuple(old.changelog or ())
+        if day is not None:
+            require_unchanged(clone.table, day, old_files)
+        _check_all_is_there(lake, jvm, source_table, changelog, clone.identifier, day)
+        mark = Replayed(run_id, 0, source_table.versions[0].from_ts)
+        if day is not None:
+            _replace_day(lake, clone, day, old_files, mark)
+            _record_snapshot(lake, source_table, record, changelog)
+            return
         lake.control.quarantine(clone_lake.control.ever_quarantined())
         lake.control.close_folders(clone_lake.control.closed_folders())
-        mark = Replayed(run_id, 0, source_table.versions[0].from_ts)
         clone.take_over({REPLAYED: mark.to_json()})
         _record(lake, run.source, source_table, record, made, found, run_id)
     finally:
@@ -120,24 +141,32 @@ def _lacking(source_table: SourceTable, expected: str, found: str) -> SourceErro
     return SourceError(f"{'.'.join(source_table.name)} from the source", expected, found, advice)
 
 
-def _check_beginning(
-    source: ChangeSource[Any], source_table: SourceTable, record: WatermarkRecord, pending: Pending
-) -> None:
+def _check_is_read(source_table: SourceTable, pending: Pending) -> None:
     commit_range = pending.commit_ranges.get(source_table.id)
     if commit_range is None:
         raise _lacking(source_table, "the table", "none of its files or messages")
     if commit_range.hold is not None and commit_range.source_table.dropped_ts is None:
         raise _lacking(source_table, "to be read to its end", f"this: {commit_range.hold.reason}")
+
+
+def _check_beginning(
+    source: ChangeSource[Any], source_table: SourceTable, record: WatermarkRecord, pending: Pending
+) -> None:
     missing = source.missing_since(record.cursor, pending)
     if missing is not None:
         raise _lacking(source_table, missing.expected, missing.found)
 
 
 def _check_all_is_there(
-    lake: Lake, jvm: JvmCatalog, source_table: SourceTable, changelog: Identifier, clone: Identifier
+    lake: Lake,
+    jvm: JvmCatalog,
+    source_table: SourceTable,
+    changelog: Identifier,
+    clone: Identifier,
+    day: date | None,
 ) -> None:
-    """Raise where the clone has fewer changes of a commit_ts than the changelog. Rows of another table do not count.
-    Where the key was different, an update may be one change or two."""
+    """Raise where the clone has fewer changes of a commit_ts than the changelog, on that day if one is given. Rows of
+    another table do not count. Where the key was different, an update may be one change or two."""
     was = written_history_of(lake.catalog.load_table(changelog)) or WrittenHistory.of(source_table)
     now = WrittenHistory.of(source_table)
     others = "".join(
@@ -147,8 +176,9 @@ def _check_all_is_there(
     split_ts = was.other_columns_after(now)
     wanted = "o.n" if split_ts is None else f"CASE WHEN o.ts > {split_ts} THEN 1 ELSE o.n END"
     ts = quote(layout.COMMIT_TS)
-    counted = "SELECT {0} AS ts, count(*) AS n FROM {1} GROUP BY {0}"
-    here, there = (counted.format(ts, quote_path((jvm.name, *name))) for name in (changelog, clone))
+    of_day = "" if day is None else " WHERE {0} >= {1} AND {0} < {2}".format(ts, *_tsos_of(day))
+    counted = "SELECT {0} AS ts, count(*) AS n FROM {1}{2} GROUP BY {0}"
+    here, there = (counted.format(ts, quote_path((jvm.name, *name)), of_day) for name in (changelog, clone))
     query = (
         f"SELECT count(*) AS n, min(o.ts) AS first FROM ({here}) o LEFT JOIN ({there}) f ON o.ts = f.ts "  # noqa: S608
         f"WHERE coalesce(f.n, 0) < {wanted}{others}"
@@ -157,6 +187,40 @@ def _check_all_is_there(
     if lost["n"]:
         found = f"fewer at {lost['n']} of them, first at {lost['first']}"
         raise _lacking(source_table, "all changes of every commit_ts that the changelog has", found)
+
+
+# -- one day -----------------------------------------------------------------------------------------------------------
+
+
+def _tsos_of(day: date) -> tuple[int, int]:
+    """The first TSO of a UTC day and that of the next day."""
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    first, end = (int(at.timestamp()) * 1000 for at in (start, start + timedelta(days=1)))
+    return from_physical_ms(first), from_physical_ms(end)
+
+
+def _replace_day(lake: Lake, clone: Clone, day: date, old: DayFiles, mark: Replayed) -> None:
+    table, made = clone.table, lake.catalog.load_table(clone.identifier)
+    if made.schema() != table.schema():
+        advice = "Nothing was changed. Rebuild the whole table, without --day."
+        raise SourceError(".".join(clone.identifier), "the columns of the changelog", "other columns", advice)
+    joined = mark.joined(unfollowed(table, None))
+    replace_day(table, day, old, files_of(made, day), {REPLAYED: joined.to_json()})
+
+
+def _record_snapshot(lake: Lake, source_table: SourceTable, record: WatermarkRecord, changelog: Identifier) -> None:
+    """Record the changelog's new snapshot, also where another run has recorded the one before it meanwhile."""
+    newest, snapshot = lake.control.newest(), lake.catalog.load_table(changelog).current_snapshot()
+    if newest is None or snapshot is None:
+        return
+    recorded = Lake.recorded(newest)[source_table.id].changelog_snapshot_id
+    if newest != record and snapshot.parent_snapshot_id != recorded:
+        return  # the next run records it
+    tables = tuple(
+        replace(t, changelog_snapshot_id=snapshot.snapshot_id) if t.source_table == source_table.id else t
+        for t in newest.tables
+    )
+    lake.control.record(replace(newest, recorded_at=now(), complete=False, tables=tables))
 
 
 # -- the record --------------------------------------------------------------------------------------------------------

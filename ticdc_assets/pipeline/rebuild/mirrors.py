@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -65,11 +66,15 @@ class RebuildReport:
 
 @dataclass(frozen=True, slots=True)
 class RebuildRequest:
-    """Which tables to rebuild, named as `schema.table` (all where none is named), from where, and up to which TSO."""
+    """Which tables to rebuild, named as `schema.table` (all where none is named), from where, and up to which TSO.
+
+    `day` is the UTC day of commits to which a rebuild from the source is limited.
+    """
 
     tables: tuple[str, ...] = ()
     from_source: bool = False
     at: int | None = None
+    day: date | None = None
 
 
 def rebuild_tables(
@@ -84,6 +89,7 @@ def rebuild_tables(
         ConfigError: a name or the TSO is invalid.
         NotYetError: nothing was published yet.
     """
+    _check_day(request)
     if request.from_source:
         check_can_be_read_again(lake)
     record, history = recorded_history(lake)
@@ -96,7 +102,7 @@ def rebuild_tables(
         work = partial(_rebuilt, lake, jvm, source_table.id, at)
         try:
             if request.from_source:
-                again = partial(_changelog_read_again, lake, jvm, source_table.id, on_progress)
+                again = partial(_changelog_read_again, lake, jvm, source_table.id, on_progress, request.day)
                 report.rebuilt[source_table.id] = _with_tries(again, report.run_id)
             if not request.from_source or any(version.table.key for version in source_table.versions):
                 report.rebuilt[source_table.id] = _with_tries(work, report.run_id)
@@ -173,6 +179,13 @@ def _check_tso(lake: Lake, at: int | None, named: Collection[SourceTable]) -> No
         raise ConfigError("--at", "tables to bring to that TSO", "none named", advice)
 
 
+def _check_day(request: RebuildRequest) -> None:
+    if request.day is not None and not (request.from_source and request.at is None):
+        found = "--at" if request.from_source else "--from changelog, which is not read by day"
+        advice = "Give `--from source --day DAY` without --at; without --day, all days are read again."
+        raise ConfigError("--day", "a rebuild from the source", found, advice)
+
+
 def _with_tries(work: Callable[[str], Progress], run_id: str) -> Progress:
     for left in reversed(range(TRIES)):
         try:
@@ -184,9 +197,14 @@ def _with_tries(work: Callable[[str], Progress], run_id: str) -> Progress:
 
 
 def _changelog_read_again(
-    lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, on_progress: Callable[[str], None], run_id: str
+    lake: Lake,
+    jvm: Callable[[], JvmCatalog],
+    source_table_id: str,
+    on_progress: Callable[[str], None],
+    day: date | None,
+    run_id: str,
 ) -> Progress:
-    """Rebuild the changelog from the source."""
+    """Rebuild the changelog, or a day of it, from the source."""
     record, history = recorded_history(lake)
     source_table, taken = history.by_id()[source_table_id], lake.settle_changelogs(history, record)
     changelog = load_or_none(lake.catalog, lake.places(history)[source_table_id].changelog)
@@ -198,7 +216,7 @@ def _changelog_read_again(
     clone = clone_of(jvm(), changelog, clone_name(lake, source_table, f"c{run_id}"), lake.changefeed.name)
     try:
         clone.empty()
-        changelog_from_source(lake, jvm(), source_table, record, clone, run_id, on_progress)
+        changelog_from_source(lake, jvm(), source_table, record, clone, run_id, on_progress, day)
         return progress_of(changelog.refresh())
     finally:
         forget_clones(lake, source_table)

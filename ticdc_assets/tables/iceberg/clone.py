@@ -45,6 +45,11 @@ class Clone:
         self._changefeed = changefeed
         self.identifier = identifier
 
+    @property
+    def table(self) -> Table:
+        """The table as it was when it was cloned."""
+        return self._table
+
     def register(self) -> None:
         """Register the clone in the catalog."""
         self._jvm.register(self.identifier, self._table.metadata_location)
