@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.config import CaptureSource
-from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.pipeline.stream.decode.task import MessageName, VersionClock
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.pipeline.stream.scan.avro import true_names
@@ -27,7 +26,11 @@ if TYPE_CHECKING:
 def message_log(lake: Lake) -> MessageLog:
     """The changefeed's messages at this time: its capture, or the landed messages of its topics."""
     source = lake.changefeed.source
-    return CaptureLog(source.path) if isinstance(source, CaptureSource) else landed_log(lake)
+    if isinstance(source, CaptureSource):
+        return CaptureLog(source.path)
+    from ticdc_assets.pipeline.landing.landed_log import landed_log  # loads pyiceberg, which captures do not need
+
+    return landed_log(lake)
 
 
 class StreamContext:
