@@ -1,0 +1,57 @@
+"""The pins of `ticdc-assets snapshot`: made, listed and released."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ticdc_assets import spark
+from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.commands.jvm import jvm_of
+from ticdc_assets.commands.output.terminal import noise_kept_in
+from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.pipeline.history.pins import pin, pins_of, release
+from ticdc_assets.plurals import counted
+
+if TYPE_CHECKING:
+    from ticdc_assets.commands.output.terminal import Terminal
+    from ticdc_assets.config import Config
+    from ticdc_assets.pipeline.lake import Lake
+
+
+def make_pin(terminal: Terminal, lake: Lake, config: Config, name: str, at: int) -> None:
+    """Pin the newest record up to the TSO `at`, and say which it is."""
+    with noise_kept_in(state_folder(config) / "maintain.log"):
+        try:
+            made = pin(lake, jvm_of(config), name, at)
+        finally:
+            spark.stop()
+    earlier = "" if made.tso == at else f", the newest record up to {at}"
+    tagged = counted(len(made.tables), "table")
+    terminal.note(f"{made.name} pins {moment(made.tso)}{earlier}: {tagged} tagged.")
+
+
+def list_pins(terminal: Terminal, lake: Lake, as_json: bool) -> int:
+    """Show all pins. Returns the exit code."""
+    pins = pins_of(lake)
+    if as_json:
+        terminal.json([{"pin": name, "tso": tso} for name, tso in pins.items()])
+        return 0
+    for name, tso in pins.items():
+        terminal.result(f"{name}: {moment(tso)}")
+    if not pins:
+        terminal.note("No pin.")
+    return 0
+
+
+def release_pin(terminal: Terminal, lake: Lake, config: Config, name: str, as_json: bool) -> int:
+    """Remove a pin and its tags. Returns the exit code."""
+    with noise_kept_in(state_folder(config) / "maintain.log"):
+        try:
+            tso = release(lake, jvm_of(config), name)
+        finally:
+            spark.stop()
+    if as_json:
+        terminal.json({"released": name, "tso": tso})
+    else:
+        terminal.result(f"{name} is released: `ticdc-assets maintain` decides about the snapshots of {moment(tso)}.")
+    return 0
