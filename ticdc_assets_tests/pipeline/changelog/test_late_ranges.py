@@ -68,3 +68,11 @@ def test_commit_ts_between_few_parts_are_not_read():
     parts = [Part(1, 9), Part(30, 30), Part(2, 3), Part(9, 12)]
 
     assert late_rows._ranges(parts) == [(1, 12), (30, 30)]  # type: ignore[arg-type]
+
+
+def test_many_ranges_are_joined_into_a_few_that_cover_them():
+    read = late_rows._ranges([Part(10 * n, 10 * n + 1) for n in range(40)])  # type: ignore[arg-type]
+
+    assert len(read) <= late_rows._RANGES_MAX
+    assert read[:2] == [(0, 21), (30, 51)]
+    assert read[-1] == (390, 391)
