@@ -94,7 +94,8 @@ class TicdcAssetsComponent(dg.Component, dg.Model, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Build the definitions. Raises ConfigError with one sentence for everything that is wrong in the config."""
-        path = Path(context.path) / self.config_path
+        # Without `..`: the lake of one config has one name, whichever way the config is found.
+        path = Path(os.path.normpath(Path(context.path) / self.config_path))
         config = load(path, os.environ)
         _require_lake_outside(config, Path(context.defs_module_path))
         definitions = definitions_of(config, self.changefeeds, True, self.get_asset_spec)

@@ -1,0 +1,1 @@
+"""An example of a Dagster project that reads mirrors and changelogs."""

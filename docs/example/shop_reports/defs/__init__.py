@@ -1,0 +1,1 @@
+"""The assets, checks and schedules of the project."""
