@@ -40,6 +40,10 @@ class ConfigError(TicdcAssetsError):
     """The user's config or command line is invalid; nothing was read or written."""
 
 
+class OtherTableError(ConfigError):
+    """The name of a table of the lake belongs to another table."""
+
+
 class DecodeError(TicdcAssetsError):
     """The bytes of a message violate their protocol; the message can be quarantined."""
 

@@ -8,7 +8,7 @@ the history no longer has are renamed: their rows belong to other source tables,
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ from ticdc_assets.schema.history.source_table import History, SourceName, Source
 from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.locations import set_aside
+from ticdc_assets.tables.progress import CHANGEFEED, source_table_of
 from ticdc_assets.tables.written_history import Fit, KnownHistory, written_history_of
 
 if TYPE_CHECKING:
@@ -175,6 +176,28 @@ def set_replaced_aside(lake: Lake, history: History, record: WatermarkRecord | N
     known = history.by_id()
     replaced = (table for table in record.tables if is_replaced(table, known)) if record is not None else ()
     return tuple(_set_aside(lake, table) for table in replaced)
+
+
+def set_unrecorded_aside(lake: Lake, history: History, record: WatermarkRecord | None, wanted: Iterable[str]) -> bool:
+    """Rename the tables that a run without a record made for source tables that the history no longer has, where one
+    of the `wanted` source tables needs their name. Returns whether there was one.
+
+    No rows are lost: without a record, the next run reads what that run has read.
+    """
+    known, recorded = history.by_id(), lake.recorded(record)
+    places, is_found = lake.places(history), False
+    for source_table_id in wanted:
+        place = places[source_table_id]
+        changelog = load_or_none(lake.catalog, place.changelog)
+        owner = source_table_of(changelog) if changelog is not None else None
+        if changelog is None or owner is None or owner in known or owner in recorded:
+            continue
+        if changelog.properties.get(CHANGEFEED) != lake.changefeed.name:
+            continue
+        set_aside(lake.catalog, owner, place.mirror)
+        set_aside(lake.catalog, owner, place.changelog)
+        is_found = True
+    return is_found
 
 
 def _set_aside(lake: Lake, table: TableRecord) -> TableRecord:

@@ -31,7 +31,7 @@ from pyiceberg.types import NestedField, StructType
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, OtherTableError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, other_table, refreshed, transaction
@@ -122,7 +122,7 @@ def _check_owner(table: Table, changefeed: str, source_table_id: str) -> None:
         raise ConfigError(name, f"a table of the changefeed {changefeed}", f"one of {owner}", advice)
     if source_table_of(table) != source_table_id:
         advice = "Rename that table, or give the changefeed's tables other names with `target`."
-        raise ConfigError(name, "no table, or the changelog of this source table", "another", advice)
+        raise OtherTableError(name, "no table, or the changelog of this source table", "another", advice)
 
 
 def _has_held(table: Table, snapshot_id: int) -> bool:

@@ -8,11 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.layout import changelog_columns
-from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.errors import OtherTableError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.changelog.publish import caught_up
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
-from ticdc_assets.pipeline.late_statements import known_history, set_replaced_aside, written_otherwise_in
+from ticdc_assets.pipeline.late_statements import (
+    known_history,
+    set_replaced_aside,
+    set_unrecorded_aside,
+    written_otherwise_in,
+)
 from ticdc_assets.pipeline.late_tables import is_passed, with_holds
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.schema.history.source_table import History
@@ -37,6 +42,8 @@ def settled_changelogs(
     """
     set_replaced_aside(lake, history, record)
     taken = lake.settle_changelogs(history, record)
+    if set_unrecorded_aside(lake, history, record, taken):
+        taken = lake.settle_changelogs(history, record)
     free = {
         i: commit_range for i, commit_range in commit_ranges.items() if i not in taken and not is_passed(commit_range)
     }
@@ -90,7 +97,12 @@ def ensure_changelogs(
 
     def ensure(source_table_id: str) -> tuple[str, Table | TicdcAssetsError]:
         try:
-            return source_table_id, ensured(source_table_id)
+            try:
+                return source_table_id, ensured(source_table_id)
+            except OtherTableError:
+                if not set_unrecorded_aside(lake, history, record, [source_table_id]):
+                    raise
+                return source_table_id, ensured(source_table_id)
         except TicdcAssetsError:
             raise
         except Exception as error:  # noqa: BLE001  raised again where it is not of one table

@@ -87,6 +87,29 @@ def test_the_folder_of_the_old_name_comes_after_that_of_the_new_one(sink: Sink, 
     assert_whole(feed, sink)
 
 
+@pytest.mark.parametrize("earlier", ["no record", "a record of other tables"])
+@pytest.mark.parametrize("moment", [Failpoint.CHANGELOGS_MADE, Failpoint.DECODED, Failpoint.AFTER_CHANGELOG_COMMIT])
+def test_the_old_folder_comes_after_a_run_without_a_record(sink: Sink, tmp_path: Path, moment: Failpoint, earlier: str):
+    """The changelog that the ended run made for the new name is renamed, and both folders are read."""
+    feed = sink.feed(tmp_path / "lake")
+    if earlier != "no record":
+        feed.run()
+        sink.bucket.checkpoint(1100)
+    rename_first(sink)
+
+    def ended() -> None:
+        raise BrokenRunError
+
+    with at_moment(moment, ended), pytest.raises(BrokenRunError):
+        feed.run()
+    old_folder(sink)
+    feed.run()
+
+    assert states(feed) == {"u": "live", "v": "live"}
+    assert feed.record(U).source_table == "s.t@100"
+    assert_whole(feed, sink)
+
+
 def test_a_late_rename_without_rows_under_the_new_name_is_read_once(sink: Sink, tmp_path: Path):
     """What is read again are repeats alone, so that no commit of rows notes the new history."""
     old_folder(sink)

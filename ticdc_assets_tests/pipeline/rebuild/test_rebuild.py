@@ -19,6 +19,7 @@ from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import ID, NAME, BrokenRunError, Feed, Sink, column
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, shape
+from ticdc_assets_tests.sources.storage.bucket import PHYSICAL_DAY
 
 pytestmark = pytest.mark.spark
 
@@ -219,6 +220,8 @@ def test_changelog_and_mirror_come_again_from_the_files(sink: Sink, tmp_path: Pa
     newest = feed.lake.lake.control.newest()
     assert newest is not None
     assert newest.complete
+    sink.bucket.checkpoint(2 * PHYSICAL_DAY)  # the folder of the older version closes
+    feed.lake.run()
     assert feed.lake.publish() is None
     sink.file(LATER, 2, [sink.insert(LATER, 130, 4, "four")])
     assert take_in_late_files(feed.lake.lake, write=False).places == {("s/later", 100): [("", None)]}
