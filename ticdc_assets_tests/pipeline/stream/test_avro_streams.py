@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.avro import true_names
 from ticdc_assets.pipeline.stream.scan.avro_repeats import Repeats
+from ticdc_assets.pipeline.stream.scan.result import StreamScan
+from ticdc_assets.pipeline.stream.scan.scan import scan_all
+from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.avro.table_names import name_in_topic, sanitised
+from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.sources.capture import placed_messages
+from ticdc_assets.sources.message_block import blocks_of
+from ticdc_assets_tests.protocols.hostile.seeds import streams
 
 RULE = "tidb_{schema}_{table}"
 
@@ -96,4 +106,35 @@ def test_names_are_sanitised_as_ticdc_does():
         "_1st",
         "q_x_y",
         "ok_1",
+    ]
+
+
+def test_a_scan_in_bulk_tells_what_a_scan_message_by_message_tells(monkeypatch: pytest.MonkeyPatch):
+    """Tables, names, keys, the commit_ts of deletes, repeats and schemas, of a recorded stream that is sent twice."""
+    stream = streams()["avro-ext"]
+    once = list(placed_messages(stream.workload.root / "messages.jsonl"))
+    ends = {m.partition: 1 + max(o.offset for _, o in once if o.partition == m.partition) for _, m in once}
+    sent = [*once, *((place, m._replace(offset=m.offset + ends[m.partition])) for place, m in once)]
+
+    def scanned() -> StreamScan:
+        return scan_all(blocks_of(sent), StreamForm("avro", stream.options), StreamCursor())
+
+    bulk = scanned()
+    monkeypatch.setitem(REGISTRY, "avro", replace(REGISTRY["avro"], bulk=None))
+    single = scanned()
+
+    assert bulk.avro is not None
+    assert single.avro is not None
+    assert (bulk.tables, bulk.bad, bulk.statements) == (single.tables, single.bad, single.statements)
+    assert (bulk.avro.newest, bulk.commits.newest) == (single.avro.newest, single.commits.newest)
+    assert (bulk.avro.names, bulk.avro.keys, bulk.avro.checked) == (
+        single.avro.names,
+        single.avro.keys,
+        single.avro.checked,
+    )
+    assert bulk.avro.placed == single.avro.placed
+    assert bulk.avro.repeated() == single.avro.repeated()
+    assert len(bulk.avro.repeated()) > len(once) // 2
+    assert [bulk.first_above(p, single.commits.newest // 2) for p in bulk.offsets.ends] == [
+        single.first_above(p, single.commits.newest // 2) for p in single.offsets.ends
     ]

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from ticdc_assets.pipeline.stream.official_canal import PlacedRow
+from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
+from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold import Known
 from ticdc_assets.schema.history.fold_cache import Folds
@@ -129,3 +132,110 @@ def test_a_table_that_a_later_statement_creates_is_not_as_it_was():
     ]
 
     assert guesses(Known()).as_of(20, later) == []
+
+
+def test_a_statement_at_the_bound_is_no_later_one():
+    """A table that is dropped at the bound gets no schema from its DROP; one that is dropped after it does."""
+    drop = replace(event(40, "t", "DROP TABLE `t`"), before=USERS, before_version=7)
+
+    assert guesses(Known()).as_of(40, [drop]) == [drop]
+    assert [(e.commit_ts, e.after) for e in guesses(Known()).as_of(39, [drop])] == [(7, USERS)]
+
+
+def test_rows_up_to_the_bound_tell_the_tables_that_no_statement_mentions():
+    found = guesses(Known(), ("t", 20, inferred(20)), ("u", 21, inferred(21, "u")))
+
+    assert [made.table for made in found.as_of(20, [])] == ["t"]
+
+
+@pytest.mark.parametrize("before", [["id", "v"], ["id"]])
+def test_a_table_as_it_was_is_named_after_the_first_later_statement_about_it(before: list[str]):
+    """The later ones say what the first of them left, under any case of the name."""
+    was = table("t", *before, key=("id",))
+    later = [
+        replace(event(50, "t", "ALTER TABLE `t` ADD COLUMN `x` INT"), before=replace(USERS, name="T")),
+        replace(event(30, "t", "ALTER TABLE `t` ADD COLUMN `w` INT"), before=was),
+    ]
+
+    assert [(e.commit_ts, e.after, e.where) for e in guesses(Known()).as_of(20, later)] == [
+        (0, was, "at 30, as it was before")
+    ]
+
+
+def test_a_table_that_had_the_name_at_the_bound_is_not_as_it_was():
+    later = replace(event(30, "t", "ALTER TABLE `t` ADD COLUMN `w` INT"), before=USERS)
+
+    assert guesses(Known()).as_of(20, [event(10, "t", CREATE), later]) == [event(10, "t", CREATE)]
+
+
+# -- rows that only their positions order -----------------------------------------------------------------------------
+
+
+def placed(guess: SchemaGuesses, **offsets: int) -> SchemaGuesses:
+    """With the first row of each table at this offset of the only partition, with the columns that it tells."""
+    for name, offset in offsets.items():
+        told = guess.scan.tables.inferred.get(("shop", name))
+        shape = frozenset(column.name for column in told.after.columns) if told and told.after else frozenset()
+        row = PlacedRow(("feed", 0), offset, None, None, shape)
+        guess.scan.tables.first_placed["shop", name] = {("feed", 0): row}
+    return guess
+
+
+def at_offset(offset: int, made: DdlEvent) -> DdlEvent:
+    return replace(made, place=("feed", 0, offset), as_written=True)
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(("id", "v"), []), (("id", "w"), ["t"])])
+def test_placed_rows_believe_a_history_that_begins_with_the_users_schema_only_where_they_fit_it(
+    columns: tuple[str, ...], expected: list[str]
+):
+    users = Known({("shop", "u"): replace(USERS, name="u")})
+    found = placed(guesses(users, ("u", 15, None), ("t", 25, inferred(25, "t", *columns))), u=1, t=9)
+
+    assert [made.table for made in added(found, at_offset(5, event(20, "t", "RENAME TABLE `u` TO `t`")))] == expected
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(6, []), (4, ["t"])])
+def test_a_placed_row_needs_a_guess_where_it_is_before_the_statement_that_creates_its_table(
+    offset: int, expected: list[str]
+):
+    """Whatever its time says."""
+    found = placed(guesses(Known(), ("t", 15, inferred(15))), t=offset)
+
+    assert [made.table for made in added(found, at_offset(5, event(10, "t", CREATE)))] == expected
+
+
+# -- Avro -------------------------------------------------------------------------------------------------------------
+
+
+def of_avro(found: SchemaGuesses, **names: str | None) -> SchemaGuesses:
+    """With the true name behind each name in messages, None where it may be one of several."""
+    avro = AvroScan(AvroOptions({}.__getitem__), (), has_commit_ts=True)
+    avro.names = {("feed", "shop", name): ("shop", name) for name in names}
+    found.scan.avro = avro
+    known = {("feed", "shop", name): None if true is None else ("shop", true) for name, true in names.items()}
+    return replace(found, names=known)
+
+
+def test_a_guess_has_the_true_name_of_the_table():
+    found = of_avro(guesses(Known(), ("a_b", 15, inferred(15, "a_b"))), a_b="a-b")
+
+    [made] = added(found)
+
+    assert (made.table, made.after.name if made.after else "") == ("a-b", "a-b")
+    assert added(found, event(10, "a-b", CREATE.replace("`t`", "`a-b`"))) == []
+
+
+def test_a_row_that_may_be_of_several_tables_is_no_guess():
+    assert added(of_avro(guesses(Known(), ("a_b", 15, inferred(15, "a_b"))), a_b=None)) == []
+
+
+def test_deletes_tell_the_key_of_a_table_without_other_rows():
+    found = of_avro(guesses(Known(), ("t", 15, None)), t="t")
+    assert added(found) == []
+    assert found.scan.avro is not None
+
+    found.scan.avro.keys["shop", "t"] = table("t", "id", key=("id",))
+
+    assert [(made.commit_ts, made.where, names([made])) for made in added(found)] == [(0, "deletes", [["id"]])]
+    assert names(added(of_avro(guesses(Known(), ("t", 15, inferred(15))), t="t"))) == [["id", "w"]]

@@ -73,6 +73,38 @@ def test_a_newer_version_closes_an_old_one_only_by_rows_that_were_consumed(bucke
     assert paths(bucket.scan(cursor)) == [late, newer]
 
 
+def test_versions_are_finished_only_up_to_the_first_one_that_is_not(bucket: Bucket) -> None:
+    """In whatever order runs find them: the older version has no consumed file yet when the newer one has."""
+    [old] = bucket.files(f"{T1}/100", 1)
+    bucket.schema("shop", "t1", 200)
+    [newer] = bucket.files(f"{T1}/200", 1)
+    first = bucket.scan()
+    cursor = Cursor.empty().advance(first, [file for file in first.data if file.path == newer])
+
+    again = cursor.advance(bucket.scan(cursor), ())
+
+    assert (cursor.tables[T1].closed_below, again.tables[T1].closed_below) == (100, 100)
+    assert paths(bucket.scan(again)) == [old]
+
+
+def test_a_late_file_of_a_version_without_files_opens_no_later_version_again(bucket: Bucket) -> None:
+    """While a run leaves the late file, the versions after its own stay finished."""
+    bucket.checkpoint(3 * PHYSICAL_DAY)
+    for version in (150, 200):
+        bucket.schema("shop", "t1", version)
+        bucket.files(f"{T1}/{version}", 1)
+    grown = after(bucket.scan(recognises_repeats=True))
+    cursor = after(bucket.scan(grown, recognises_repeats=True), grown)
+    [late] = bucket.files(f"{T1}/100", 1)
+    found = bucket.scan(cursor, recognises_repeats=True)
+
+    left = cursor.advance(found, ())
+
+    assert (grown.tables[T1].closed_below, cursor.tables[T1].closed_below) == (150, 200)
+    assert left.tables[T1].closed_below == 200
+    assert paths(found) == paths(bucket.scan(left, recognises_repeats=True)) == [late]
+
+
 def test_a_dropped_table_costs_the_cursor_almost_nothing(bucket: Bucket) -> None:
     bucket.files(f"{T1}/100", 1)
     bucket.schema("shop", "t1", 200, query="DROP TABLE `shop`.`t1`", type_=4)

@@ -1,0 +1,121 @@
+"""Whether a scan of a bucket leaves a run anything to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.record import MIRROR_FAULT
+from ticdc_assets.pipeline.storage.pending import StoragePending
+from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.sources.storage.cursor import Cursor
+from ticdc_assets.sources.storage.paths import Layout, SourceFile
+from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, ProblemKind, Scan, TableScan
+from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+from ticdc_assets_tests.schema.history.histories import event
+
+HISTORY = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")])
+[T] = HISTORY.source_tables
+TSO = 50
+FILE = SourceFile("shop/t/10/CDC1.csv", 9, "shop", "t", 10, None, None, None, 1)
+
+
+def record(**changes: Any) -> WatermarkRecord:
+    table = TableRecord(T.id, "shop", "t", "live", "", ["id"], TSO, None, None, None, None, None)
+    return WatermarkRecord(datetime.now(UTC), "run", TSO, False, "", (replace(table, **changes),))
+
+
+def scan(*files: SourceFile, seen: int = 0, checkpoint_ts: int | None = TSO, **more: Any) -> Scan:
+    """Files of `t`, of which an earlier run has read those up to the number `seen`."""
+    folder = FolderScan(("", None), "", "", Done(0, 0), len(files), files, seen=Done(seen, FILE.size))
+    table = TableScan("shop/t", "shop", "t", versions={10: (folder,)} if files else {}, **more)
+    return Scan(checkpoint_ts, Layout("none"), (table,))
+
+
+def pending(**given: Any) -> StoragePending:
+    """A scan that finds what the newest record has, with these differences."""
+    known: dict[str, Any] = {
+        "run_id": "next",
+        "high": TSO,
+        "record": record(),
+        "history": HISTORY,
+        "commit_ranges": {T.id: CommitRange(T, TSO, TSO)},
+        "cursor": Cursor.empty(),
+        "scan": scan(),
+    }
+    return StoragePending(**(known | given))
+
+
+def held(state: TableState) -> dict[str, CommitRange]:
+    return {T.id: CommitRange(T, TSO, TSO, Hold(state, "a reason"))}
+
+
+def test_the_checkpoint_is_that_of_metadata_and_0_without_it():
+    assert pending().checkpoint == TSO
+    assert pending(scan=scan(checkpoint_ts=None)).checkpoint == 0
+
+
+def test_problems_and_notes_are_those_of_the_scan():
+    problem = Problem(ProblemKind.WAITING, "shop", "t", "shop/t/meta", "no schema file yet")
+    found = scan(problems=(problem,))
+
+    assert pending(scan=replace(found, notes=("a stray file",))).notes == ("a stray file",)
+    assert pending(scan=found).problems == (problem,)
+
+
+def test_a_scan_without_anything_new_is_empty():
+    assert pending().is_empty
+    assert not pending(high=TSO + 1).is_empty
+    assert not pending(new_events=(event(60, "t", "DROP TABLE `t`"),)).is_empty
+    assert not pending(changed_events=(event(10, "t", "CREATE TABLE `t` (`id` BIGINT PRIMARY KEY)"),)).is_empty
+    assert not pending(again=frozenset({T.id})).is_empty
+
+
+def test_before_the_first_run_only_a_bucket_without_a_tso_and_tables_is_empty():
+    nothing = pending(record=None, high=0, history=fold([]), commit_ranges={})
+
+    assert nothing.is_empty
+    assert not replace(nothing, high=1).is_empty
+    assert not pending(record=None, high=0, commit_ranges={T.id: CommitRange(T, 0, 0)}).is_empty
+
+
+def test_a_table_that_is_behind_or_not_recorded_has_something_to_do():
+    assert not pending(record=record(watermark=TSO - 1)).is_empty
+    assert pending(record=record(watermark=TSO + 1)).is_empty
+    assert not pending(record=record(source_table="shop.other@5")).is_empty
+
+
+def test_a_file_that_no_run_has_read_is_read_only_where_its_table_advances():
+    assert not pending(scan=scan(FILE)).is_empty
+    assert pending(scan=scan(FILE, seen=1)).is_empty
+    stopped = record(state="stopped", note="a reason")
+    assert pending(scan=scan(FILE), record=stopped, commit_ranges=held(TableState.STOPPED)).is_empty
+    assert pending(scan=scan(replace(FILE, table="other"))).is_empty
+    assert pending(scan=scan(FILE), commit_ranges={}).is_empty
+
+
+def test_by_arrival_every_file_that_is_listed_is_to_be_read():
+    assert not pending(by_arrival=True, scan=scan(FILE, seen=1)).is_empty
+    assert pending(by_arrival=True).is_empty
+
+
+@pytest.mark.parametrize("state", [TableState.WAITING, TableState.STOPPED])
+def test_a_table_is_recorded_once_when_it_is_held_and_once_when_it_is_free(state: TableState):
+    noted = record(state=str(state), note="a reason")
+
+    assert not pending(commit_ranges=held(state)).is_empty
+    assert pending(commit_ranges=held(state), record=noted).is_empty
+    assert not pending(record=noted).is_empty
+
+
+def test_a_table_that_its_mirror_holds_needs_no_run_of_its_changelog():
+    assert pending(record=record(state="stopped", note=f"{MIRROR_FAULT}damaged")).is_empty
+
+
+def test_a_dropped_table_is_recorded_once():
+    assert pending(record=record(state="dropped"), commit_ranges=held(TableState.DROPPED)).is_empty
+    assert pending(record=record(state="dropped")).is_empty

@@ -1,0 +1,57 @@
+"""The schemas that the user's `schema_files` give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.pipeline.user_schemas import known_of
+from ticdc_assets.schema.history.fold import Known
+from ticdc_assets_tests.config.config_file import feed
+
+T = "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY, `v` VARCHAR(9));\n"
+
+
+def known(folder: Path, **files: str) -> Known:
+    """What files of these names and contents say; `__` stands for the dot between database and table."""
+    for name, text in files.items():
+        (folder / f"{name.replace('__', '.')}.sql").write_text(text, encoding="utf-8")
+    return known_of(feed(folder, schema_files=[str(folder / "*.sql")]))
+
+
+def columns(found: Known) -> dict[tuple[str, str], list[str]]:
+    return {name: [column.name for column in table.columns] for name, table in found.tables.items()}
+
+
+def test_the_database_of_a_dump_is_in_the_name_of_its_file(tmp_path: Path):
+    """Dumpling writes `database.table-schema.sql`, without the database in the statement."""
+    found = known(tmp_path, **{"Shop__a-schema": T, "shop__b.c-schema": T.replace("`t`", "`b.c`")})
+
+    assert columns(found) == {("shop", "t"): ["id", "v"], ("shop", "b.c"): ["id", "v"]}
+    assert found.tables["shop", "t"].schema == "Shop"
+
+
+def test_the_database_of_another_file_is_the_first_part_of_its_name(tmp_path: Path):
+    assert columns(known(tmp_path, shop=T, other__v2=T)) == {("shop", "t"): ["id", "v"], ("other", "t"): ["id", "v"]}
+
+
+def test_a_statement_that_names_its_database_counts_wherever_it_is(tmp_path: Path):
+    text = f"CREATE DATABASE `x`;\n{T.replace('`t`', '`X`.`T`')}{T}"
+
+    assert columns(known(tmp_path, shop=text)) == {("x", "t"): ["id", "v"], ("shop", "t"): ["id", "v"]}
+
+
+def test_the_configured_keys_come_with_the_schemas(tmp_path: Path):
+    found = known_of(feed(tmp_path, keys={"shop.log": ["at"]}))
+
+    assert (found.tables, found.key_of("shop", "log"), found.key_of("shop", "t")) == ({}, ("at",), None)
+
+
+def test_a_file_that_is_no_dump_of_schemas_is_named_with_its_fault(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"schema_files, shop\.sql: expected CREATE TABLE statements"):
+        known(tmp_path, shop="CREATE TABLE `t` (`id` NO SUCH TYPE);")
+    (tmp_path / "shop.sql").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="found UnicodeDecodeError"):
+        known(tmp_path)
