@@ -28,73 +28,107 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.spark import Workers
 
-Input = TypeVar("Input")
+Answer = TypeVar("Answer")
 
 MIRRORS_AT_ONCE: Final = 4  # commits and small statements wait for the driver; Spark shares the cores between them
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class MirrorJob:
-    """A mirror, its pending segments, and the progress that it has at the beginning.
-
-    After `catch_up`, `table` is the mirror, and `error` is why it stopped before its last segment.
-    """
+    """A mirror, its pending segments, and the progress that it has at the beginning."""
 
     writer: MirrorWriter
     source_table: SourceTable
     location: str | None
     changelog: Table
     planned: Progress
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a mirror stopped before its last segment."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class _OpenMirror:
+    """A mirror between two rounds: the segments that it still lacks, and the plan of the next one."""
+
+    job: MirrorJob
+    table: Table
     left: deque[Segment]
-    table: Table | None = None
-    error: str = ""
-    plan: MergePlan | None = None  # of the next segment; None where Spark merges it
+    failure: Failure | None = None
+    plan: MergePlan | None = None  # None where Spark merges the segment
 
     def next_segment(self, lake: Lake) -> None:
         """Advance to the next segment that has rows, and plan it."""
-        if self.table is None:
-            self.table = self.writer.open(self.source_table, self.location, self.changelog, self.planned)
+        job = self.job
         while self.left:
             segment = self.left[0]
-            self.table = self.writer.enter_version(self.table, self.source_table, segment.version, self.changelog)
+            self.table = job.writer.enter_version(self.table, job.source_table, segment.version, job.changelog)
             if segment.has_rows:
-                self.plan = self._planned(lake, self.table, segment)
+                self.plan = self._planned(lake, segment)
                 return
             self.left.popleft()
 
-    def _planned(self, lake: Lake, table: Table, segment: Segment) -> MergePlan | None:
-        if not can_plan(table, segment):
+    def _planned(self, lake: Lake, segment: Segment) -> MergePlan | None:
+        if not can_plan(self.table, segment):
             return None
-        live = self.writer.data_files(table)
-        return plan(lake, self.source_table.id, table, self.changelog, segment, live, lake.cores)
+        live = self.job.writer.data_files(self.table)
+        return plan(lake, self.job.source_table.id, self.table, self.job.changelog, segment, live, lake.cores)
 
     def finish_segment(self, reports: Sequence[MergeReport]) -> None:
         """Commit the workers' results for the planned segment, or let Spark merge it."""
-        assert self.table is not None
-        segment = self.left.popleft()
+        writer, segment = self.job.writer, self.left.popleft()
         delta = self.plan.delta(reports) if self.plan is not None else None
         if delta is not None:
-            self.table = self.writer.take(self.table, segment, delta)
+            self.table = writer.take(self.table, segment, delta)
         else:
             for file in (file for report in reports for file in report.written):
                 self.table.io.delete(file.uri)  # of workers that were not unfit
-            self.table = self.writer.merge(self.table, self.changelog, segment)
+            self.table = writer.merge(self.table, self.job.changelog, segment)
         self.plan = None
 
 
-def catch_up(lake: Lake, jobs: Iterable[MirrorJob], workers: Workers) -> None:
-    """Bring all mirrors to the end of their segments. An error of one table stops only its mirror; any other is raised,
-    such as StaleRunError where another run was first."""
-    going = list(jobs)
+def catch_up(lake: Lake, jobs: Iterable[MirrorJob], workers: Workers) -> list[Table | Failure]:
+    """Bring all mirrors to the end of their segments. Returns each mirror, in the order of the jobs.
+
+    An error of one table stops only its mirror, which is a Failure then. Any other error is raised, such as
+    StaleRunError where another run was first.
+    """
     with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
+        mirrors = list(pool.map(lambda job: guarded(lambda: _opened(job)), jobs))
+        going = [mirror for mirror in mirrors if isinstance(mirror, _OpenMirror)]
         while going:
-            list(pool.map(lambda job: _guarded(job, job.next_segment, lake), going))
-            going = [job for job in going if job.left and not job.error]
-            tasks = [task for job in going if job.plan is not None for task in job.plan.tasks]
+            list(pool.map(lambda mirror: _step(mirror, lambda: mirror.next_segment(lake)), going))
+            going = [mirror for mirror in going if mirror.left and mirror.failure is None]
+            tasks = [task for mirror in going if mirror.plan is not None for task in mirror.plan.tasks]
             reports = _by_source_table(_merged(workers, tasks))
-            made = [reports.get(job.source_table.id, []) for job in going]
-            list(pool.map(lambda job, reports: _guarded(job, job.finish_segment, reports), going, made))
-            going = [job for job in going if job.left and not job.error]
+            made = [reports.get(mirror.job.source_table.id, []) for mirror in going]
+            list(pool.map(lambda mirror, given: _step(mirror, lambda: mirror.finish_segment(given)), going, made))
+            going = [mirror for mirror in going if mirror.left and mirror.failure is None]
+    return [mirror if isinstance(mirror, Failure) else mirror.failure or mirror.table for mirror in mirrors]
+
+
+def guarded(work: Callable[[], Answer]) -> Answer | Failure:
+    """The answer of work on one mirror, or its Failure. Raises errors that are not of one table."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        return Failure(str(of_one_table(error)))
+
+
+def _opened(job: MirrorJob) -> _OpenMirror:
+    table = job.writer.open(job.source_table, job.location, job.changelog, job.planned)
+    return _OpenMirror(job, table, deque(job.segments))
+
+
+def _step(mirror: _OpenMirror, step: Callable[[], None]) -> None:
+    done = guarded(step)
+    if isinstance(done, Failure):
+        mirror.failure = done
 
 
 def _merged(workers: Workers, tasks: Sequence[MergeTask]) -> list[MergeReport]:
@@ -113,10 +147,3 @@ def _by_source_table(reports: Iterable[MergeReport]) -> dict[str, list[MergeRepo
     for report in reports:
         found.setdefault(report.source_table_id, []).append(report)
     return found
-
-
-def _guarded(job: MirrorJob, step: Callable[[Input], None], given: Input) -> None:
-    try:
-        step(given)
-    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-        job.error = str(of_one_table(error))

@@ -6,10 +6,9 @@ run alone, twice, or after a crash.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ticdc_assets.failpoints import Failpoint, hit
@@ -21,7 +20,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.pending import MirrorWork, blocked_tables, damage_of, mirror_of, pending_work
 from ticdc_assets.pipeline.mirror.retirement import retire
-from ticdc_assets.pipeline.mirror.rounds import MirrorJob, catch_up
+from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, guarded
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
 from ticdc_assets.pipeline.record import MIRROR_FAULT
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
@@ -99,45 +98,37 @@ def run_mirrors(
 def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWork], report: MirrorReport) -> None:
     workers = SparkWorkers(jvm.spark)
     jobs = [_job(lake, run_id, jvm, work) for work in works]
-    catch_up(lake, jobs, workers)
-    for work, job in zip(works, jobs, strict=True):
-        if (work.replayed is not None or work.must_be_rebuilt) and not job.error:
-            _guarded_follow(lake, run_id, jvm, workers, work, job)
-        if job.error:
-            report.errors[work.source_table.id] = job.error
+    for work, job, mirror in zip(works, jobs, catch_up(lake, jobs, workers), strict=True):
+        outcome = mirror
+        if (work.replayed is not None or work.must_be_rebuilt) and not isinstance(mirror, Failure):
+            outcome = guarded(partial(_follow, lake, run_id, jvm, workers, work, job, mirror))
+        if isinstance(outcome, Failure):
+            report.errors[work.source_table.id] = outcome.reason
         elif work.source_table.id not in report.merged:
             report.merged.append(work.source_table.id)
 
 
-def _guarded_follow(
-    lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, job: MirrorJob
-) -> None:
-    try:
-        _follow(lake, run_id, jvm, workers, work, job)
-    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-        job.error = str(of_one_table(error))
-
-
-def _follow(lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, job: MirrorJob) -> None:
+def _follow(
+    lake: Lake, run_id: str, jvm: JvmCatalog, workers: Workers, work: MirrorWork, job: MirrorJob, merged: Table
+) -> Table | Failure:
     """Merge replayed and late changes of the changelog into the mirror, after its segments are merged. A new mirror
     already has them."""
-    assert job.table is not None, "a job without an error has opened its mirror"
     # The changelog is that of the plan: a newer merge of another run must not be overwritten.
-    mirror = job.table = require_progress(job.table, progress_of(job.table))
+    mirror: Table | Failure = (merged := require_progress(merged, progress_of(merged)))
     if not work.is_new:
-        again = _merged_again(lake, work, mirror)
+        again = _merged_again(lake, work, merged)
         if again is not None:
-            job.left.append(again)
-            catch_up(lake, [job], workers)
+            [mirror] = catch_up(lake, [replace(job, planned=progress_of(merged), segments=(again,))], workers)
         else:
             replacement = writer_of(
                 lake, run_id, jvm, work.source_table, replacement_name(lake, work.source_table, run_id)
             )
-            watermark = max(work.watermark, progress_of(mirror).watermark)
+            watermark = max(work.watermark, progress_of(merged).watermark)
             planned = segments(work.source_table, work.changelog, None, watermark, lake.by_arrival)
-            rebuild_mirror(lake, jvm, job, replacement, planned, workers)
-    if work.replayed is not None and not job.error:
-        job.writer.note_replay(job.table, work.replayed.run_id)
+            mirror = rebuild_mirror(lake, jvm, job, merged, replacement, planned, workers)
+    if work.replayed is not None and not isinstance(mirror, Failure):
+        job.writer.note_replay(mirror, work.replayed.run_id)
+    return mirror
 
 
 def _merged_again(lake: Lake, work: MirrorWork, mirror: Table) -> Segment | None:
@@ -149,7 +140,7 @@ def _merged_again(lake: Lake, work: MirrorWork, mirror: Table) -> Segment | None
 def _job(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> MirrorJob:
     writer = writer_of(lake, run_id, jvm, work.source_table, work.place.mirror)
     return MirrorJob(
-        writer, work.source_table, work.place.mirror_location, work.changelog, work.planned, deque(work.segments)
+        writer, work.source_table, work.place.mirror_location, work.changelog, work.planned, tuple(work.segments)
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from ticdc_assets.faults import interrupted_by, plain
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.pending import mirror_of
-from ticdc_assets.pipeline.mirror.rounds import MirrorJob, catch_up
+from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.run import MirrorReport, options_of, record_mirrors, writer_of
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
 from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
@@ -320,16 +319,15 @@ class _Work:
         self, run_id: str, name: Identifier, changelog: Table, begin: Progress, first: Version, watermark: int
     ) -> MirrorJob:
         planned = segments(self.source_table, changelog, None, watermark, self.lake.by_arrival)
-        left = deque(segment for segment in planned if segment.version.from_ts >= first.from_ts)
+        left = tuple(segment for segment in planned if segment.version.from_ts >= first.from_ts)
         writer = writer_of(self.lake, run_id, self.jvm(), self.source_table, name)
         return MirrorJob(writer, self.source_table, self.place.mirror_location, changelog, begin, left)
 
     def _finished(self, job: MirrorJob) -> Table:
-        catch_up(self.lake, [job], SparkWorkers(self.jvm().spark))
-        if job.error:
-            raise NotMadeError(job.error)
-        assert job.table is not None
-        return job.table
+        [mirror] = catch_up(self.lake, [job], SparkWorkers(self.jvm().spark))
+        if isinstance(mirror, Failure):
+            raise NotMadeError(mirror.reason)
+        return mirror
 
 
 class NotMadeError(Exception):

@@ -9,7 +9,6 @@ mirror has passed also lead to a rebuild.
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from ticdc_assets.names import quote_path
-from ticdc_assets.pipeline.mirror.rounds import MirrorJob, catch_up
+from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.segments import changelog_files, reached_position
 from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.schema.history.source_table import SourceTable, Version
@@ -62,21 +61,26 @@ def _touches_rows(version: Version, zone: str) -> bool:
 
 
 def rebuild_mirror(
-    lake: Lake, jvm: JvmCatalog, job: MirrorJob, replacement: MirrorWriter, planned: Iterable[Segment], workers: Workers
-) -> None:
+    lake: Lake,
+    jvm: JvmCatalog,
+    job: MirrorJob,
+    mirror: Table,
+    replacement: MirrorWriter,
+    planned: Iterable[Segment],
+    workers: Workers,
+) -> Table | Failure:
     """Rebuild the job's mirror with the writer `replacement`, under a second name, and let the mirror take its rows."""
-    mirror, location = job.table, f"{job.location}_{replacement.identifier[-1]}"
-    assert mirror is not None
-    rebuild = MirrorJob(replacement, job.source_table, location, job.changelog, Progress(), deque(planned))
+    location = f"{job.location}_{replacement.identifier[-1]}"
+    rebuild = MirrorJob(replacement, job.source_table, location, job.changelog, Progress(), tuple(planned))
     try:
-        catch_up(lake, [rebuild], workers)
-        job.error = rebuild.error
-        if rebuild.table is not None and not rebuild.error:
-            have, found = progress_of(mirror), progress_of(rebuild.table)
-            progress = Progress(
-                max(have.watermark, found.watermark), max(have.position, found.position), replacement.run_id
-            )
-            job.table = job.writer.take_rows_of(mirror, replacement.identifier, progress)
+        [rebuilt] = catch_up(lake, [rebuild], workers)
+        if isinstance(rebuilt, Failure):
+            return rebuilt
+        have, found = progress_of(mirror), progress_of(rebuilt)
+        progress = Progress(
+            max(have.watermark, found.watermark), max(have.position, found.position), replacement.run_id
+        )
+        return job.writer.take_rows_of(mirror, replacement.identifier, progress)
     finally:
         _remove(lake, jvm, job.source_table)
 

@@ -233,14 +233,15 @@ def test_a_merge_that_follows_a_replay_takes_no_row_back_that_another_has_brough
     assert replay(feed.lake.lake, ReplayRequest(corrected={bad.position: lost})).is_clean
     others = [made.feed(tmp_path / "lake")]
 
-    def overtaken(*arguments: Any) -> None:
-        catch_up(*arguments)
+    def overtaken(*arguments: Any) -> Any:
+        mirrors = catch_up(*arguments)
         if others:
             made.file(T, 2, [made.line(T, "U", 1100, 2, "new")])
             made.bucket.checkpoint(2000)
             other = others.pop()
             other.run()
             other.lake.mirrors("other")
+        return mirrors
 
     monkeypatch.setattr(mirror_run, "catch_up", overtaken)
 
