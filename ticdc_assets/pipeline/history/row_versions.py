@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from ticdc_assets.pipeline.recorded_tables import RecordedTable
+    from ticdc_assets.pipeline.recorded.table import RecordedTable
     from ticdc_assets.schema.history.source_table import SourceTable
 
 VALID_FROM_TIME: Final = "valid_from_time"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError
@@ -16,12 +16,12 @@ from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.load.batch import DumpBatch
 from ticdc_assets.pipeline.load.pending import DumpPending
 from ticdc_assets.pipeline.load.progress import loaded_ts, unfinished_cursor, unfinished_ts
+from ticdc_assets.pipeline.load.request import DumpRequest
 from ticdc_assets.pipeline.source import Missing
-from ticdc_assets.protocols.dump.form import DumpForm
 from ticdc_assets.protocols.dump.rows import DumpFile
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold_loaded import created, has_stored_columns
-from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.dump.compression import opened_in
 from ticdc_assets.sources.dump.listing import is_csv_file
 from ticdc_assets.sources.filesystem import open_root
@@ -33,23 +33,10 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import History, SourceTable
     from ticdc_assets.schema.model import TableSchema
-    from ticdc_assets.sources.dump.listing import Chunk, Dump, DumpedTable
+    from ticdc_assets.sources.dump.listing import Chunk, DumpedTable
 
 ROUND_BYTES: Final = 4 << 30
 """A round ends after the table that reaches this size: what a kill may cost."""
-
-
-@dataclass(frozen=True, slots=True)
-class DumpRequest:
-    """A dump and how it is read: its place, its TSO, Dumpling's flags, and the zone of its TIMESTAMPs. The tables in
-    `without` (folded names) are left to the stream."""
-
-    dump: Dump
-    root_uri: str = field(repr=False)
-    ts: int
-    form: DumpForm = field(default_factory=DumpForm)
-    zone: str = "UTC"
-    without: frozenset[SourceName] = frozenset()
 
 
 class DumpChanges:

@@ -15,7 +15,7 @@ from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.history import passes
 from ticdc_assets.pipeline.history.row_versions import RecordedHistory
 from ticdc_assets.pipeline.history.tables import version_after
-from ticdc_assets.pipeline.recorded_tables import RecordedTable
+from ticdc_assets.pipeline.recorded.table import RecordedTable
 from ticdc_assets.tso import to_datetime
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java

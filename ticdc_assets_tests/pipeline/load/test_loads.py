@@ -13,8 +13,9 @@ from ticdc_assets import spark
 from ticdc_assets.errors import ConfigError, SourceError
 from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.load.request import DumpRequest
 from ticdc_assets.pipeline.load.run import LoadReport, load, load_changelogs
-from ticdc_assets.pipeline.load.source import DumpChanges, DumpRequest
+from ticdc_assets.pipeline.load.source import DumpChanges
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.dump.listing import read_dump
 from ticdc_assets.sources.filesystem import open_root

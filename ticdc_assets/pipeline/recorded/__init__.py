@@ -1,0 +1,1 @@
+"""The tables of a changefeed at a recorded TSO, for readers outside of runs."""

@@ -1,0 +1,100 @@
+"""The mirrors and changelogs of a changefeed as a record in `watermarks` has them, for readers outside of runs.
+
+All tables of one `RecordedLake` are of one TSO, whatever runs publish meanwhile: each is read at the snapshot that the
+record names, and never at the newest one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.errors import ConfigError, NotYetError
+from ticdc_assets.pipeline.history.row_versions import RecordedHistory
+from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.pipeline.recorded.table import RecordedTable
+from ticdc_assets.schema.history.source_table import fold_name
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+
+MIRROR: Final = "mirror"
+CHANGELOG: Final = "changelog"
+_DROPPED: Final = "dropped"
+
+
+def recorded_lake(config: Config, changefeed: Changefeed, at: int | None = None) -> RecordedLake:
+    """The tables of the newest complete record, or of the newest up to the TSO `at`. Needs no JVM.
+
+    Raises:
+        NotYetError: there is no such record.
+    """
+    lake = Lake(to_look_at(config), changefeed)
+    record = lake.control.newest(complete=True) if at is None else lake.control.at(at)
+    if record is None:
+        expected = "a complete record in `watermarks`" + ("" if at is None else f" up to {at}")
+        advice = "Run `ticdc-assets run`" + (", if nothing is recorded yet." if at is None else " or take a later TSO.")
+        raise NotYetError(f"changefeed {changefeed.name}", expected, "none", advice)
+    return RecordedLake(lake, record)
+
+
+@dataclass(frozen=True)
+class RecordedLake:
+    """A changefeed's tables at one recorded TSO."""
+
+    lake: Lake = field(repr=False)  # its config may hold credentials
+    record: WatermarkRecord = field(repr=False)
+
+    @property
+    def tso(self) -> int:
+        """The TSO up to which every table here is complete."""
+        return self.record.tso
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The source tables that exist at this TSO, as `schema.table`."""
+        return tuple(sorted(_name(table) for table in self.record.tables if table.state != _DROPPED))
+
+    def mirror(self, name: str) -> RecordedTable:
+        """The current rows of the source table `schema.table`. Raises ConfigError where there is no such mirror."""
+        return self._table(name, MIRROR)
+
+    def changelog(self, name: str) -> RecordedTable:
+        """Every change of the source table `schema.table`. Raises ConfigError where there is no such table."""
+        return self._table(name, CHANGELOG)
+
+    def history(self, name: str) -> RecordedHistory:
+        """Every version of every row of the source table `schema.table`, from its changelog.
+
+        Raises:
+            ConfigError: there is no such table, or its changelog does not determine its rows.
+        """
+        changelog = self.changelog(name)
+        source_table = self.lake.history().by_id()[self._record_of(name).source_table]
+        return RecordedHistory(changelog, source_table)
+
+    def _table(self, name: str, kind: str) -> RecordedTable:
+        found = self._record_of(name)
+        is_mirror = kind == MIRROR
+        identifier = found.mirror if is_mirror else found.changelog
+        if identifier is None:
+            advice = "A table without a key has a changelog only: docs/mirrors.md." if is_mirror else "See its note."
+            raise ConfigError(name, f"a table with a {kind}", f"none at TSO {self.tso}", advice)
+        newest = self.lake.recorded(self.lake.control.newest()).get(found.source_table, found)
+        moved = newest.mirror if is_mirror else newest.changelog
+        snapshot_id = found.mirror_snapshot_id if is_mirror else found.changelog_snapshot_id
+        return RecordedTable(self.lake, tuple(moved or identifier), snapshot_id, self.tso)
+
+    def _record_of(self, name: str) -> TableRecord:
+        wanted = fold_name(name, "")
+        for table in self.record.tables:
+            if table.state != _DROPPED and fold_name(_name(table), "") == wanted:
+                return table
+        listed = ", ".join(self.tables) or "no table"
+        where = f"changefeed {self.lake.changefeed.name}"
+        raise ConfigError(where, f"a source table {name} at TSO {self.tso}", listed, "Give it as schema.table.")
+
+
+def _name(table: TableRecord) -> str:
+    return f"{table.schema}.{table.table}"
