@@ -430,3 +430,25 @@ def test_by_arrival_offsets_must_be_in_order(tmp_path: Path):
     assert states(lake) == {"a": "stopped"}
     assert "feed[0]: expected offsets in ascending order" in notes(lake)[0]
     assert ids(lake) == {}
+
+
+def test_by_arrival_a_hole_of_one_topic_holds_all_since_what_fills_it_moves_the_places_of_the_others(tmp_path: Path):
+    stream = SmallStream(tmp_path, UndatedCanalJson(), BY_TABLE)
+    stream.create(0, A, "s_a")
+    stream.create(1, X, "s_x")
+    for number in range(2, 6):
+        stream.put(number, A, number, topic="s_a")
+        stream.put(number, X, number, topic="s_x")
+    lines, lake = Lines(stream), stream.lake()
+    kept = [line for line in lines.all if '"topic": "s_a", "partition": 0, "offset": 2' not in line]
+    lines.path.write_text("".join(kept))
+
+    lake.publish()
+
+    assert ids(lake) == {}
+    assert all("s_a[0]: expected offset 2 next, found 3" in note for note in notes(lake))
+    assert set(states(lake)) == {"a", "x"}
+    lines.put_all()
+    lake.publish()
+    assert states(lake) == {"a": "live", "x": "live"}
+    assert ids(lake) == {"a": [2, 3, 4, 5], "x": [2, 3, 4, 5]}

@@ -57,7 +57,8 @@ def scan_readable(
     """Scan the messages that may be read: of each partition those before its first fault.
 
     `rules` are the offsets that may be missing. `in_order` where only the order of messages says what came first, and
-    `in_place` where that is their position in the capture. The capture is read again only where it has a fault.
+    `in_place` where that is their position in the capture; then any fault is one of all partitions, since a message
+    that fills a gap moves the positions of all messages after it. The capture is read again only where it has a fault.
     """
     passed = log.passed(cursor.window())
     scan = scan_all(log.blocks(passed.position), stream, cursor, passed=passed)
@@ -66,6 +67,8 @@ def scan_readable(
     faults = (*ledger.faults(cursor, rules, differing, in_order=in_order), *_moved(scan, cursor, in_place))
     if not faults:
         return scan
+    if in_place:
+        faults = tuple(replace(fault, partition=None) for fault in faults)
     until = {fault.partition: fault.until for fault in faults if fault.partition is not None}
     if len(until) < len(faults):  # one is of all partitions: nothing new is read
         until = {partition: cursor.offsets.get(partition, 0) for partition in ledger.partitions}
