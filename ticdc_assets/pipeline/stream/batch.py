@@ -13,7 +13,7 @@ from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.stream.decode.make_task import task_of
 from ticdc_assets.pipeline.stream.decode.row_schemas import together
 from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask
-from ticdc_assets.pipeline.stream.offsets.advance import advanced, still_read
+from ticdc_assets.pipeline.stream.offsets.advance import advanced, begun, still_read
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.record import unknown_tables, unread_tables, with_waiting
@@ -149,6 +149,7 @@ class StreamBatch:
             moved = advanced(moved, scan, self._first_unconsumed_elsewhere(stopped), is_dated=True)
         else:
             moved = still_read(moved, scan)
+        moved = begun(moved, scan)
         passed = {
             partition: scan.watermarks.passed_before(partition, offset) for partition, offset in moved.offsets.items()
         }

@@ -117,7 +117,7 @@ class StreamChanges:
 
     def _scanned(self, record: WatermarkRecord | None, cursor: StreamCursor, log: DdlLog | None) -> StreamPending:
         kept_events = self._lake.control.ddl_events()
-        form = self._context.form(record if any(cursor.offsets.values()) else None, log, kept_events)
+        form = self._context.form(record if cursor.has_consumed else None, log, kept_events)
         found = scan_readable(
             self._context.log,
             form,

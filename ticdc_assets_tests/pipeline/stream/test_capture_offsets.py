@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets_tests.deliveries.wires import WIRES, OpenProtocol, Wire
+from ticdc_assets_tests.deliveries.wires import WIRES, CanalJson, OpenProtocol, Wire
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_streams import (
     BY_TABLE,
@@ -452,3 +452,34 @@ def test_by_arrival_a_hole_of_one_topic_holds_all_since_what_fills_it_moves_the_
     lake.publish()
     assert states(lake) == {"a": "live", "x": "live"}
     assert ids(lake) == {"a": [2, 3, 4, 5], "x": [2, 3, 4, 5]}
+
+
+UNREADABLE = "ALTER TABLE `s`.`x` GARBAGE THINGS `y`"
+
+
+@pytest.mark.parametrize("wire", [UndatedCanalJson(), CanalJson()], ids=["by arrival", "by commit_ts"])
+def test_while_a_table_keeps_the_cursor_at_its_first_message_a_rotated_capture_must_overlap(wire: Wire, tmp_path: Path):
+    stream = SmallStream(tmp_path, wire)
+    stream.create(0, A)
+    stream.create(1, X)
+    rows(stream, range(2, 5))
+    stream.ddl(5, UNREADABLE, X)
+    stream.put(6, A, 6)
+    stream.watermark(6)
+    lake = stream.lake()
+    lake.publish()
+    assert states(lake) == {"a": "live", "x": "stopped"}
+    former = len(Lines(stream).all)
+    rows(stream, range(7, 16))
+    stream.watermark(20)
+    lines = Lines(stream)
+    lines.path.write_text("".join(lines.all[former + 3 :]))
+
+    lake.publish()
+
+    assert states(lake) == {"a": "stopped", "x": "stopped"}
+    assert f"feed[0]: expected offset 0 next, found {former + 3}" in notes(lake)[0]
+    lines.put_all()
+    lake.publish()
+    assert states(lake) == {"a": "live", "x": "stopped"}
+    assert ids(lake) == {"a": [*range(2, 5), *range(6, 16)]}

@@ -46,6 +46,18 @@ def advanced(cursor: StreamCursor, scan: StreamScan, ends: Mapping[Partition, in
     return moved if is_dated else replace(moved, messages=scan.messages)
 
 
+def begun(cursor: StreamCursor, scan: StreamScan) -> StreamCursor:
+    """The cursor with the first offset of each partition that it does not have yet, of which nothing is consumed.
+
+    Tables may have rows of this scan while another table keeps the cursor back: a later capture must not begin after
+    this offset. A partition with a fault before its first offset is left out, so that the fault stays.
+    """
+    until = scan.offsets.until
+    firsts = {p: first for p, first in scan.offsets.begins.items() if p not in cursor.offsets}
+    begins = {p: first for p, first in firsts.items() if until.get(p, first) >= first}
+    return replace(cursor, offsets={**cursor.offsets, **begins}, begins={**cursor.begins, **begins})
+
+
 def still_read(cursor: StreamCursor, scan: StreamScan) -> StreamCursor:
     """The cursor without the messages as read that this scan did not have.
 

@@ -44,6 +44,11 @@ class StreamCursor:
         return Window(self.offsets, self.begins, self.gaps, until)
 
     @property
+    def has_consumed(self) -> bool:
+        """Whether any message is consumed."""
+        return any(offset > self.begins.get(partition, 0) for partition, offset in self.offsets.items())
+
+    @property
     def in_part(self) -> dict[Partition, tuple[int, int]]:
         """By partition, the range of offsets that were read and are not consumed: their messages are read again."""
         begins = {p: self.offsets.get(p, self.begins.get(p, 0)) for p in self.read}
