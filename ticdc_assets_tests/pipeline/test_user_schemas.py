@@ -43,6 +43,15 @@ def test_a_statement_that_names_its_database_counts_wherever_it_is(tmp_path: Pat
     assert columns(known(tmp_path, shop=text)) == {("x", "t"): ["id", "v"], ("shop", "t"): ["id", "v"]}
 
 
+def test_texts_are_as_a_server_shows_them(tmp_path: Path):
+    """SHOW CREATE TABLE escapes with backslashes, unlike the statements in a stream."""
+    found = known(tmp_path, shop=T.replace("VARCHAR(9)", r"VARCHAR(9) DEFAULT 'a\nb'"))
+
+    default = found.tables["shop", "t"].columns[1].default
+    assert default is not None
+    assert default.value == "a\nb"
+
+
 def test_the_configured_keys_come_with_the_schemas(tmp_path: Path):
     found = known_of(feed(tmp_path, keys={"shop.log": ["at"]}))
 

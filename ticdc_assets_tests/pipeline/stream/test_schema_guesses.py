@@ -61,6 +61,12 @@ def test_the_users_schema_is_taken_where_the_first_row_tells_no_columns():
     assert names(added(guesses(Known({T: USERS}), ("t", 15, replace(inferred(15), after=None))))) == [["id", "v"]]
 
 
+def test_the_users_schema_holds_for_all_rows_and_names_its_file():
+    [made] = added(guesses(Known({T: USERS}), ("t", 15, None)))
+
+    assert (made.commit_ts, made.query, made.where) == (0, "", "schema_files")
+
+
 def test_a_table_that_a_statement_of_the_stream_creates_needs_no_guess_whatever_its_first_row_tells():
     created = event(10, "t", CREATE)
 
@@ -87,6 +93,15 @@ def test_a_history_that_begins_with_the_users_schema_is_believed_only_by_rows_th
     )
 
     assert [made.table for made in added(found, event(20, "t", "RENAME TABLE `u` TO `t`"))] == expected
+
+
+def test_a_row_is_compared_with_the_columns_at_its_own_commit_ts():
+    """Right behind the statement that gave its table the name, and at the one that takes the name away."""
+    row = ("t", 25, inferred(25, "t", "id", "v"))
+    of_u = Known({("shop", "u"): replace(USERS, name="u")})
+
+    assert added(guesses(of_u, ("u", 15, None), row), event(24, "t", "RENAME TABLE `u` TO `t`")) == []
+    assert added(guesses(Known({T: USERS}), row), event(25, "x", "RENAME TABLE `t` TO `x`")) == []
 
 
 def test_a_row_without_a_commit_ts_needs_a_guess_only_where_no_table_ever_had_the_name():
@@ -135,11 +150,11 @@ def test_a_table_that_a_later_statement_creates_is_not_as_it_was():
 
 
 def test_a_statement_at_the_bound_is_no_later_one():
-    """A table that is dropped at the bound gets no schema from its DROP; one that is dropped after it does."""
-    drop = replace(event(40, "t", "DROP TABLE `t`"), before=USERS, before_version=7)
+    """What a statement at the bound says of its table before it is for the history to read, not for a guess."""
+    changed = replace(event(40, "t", "ALTER TABLE `t` FROBNICATE"), before=USERS, before_version=7)
 
-    assert guesses(Known()).as_of(40, [drop]) == [drop]
-    assert [(e.commit_ts, e.after) for e in guesses(Known()).as_of(39, [drop])] == [(7, USERS)]
+    assert guesses(Known()).as_of(40, [changed]) == [changed]
+    assert [(e.commit_ts, e.after) for e in guesses(Known()).as_of(39, [changed])] == [(7, USERS)]
 
 
 def test_rows_up_to_the_bound_tell_the_tables_that_no_statement_mentions():
@@ -203,6 +218,7 @@ def test_a_placed_row_needs_a_guess_where_it_is_before_the_statement_that_create
     found = placed(guesses(Known(), ("t", 15, inferred(15))), t=offset)
 
     assert [made.table for made in added(found, at_offset(5, event(10, "t", CREATE)))] == expected
+    assert [made.table for made in added(found, at_offset(5, event(1, "t", CREATE)))] == expected
 
 
 # -- Avro -------------------------------------------------------------------------------------------------------------
