@@ -483,3 +483,30 @@ def test_while_a_table_keeps_the_cursor_at_its_first_message_a_rotated_capture_m
     lake.publish()
     assert states(lake) == {"a": "live", "x": "stopped"}
     assert ids(lake) == {"a": [*range(2, 5), *range(6, 16)]}
+
+
+def test_by_arrival_accepted_offsets_move_no_places_of_messages_that_tables_have(tmp_path: Path):
+    """While `x` is stopped nothing is consumed, and `a` has the first messages already."""
+    stream = undated(tmp_path)
+    stream.create(6, X)
+    stream.ddl(7, UNREADABLE, X)
+    stream.put(8, A, 8)
+    lake = stream.lake()
+    lake.publish()
+    assert states(lake) == {"a": "live", "x": "stopped"}
+    former = len(Lines(stream).all)
+    rows(stream, range(9, 12))
+    lines = Lines(stream)
+    lines.path.write_text("".join(lines.all[former:]))
+    skipping = stream.lake(skip_offsets=[f"feed[0]@0-{former - 1}"])
+
+    skipping.publish()
+
+    assert states(skipping) == {"a": "stopped", "x": "stopped"}
+    assert (
+        "feed[0]: expected the capture to begin at offset 0 as before, since only the places of messages"
+        in (notes(skipping)[0])
+    )
+    lines.put_all()
+    skipping.publish()
+    assert ids(skipping) == {"a": [1, 2, 3, 4, 5, 8, 9, 10, 11]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -43,6 +44,8 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.sources.message_log import NONE_PASSED, MessageLog, PassedMessages, placed_messages
+
+_APPEND: Final = "Restore the former messages at the beginning, and append new ones."
 
 
 def scan_readable(
@@ -79,13 +82,23 @@ def scan_readable(
 
 
 def _moved(scan: StreamScan, cursor: StreamCursor, in_place: bool) -> Iterator[CaptureFault]:
-    """Faults where tables advance by message position and new messages are not after all consumed ones."""
-    if in_place and cursor.messages and scan.marks and scan.marks[0].ordinal != cursor.messages:
+    """Faults where tables advance by message position and new messages are not after all consumed ones, or the capture
+    begins after messages that tables may have."""
+    if not in_place:
+        return
+    if cursor.messages and scan.marks and scan.marks[0].ordinal != cursor.messages:
         yield CaptureFault(
             f"expected new messages after the {counted(cursor.messages, 'message')} that were consumed, since only "
-            f"their places order this stream, found one after {counted(scan.marks[0].ordinal, 'message')}. "
-            "Restore the former messages at the beginning, and append new ones."
+            f"their places order this stream, found one after {counted(scan.marks[0].ordinal, 'message')}. {_APPEND}"
         )
+    for partition, found in sorted(scan.offsets.ledger.begins().items()):
+        first = cursor.begins.get(partition, 0)
+        if partition in cursor.offsets and found > first:
+            topic, number = partition
+            yield CaptureFault(
+                f"{topic}[{number}]: expected the capture to begin at offset {first} as before, since only the places "
+                f"of messages order this stream, found {found}. {_APPEND}"
+            )
 
 
 def scan_all(
