@@ -109,6 +109,7 @@ def test_without_commit_ts_all_of_a_scan_is_counted_and_nothing_is_read_in_part(
         (StreamCursor({P: 3}, begins={P: 3}), 4, False),
         (StreamCursor({P: 5}), 0, False),
         (StreamCursor({P: 5}), 1, True),
+        (StreamCursor({P: 1}), 1, True),
         (StreamCursor(), 4, False),
     ],
 )

@@ -1,0 +1,69 @@
+"""Which rows of overlapping parts are repeats, by key or, without one, by delivery."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ticdc_assets.changes.layout import SYSTEM_COLUMNS
+from ticdc_assets.pipeline.changelog.dedup import RepeatTask, overlaps, resolve
+from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds
+
+SCHEMA = pa.schema([*SYSTEM_COLUMNS, pa.field("id", pa.int64())])
+Row = tuple[int, int]
+"""commit_ts and id of an inserted row."""
+
+
+def part(folder: Path, *rows: Row, task: int = 0, delivery: int = 0, version: int = 10) -> ChangelogPart:
+    name = f"{len(list(folder.iterdir()))}.parquet"
+    columns = [["I"] * len(rows), [ts for ts, _ in rows], [None] * len(rows), list(range(len(rows)))]
+    made = pa.table([*columns, [version] * len(rows), [number for _, number in rows]], schema=SCHEMA)
+    pq.write_table(made, folder / name)
+    size_bytes, footer = (folder / name).stat().st_size, pq.read_metadata(folder / name)
+    bounds, rows_by_op = CommitBounds.of(made), {"I": len(rows)}
+    return ChangelogPart(
+        "shop.t@10", version, str(folder / name), size_bytes, footer, rows_by_op, bounds, len(rows), task, delivery
+    )
+
+
+def kept(*parts: ChangelogPart, key: tuple[str, ...] = ("id",)) -> list[list[Row]]:
+    """The rows that remain, by part, and the report's own count of those that do not."""
+    report = resolve(RepeatTask(parts, dict.fromkeys({one.version_ts for one in parts}, key)))
+    assert report.repeats == sum(one.rows for one in parts) - sum(one.rows for one in report.parts)
+    found = [pq.read_table(one.uri) for one in report.parts]
+    assert [CommitBounds.of(table) for table in found] == [one.commit_ts for one in report.parts]
+    return [list(zip(t["_ticdc_commit_ts"].to_pylist(), t["id"].to_pylist(), strict=True)) for t in found]
+
+
+def test_a_row_of_a_later_part_with_the_commit_ts_and_key_of_an_earlier_one_is_a_repeat(tmp_path: Path):
+    first, second = part(tmp_path, (11, 1), (12, 2)), part(tmp_path, (12, 2), (12, 3), (13, 2), task=1)
+
+    assert overlaps([first, second])
+    assert kept(first, second) == [[(11, 1), (12, 2)], [(12, 3), (13, 2)]]
+
+
+def test_a_part_of_repeats_alone_is_left_out(tmp_path: Path):
+    assert kept(part(tmp_path, (11, 1), (12, 2)), part(tmp_path, (11, 1), (12, 2), task=1)) == [[(11, 1), (12, 2)]]
+
+
+def test_parts_that_do_not_overlap_or_are_of_other_versions_have_no_repeats(tmp_path: Path):
+    parts = [part(tmp_path, (11, 1)), part(tmp_path, (12, 1)), part(tmp_path, (11, 1), version=20)]
+
+    assert not overlaps(parts)
+    assert kept(*parts) == [[(11, 1)], [(12, 1)], [(11, 1)]]
+
+
+@pytest.mark.parametrize(("task", "delivery"), [(1, 0), (0, 1), (1, 1), (2, 0)])
+def test_without_a_key_each_row_of_another_delivery_repeats_one_row(tmp_path: Path, task: int, delivery: int):
+    """A delivery may have equal rows; another task or a decrease of commit_ts begins another delivery."""
+    first = part(tmp_path, (11, 1), (11, 1))
+    again = part(tmp_path, (11, 1), (11, 1), (11, 1), task=task, delivery=delivery)
+
+    assert kept(first, again, key=()) == [[(11, 1), (11, 1)], [(11, 1)]]
+
+
+def test_without_a_key_equal_rows_of_one_delivery_are_different_rows(tmp_path: Path):
+    assert kept(part(tmp_path, (11, 1)), part(tmp_path, (11, 1)), key=()) == [[(11, 1)], [(11, 1)]]
