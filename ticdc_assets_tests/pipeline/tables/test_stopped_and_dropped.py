@@ -9,6 +9,7 @@ import pytest
 
 from ticdc_assets_tests.pipeline.small_feeds import Sink
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, at, ids, shape, states
+from ticdc_assets_tests.sources.storage.bucket import PHYSICAL_DAY
 
 A, B, ELSEWHERE = shape("a"), shape("b"), replace(shape("c"), schema="r")
 DATABASE = shape("")
@@ -107,13 +108,15 @@ def test_in_a_bucket_all_go_on_once_the_table_is_made_again(tmp_path: Path, comm
     assert states(feed.lake) == {"a": "live", "b": "dropped, live"}
     assert feed.found() == feed.expected()
     assert feed.lake.complete_tso() == 2000
+    sink.bucket.checkpoint(2 * PHYSICAL_DAY)  # the folder of the version that was given up closes
+    feed.run()
     given_up.write_bytes(b"nobody reads this")
-    sink.file(a, 2, [sink.insert(a, 2110, 4, "four")])
-    sink.bucket.checkpoint(3000)
+    sink.file(a, 2, [sink.insert(a, 2 * PHYSICAL_DAY + 110, 4, "four")])
+    sink.bucket.checkpoint(2 * PHYSICAL_DAY + 1000)
     feed = sink.feed(tmp_path / "lake")
     feed.run()
     assert feed.found() == feed.expected()
-    assert feed.lake.complete_tso() == 3000
+    assert feed.lake.complete_tso() == 2 * PHYSICAL_DAY + 1000
     assert feed.scan()[1].scan.data == ()
 
 
