@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 COMPARED_AFTER: Final = timedelta(hours=24)
 """The time from one comparison by runs to the next."""
 
+COMPARED_MAX: Final = 10_000
+"""How many closed folders a run compares; each is a request. With more of them only maintenance compares."""
+
 _NOTHING = Done(0, 0)
 
 
@@ -69,7 +72,8 @@ def take_in_late_files(lake: Lake, *, write: bool) -> LateFiles:
     record = lake.control.newest()
     if record is None or not record.cursor or not isinstance(lake.changefeed.source, StorageSource):
         return LateFiles()
-    found, cursor = _compared(lake, open_root(lake.storage_uri), Cursor.from_json(record.cursor))
+    closed = last_files(lake.control.closed_folders())
+    found, cursor = _compared(lake, open_root(lake.storage_uri), Cursor.from_json(record.cursor), closed)
     if found.places and write:
         again = cursor.to_json()
         if lake.control.newest() != record:
@@ -88,9 +92,12 @@ def is_due(cursor: Cursor, at: datetime) -> bool:
 
 def with_late_files(lake: Lake, root: Root, cursor: Cursor, at: datetime) -> tuple[LateFiles, Cursor]:
     """The late files of a bucket, and the cursor with their folders open. A store that cannot list an old folder holds
-    nothing back: `unread` says so, and the next run compares again."""
+    nothing back: `unread` says so, and the next run compares again. More than COMPARED_MAX folders are not compared."""
+    closed = last_files(lake.control.closed_folders())
+    if sum(map(len, closed.values())) > COMPARED_MAX:
+        return LateFiles(), replace(cursor, compared_ms=_ms(at))
     try:
-        found, opened = _compared(lake, root, cursor)
+        found, opened = _compared(lake, root, cursor, closed)
     except TicdcAssetsError as error:
         return LateFiles(unread={error.where: f"closed folders were not compared: {error}"}), cursor
     return found, replace(opened, compared_ms=_ms(at))
@@ -100,10 +107,10 @@ def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-def _compared(lake: Lake, root: Root, cursor: Cursor) -> tuple[LateFiles, Cursor]:
-    closed, names = last_files(lake.control.closed_folders()), _names(lake.control.ddl_events())
+def _compared(lake: Lake, root: Root, cursor: Cursor, closed: Closed) -> tuple[LateFiles, Cursor]:
     if not any(state.closed_below or any(v.over for v in state.open.values()) for state in cursor.tables.values()):
         return LateFiles(), cursor
+    names = _names(lake.control.ddl_events())
     skip = Skip(lake.changefeed.bad_input.skip_files)
     found = _with_schemas(_Comparison(root, Layout.of(lake.changefeed.sink), skip, cursor, closed).late(), names)
     return found, reopened(cursor, found.places, closed, names)

@@ -181,6 +181,21 @@ def test_closed_folders_are_compared_once_a_day(bucket: DatedBucket, monkeypatch
     assert cursor_of(feed.lake).compared_ms > datetime.now(UTC).timestamp() * 1000
 
 
+def test_more_folders_than_a_run_compares_are_left_to_maintenance(
+    bucket: DatedBucket, each_run_compares: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(late_files, "COMPARED_MAX", 2)
+    feed = bucket.feed()
+    bucket.days(feed, 1, 2, 4, 8)
+    path = bucket.put(day(2), 2, at(2, 5), 20)
+    bucket.days(feed, 9)
+    assert feed.found() != bucket.truth
+
+    assert take_in_late_files(feed.lake.lake, write=True).paths == (path,)
+    feed.run()
+    assert_whole(feed, bucket)
+
+
 # -- files that come late, in folders that no run lists --------------------------------------------------------------
 
 
