@@ -54,6 +54,11 @@ class MessageLog(Protocol):
         ...
 
     @property
+    def can_be_rewritten(self) -> bool:
+        """Whether the messages may be written again in another order or number, as those of a captured file."""
+        ...
+
+    @property
     def first_ordinal(self) -> int:
         """The ordinal of the first message: the number of messages that were removed before it."""
         ...
@@ -81,6 +86,10 @@ class CaptureLog:
     @property
     def is_appended_to(self) -> bool:
         return is_appended_to(self.path)
+
+    @property
+    def can_be_rewritten(self) -> bool:
+        return True
 
     @property
     def first_ordinal(self) -> int:

@@ -58,6 +58,10 @@ class LandedLog:
     def is_appended_to(self) -> bool:
         return True
 
+    @property
+    def can_be_rewritten(self) -> bool:
+        return False
+
     def blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
         """The messages from a position. Raises SourceError where a file cannot be read."""
         io = load_file_io(dict(self.io_properties), location=self.location)

@@ -124,7 +124,7 @@ class StreamChanges:
             cursor,
             self._changefeed.bad_input.skip_offsets,
             in_order=self._lake.by_arrival,
-            in_place=self._lake.by_arrival and self._context.is_appended_to,
+            in_place=self._lake.by_arrival and self._context.is_appended_to and self._context.log.can_be_rewritten,
         )
         if not self._lake.by_arrival:  # without commit_ts, no table waits for another topic
             with_topic_faults(found, self._context.log.topic_faults, self._shared(found))

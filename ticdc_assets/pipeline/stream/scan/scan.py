@@ -60,7 +60,7 @@ def scan_readable(
     """Scan the messages that may be read: of each partition those before its first fault.
 
     `rules` are the offsets that may be missing. `in_order` where only the order of messages says what came first, and
-    `in_place` where that is their position in the capture; then any fault is one of all partitions, since a message
+    `in_place` where that is their position in a captured file; then any fault is one of all partitions, since a message
     that fills a gap moves the positions of all messages after it. The capture is read again only where it has a fault.
     """
     passed = log.passed(cursor.window())
