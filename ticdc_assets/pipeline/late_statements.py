@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.config import StorageSource
-from ticdc_assets.errors import rebuild_command
+from ticdc_assets.errors import StaleRunError, rebuild_command
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory
@@ -183,6 +183,9 @@ def set_unrecorded_aside(lake: Lake, history: History, record: WatermarkRecord |
     of the `wanted` source tables needs their name. Returns whether there was one.
 
     No rows are lost: without a record, the next run reads what that run has read.
+
+    Raises:
+        StaleRunError: another run has recorded since `record`, so the table may be its own.
     """
     known, recorded = history.by_id(), lake.recorded(record)
     places, is_found = lake.places(history), False
@@ -194,6 +197,10 @@ def set_unrecorded_aside(lake: Lake, history: History, record: WatermarkRecord |
             continue
         if changelog.properties.get(CHANGEFEED) != lake.changefeed.name:
             continue
+        if lake.control.newest() != record:
+            advice = "Another run recorded first, and no table was renamed; run again to go on from there."
+            where = ".".join(place.changelog)
+            raise StaleRunError(where, "the record that this run was planned from", "a newer one", advice)
         set_aside(lake.catalog, owner, place.mirror)
         set_aside(lake.catalog, owner, place.changelog)
         is_found = True

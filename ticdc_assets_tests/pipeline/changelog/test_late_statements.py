@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ticdc_assets.errors import StaleRunError
 from ticdc_assets.failpoints import Failpoint
+from ticdc_assets.pipeline.run import run_of
+from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.deliveries.database import Column
 from ticdc_assets_tests.deliveries.wires import CanalJson, OpenProtocol, SimpleJson, Wire
 from ticdc_assets_tests.pipeline.faults.raced import at as at_moment
@@ -106,6 +109,22 @@ def test_the_old_folder_comes_after_a_run_without_a_record(sink: Sink, tmp_path:
     feed.run()
 
     assert states(feed) == {"u": "live", "v": "live"}
+    assert feed.record(U).source_table == "s.t@100"
+    assert_whole(feed, sink)
+
+
+def test_a_run_that_another_one_overtook_renames_none_of_its_tables(sink: Sink, tmp_path: Path):
+    """The slower run has not seen the old folder, so it does not know the source table that has the name by now."""
+    rename_first(sink)
+    feed = sink.feed(tmp_path / "lake")
+    slower = run_of(feed.lake.lake)
+    pending = slower.scan()
+    old_folder(sink)
+    feed.run()
+
+    with pytest.raises(StaleRunError):
+        slower.publish_changelogs(pending, LocalWorkers())
+
     assert feed.record(U).source_table == "s.t@100"
     assert_whole(feed, sink)
 
