@@ -27,7 +27,7 @@ SECONDS_MAX = 90
 _FIRST_SECONDS_MAX, _FIRST_FILES = 6, 3
 _SHARED = "simd.py"
 """Whose functions go into the machine code of others: Numba notices no change of it."""
-_READS_BOUNDS = "ticdc_assets_tests/test_threat_model.py::"
+_READS_BOUNDS = "ticdc_assets_tests/documentation/test_threat_model.py::"
 """Tests that compare constants of many modules with the page that names them, and run no line of these modules."""
 
 

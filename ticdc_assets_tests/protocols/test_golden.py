@@ -6,9 +6,9 @@ import pytest
 
 from ticdc_assets.protocols.detection import form_of
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets_tests import golden_files
 from ticdc_assets_tests.fixtures import read_jsonl
-from ticdc_assets_tests.golden import GOLDEN, decoded, plain, stream, wanted
+from ticdc_assets_tests.golden import files as golden_files
+from ticdc_assets_tests.golden.messages import GOLDEN, decoded, plain, stream, wanted
 
 FILES = list(read_jsonl(GOLDEN / f"{golden_files.FILE}.jsonl"))
 STREAMS = sorted(path.stem for path in GOLDEN.glob("*.jsonl") if path.stem != golden_files.FILE)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 
-from ticdc_assets_tests.tidb import conversions, defaults, partitions, recording, workload_recording
+from ticdc_assets_tests.tidb import conversions, defaults, partitions, recording
 from ticdc_assets_tests.tidb.recorded import FOLDER
 from ticdc_assets_tests.tidb.server import Tidb
+from ticdc_assets_tests.tidb.workloads import recording as workload_recording
 
 if __name__ == "__main__":
     kind, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

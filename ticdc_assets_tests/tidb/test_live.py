@@ -18,9 +18,9 @@ from ticdc_assets_tests.tidb.evaluated import evaluate
 from ticdc_assets_tests.tidb.recording import History
 from ticdc_assets_tests.tidb.replayed import differences, steps_of
 from ticdc_assets_tests.tidb.server import SERVER, Tidb
-from ticdc_assets_tests.tidb.workload_judge import mirror_differences, schema_differences
-from ticdc_assets_tests.tidb.workload_recording import ZONES, workloads
-from ticdc_assets_tests.tidb.workload_stream import WorkloadStream
+from ticdc_assets_tests.tidb.workloads.judge import mirror_differences, schema_differences
+from ticdc_assets_tests.tidb.workloads.recording import ZONES, workloads
+from ticdc_assets_tests.tidb.workloads.stream import WorkloadStream
 
 SEED = int(os.environ.get("TICDC_ASSETS_TIDB_SEED", "7"))
 TABLES = int(os.environ.get("TICDC_ASSETS_TIDB_TABLES", "40"))

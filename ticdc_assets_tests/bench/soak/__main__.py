@@ -25,7 +25,7 @@ from ticdc_assets.config import load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets_tests.bench.clock import family
 from ticdc_assets_tests.bench.soak.stream import FLUSH_S, SCHEMA, Stream
-from ticdc_assets_tests.commands.follow.process import Follower, follower
+from ticdc_assets_tests.commands.process.follow.process import Follower, follower
 
 STATEMENT_EVERY = 4
 """Flushes from one statement to the next."""

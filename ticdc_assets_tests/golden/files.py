@@ -18,7 +18,7 @@ from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.csv import decoder as csv
 from ticdc_assets.protocols.csv.decoder import CsvOptions
 from ticdc_assets.protocols.storage.schema_file import parse_schema_file
-from ticdc_assets_tests import golden
+from ticdc_assets_tests.golden.messages import GOLDEN, plain, write_events
 
 VARIANTS = (
     "storage-csv",
@@ -44,10 +44,10 @@ def rows(entry: Mapping[str, Any]) -> list[Any]:
 def take(fixtures: Path) -> None:
     """Of each variant the largest file of some tables."""
     entries = [entry for variant in VARIANTS for entry in _entries(fixtures / variant / "seed1", variant)]
-    with (golden.GOLDEN / f"{FILE}.jsonl").open("w") as file:
+    with (GOLDEN / f"{FILE}.jsonl").open("w") as file:
         for entry in entries:
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-    golden.write_events(FILE, [golden.plain(rows(entry)) for entry in entries])
+    write_events(FILE, [plain(rows(entry)) for entry in entries])
 
 
 def _entries(root: Path, variant: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from ticdc_assets_tests.assets.feeds import Feed, failures
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
-PAGE = (Path(__file__).parents[2] / "docs" / "dagster.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "dagster.md").read_text()
 DAYS = dg.AssetKey(["shop", "days"])
 DAY_S = 86_400  # the tests begin at 2025-10-09 08:53:20 UTC
 

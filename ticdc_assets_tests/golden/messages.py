@@ -2,7 +2,7 @@
 
 `<variant>.jsonl` begins with a line on the stream ({protocol, compression, schemas}); every other line is one message,
 key and value in base64. `<variant>.events.json` has the events of each in order, fields with their default left out.
-`take_golden.py` takes new ones from the fixtures.
+`take.py` takes new ones from the fixtures.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.pipeline.small_streams import SmallStream
 from ticdc_assets_tests.tidb.recorded import recorded
 from ticdc_assets_tests.tidb.replayed import TableState
-from ticdc_assets_tests.tidb.workload_judge import mirror_differences, schema_differences
-from ticdc_assets_tests.tidb.workload_recording import MODES, ZONES
-from ticdc_assets_tests.tidb.workload_stream import Name, WorkloadStream
+from ticdc_assets_tests.tidb.workloads.judge import mirror_differences, schema_differences
+from ticdc_assets_tests.tidb.workloads.recording import MODES, ZONES
+from ticdc_assets_tests.tidb.workloads.stream import Name, WorkloadStream
 
 RUNS = 3
 

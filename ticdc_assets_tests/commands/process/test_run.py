@@ -22,7 +22,7 @@ from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.called import on, shop
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_run_processes_everything_and_says_how_far_it_is(tmp_path: Path, without_java: None, capfd: Any):

@@ -9,7 +9,7 @@ from ticdc_assets.changes import layout
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.tidb.replayed import TableState, canonical
-from ticdc_assets_tests.tidb.workload_stream import Name, WorkloadStream
+from ticdc_assets_tests.tidb.workloads.stream import Name, WorkloadStream
 
 REFUSALS = (
     "expected partitions by text with a binary collation",

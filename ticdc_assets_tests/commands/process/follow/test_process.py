@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets_tests.commands.follow.process import follower, is_running, scraped
+from ticdc_assets_tests.commands.process.follow.process import follower, is_running, scraped
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
 from ticdc_assets_tests.test_spark_start import waited_for

@@ -1,4 +1,4 @@
-"""Takes new golden messages and files from the fixtures: `python -m ticdc_assets_tests.take_golden`.
+"""Takes new golden messages and files from the fixtures: `python -m ticdc_assets_tests.golden.take`.
 
 Read the difference before it is committed: the golden events are what the decoders must find.
 """
@@ -14,9 +14,9 @@ from typing import Any
 
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent, WatermarkEvent
-from ticdc_assets_tests import golden_files
 from ticdc_assets_tests.fixtures import FIXTURES, read_jsonl
-from ticdc_assets_tests.golden import GOLDEN, Message, bytes_of, decoded, plain, write_events
+from ticdc_assets_tests.golden import files as golden_files
+from ticdc_assets_tests.golden.messages import GOLDEN, Message, bytes_of, decoded, plain, write_events
 
 VARIANTS = {
     "open": "open-protocol",

@@ -14,7 +14,7 @@ from typing import Any
 
 from ticdc_assets_tests.tidb.recording import History
 from ticdc_assets_tests.tidb.server import LOOSE, Snapshots, Tidb
-from ticdc_assets_tests.tidb.workload_statements import Statements
+from ticdc_assets_tests.tidb.workloads.statements import Statements
 
 STRICT = f"STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,{LOOSE}"
 MODES = (LOOSE, STRICT, f"STRICT_TRANS_TABLES,{LOOSE}", f"NO_UNSIGNED_SUBTRACTION,PIPES_AS_CONCAT,{LOOSE}")

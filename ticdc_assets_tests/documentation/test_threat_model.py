@@ -11,7 +11,7 @@ import pytest
 import ticdc_assets
 from ticdc_assets.protocols import limits
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "ticdc_assets_tests"
 PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 LIMIT = re.compile(r"^\| `([\w.]+)\.(\w+)` \| (\d+) \|", re.MULTILINE)
