@@ -1,6 +1,6 @@
 """Cuts the records of a binary capture into columns, block by block.
 
-The functions that go over bytes are compiled, and so are in one file (see `protocols.formats.jit`).
+The functions that go over bytes are compiled (see `protocols.formats.jit`).
 """
 
 from __future__ import annotations

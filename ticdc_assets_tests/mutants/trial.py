@@ -25,8 +25,6 @@ FEW = {"TICDC_ASSETS_FIXTURES": "none", "TICDC_ASSETS_HOSTILE_INPUTS": "20000", 
 SECONDS_MAX = 90
 """What the tests of a mutant may take, by what they took when nothing else ran; the quickest are chosen."""
 _FIRST_SECONDS_MAX, _FIRST_FILES = 6, 3
-_SHARED = "simd.py"
-"""Whose functions go into the machine code of others: Numba notices no change of it."""
 _READS_BOUNDS = "ticdc_assets_tests/documentation/test_threat_model.py::"
 """Tests that compare constants of many modules with the page that names them, and run no line of these modules."""
 
@@ -125,8 +123,6 @@ def killer(mutant: Mutant, tests: list[str], project: Path) -> str | None:
     listed = project.parent / "tests.txt"
     listed.write_text("\n".join(tests))
     known = {**os.environ, **FEW, "CI": "true", "PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1"}
-    if place.name == _SHARED:
-        known["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(dir=project.parent)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", f"@{listed}"]
     place.write_text(mutant.source())
     try:

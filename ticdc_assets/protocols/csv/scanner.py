@@ -1,6 +1,6 @@
 """Splits CSV records into fields in one pass, which checks the format and records the offsets of the fields.
 
-All functions are compiled, and so are in one file (see `formats.jit`). Only the leading fields of a record are
+All functions are compiled (see `formats.jit`). Only the leading fields of a record are
 interpreted.
 """
 

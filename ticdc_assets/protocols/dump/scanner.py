@@ -1,6 +1,6 @@
 """Splits the rows of a dump into fields in one pass, which checks the format and records the offsets of the fields.
 
-All functions are compiled, and so are in one file (see `formats.jit`).
+All functions are compiled (see `formats.jit`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Loops over bytes, compiled to machine code when they are first called.
 
 The code is cached next to the source or in the user's cache folder, so only the first process waits some seconds for
-the compiler. The cache is renewed when the file of the outermost function changes, not the files of functions that it
-calls. A compiled function therefore calls functions of no other file except `formats.simd`.
+the compiler. `formats.jit_cache` says when it is compiled again.
 
 References to arrays are not counted, since the caller holds them anyway: counting took two thirds of the time of loops
 that pass arrays to functions.
@@ -11,9 +10,12 @@ that pass arrays to functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, ParamSpec, TypeVar
+from contextlib import suppress
+from typing import Any, Final, ParamSpec, TypeVar
 
 import numba
+
+from ticdc_assets.protocols.formats.jit_cache import SourcesCache
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -23,11 +25,12 @@ _OPTIONS: Final = {"nogil": True, "_nrt": False}
 
 def compiled(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """The function as machine code. It takes numbers and NumPy arrays, creates no arrays, and raises no errors."""
-    try:
-        found: Callable[_P, _T] = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no folder to keep it in can be written
-        found = numba.njit(**_OPTIONS)(function)
-    return found
+    found: Any = numba.njit(**_OPTIONS)(function)
+    if not numba.config.DISABLE_JIT:
+        with suppress(RuntimeError):  # no folder to keep it in can be written
+            found._cache = SourcesCache(function)  # noqa: SLF001 (as `cache=True` does, with another cache)
+    code: Callable[_P, _T] = found
+    return code
 
 
 def inlined(function: Callable[_P, _T]) -> Callable[_P, _T]:

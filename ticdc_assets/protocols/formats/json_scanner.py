@@ -1,6 +1,6 @@
 """Matches many JSON texts against a template (`formats.json_template`) in one pass, and records the offsets of values.
 
-All functions are compiled, and so are in one file (see `formats.jit`). Places are offsets into the data.
+All functions are compiled (see `formats.jit`). Places are offsets into the data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Vector operations on 32 bytes for compiled loops; most strings of a row are shorter.
 
 Numba has no vector types, so each function is given as LLVM instructions. Its Python body has the same result and runs
-without compilation (`NUMBA_DISABLE_JIT`). Bounds are not checked: at least VECTOR bytes must follow every offset. The
-cache of `formats.jit` is not renewed when this file changes.
+without compilation (`NUMBA_DISABLE_JIT`). Bounds are not checked: at least VECTOR bytes must follow every offset.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Builds Arrow columns from the offsets of texts by row and column, and resolves escapes.
 
-All functions are compiled, and so are in one file (see `formats.jit`).
+All functions are compiled (see `formats.jit`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,73 @@
+"""Kept machine code is compiled again when any file changes that it was made of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+from ticdc_assets.protocols.formats.jit_cache import sources_of
+
+CALLER = """
+from ticdc_assets.protocols.formats.jit import compiled
+from sums.terms import term
+
+@compiled
+def total(count: int) -> int:
+    found = 0
+    for number in range(count):
+        found += term(number)
+    return found
+"""
+TERM = """
+from ticdc_assets.protocols.formats.jit import inlined
+from sums import factors
+
+FACTOR = factors.FACTOR
+
+@inlined
+def term(number: int) -> int:
+    return number * FACTOR
+"""
+
+
+def write(package: Path, **modules: str) -> None:
+    package.mkdir(exist_ok=True)
+    for name, text in {"__init__": "", **modules}.items():
+        (package / f"{name}.py").write_text(text)
+
+
+def called(folder: Path) -> tuple[int, bool]:
+    """What the compiled function returns in a new process, and whether its machine code was kept."""
+    code = "from sums.caller import total; print(total(4), sum(total.stats.cache_hits.values()))"
+    environ = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "code"), "PYTHONPATH": f"{folder}:{Path.cwd()}"}
+    command = [sys.executable, "-B", "-c", code]
+    run = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=True)
+    value, hits = run.stdout.split()
+    return int(value), int(hits) > 0
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_change_of_a_called_function_or_of_its_constants_compiles_the_caller_again(tmp_path: Path):
+    write(tmp_path / "sums", caller=CALLER, terms=TERM, factors="FACTOR = 10")
+
+    assert called(tmp_path) == (60, False)
+    assert called(tmp_path) == (60, True)
+
+    write(tmp_path / "sums", terms=TERM.replace("number * FACTOR", "number + FACTOR"))
+    assert called(tmp_path) == (46, False)
+
+    write(tmp_path / "sums", factors="FACTOR = 20")
+    assert called(tmp_path) == (86, False)
+
+
+def test_the_scanner_of_json_is_made_of_its_own_file_and_of_those_it_imports():
+    import ticdc_assets.protocols.formats.json_scanner  # noqa: F401
+
+    found = {name.rpartition(".")[2] for name in sources_of("ticdc_assets.protocols.formats.json_scanner")}
+
+    assert found == {"json_scanner", "jit", "jit_cache", "json_template", "simd", "string_arrays", "tso"}
