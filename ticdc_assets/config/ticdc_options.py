@@ -174,7 +174,7 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     ),
     **_options(
         Decision.REFUSED,
-        "Refused without old values: an update of a key would leave the old row.",
+        "Refused without old values and without commit_ts: updates of keys could leave old rows or remove new ones.",
         *(f"sink.{sink}-config.output-raw-change-event" for sink in ("kafka", "pulsar", "cloud-storage")),
     ),
     **_options(

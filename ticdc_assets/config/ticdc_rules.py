@@ -40,21 +40,33 @@ def refuse(options: SinkOptions, inputs: Inputs) -> None:
 def _refuse_raw_changes(options: SinkOptions, inputs: Inputs) -> None:
     sink = "cloud-storage" if options.is_storage else "pulsar" if options.scheme.startswith("pulsar") else "kafka"
     path = f"sink.{sink}-config.{_RAW_CHANGE}"
-    if inputs.find(path, boolean, _RAW_CHANGE) and not options.has_old_values:
+    if not inputs.find(path, boolean, _RAW_CHANGE):
+        return
+    if not options.has_old_values:
         advice = "Let the changefeed send old values, or set it to false: else an update of a key leaves the old row."
         raise ConfigError(f"config.{path}", "false where old values are not sent", "true", advice)
+    if not _is_ordered(options):
+        advice = (
+            "Let rows have a commit_ts, or set it to false: if two rows of one transaction swap their keys, nothing "
+            "else says that both old keys leave before both new ones come. Deletes of the Avro protocol never have one."
+        )
+        raise ConfigError(f"config.{path}", "false where changes have no commit_ts", "true", advice)
 
 
 def _refuse_unordered_keys(options: SinkOptions) -> None:
     """If rows or deletes have no commit_ts, only the order within a partition is known."""
-    ordered = options.has_commit_ts and options.protocol != Protocol.AVRO
-    if options.dispatch.spreads_keys and not ordered and not options.is_storage:
+    if options.dispatch.spreads_keys and not _is_ordered(options) and not options.is_storage:
         found = "ts, columns, or index-value with an index"
         advice = (
             "Dispatch by table or by index-value, or let rows have a commit_ts (enable-tidb-extension): "
             "nothing else orders the changes of one key over partitions. Deletes of the Avro protocol never have one."
         )
         raise ConfigError(f"config.{DISPATCHERS}.partition", "all changes of a key in one partition", found, advice)
+
+
+def _is_ordered(options: SinkOptions) -> bool:
+    """Whether every change has a commit_ts."""
+    return options.has_commit_ts and options.protocol != Protocol.AVRO
 
 
 def _refuse_avro(options: SinkOptions, config: Mapping[str, Any]) -> None:

@@ -202,6 +202,7 @@ GLUE = {"kafka-config": {"glue-schema-registry-config": {"registry-name": "r", "
 SELECTED = {"column-selectors": [{"matcher": ["s.*"], "columns": ["*", "!secret"]}]}
 ROUTED = {"dispatchers": [{"matcher": ["*.*"], "target-table": "{table}_new"}]}
 RAW = {"sink": {"kafka-config": {"output-raw-change-event": True}}}
+OLD_VALUES = {"output-old-value": True}
 RAW_FILES = {"sink": {"cloud-storage-config": {"output_raw_change_event": True}}}
 
 
@@ -214,6 +215,10 @@ RAW_FILES = {"sink": {"cloud-storage-config": {"output_raw_change_event": True}}
         ("kafka://h/t?protocol=debezium", {"sink": {**RAW["sink"], "debezium": {"output-old-value": False}}}, "raw"),
         ("file:///x?protocol=csv", RAW_FILES, "output-raw-change-event"),
         ("file:///x?protocol=csv&output-raw-change-event=true", {}, "output-raw-change-event"),
+        ("kafka://h/t?protocol=canal-json", RAW, "output-raw-change-event"),
+        ("file:///x?protocol=canal-json", RAW_FILES, "output-raw-change-event"),
+        ("file:///x?protocol=csv", {"sink": {**RAW_FILES["sink"], "csv": OLD_VALUES}}, "output-raw-change-event"),
+        ("kafka://h/t?protocol=avro&avro-include-before-value=true&enable-tidb-extension=true", RAW, "output-raw"),
         ("kafka://h/t?protocol=debezium-avro", {}, "protocol"),
         ("kafka://h/t?protocol=avro", {"sink": {**GLUE, "schema-registry": "http://r:8081"}}, "glue-schema-registry"),
         ("kafka://h/t?protocol=avro&avro-include-before-value=true", {}, "avro-include-before-value"),
@@ -241,11 +246,11 @@ def test_an_option_under_which_a_stream_cannot_be_read_exactly_is_refused(uri, c
     ("uri", "config"),
     [
         ("kafka://h/t?protocol=simple", RAW),
-        ("kafka://h/t?protocol=canal-json", RAW),
+        ("kafka://h/t?protocol=canal-json&enable-tidb-extension=true", RAW),
         ("kafka://h/t?protocol=open", RAW),
-        ("file:///x?protocol=csv", {"sink": {**RAW_FILES["sink"], "csv": {"output-old-value": True}}}),
+        ("file:///x?protocol=csv", {"sink": {**RAW_FILES["sink"], "csv": {**OLD_VALUES, "include-commit-ts": True}}}),
         ("kafka://h/t?protocol=avro", {"enable-active-active": False}),
-        ("kafka://h/t?protocol=avro&avro-include-before-value=true&enable-tidb-extension=true", RAW),
+        ("kafka://h/t?protocol=avro&avro-include-before-value=true&enable-tidb-extension=true", {}),
         ("kafka://h/t?protocol=canal-json", {"sink": GLUE}),
         ("kafka://h/t?protocol=canal-json", dispatched(partition="index-value")),
         ("kafka://h/t?protocol=canal-json&enable-tidb-extension=true", dispatched(partition="ts")),
