@@ -28,6 +28,8 @@ class _Table:
     rows: dict[int, Row] = field(default_factory=dict)
     next_id: int = 1
     files: int = 0
+    added: int = 0
+    renamed: int = 0
 
 
 class Stream:
@@ -43,12 +45,14 @@ class Stream:
 
     def flush(self, changes: int, statement: bool) -> int:
         """Write so many changes over all tables, a statement before those of one table, and a checkpoint above them,
-        which is returned."""
+        which is returned. The statement adds a column, drops one, empties the table or renames it."""
         share = max(1, changes // len(self.tables))
         altered = self._random.choice(self.tables) if statement else None
         for table in self.tables:
             if table is altered:
-                self._alter(table)
+                self._random.choice(
+                    (self._add_column, self._add_column, self._drop_column, self._truncate, self._rename)
+                )(table)
             self._write(table, share)
             self.changes += share
         checkpoint = self._tso()
@@ -60,13 +64,34 @@ class Stream:
         self._schema(table, f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY, `v` INT)", 3)
         return table
 
-    def _alter(self, table: _Table) -> None:
-        added = f"c{len(table.columns)}"
-        table.version, table.files = self._tso(), 0
+    def _add_column(self, table: _Table) -> None:
+        table.added += 1
+        added = f"c{table.added}"
         table.columns.append(added)
         for row in table.rows.values():
             row[added] = None
-        self._schema(table, f"ALTER TABLE `{table.name}` ADD COLUMN `{added}` INT", 5)
+        self._statement(table, f"ALTER TABLE `{table.name}` ADD COLUMN `{added}` INT", 5)
+
+    def _drop_column(self, table: _Table) -> None:
+        if len(table.columns) == len(("id", "v")):
+            return self._add_column(table)
+        dropped = table.columns.pop()
+        for row in table.rows.values():
+            del row[dropped]
+        return self._statement(table, f"ALTER TABLE `{table.name}` DROP COLUMN `{dropped}`", 6)
+
+    def _truncate(self, table: _Table) -> None:
+        table.rows.clear()
+        self._statement(table, f"TRUNCATE TABLE `{table.name}`", 11)
+
+    def _rename(self, table: _Table) -> None:
+        old, table.renamed = table.name, table.renamed + 1
+        table.name = f"{old.partition('_')[0]}_{table.renamed}"
+        self._statement(table, f"RENAME TABLE `{SCHEMA}`.`{old}` TO `{SCHEMA}`.`{table.name}`", 14)
+
+    def _statement(self, table: _Table, query: str, type_: int) -> None:
+        table.version, table.files = self._tso(), 0
+        self._schema(table, query, type_)
         self.statements += 1
 
     def _schema(self, table: _Table, query: str, type_: int) -> None:
