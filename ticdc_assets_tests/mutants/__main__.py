@@ -19,12 +19,14 @@ from ticdc_assets_tests.mutants.mutations import Mutant, mutants_of
 from ticdc_assets_tests.mutants.trial import ROOT, copied, killer, line_tests, related
 
 PLANNING = (
-    "commit_range landing/plan record user_schemas changelog/dedup mirror/pending mirror/segments storage/arrivals "
-    "storage/packing storage/pending storage/plan storage/reader storage/record stream/arrivals stream/conditions "
-    "stream/decode/name_state stream/decode/parts stream/decode/row_versions stream/offsets/advance "
-    "stream/offsets/blocked_topics stream/offsets/cursor stream/offsets/ledger stream/offsets/ranges stream/pending "
-    "stream/record stream/scan/avro_repeats stream/scan/batches stream/scan/inferred_schemas stream/scan/rising_rows "
-    "stream/scan/topics"
+    "commit_range late_tables record source_state user_schemas changelog/bad_rows changelog/dedup history/passes "
+    "history/refusals landing/budget landing/plan load/progress mirror/pending mirror/segments storage/arrivals "
+    "storage/closed_folders storage/packing storage/pending storage/plan storage/reader storage/record "
+    "stream/arrivals stream/conditions stream/decode/make_task stream/decode/name_state stream/decode/parts "
+    "stream/decode/row_schemas stream/decode/row_versions stream/offsets/advance stream/offsets/blocked_topics "
+    "stream/offsets/cursor stream/offsets/ledger stream/offsets/ranges stream/pending stream/record "
+    "stream/scan/avro_repeats stream/scan/batches stream/scan/inferred_schemas stream/scan/result "
+    "stream/scan/rising_rows stream/scan/state stream/scan/topics"
 )
 FOLDERS = ("schema", "changes", "protocols")
 
