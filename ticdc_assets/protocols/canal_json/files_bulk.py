@@ -19,8 +19,8 @@ from ticdc_assets.protocols.canal_json.grammar import row_form
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, RawRows
 from ticdc_assets.protocols.columnar.scanned_rows import raw_rows
 from ticdc_assets.protocols.columnar.table_names import table_names
-from ticdc_assets.protocols.formats.json_template import literal, maybe
-from ticdc_assets.protocols.formats.json_texts import Names, noted
+from ticdc_assets.protocols.formats.json.template import literal, maybe
+from ticdc_assets.protocols.formats.json.texts import Names, noted
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints
 from ticdc_assets.protocols.formats.utf8_lines import line_bounds
 from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX

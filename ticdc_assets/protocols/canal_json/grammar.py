@@ -6,7 +6,7 @@ from typing import Final
 
 from ticdc_assets.protocols.canal_json.decoder import OPS
 from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_MS, COMMIT_TS, HAS_OLD, NEW, OLD, OP, SCHEMA, TABLE
-from ticdc_assets.protocols.formats.json_template import (
+from ticdc_assets.protocols.formats.json.template import (
     CODES,
     STRINGS,
     STRINGS_OR_NULLS,

@@ -16,7 +16,7 @@ from ticdc_assets.protocols.columnar import json_messages
 from ticdc_assets.protocols.columnar.json_messages import RowGrammar
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders
 from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_TS
-from ticdc_assets.protocols.formats.json_texts import Noted
+from ticdc_assets.protocols.formats.json.texts import Noted
 from ticdc_assets.protocols.formats.string_arrays import Mask
 
 

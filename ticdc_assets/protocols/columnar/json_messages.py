@@ -26,8 +26,8 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     with_structs,
 )
 from ticdc_assets.protocols.columnar.table_names import by_table, table_names
-from ticdc_assets.protocols.formats.json_template import JsonTemplate
-from ticdc_assets.protocols.formats.json_texts import NO_NAMES, Noted, noted
+from ticdc_assets.protocols.formats.json.template import JsonTemplate
+from ticdc_assets.protocols.formats.json.texts import NO_NAMES, Noted, noted
 from ticdc_assets.protocols.formats.string_arrays import Mask, joined
 
 IsSound = Callable[[Noted, Any], Mask]

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.protocols.columnar.raw_rows import RawRows, ops_of
-from ticdc_assets.protocols.formats.json_template import JsonTemplate
-from ticdc_assets.protocols.formats.json_texts import Names, Noted, noted
+from ticdc_assets.protocols.formats.json.template import JsonTemplate
+from ticdc_assets.protocols.formats.json.texts import Names, Noted, noted
 from ticdc_assets.protocols.formats.span_columns import columns_of
 from ticdc_assets.protocols.formats.string_arrays import NOT_SENT, Bytes, Ints, Mask, Places
 from ticdc_assets.protocols.limits import COLUMNS_MAX

@@ -22,7 +22,7 @@ from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_TS, OP, alike, r
 from ticdc_assets.protocols.columnar.table_names import TableName, by_table, table_names
 from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, Compression
 from ticdc_assets.protocols.formats.frames_bulk import Frames, split
-from ticdc_assets.protocols.formats.json_texts import NO_NAMES, Noted, noted
+from ticdc_assets.protocols.formats.json.texts import NO_NAMES, Noted, noted
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, joined
 from ticdc_assets.protocols.open_protocol.columns import column
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions

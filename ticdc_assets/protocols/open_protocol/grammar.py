@@ -14,7 +14,7 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     SCHEMA,
     TABLE,
 )
-from ticdc_assets.protocols.formats.json_template import (
+from ticdc_assets.protocols.formats.json.template import (
     WITH_TYPES,
     JsonTemplate,
     Piece,

@@ -16,7 +16,7 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     TABLE,
     TABLE_ID,
 )
-from ticdc_assets.protocols.formats.json_template import (
+from ticdc_assets.protocols.formats.json.template import (
     WITH_TIMES,
     JsonTemplate,
     Piece,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets import protocols
-from ticdc_assets.protocols.formats.json_template import (
+from ticdc_assets.protocols.formats.json.template import (
     CODES,
     STRINGS,
     STRINGS_OR_NULLS,
@@ -29,7 +29,7 @@ from ticdc_assets.protocols.formats.json_template import (
     text,
     texts,
 )
-from ticdc_assets.protocols.formats.json_texts import Names, Noted, noted
+from ticdc_assets.protocols.formats.json.texts import Names, Noted, noted
 from ticdc_assets.protocols.formats.simd import VECTOR
 from ticdc_assets.protocols.formats.span_columns import columns_of
 from ticdc_assets.protocols.formats.string_arrays import IS_NULL

@@ -1,6 +1,6 @@
 """Templates of JSON texts: TiCDC writes the members of a message in a known order, without spaces.
 
-A `JsonTemplate` consists of pieces; `formats.json_texts` matches it against many texts at once. A whole text that
+A `JsonTemplate` consists of pieces; `formats.json.texts` matches it against many texts at once. A whole text that
 matches and is UTF-8 is valid JSON. A text that does not match may still be valid JSON.
 """
 
@@ -17,7 +17,7 @@ from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints
 from ticdc_assets.tso import INT64_MAX
 
 LITERAL, UNLESS, JUMP, SET, TEXT, COUNT, INTEGER, TEXTS, MEMBERS, IMAGE, REST = range(11)
-"""What a step looks for; see `formats.json_scanner.scan`."""
+"""What a step looks for; see `formats.json.scanner.scan`."""
 CODES, STRINGS, STRINGS_OR_NULLS, WITH_TIMES, WITH_TYPES = range(5)
 """What the values of an object are: whole numbers of at most nine digits, strings, strings and nulls; these and times
 with their zone (`{"location":"UTC","value":"2024-01-01 00:00:00"}`); strings, nulls and numbers, each in an object that

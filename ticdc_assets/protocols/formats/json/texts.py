@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import orjson
 
-from ticdc_assets.protocols.formats.json_scanner import HAS_FORM, scan
-from ticdc_assets.protocols.formats.json_template import JsonTemplate
+from ticdc_assets.protocols.formats.json.scanner import HAS_FORM, scan
+from ticdc_assets.protocols.formats.json.template import JsonTemplate
 from ticdc_assets.protocols.formats.simd import VECTOR
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Places, read_only
 
@@ -67,7 +67,7 @@ NO_NAMES: Final = Names.of(())
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The scan results of the texts that match a template; see `formats.json_scanner.scan` for the arrays.
+    """The scan results of the texts that match a template; see `formats.json.scanner.scan` for the arrays.
 
     `rows` are their ordinals; `others` those of texts that have it but for a column's name, which is none of the given.
     Where all values are strings and nulls `marks` is `images`.

@@ -1,0 +1,1 @@
+"""JSON, Avro and frames, whatever protocol uses them."""
