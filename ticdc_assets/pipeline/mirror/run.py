@@ -167,7 +167,8 @@ def options_of(lake: Lake, source_table: SourceTable) -> MirrorOptions:
 def record_mirrors(
     lake: Lake, run_id: str, history: History, record: WatermarkRecord, report: MirrorReport, asked_for_all: bool
 ) -> WatermarkRecord:
-    """Record the present state of every table. `complete` where no table is held and no mirror is behind."""
+    """Record the present state of every table. `complete` where no table is held and none is behind or beyond the
+    recorded TSO. A table is beyond it after a run that ended before its record, and a run up to an earlier TSO."""
     places = lake.places(history)
     source_tables = history.by_id()
     exchanges = Exchanges(lake, None, history, record)
@@ -176,7 +177,8 @@ def record_mirrors(
         exchanges.with_snapshot(_guarded_record(lake, source_tables, places, table, errors, record.tso))
         for table in record.tables
     )
-    complete = not blocked_tables(tables) and (asked_for_all or not _is_behind(lake, history, record))
+    is_together = not blocked_tables(tables) and all(table.watermark <= record.tso for table in tables)
+    complete = is_together and (asked_for_all or not _is_behind(lake, history, record))
     newest = lake.control.newest()
     if newest is not None and newest != record:
         return newest  # another run continues from there: the mirrors here are not at this record's TSO

@@ -116,6 +116,26 @@ def test_a_run_that_is_killed_again_and_again_goes_on_from_where_its_tables_are(
     assert ids_in_order(feed, T) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("goes_back", [False, True], ids=["bounded by a TSO", "after metadata went back"])
+def test_no_record_is_complete_while_a_killed_run_left_tables_beyond_its_tso(
+    goes_back: bool, ending: Any, tmp_path: Path
+):
+    sink = written(tmp_path)
+    feed = sink.feed(tmp_path / "lake")
+    ending(feed)
+    if goes_back:
+        sink.bucket.checkpoint(115)
+    feed.lake.publish(until=None if goes_back else 115)
+    assert feed.lake.complete_tso() == 0
+    sink.bucket.checkpoint(1000)
+
+    feed.run()
+
+    assert feed.lake.complete_tso() == 1000
+    assert feed.found() == feed.expected()
+
+
 def test_of_two_runs_that_looked_at_the_same_time_one_publishes(tmp_path: Path):
     for commit_ts in (True, False):
         sink = written(tmp_path / str(commit_ts), commit_ts)
