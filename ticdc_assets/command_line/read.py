@@ -10,6 +10,7 @@ from typing import Any
 
 from ticdc_assets.command_line.arguments import count, tso, with_config
 from ticdc_assets.command_line.selection import chosen_of, only
+from ticdc_assets.commands.read.quick_start import start_quickly
 
 
 def add_to(commands: Any) -> None:
@@ -66,6 +67,7 @@ def _add_verify(commands: Any) -> None:
 
 
 def _tables(arguments: argparse.Namespace) -> int:
+    start_quickly()
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.read.listing import tables
 
@@ -73,6 +75,7 @@ def _tables(arguments: argparse.Namespace) -> int:
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
+    start_quickly()
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.read.snapshot import Options, snapshot
 
@@ -88,6 +91,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
+    start_quickly()
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.read.diff import Options, diff
 
@@ -96,6 +100,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
+    start_quickly()
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.read.schema import schema
 

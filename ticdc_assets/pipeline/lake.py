@@ -11,12 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import names
 from ticdc_assets.config import Changefeed, Config, MessagesSource, StorageSource
-from ticdc_assets.pipeline.user_schemas import known_of
-from ticdc_assets.protocols.csv.decoder import CsvOptions
-from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history.fold import Known
-from ticdc_assets.schema.history.fold_cache import Folds
-from ticdc_assets.schema.history.source_table import History, SourceTable
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
 from ticdc_assets.tables.locations import TableLocations, parked, places, settle
@@ -25,6 +19,12 @@ from ticdc_assets.tables.progress import source_table_of
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+
+    from ticdc_assets.protocols.csv.decoder import CsvOptions
+    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.history.fold import Known
+    from ticdc_assets.schema.history.fold_cache import Folds
+    from ticdc_assets.schema.history.source_table import History, SourceTable
 
 
 _SQLITE: Final = "sqlite:///"
@@ -100,6 +100,8 @@ class Lake:
 
     @property
     def csv_options(self) -> CsvOptions:
+        from ticdc_assets.protocols.csv.decoder import CsvOptions  # imported only when needed
+
         return CsvOptions(**asdict(self.changefeed.sink.csv))
 
     @property
@@ -119,6 +121,10 @@ class Lake:
 
     @cached_property
     def folds(self) -> Folds:
+        # The grammar of statements takes long to import; commands that only read records do without it.
+        from ticdc_assets.pipeline.user_schemas import known_of
+        from ticdc_assets.schema.history.fold_cache import Folds
+
         return Folds(known_of(self.changefeed))
 
     @property

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -21,13 +22,14 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, I
 from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import StaleRunError
-from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
 from ticdc_assets.tables.iceberg.grown import is_scattered, last_row, merge_files
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+    from ticdc_assets.protocols.events import DdlEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,13 @@ _PROPERTIES: Final = {
     "commit.manifest-merge.enabled": "true",  # each read opens all manifests
     "commit.manifest.min-count-to-merge": "8",
 }
-_DDL: Final = TypeAdapter(DdlEvent)
+
+
+@cache
+def _ddl_type() -> TypeAdapter[DdlEvent]:
+    from ticdc_assets.protocols.events import DdlEvent  # imported only when needed
+
+    return TypeAdapter(DdlEvent)
 
 
 class Control:
@@ -195,7 +203,7 @@ class Control:
         if table is None:
             return []
         rows = table.scan(selected_fields=("event",)).to_arrow().column("event").to_pylist()
-        return [_DDL.validate_json(row) for row in rows]
+        return [_ddl_type().validate_json(row) for row in rows]
 
     def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         """Add the events that the table lacks."""
@@ -354,7 +362,7 @@ def _ddl_row(event: DdlEvent) -> dict[str, Any]:
         "schema": event.schema,
         "table": event.table,
         "query": event.query,
-        "event": _DDL.dump_json(event).decode(),
+        "event": _ddl_type().dump_json(event).decode(),
         "where": event.where,
     }
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import when
+from ticdc_assets.commands.output.tso_text import moment, when
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.tables.maintenance.retention import named_pins
 from ticdc_assets.tso import is_tso
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _NAMES: Final = ("changefeed", "table", "mirror", "rows", "complete up to (UTC)"
 def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     """List every source table, also dropped ones. Returns the exit code."""
     terminal = Terminal()
-    rows = [row for changefeed in chosen for row in table_rows(Lake(to_look_at(config), changefeed))]
+    rows = [row for changefeed in chosen for row in table_rows(Lake(to_look_at(config), changefeed), with_ids=as_json)]
     if as_json:
         terminal.json(rows)
     elif rows:
@@ -36,12 +37,15 @@ def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     return 0
 
 
-def table_rows(lake: Lake) -> list[dict[str, Any]]:
-    """One object per source table, sorted by name. `messages_read` is the watermark where it is a count of messages."""
+def table_rows(lake: Lake, with_ids: bool = True) -> list[dict[str, Any]]:
+    """One object per source table, sorted by name. `messages_read` is the watermark where it is a count of messages.
+
+    Table ids come from the statements, which are read and folded for them alone: None where `with_ids` is not set.
+    """
     record = lake.control.newest()
     if record is None:
         return []
-    ids = _table_ids(lake)
+    ids = _table_ids(lake) if with_ids else {}
     rows = [_row(lake.changefeed.name, table, ids.get(table.source_table)) for table in record.tables]
     return sorted(rows, key=lambda row: (row["schema"], row["table"], row["state"]))
 
@@ -133,3 +137,16 @@ def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
         if table.mirror_snapshot_id is not None and table.state != "dropped"
     ]
     return {"tso": record.tso, "tables": sorted(tables, key=lambda table: (table["schema"], table["table"]))}
+
+
+def list_pins(terminal: Terminal, lake: Lake, as_json: bool) -> int:
+    """Show all pins. Returns the exit code."""
+    pins = named_pins(lake.control)
+    if as_json:
+        terminal.json([{"pin": name, "tso": tso} for name, tso in pins.items()])
+        return 0
+    for name, tso in pins.items():
+        terminal.result(f"{name}: {moment(tso)}")
+    if not pins:
+        terminal.note("No pin.")
+    return 0

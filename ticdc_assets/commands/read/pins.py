@@ -1,4 +1,4 @@
-"""The pins of `ticdc-assets snapshot`: made, listed and released."""
+"""The pins of `ticdc-assets snapshot`: made and released, with a JVM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.jvm import jvm_of
 from ticdc_assets.commands.output.terminal import noise_kept_in
 from ticdc_assets.commands.output.tso_text import moment
-from ticdc_assets.pipeline.history.pins import pin, pins_of, release
+from ticdc_assets.pipeline.history.pins import pin, release
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
@@ -28,19 +28,6 @@ def make_pin(terminal: Terminal, lake: Lake, config: Config, name: str, at: int)
     earlier = "" if made.tso == at else f", the newest record up to {at}"
     tagged = counted(len(made.tables), "table")
     terminal.note(f"{made.name} pins {moment(made.tso)}{earlier}: {tagged} tagged.")
-
-
-def list_pins(terminal: Terminal, lake: Lake, as_json: bool) -> int:
-    """Show all pins. Returns the exit code."""
-    pins = pins_of(lake)
-    if as_json:
-        terminal.json([{"pin": name, "tso": tso} for name, tso in pins.items()])
-        return 0
-    for name, tso in pins.items():
-        terminal.result(f"{name}: {moment(tso)}")
-    if not pins:
-        terminal.note("No pin.")
-    return 0
 
 
 def release_pin(terminal: Terminal, lake: Lake, config: Config, name: str, as_json: bool) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
-from ticdc_assets.commands.read.listing import recorded_snapshot
+from ticdc_assets.commands.read.listing import list_pins, recorded_snapshot
 from ticdc_assets.commands.read.reader_snippets import snippet
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake, to_look_at
@@ -42,11 +42,11 @@ def snapshot(config: Config, changefeed: Changefeed, options: Options) -> int:
     terminal, lake = Terminal(), Lake(to_look_at(config), changefeed)
     if options.pin is None and options.release is None and not options.lists:
         return _show(terminal, lake, options)
+    if options.lists:
+        return list_pins(terminal, lake, options.as_json)
     # Maintenance and Spark take longer to import than a record takes to read.
     from ticdc_assets.commands.read import pins
 
-    if options.lists:
-        return pins.list_pins(terminal, lake, options.as_json)
     if options.release is not None:
         return pins.release_pin(terminal, lake, config, options.release, options.as_json)
     pins.make_pin(terminal, lake, config, options.pin or "", options.at or 0)

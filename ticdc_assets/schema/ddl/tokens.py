@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import cache
 from typing import Final, NamedTuple, TypeVar
 
 from ticdc_assets.errors import SchemaError
@@ -61,6 +62,7 @@ _STRINGS = {
 }
 
 
+@cache  # compiled at its first use: commands that read no statement do not wait for it
 def _grammar(escapes: bool) -> re.Pattern[str]:
     single, double = _STRINGS[escapes]
     parts = {
@@ -79,7 +81,6 @@ def _grammar(escapes: bool) -> re.Pattern[str]:
     return re.compile("|".join(f"(?P<{name}>{part})" for name, part in parts.items()), re.DOTALL)
 
 
-_GRAMMARS: Final = {True: _grammar(True), False: _grammar(False)}
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _UNTERMINATED: Final = {"`": "the closing `", "'": "the closing '", '"': 'the closing "', "/": "the closing */"}
@@ -108,7 +109,7 @@ def _plain_text(kind: TokenKind, source: str, escapes: bool) -> str:
 
 
 def _scan(text: str, escapes: bool) -> Iterator[Token]:
-    match = _GRAMMARS[escapes].match
+    match = _grammar(escapes).match
     at, open_comments, tokens = 0, 0, 0
     while at < len(text):
         found = match(text, at)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ticdc_assets.schema.evolution.evolve import Effect
-from ticdc_assets.schema.model import TableSchema
+if TYPE_CHECKING:
+    from ticdc_assets.schema.evolution.evolve import Effect
+    from ticdc_assets.schema.model import TableSchema
 
 SourceName = tuple[str, str]
 """Schema and table."""

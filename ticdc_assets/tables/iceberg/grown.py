@@ -17,8 +17,6 @@ from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 from pyiceberg.types import PrimitiveType
 
-from ticdc_assets.tables.maintenance.snapshot_expiry import expiry_of
-
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table, Transaction
 
@@ -105,6 +103,8 @@ def merge_files(table: Table, tx: Transaction, files_max: int) -> None:
             break
     else:
         return
+    from ticdc_assets.tables.maintenance.snapshot_expiry import expiry_of  # imported only when needed
+
     older_than = datetime.now(UTC) - timedelta(minutes=MINUTES_KEPT)
     gone = expiry_of(table.metadata, (), older_than).snapshot_ids
     if gone:
