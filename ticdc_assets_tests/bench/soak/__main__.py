@@ -2,7 +2,7 @@
 
 A stream of 2,000 changes a second over 50 tables is written while a process follows it. In turns the process and its
 JVM are killed, and a process that was killed is started again. At the end all mirrors are compared with the rows that
-the stream has. OUT gets `curve.csv` (lag, memory and files over time) and `result.json`.
+the stream has. OUT gets `curve.csv` (lag, memory and files over time), the same as `curves.svg`, and `result.json`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import yaml
 from ticdc_assets.config import load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets_tests.bench.clock import family
+from ticdc_assets_tests.bench.soak.picture import picture
 from ticdc_assets_tests.bench.soak.stream import FLUSH_S, SCHEMA, Stream
 from ticdc_assets_tests.commands.process.follow.process import Follower, follower
 
@@ -164,6 +165,7 @@ def main() -> int:
         writer = csv.DictWriter(file, list(soak.curve[0]))
         writer.writeheader()
         writer.writerows(soak.curve)
+    (asked.out / "curves.svg").write_text(picture(soak.curve))
     print(json.dumps(result, indent=1))
     return 1 if wrong or code else 0
 
