@@ -34,6 +34,21 @@ SYSTEM_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
     (TABLE_VERSION, pa.int64()),
 )
 
+VALID_FROM: Final = "_ticdc_valid_from"
+VALID_TO: Final = "_ticdc_valid_to"
+VALID_FROM_TIME: Final = "_ticdc_valid_from_time"
+VALID_TO_TIME: Final = "_ticdc_valid_to_time"
+IS_CURRENT: Final = "_ticdc_is_current"
+
+VALIDITY_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
+    (VALID_FROM, pa.int64()),
+    (VALID_TO, pa.int64()),
+    (VALID_FROM_TIME, pa.timestamp("us", tz="UTC")),
+    (VALID_TO_TIME, pa.timestamp("us", tz="UTC")),
+    (IS_CURRENT, pa.bool_()),
+)
+"""The columns that a version of a row has before those of its changelog."""
+
 
 @dataclass(frozen=True, slots=True)
 class LakeColumn:

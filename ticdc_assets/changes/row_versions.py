@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
-
-VALID_FROM: Final = "valid_from"
-VALID_TO: Final = "valid_to"
+from ticdc_assets.changes.layout import VALID_FROM, VALID_TO
 
 
 def row_versions(changes: pa.Table, key: Sequence[str], emptied: Sequence[int] = ()) -> pa.Table:
     """The rows that the changes made, ordered by key and VALID_FROM, with VALID_FROM and VALID_TO as TSOs.
 
-    A reader at the TSO t sees the rows with `valid_from <= t < valid_to`; `valid_to` is NULL where no change and none
+    A reader at the TSO t sees the rows with VALID_FROM <= t < VALID_TO; VALID_TO is NULL where no change and none
     of the TSOs `emptied` ended the row. Of several changes of a key in one commit, the last one makes the row.
 
     Args:

@@ -79,7 +79,7 @@ def test_rows_come_in_the_form_of_each_engine(lake: LakeResource):
 
 
 def test_the_versions_of_rows_are_those_up_to_the_recorded_tso(lake: LakeResource):
-    names = ["id", "valid_from", "valid_to", "is_current"]
+    names = ["id", "_ticdc_valid_from", "_ticdc_valid_to", "_ticdc_is_current"]
     found = lake.history("shop.orders")
 
     assert sorted(found.to_duckdb(names).fetchall()) == [

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.row_versions import VALID_FROM, VALID_TO, filled, row_versions
+from ticdc_assets.changes.layout import VALID_FROM, VALID_TO
+from ticdc_assets.changes.row_versions import filled, row_versions
 
 
 def changes(*rows: tuple[str, int, int, Any, str]) -> pa.Table:

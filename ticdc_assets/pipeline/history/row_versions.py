@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.differences import in_bucket
-from ticdc_assets.changes.row_versions import VALID_FROM, VALID_TO, filled, row_versions
+from ticdc_assets.changes.layout import IS_CURRENT, VALID_FROM, VALID_FROM_TIME, VALID_TO, VALIDITY_COLUMNS
+from ticdc_assets.changes.row_versions import filled, row_versions
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.engines import required
 from ticdc_assets.pipeline.history import passes
@@ -37,11 +38,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.recorded.table import RecordedTable
     from ticdc_assets.schema.history.source_table import SourceTable
 
-VALID_FROM_TIME: Final = "valid_from_time"
-VALID_TO_TIME: Final = "valid_to_time"
-IS_CURRENT: Final = "is_current"
-
-_OWN: Final = (VALID_FROM, VALID_TO, VALID_FROM_TIME, VALID_TO_TIME, IS_CURRENT)
+_OWN: Final = tuple(name for name, _ in VALIDITY_COLUMNS)
 _NEEDED: Final = (layout.OP, layout.COMMIT_TS, layout.SEQ, layout.TABLE_VERSION)
 _PASSES_MAX: Final = 256
 
@@ -50,9 +47,9 @@ _PASSES_MAX: Final = 256
 class RecordedHistory:
     """The versions of the rows of one source table up to `tso`.
 
-    The columns are those of the changelog, also dropped ones, and before them `valid_from` and `valid_to` (TSOs),
-    `valid_from_time` and `valid_to_time` (UTC) and `is_current`. At a TSO t up to `tso` the table had the rows with
-    `valid_from <= t` and `valid_to > t` or NULL. A source column with one of these names gets the suffix `__source`.
+    The columns are those of the changelog, also dropped ones, and before them VALIDITY_COLUMNS: `_ticdc_valid_from` and
+    `_ticdc_valid_to` (TSOs), their times (UTC) and `_ticdc_is_current`. At a TSO t up to `tso` the table had the rows
+    with `_ticdc_valid_from <= t` and `_ticdc_valid_to > t` or NULL.
 
     Raises:
         ConfigError: the stream has no commit_ts, or the changelog does not determine the rows.
@@ -75,7 +72,8 @@ class RecordedHistory:
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The rows in parts of some hundred megabytes at most; all versions of a key are in one part.
 
-        Within a part they are ordered by key and `valid_from`. A key with very many versions makes its part larger.
+        Within a part they are ordered by key and `_ticdc_valid_from`. A key with very many versions makes its part
+        larger.
         """
         names = self._selected(columns)
         return in_passes(lambda bucket, buckets: self._part(names, bucket, buckets))
@@ -116,8 +114,7 @@ class RecordedHistory:
         there = {f.field_id: f.name for f in schema.fields}
         uids = {c.uid for v in versions_between(self.source_table, -1, self.tso) for c in v.table.stored_columns}
         places = columns_of(self._table.properties)
-        names = {uid: there[ids[0]] for uid, ids in places.items() if uid in uids and ids[0] in there}
-        return {uid: f"{name}__source" if name in _OWN else name for uid, name in names.items()}
+        return {uid: there[ids[0]] for uid, ids in places.items() if uid in uids and ids[0] in there}
 
     @cached_property
     def _table(self) -> Table:

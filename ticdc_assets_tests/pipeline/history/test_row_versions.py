@@ -42,9 +42,9 @@ def histories(lake: Any) -> dict[str, RecordedHistory | str]:
 
 
 def rows_at(history: RecordedHistory, rows: pa.Table, at: int, names: list[str]) -> Counter[tuple[Any, ...]]:
-    ends = rows["valid_to"]
+    ends = rows["_ticdc_valid_to"]
     is_open = pc.or_(pc.is_null(ends), pc.fill_null(pc.greater(ends, at), False))
-    rows = rows.filter(pc.and_(pc.less_equal(rows["valid_from"], at), is_open))
+    rows = rows.filter(pc.and_(pc.less_equal(rows["_ticdc_valid_from"], at), is_open))
     there = {c.name: history.column_of.get(c.uid) for c in version_after(history.source_table, at).table.columns}
     columns = [rows[there[name]].to_pylist() if there[name] else [None] * len(rows) for name in names]
     return Counter(tuple(comparable(cell) for cell in row) for row in zip(*columns, strict=True))
@@ -67,7 +67,7 @@ def test_rows_at_every_recorded_snapshot_are_those_of_the_truth(variant: str, tm
         rows = rows_at(history, read[table.id], entry["ts"], list(truth_types(entry)))
         assert rows == truth_rows(entry, workload.time_zone), (entry["table"], entry["ts"])
         compared += len(entry["rows"])
-        closed += pc.sum(pc.invert(read[table.id]["is_current"])).as_py() or 0
+        closed += pc.sum(pc.invert(read[table.id]["_ticdc_is_current"])).as_py() or 0
     assert compared
     assert closed
 
@@ -82,8 +82,8 @@ def feed(tmp_path: Path, without_java: None) -> Feed:
 def versions(feed: Feed, *names: str) -> list[tuple[Any, ...]]:
     [history] = histories(feed.lake).values()
     assert isinstance(history, RecordedHistory), history
-    names = names or ("id", "name", "valid_from", "valid_to", "is_current")
-    rows = history.to_arrow(list(names)).sort_by([("id", "ascending"), ("valid_from", "ascending")])
+    names = names or ("id", "name", "_ticdc_valid_from", "_ticdc_valid_to", "_ticdc_is_current")
+    rows = history.to_arrow(list(names)).sort_by([("id", "ascending"), ("_ticdc_valid_from", "ascending")])
     return [tuple(row.values()) for row in rows.to_pylist()]
 
 
@@ -105,7 +105,9 @@ def test_parts_of_the_keys_give_the_same_rows_and_times_are_those_of_the_tsos(
     assert isinstance(history, RecordedHistory)
     assert len(list(history.parts())) > 1
     assert versions(feed) == EXPECTED
-    [(_, from_time, _, to_time), *_] = versions(feed, "valid_from", "valid_from_time", "id", "valid_to_time")
+    [(_, from_time, _, to_time), *_] = versions(
+        feed, "_ticdc_valid_from", "_ticdc_valid_from_time", "id", "_ticdc_valid_to_time"
+    )
     assert (from_time, to_time) == (to_datetime(ts(2)), to_datetime(ts(5)))
 
 
@@ -147,5 +149,5 @@ def test_columns_and_snapshots_that_are_not_there_are_errors(feed: Feed):
     with pytest.raises(NotYetError, match="maintenance has removed it"):
         gone.to_arrow()
 
-    with pytest.raises(ConfigError, match=r"shop.users: expected columns of valid_from, .* found nam. Correct"):
+    with pytest.raises(ConfigError, match=r"shop.users: expected columns of _ticdc_valid_from, .* found nam. Correct"):
         versions(feed, "id", "nam")
