@@ -17,6 +17,7 @@ from ticdc_assets.assets.automation.schedules import schedules_of
 from ticdc_assets.assets.automation.sensors import sensors_of
 from ticdc_assets.assets.checks.definitions import check_assets
 from ticdc_assets.assets.checks.upstream import upstream_check_keys, upstream_checks
+from ticdc_assets.assets.jobs.as_of import as_of_job
 from ticdc_assets.assets.jobs.maintenance import maintenance_job
 from ticdc_assets.assets.jobs.rebuild import rebuild_job
 from ticdc_assets.assets.keys import FeedNames
@@ -95,7 +96,7 @@ def changefeed_definitions(
             *([days_spec(feed, feed.shown.days_from)] if feed.shown.days_from else []),
         ],
         asset_checks=check_assets(feed),
-        jobs=[job, maintenance_job(feed, lake), rebuild_job(feed, lake)],
+        jobs=[job, maintenance_job(feed, lake), rebuild_job(feed, lake), as_of_job(feed, lake)],
         sensors=sensors_of(config, changefeed, feed, feed.names.job),
         schedules=schedules_of(feed, feed.names.job),
         resources={feed.names.resource: lake},

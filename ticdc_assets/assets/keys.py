@@ -103,6 +103,10 @@ class FeedNames:
         return self._op("rebuild")
 
     @property
+    def as_of_op(self) -> str:
+        return self._op("as_of")
+
+    @property
     def verify_op(self) -> str:
         return self._op("verify")
 
@@ -134,6 +138,10 @@ class FeedNames:
     @property
     def rebuild_job(self) -> str:
         return f"{self.changefeed}_rebuild"
+
+    @property
+    def as_of_job(self) -> str:
+        return f"{self.changefeed}_as_of"
 
     @property
     def verify_job(self) -> str:
