@@ -33,6 +33,7 @@ class Failpoint(StrEnum):
     BRANCH_WRITTEN = "branch written"
     AFTER_MIRROR_COMMIT = "after mirror commit"
     VERSION_ENTERED = "version entered"
+    HISTORY_MADE = "history made"
     BEFORE_RECORD = "before record"
     AFTER_RECORD = "after record"
 

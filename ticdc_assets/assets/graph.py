@@ -76,7 +76,8 @@ def changefeed_definitions(
     """The definitions of one changefeed. Its job runs in one process, so that its steps share one Spark session."""
     known = known_tables(config, changefeed)
     target, shown = changefeed.target, changefeed.dagster
-    plain = Feed(names, known, config.catalog.name, target, reads_files(changefeed), shown, translate)
+    history = changefeed.mirror.history
+    plain = Feed(names, known, config.catalog.name, target, reads_files(changefeed), shown, translate, history)
     keys = translated_keys(changefeed.name, _specs(plain, changefeed)) if translate else {}
     feed = replace(plain, names=replace(names, renamed=keys))
     job = dg.define_asset_job(

@@ -16,7 +16,9 @@ from ticdc_assets import names
 
 TAG: Final = "ticdc_assets/changefeed"
 CHANGELOG_ENDING: Final = "_changes"
-"""Dagster's graph shows the last part of a key only, and a changelog and its mirror stand side by side there."""
+HISTORY_ENDING: Final = "_history"
+"""Dagster's graph shows the last part of a key only, and the tables of a source table stand side by side there."""
+ENDINGS: Final = {"changelog": CHANGELOG_ENDING, "history": HISTORY_ENDING}
 _TAG_CHARS_MAX: Final = 63  # Dagster's limit for tag values
 
 
@@ -67,6 +69,10 @@ class FeedNames:
     def mirror(self, schema: str, table: str) -> dg.AssetKey:
         """`<changefeed>/mirror/<schema>/<table>` in the form that Dagster accepts, or its translation."""
         return self._of_table("mirror", schema, table)
+
+    def history(self, schema: str, table: str) -> dg.AssetKey:
+        """`<changefeed>/history/<schema>/<table>_history` in the form that Dagster accepts, or its translation."""
+        return self._of_table("history", schema, table, HISTORY_ENDING)
 
     def _of_table(self, kind: str, schema: str, table: str, ending: str = "") -> dg.AssetKey:
         return self._key(kind, names.asset_key_part(schema), names.asset_key_part(table) + ending)

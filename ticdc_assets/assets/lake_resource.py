@@ -59,6 +59,10 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Every change of the source table `schema.table`."""
         return self.recorded(at).changelog(name)
 
+    def history_table(self, name: str, at: int | None = None) -> RecordedTable:
+        """Every version of every row of the source table `schema.table`, from the table that runs keep."""
+        return self.recorded(at).history_table(name)
+
     def history(self, name: str, at: int | None = None) -> RecordedHistory:
         """Every version of every row of the source table `schema.table`."""
         return self.recorded(at).history(name)
@@ -136,6 +140,8 @@ def _named(recorded: RecordedLake, key: dg.AssetKey) -> RecordedTable:
             return recorded.mirror(f"{table.schema}.{table.table}")
         if key == names.changelog(table.schema, table.table):
             return recorded.changelog(f"{table.schema}.{table.table}")
-    advice = "Name the key of one of its mirrors or changelogs, as Dagster shows it."
+        if key == names.history(table.schema, table.table):
+            return recorded.history_table(f"{table.schema}.{table.table}")
+    advice = "Name the key of one of its mirrors, changelogs or histories, as Dagster shows it."
     where = f"changefeed {changefeed.name}"
     raise ConfigError(where, "an input that is one of its tables", key.to_user_string(), advice)

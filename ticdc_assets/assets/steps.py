@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,8 @@ from ticdc_assets.assets.translation import Translate, translated
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import changelog_identifier, mirror_identifier
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.table_filter import TableFilter
+from ticdc_assets.tables.locations import history_of
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.table_status import Reported
@@ -49,6 +51,7 @@ class Feed:
     reads_files: bool
     shown: DagsterConfig
     translate: Translate | None = None
+    history: TableFilter = field(default_factory=lambda: TableFilter(()))
 
     def translated(self, plain: dg.AssetSpec) -> dg.AssetSpec:
         """The spec that Dagster shows, of one with plain keys."""
@@ -59,12 +62,18 @@ class Feed:
         return tuple(table for table in self.tables if table.has_key)
 
     @property
+    def with_history(self) -> tuple[KnownTable, ...]:
+        """The tables for which the config asks for a history."""
+        return tuple(table for table in self.mirrored if self.history.matches(table.schema, table.table))
+
+    @property
     def keys(self) -> tuple[dg.AssetKey, ...]:
         """The keys of all assets of a run."""
         names = self.names
         changelogs = (names.changelog(table.schema, table.table) for table in self.tables)
         mirrors = (names.mirror(table.schema, table.table) for table in self.mirrored)
-        return (names.schema_cache, names.quarantine, *changelogs, *mirrors, names.watermarks)
+        histories = (names.history(table.schema, table.table) for table in self.with_history)
+        return (names.schema_cache, names.quarantine, *changelogs, *mirrors, *histories, names.watermarks)
 
     @property
     def freshness(self) -> dg.FreshnessPolicy | None:
@@ -81,6 +90,10 @@ class Feed:
     def mirror_metadata(self, table: KnownTable) -> dict[str, str]:
         """Metadata of a mirror's definition, before any run."""
         return self._metadata(table, mirror_identifier)
+
+    def history_metadata(self, table: KnownTable) -> dict[str, str]:
+        """Metadata of a history's definition, before any run."""
+        return self._metadata(table, lambda *of: history_of(mirror_identifier(*of)))
 
     def _metadata(self, table: KnownTable, identifier: Callable[..., tuple[str, ...]]) -> dict[str, str]:
         metadata = {"source_table": f"{table.schema}.{table.table}"}

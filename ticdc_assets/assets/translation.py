@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
-from ticdc_assets.assets.keys import CHANGELOG_ENDING
+from ticdc_assets.assets.keys import ENDINGS
 from ticdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ _PARTS_OF_A_TABLE: Final = 4
 class ChangefeedAsset:
     """One asset of a changefeed, as a translation gets it.
 
-    `kind` is source, schema_cache, quarantine, changelog, mirror, watermarks or days. `schema` and `table` are those of
-    a changelog or mirror, in the form that Dagster accepts in a key, and else "". `spec` is the asset without the
-    translation; its metadata `source_table` has the name of the table at the source.
+    `kind` is source, schema_cache, quarantine, changelog, mirror, history, watermarks or days. `schema` and `table` are
+    those of a changelog, mirror or history, in the form that Dagster accepts in a key, and else "". `spec` is the asset
+    without the translation; its metadata `source_table` has the name of the table at the source.
     """
 
     changefeed: str
@@ -46,9 +46,7 @@ class ChangefeedAsset:
         if len(spec.key.path) < _PARTS_OF_A_TABLE:
             return cls(changefeed, kind, "", "", spec)
         schema, table = of_table
-        return cls(
-            changefeed, kind, schema, table.removesuffix(CHANGELOG_ENDING) if kind == "changelog" else table, spec
-        )
+        return cls(changefeed, kind, schema, table.removesuffix(ENDINGS.get(kind, "")), spec)
 
     @property
     def name(self) -> str:

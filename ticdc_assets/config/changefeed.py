@@ -121,7 +121,16 @@ def _mirror(section: Section, sink: SinkOptions) -> MirrorConfig:
         partition=tuple(_partition(section, sink)),
         format_version=_format_version(section),
         on_drop=OnDrop(section.choice("on_drop", tuple(OnDrop), "keep")),
+        history=_history(section, sink),
     )
+
+
+def _history(section: Section, sink: SinkOptions) -> TableFilter:
+    found = _filter(section, "history", section.texts("history"), sink)
+    if found.takes_any and sink is not _UNKNOWN and sink.is_by_arrival:
+        advice = "Without both there is no TSO from which a row is valid. Remove it."
+        section.problem("history", "a stream with commit_ts and watermarks", "one without", advice)
+    return found
 
 
 def _bad_input(section: Section, sink: SinkOptions) -> BadInputPolicy:

@@ -299,12 +299,14 @@ class MirrorConfig:
     keys: key columns of tables whose key is not in the stream; the last match decides.
     partition: partition specs; the last match decides.
     format_version: Iceberg's table format: 3, or 2 for readers without deletion vectors.
+    history: the tables that have a history table beside their mirror.
     """
 
     keys: tuple[KeyOverride, ...] = ()
     partition: tuple[PartitionRule, ...] = ()
     format_version: int = 3
     on_drop: OnDrop = OnDrop.KEEP
+    history: TableFilter = field(default_factory=lambda: TableFilter(()))
 
     def key_of(self, schema: str, table: str) -> tuple[str, ...] | None:
         """The configured key columns of a table."""

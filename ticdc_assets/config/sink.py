@@ -237,6 +237,11 @@ class SinkOptions:
                 return True
 
     @property
+    def is_by_arrival(self) -> bool:
+        """Whether rows are ordered by arrival, because the stream does not give a commit_ts to all of them."""
+        return not (self.has_commit_ts and self.has_watermark) or self.protocol is Protocol.AVRO
+
+    @property
     def has_old_values(self) -> bool:
         """Whether an UPDATE has the old values of its row."""
         match self.protocol:

@@ -90,8 +90,7 @@ class Lake:
     @property
     def by_arrival(self) -> bool:
         """Whether the stream has no commit_ts: rows are then ordered by arrival, and progress is by file."""
-        sink = self.changefeed.sink
-        return not (sink.has_commit_ts and sink.has_watermark) or str(sink.protocol) == "avro"
+        return self.changefeed.sink.is_by_arrival
 
     @property
     def measures_lag(self) -> bool:
@@ -118,6 +117,10 @@ class Lake:
         """Whether the config's `tables` select this table, under any name that it has or had. A table whose rows a
         loaded dump has is not selected."""
         return not source_table.is_contained and source_table.was_ever(self.follows)
+
+    def keeps_history(self, source_table: SourceTable) -> bool:
+        """Whether the config's `history` selects this table, under any name that it has or had."""
+        return source_table.was_ever(self.changefeed.mirror.history.matches)
 
     @cached_property
     def folds(self) -> Folds:
@@ -160,6 +163,14 @@ class Lake:
         """Move every mirror to its name in the history. Where another table has it, the mirror's writer raises."""
         wanted = {source_table_id: place.mirror for source_table_id, place in self.places(history).items()}
         settle(self.catalog, wanted, self._found(history, record, "mirror"))
+
+    def settle_histories(self, history: History, record: WatermarkRecord | None) -> None:
+        """Move every history table to its name in the history."""
+        is_recorded = any(table.history_table for table in self.recorded(record).values())
+        if not self.changefeed.mirror.history.takes_any and not is_recorded:
+            return
+        wanted = {source_table_id: place.history_table for source_table_id, place in self.places(history).items()}
+        settle(self.catalog, wanted, self._found(history, record, "history_table"))
 
     def _found(self, history: History, record: WatermarkRecord | None, kind: str) -> dict[str, Identifier]:
         """Where each table is: as recorded, else under a present or former name of its source table, newest first. A

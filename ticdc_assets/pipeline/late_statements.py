@@ -203,6 +203,7 @@ def set_unrecorded_aside(lake: Lake, history: History, record: WatermarkRecord |
             raise StaleRunError(where, "the record that this run was planned from", "a newer one", advice)
         set_aside(lake.catalog, owner, place.mirror)
         set_aside(lake.catalog, owner, place.changelog)
+        set_aside(lake.catalog, owner, place.history_table)
         is_found = True
     return is_found
 
@@ -218,4 +219,11 @@ def _set_aside(lake: Lake, table: TableRecord) -> TableRecord:
         "Nothing more is added here. Drop these tables when nobody reads them."
     )
     state = str(TableState.DROPPED)
-    return replace(table, state=state, note=note, mirror=moved(table.mirror), changelog=moved(table.changelog))
+    return replace(
+        table,
+        state=state,
+        note=note,
+        mirror=moved(table.mirror),
+        changelog=moved(table.changelog),
+        history_table=moved(table.history_table),
+    )

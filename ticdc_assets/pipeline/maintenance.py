@@ -121,14 +121,14 @@ def tables_of(lake: Lake) -> list[Table]:
 
 
 def each_table(lake: Lake) -> Iterator[Table]:
-    """The changefeed's changelogs, mirrors and control tables, including those of dropped source tables; each is loaded
-    when it is asked for."""
+    """The changefeed's changelogs, mirrors, histories and control tables, including those of dropped source tables.
+    Each is loaded when it is asked for."""
     wanted: dict[Identifier, str | None] = {(*lake.control.namespace, name): None for name in CONTROL_TABLES}
     history, record = lake.history(), lake.control.newest()
     for source_table_id, place in lake.places(history).items():
-        wanted.update({place.mirror: source_table_id, place.changelog: source_table_id})
+        wanted.update(dict.fromkeys((place.mirror, place.changelog, place.history_table), source_table_id))
     for source_table_id, recorded in lake.recorded(record).items():
-        for held in (recorded.mirror, recorded.changelog):
+        for held in (recorded.mirror, recorded.changelog, recorded.history_table):
             if held:
                 wanted[tuple(held)] = source_table_id
     for identifier, owner in wanted.items():

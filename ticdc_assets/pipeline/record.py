@@ -33,7 +33,8 @@ def table_record(
     table: Table | None,
     note: str,
 ) -> TableRecord:
-    """The record of one table after the run. The mirror's part stays unchanged until the mirror advances."""
+    """The record of one table after the run. The parts of the mirror and the history stay
+    unchanged until these advance."""
     source_table = commit_range.source_table
     done = replace(commit_range, high=commit_range.low, hold=hold) if hold else commit_range
     snapshot = table.current_snapshot() if table is not None else None
@@ -52,6 +53,8 @@ def table_record(
         changelog_snapshot_id=snapshot.snapshot_id if snapshot else old.changelog_snapshot_id if old else None,
         rows=old.rows if old else None,
         history=_history_digest(table) if table is not None else old.history if old else None,
+        history_table=old.history_table if old else None,
+        history_snapshot_id=old.history_snapshot_id if old else None,
     )
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class TableRecord:
     """One source table in a record: its name, its tables and its watermark. `history` is a digest of the history that
-    its changelog was written with."""
+    its changelog was written with; `history_table` is the table of all versions of its rows."""
 
     source_table: str
     schema: str
@@ -50,6 +50,8 @@ class TableRecord:
     changelog_snapshot_id: int | None
     rows: int | None
     history: str | None = None
+    history_table: list[str] | None = None
+    history_snapshot_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ _TABLE_FIELDS: Final = [
     pa.field("state", pa.string()), pa.field("note", pa.string()), pa.field("key", _NAMES),
     pa.field("watermark", pa.int64()), pa.field("mirror", _NAMES), pa.field("mirror_snapshot_id", pa.int64()),
     pa.field("changelog", _NAMES), pa.field("changelog_snapshot_id", pa.int64()), pa.field("rows", pa.int64()),
-    pa.field("history", pa.string()),
+    pa.field("history", pa.string()), pa.field("history_table", _NAMES), pa.field("history_snapshot_id", pa.int64()),
 ]  # fmt: skip
 _WATERMARKS: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("tso", pa.int64()),
@@ -274,7 +276,8 @@ class Control:
 
     def keep_tables(self, records: Sequence[TableRecord]) -> None:
         """Replace `tables`, the map from source names to table identifiers, where it changed."""
-        fields_kept = ("source_table", "schema", "table", "state", "note", "key", "mirror", "changelog")
+        tables = ("mirror", "changelog", "history_table")
+        fields_kept = ("source_table", "schema", "table", "state", "note", "key", *tables)
         schema = pa.schema([f for f in _TABLE_FIELDS if f.name in fields_kept])
         rows = [{name: getattr(r, name) for name in fields_kept} for r in records]
         wanted = pa.Table.from_pylist(rows, schema=schema)

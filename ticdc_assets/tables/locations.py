@@ -8,8 +8,8 @@ can finish a move that was interrupted at any step.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets import names
@@ -25,19 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableLocations:
-    """The identifiers and folders of one source table's two tables; no folders where the catalog chooses them."""
+    """The identifiers and folders of one source table's tables; no folders where the catalog chooses them."""
 
     mirror: Identifier
     changelog: Identifier
     mirror_location: str | None
     changelog_location: str | None
+    history_table: Identifier
+    history_location: str | None
 
 
 def places(config: Config, changefeed: Changefeed, history: History) -> dict[str, TableLocations]:
     """The locations of every source table by its id."""
-    return {
+    found = {
         source_table.id: _place(config, changefeed, history, source_table) for source_table in history.source_tables
     }
+    mirrors = {place.mirror for place in found.values()}
+    return {i: _with_free_history(place, i, mirrors) for i, place in found.items()}
 
 
 def _place(config: Config, changefeed: Changefeed, history: History, source_table: SourceTable) -> TableLocations:
@@ -49,9 +53,24 @@ def _place(config: Config, changefeed: Changefeed, history: History, source_tabl
     # By source table, not by name: two tables with the same name never share a folder.
     digest = _digest(source_table.id)
     if config.catalog.root_uri is None:
-        return TableLocations(mirror, changelog, None, None)
+        return TableLocations(mirror, changelog, None, None, history_of(mirror), None)
     root = f"{config.catalog.root_uri}/{names.encode(changefeed.name)}/{names.encode(schema)}/{digest}"
-    return TableLocations(mirror, changelog, f"{root}/mirror", f"{root}/changelog")
+    return TableLocations(
+        mirror, changelog, f"{root}/mirror", f"{root}/changelog", history_of(mirror), f"{root}/history"
+    )
+
+
+def history_of(mirror: Identifier) -> Identifier:
+    """The identifier of the history beside a mirror, where no other table has it."""
+    return (*mirror[:-1], f"{mirror[-1]}__history")
+
+
+def _with_free_history(place: TableLocations, source_table_id: str, mirrors: Collection[Identifier]) -> TableLocations:
+    """The locations with another name for the history where a source table is called like it."""
+    if place.history_table not in mirrors:
+        return place
+    *above, name = place.history_table
+    return replace(place, history_table=(*above, f"{name}_{_digest(source_table_id)}"))
 
 
 def _name_taken(history: History, source_table: SourceTable) -> bool:

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Late changes: the position (commit_ts, else seq) and version of the first one, and the run that added them."""
+    """Late changes: the position (commit_ts, else seq) and version of the first one, and the run that added them.
+
+    `replaces` is the run of the mark before this one whose changes this one does not include; empty for the first mark.
+    """
 
     run_id: str
     first: int
     version_ts: int
+    replaces: str = ""
 
     def to_json(self) -> str:
         """The mark as a table property stores it."""
@@ -34,7 +38,12 @@ class Replayed:
         """This mark, extended by another one that the mirror has not merged."""
         if other is None:
             return self
-        return replace(self, first=min(self.first, other.first), version_ts=min(self.version_ts, other.version_ts))
+        return replace(
+            self,
+            first=min(self.first, other.first),
+            version_ts=min(self.version_ts, other.version_ts),
+            replaces=other.replaces,
+        )
 
 
 def unfollowed(changelog: Table, mirror: Table | None) -> Replayed | None:
@@ -51,4 +60,5 @@ def marked(source_table: SourceTable, changelog: Table, mirror: Table | None, ma
     a key."""
     if not any(version.table.key for version in source_table.versions):
         return {}
-    return {REPLAYED: mark.joined(unfollowed(changelog, mirror)).to_json()}
+    last, left = unfollowed(changelog, None), unfollowed(changelog, mirror)
+    return {REPLAYED: replace(mark, replaces=last.run_id if last else "").joined(left).to_json()}

@@ -107,6 +107,17 @@ def test_choices_are_taken(tmp_path):
     assert feed(tmp_path, zero_dates="null").bad_input.zero_dates is ZeroDates.NULL
 
 
+def test_histories_are_asked_for_by_pattern_where_rows_have_a_commit_ts(tmp_path):
+    uri = "kafka://h:1/t?protocol=open-protocol"
+    history = feed(tmp_path, sink_uri=uri, history=["shop.*", "!shop.tmp_*"]).mirror.history
+
+    assert (history.matches("shop", "users"), history.matches("shop", "tmp_1")) == (True, False)
+    assert not feed(tmp_path).mirror.history.takes_any
+    for without in ("kafka://h:1/t?protocol=canal-json", "kafka://h:1/t?protocol=avro"):
+        said = str(refused(tmp_path, with_feed(sink_uri=without, history="shop.*")))
+        assert "expected a stream with commit_ts and watermarks" in said
+
+
 def test_what_dagster_shows_of_a_table_is_given_by_pattern(tmp_path):
     shown = feed(
         tmp_path,

@@ -91,7 +91,12 @@ def test_a_hold_that_is_not_the_stop_lets_nothing_through():
 
 OLD = TableRecord(TABLE.id, *T, "live", "old note", ["id"], 20, ["m", "t"], 5, ["c", "t"], 6, 7, "digest")
 PLACE = TableLocations(
-    mirror=("new", "mirror"), changelog=("new", "log"), mirror_location=None, changelog_location=None
+    mirror=("new", "mirror"),
+    changelog=("new", "log"),
+    mirror_location=None,
+    changelog_location=None,
+    history_table=("new", "mirror__history"),
+    history_location=None,
 )
 
 

@@ -24,6 +24,11 @@ DESCRIPTIONS: Final = {
     layout.SEQ: "The order of changes inside one commit_ts. Without commit_ts, the order of arrival.",
     layout.TABLE_VERSION: "The TSO of the statement that gave the row its columns.",
     layout.BEFORE: "The old values of an update, where the stream sends them.",
+    layout.VALID_FROM: "The TSO from which the table had the row: that of the commit that made it.",
+    layout.VALID_TO: "The TSO from which the table no longer had the row. NULL where it still has it.",
+    layout.VALID_FROM_TIME: "The time of `_ticdc_valid_from`, with millisecond precision, in UTC.",
+    layout.VALID_TO_TIME: "The time of `_ticdc_valid_to`, with millisecond precision, in UTC.",
+    layout.IS_CURRENT: "Whether the table still has the row.",
 }
 """Of the columns that this project adds."""
 

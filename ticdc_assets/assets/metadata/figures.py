@@ -118,6 +118,25 @@ def mirror_metadata(
     }
 
 
+def history_metadata(
+    catalog: str,
+    record: TableRecord,
+    source_table: SourceTable,
+    location: str | None,
+    table: LakeTable | None,
+    changelog_key: dg.AssetKey,
+    clock: Clock,
+) -> Metadata:
+    """A history's state after a run. Without `table`, no columns are listed."""
+    return {
+        **table_metadata(record, source_table, clock),
+        **({"snapshot_id": str(record.history_snapshot_id)} if record.history_snapshot_id else {}),
+        **(_place(catalog, record.history_table, location) if record.history_table else {}),
+        **({"dagster/column_schema": column_schema(table, source_table)} if table else {}),
+        "dagster/column_lineage": mirror_lineage(source_table, changelog_key),
+    }
+
+
 def _place(catalog: str, identifier: Iterable[str], location: str | None) -> Metadata:
     uri = {} if location is None else {"dagster/uri": location}
     return {"dagster/table_name": ".".join((catalog, *identifier)), **uri}

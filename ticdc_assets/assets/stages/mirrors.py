@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import dagster as dg
 
 from ticdc_assets.assets.known_tables import KnownTable
-from ticdc_assets.assets.metadata.figures import Metadata, mirror_metadata, watermark_metadata
+from ticdc_assets.assets.metadata.figures import Metadata, history_metadata, mirror_metadata, watermark_metadata
 from ticdc_assets.assets.metadata.history_points import recent
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.stages.changelogs import changelog_spec
@@ -21,7 +21,7 @@ from ticdc_assets.tables.fields import lake_tables
 
 
 def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
-    """The mirrors of all tables with a key, and the record of the TSO at which all tables are consistent."""
+    """The mirrors of all tables with a key, the histories, and the record of the TSO at which all are consistent."""
 
     @dg.multi_asset(
         name=feed.names.mirrors_op,
@@ -39,17 +39,19 @@ def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
 
 
 def mirror_specs(feed: Feed) -> list[dg.AssetSpec]:
-    """The record of the TSO, and the mirrors."""
-    return [_watermarks_spec(feed), *(_spec(feed, table) for table in feed.mirrored)]
+    """The record of the TSO, the mirrors and the histories."""
+    mirrors = (_spec(feed, table) for table in feed.mirrored)
+    return [_watermarks_spec(feed), *mirrors, *(history_spec(feed, table) for table in feed.with_history)]
 
 
 def _watermarks_spec(feed: Feed) -> dg.AssetSpec:
     plain = feed.names.plain
     mirrors = [plain.mirror(table.schema, table.table) for table in feed.mirrored]
+    histories = [plain.history(table.schema, table.table) for table in feed.with_history]
     keyless = [plain.changelog(table.schema, table.table) for table in feed.tables if not table.has_key]
     spec = dg.AssetSpec(
         plain.watermarks,
-        deps=[plain.quarantine, *mirrors, *keyless],
+        deps=[plain.quarantine, *mirrors, *histories, *keyless],
         group_name=feed.names.group,
         kinds={"iceberg"},
         code_version=CODE_VERSION,
@@ -74,11 +76,30 @@ def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
     return feed.translated(spec)
 
 
+def history_spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
+    """The history of a table."""
+    spec = dg.AssetSpec(
+        feed.names.plain.history(table.schema, table.table),
+        deps=[feed.names.plain.changelog(table.schema, table.table)],
+        group_name=feed.names.group,
+        kinds={"iceberg", "spark", "history"},
+        code_version=CODE_VERSION,
+        description=f"Every version of every row of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
+        metadata=feed.history_metadata(table),
+        owners=feed.shown.owners_of(table.schema, table.table),
+        tags=feed.shown.tags_of(table.schema, table.table),
+        freshness_policy=feed.freshness,
+    )
+    return feed.translated(spec)
+
+
 def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
-    chosen = [t for t in feed.mirrored if feed.names.mirror(t.schema, t.table) in context.selected_asset_keys]
+    selected, names = context.selected_asset_keys, feed.names
+    chosen = [t for t in feed.mirrored if names.mirror(t.schema, t.table) in selected]
+    with_history = [t for t in feed.with_history if names.history(t.schema, t.table) in selected]
     history = run.lake.history()
-    whole = len(chosen) == len(feed.mirrored) and feed.names.watermarks in context.selected_asset_keys
-    only = None if whole else _source_tables(history, run, chosen)
+    whole = len(chosen) == len(feed.mirrored) and names.watermarks in selected
+    only = None if whole else _source_tables(history, run, [*chosen, *with_history])
     report = run_mirrors(run.lake, uuid.uuid4().hex, run.jvm, progress_logger(context), only)
     run.published()
     tables = reported(history, report.record if report else None)
@@ -86,6 +107,9 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
     for known in chosen:
         table = tables.get(fold_name(known.schema, known.table))
         yield results.result(feed.names.mirror(known.schema, known.table), table)
+    for known in with_history:
+        table = tables.get(fold_name(known.schema, known.table))
+        yield results.of_history(feed.names.history(known.schema, known.table), table)
     if feed.names.watermarks not in context.selected_asset_keys:
         return
     recorded = _recorded(feed, run, report)
@@ -147,8 +171,9 @@ class _Results:
         self._points = recent(run.lake)
         self._places = run.lake.places(run.lake.history())
         self._rows = run.outcome.changelogs.rows_by_op if run.outcome.changelogs else {}
-        names = (tuple(table.record.mirror) for table in tables if table.record.mirror)
-        self._tables = lake_tables(run.lake.catalog, names)
+        records = [table.record for table in tables]
+        names = [*(record.mirror for record in records), *(record.history_table for record in records)]
+        self._tables = lake_tables(run.lake.catalog, [tuple(name) for name in names if name])
 
     def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
         """A held table is reported too, with its state and its old watermark; its checks fail."""
@@ -156,6 +181,22 @@ class _Results:
             return dg.MaterializeResult(asset_key=key, metadata={"state": "unknown"})
         version = dg.DataVersion(str(table.record.mirror_snapshot_id))
         return dg.MaterializeResult(asset_key=key, metadata=self.metadata(table), data_version=version)
+
+    def of_history(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
+        """The same for a table's history."""
+        if table is None:
+            return dg.MaterializeResult(asset_key=key, metadata={"state": "unknown"})
+        metadata = history_metadata(
+            self._run.config.catalog.name,
+            table.record,
+            table.source_table,
+            self._places[table.source_table.id].history_location,
+            self._tables.get(tuple(table.record.history_table or ())),
+            changelog_spec(self._feed, KnownTable(*table.name)).key,
+            self._clock,
+        )
+        version = dg.DataVersion(str(table.record.history_snapshot_id))
+        return dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=version)
 
     def metadata(self, table: Reported) -> Metadata:
         source_table = table.source_table

@@ -11,6 +11,7 @@ from ticdc_assets.assets.checks.results import LagLimits, goes_on, nothing_quara
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_of
 from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.commands.each import EXIT_FAILED
+from ticdc_assets.pipeline.history_tables.pending import pending_histories
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
 from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work
@@ -85,7 +86,10 @@ def is_needed(lake: Lake, pending: Pending) -> bool:
         return not pending.is_empty
     unfinished = not record.complete and not blocked_tables(record.tables)
     errors: dict[str, str] = {}
-    return unfinished or bool(pending_work(lake, pending.history, record, errors=errors) or errors)
+    behind = pending_work(lake, pending.history, record, errors=errors) or pending_histories(
+        lake, pending.history, record, errors=errors
+    )
+    return unfinished or bool(behind or errors)
 
 
 def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:

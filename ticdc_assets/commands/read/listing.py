@@ -66,6 +66,7 @@ def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str,
         "state": table.state,
         "note": table.note,
         "mirror_snapshot_id": table.mirror_snapshot_id,
+        "history_table": table.history_table,
     }
 
 

@@ -104,14 +104,15 @@ def _check_name(name: str) -> None:
 
 
 def _tables_of(lake: Lake, record: WatermarkRecord) -> Iterator[tuple[Table, int]]:
-    """The mirrors and changelogs of a record under their present names, each with its recorded snapshot; without
-    tables that were dropped by then at the source, or since then in the lake."""
+    """The mirrors, changelogs and histories of a record under their present names, each with its recorded snapshot;
+    without tables that were dropped by then at the source, or since then in the lake."""
     present = lake.recorded(lake.control.newest())
     for table in (table for table in record.tables if table.state != TableState.DROPPED):
         now = present.get(table.source_table, table)
         for name, snapshot_id in (
             (now.mirror, table.mirror_snapshot_id),
             (now.changelog, table.changelog_snapshot_id),
+            (now.history_table, table.history_snapshot_id),
         ):
             loaded = load_or_none(lake.catalog, tuple(name)) if name and snapshot_id is not None else None
             if loaded is not None and snapshot_id is not None and loaded.snapshot_by_id(snapshot_id) is not None:

@@ -6,7 +6,7 @@ run alone, twice, or after a crash.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -16,6 +16,8 @@ from ticdc_assets.faults import of_one_table
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.changelog.exchanges import Exchanges
 from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.pipeline.history_tables.pending import history_table_of, pending_histories, refusal
+from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.pending import MirrorWork, blocked_tables, damage_of, mirror_of, pending_work
@@ -61,8 +63,8 @@ def run_mirrors(
     on_progress: Callable[[str], None] = lambda _: None,
     only: Iterable[str] | None = None,
 ) -> MirrorReport | None:
-    """Bring all mirrors, or those of the source tables `only`, up to the newest record. `jvm` is called only where a
-    mirror needs work. An error of one mirror stops no other. With `on_drop: drop`, mirrors of dropped tables are
+    """Bring all mirrors and histories, or those of the source tables `only`, up to the newest record. `jvm` is called
+    only where one needs work. An error of one table stops no other. With `on_drop: drop`, mirrors of dropped tables are
     removed.
 
     Returns:
@@ -73,6 +75,7 @@ def run_mirrors(
         return None
     history = lake.history()
     lake.settle_mirrors(history, record)
+    lake.settle_histories(history, record)
     jvm = cache(jvm)
     exchanges = Exchanges(lake, jvm, history, record)
     selected = None if only is None else exchanges.with_partners(set(only))
@@ -89,10 +92,16 @@ def run_mirrors(
         works = pending_work(lake, history, record, advanced - report.errors.keys(), report.errors, exchanges.awaited())
         _bring_up(lake, run_id, jvm(), works, report)
     report.errors = {**exchanges.errors, **report.errors}
+    made = (i for i in _ids(record, selected) if i not in report.errors)
+    report.errors |= run_histories(lake, run_id, jvm, history, record, made, on_progress)
     for mirror in retire(lake, history, record, exchanges.awaited()):
         on_progress(f"removed the mirror {'.'.join(mirror)}: its source table was dropped")
     report.record = record_mirrors(lake, run_id, history, record, report, only is None)
     return report
+
+
+def _ids(record: WatermarkRecord, only: Collection[str] | None) -> list[str]:
+    return [t.source_table for t in record.tables if only is None or t.source_table in only]
 
 
 def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWork], report: MirrorReport) -> None:
@@ -193,14 +202,16 @@ def record_mirrors(
 
 def _is_behind(lake: Lake, history: History, record: WatermarkRecord) -> bool:
     errors: dict[str, str] = {}
-    works = pending_work(lake, history, record, errors=errors)
+    mirrors = pending_work(lake, history, record, errors=errors)
+    histories = pending_histories(lake, history, record, errors=errors)
+    behind = {work.source_table.id for work in mirrors} | {work.source_table.id for work in histories}
     recorded = lake.recorded(record)
     given_up = {
         t.source_table
         for t in recorded.values()
         if t.state == str(TableState.DROPPED) and t.note.startswith(MIRROR_FAULT)
     }
-    return bool({work.source_table.id for work in works} - given_up or errors.keys() - given_up)
+    return bool(behind - given_up or errors.keys() - given_up)
 
 
 def _guarded_record(
@@ -241,6 +252,7 @@ def _table_record(
     state, note = _with_fault(table, source_tables, error, tso) if error else _without_fault(table, source_tables)
     if is_written_otherwise(table.note):
         state, note = table.state, table.note
+    name, history_snapshot_id = _history_of(lake, source_tables[table.source_table], places[table.source_table], table)
     return replace(
         table,
         mirror=list(places[table.source_table].mirror) if mirror is not None else None,
@@ -248,7 +260,20 @@ def _table_record(
         rows=live_rows(mirror) if mirror is not None else None,
         state=state,
         note=note,
+        history_table=name,
+        history_snapshot_id=history_snapshot_id,
     )
+
+
+def _history_of(
+    lake: Lake, source_table: SourceTable, place: TableLocations, table: TableRecord
+) -> tuple[list[str] | None, int | None]:
+    """The name and the snapshot of the table's history; None where it is not kept up to the table's watermark."""
+    if not lake.keeps_history(source_table) or refusal(lake, source_table, table.watermark):
+        return None, None
+    found = history_table_of(lake, source_table.id, place)
+    snapshot = found.current_snapshot() if found is not None else None
+    return (list(place.history_table), snapshot.snapshot_id) if snapshot is not None else (None, None)
 
 
 def _with_fault(table: TableRecord, source_tables: Mapping[str, SourceTable], fault: str, tso: int) -> tuple[str, str]:

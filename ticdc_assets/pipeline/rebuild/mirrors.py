@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -21,6 +21,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
 from ticdc_assets.faults import interrupted_by, plain
 from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
@@ -113,10 +114,26 @@ def rebuild_tables(
                 raise
             report.rebuilt.pop(source_table.id, None)
             report.errors[source_table.id] = str(plain(error))
+    report.errors |= _histories_anew(lake, jvm, request, report, on_progress)
     record, history = recorded_history(lake)
     mirrors = MirrorReport(record, list(report.rebuilt), _faults_left(record, report.rebuilt))
     report.record = record_mirrors(lake, report.run_id, history, record, mirrors, asked_for_all=False)
     return report
+
+
+def _histories_anew(
+    lake: Lake,
+    jvm: Callable[[], JvmCatalog],
+    request: RebuildRequest,
+    report: RebuildReport,
+    on_progress: Callable[[str], None],
+) -> dict[str, str]:
+    """Make the histories of the rebuilt tables again. A mirror that is rebuilt as of a TSO has the same history."""
+    if request.at is not None:
+        return {}
+    record, history = recorded_history(lake)
+    lake.settle_histories(history, record)
+    return run_histories(lake, report.run_id, cache(jvm), history, record, report.rebuilt, on_progress, anew=True)
 
 
 def _faults_left(record: WatermarkRecord, rebuilt: Collection[str]) -> dict[str, str]:

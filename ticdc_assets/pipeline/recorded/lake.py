@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MIRROR: Final = "mirror"
 CHANGELOG: Final = "changelog"
+HISTORY: Final = "history table"
 _DROPPED: Final = "dropped"
 
 
@@ -64,6 +65,11 @@ class RecordedLake:
         """Every change of the source table `schema.table`. Raises ConfigError where there is no such table."""
         return self._table(name, CHANGELOG)
 
+    def history_table(self, name: str) -> RecordedTable:
+        """The table with every version of every row of the source table `schema.table`, where the config's `history`
+        asks for it. Raises ConfigError where there is none."""
+        return self._table(name, HISTORY)
+
     def history(self, name: str) -> RecordedHistory:
         """Every version of every row of the source table `schema.table`, from its changelog.
 
@@ -76,14 +82,11 @@ class RecordedLake:
 
     def _table(self, name: str, kind: str) -> RecordedTable:
         found = self._record_of(name)
-        is_mirror = kind == MIRROR
-        identifier = found.mirror if is_mirror else found.changelog
+        identifier, snapshot_id = _place_in(found, kind)
         if identifier is None:
-            advice = "A table without a key has a changelog only: docs/mirrors.md." if is_mirror else "See its note."
-            raise ConfigError(name, f"a table with a {kind}", f"none at TSO {self.tso}", advice)
+            raise ConfigError(name, f"a table with a {kind}", f"none at TSO {self.tso}", _WITHOUT[kind])
         newest = self.lake.recorded(self.lake.control.newest()).get(found.source_table, found)
-        moved = newest.mirror if is_mirror else newest.changelog
-        snapshot_id = found.mirror_snapshot_id if is_mirror else found.changelog_snapshot_id
+        moved, _ = _place_in(newest, kind)
         return RecordedTable(self.lake, tuple(moved or identifier), snapshot_id, self.tso)
 
     def _record_of(self, name: str) -> TableRecord:
@@ -94,6 +97,22 @@ class RecordedLake:
         listed = ", ".join(self.tables) or "no table"
         where = f"changefeed {self.lake.changefeed.name}"
         raise ConfigError(where, f"a source table {name} at TSO {self.tso}", listed, "Give it as schema.table.")
+
+
+_WITHOUT: Final = {
+    MIRROR: "A table without a key has a changelog only: docs/mirrors.md.",
+    CHANGELOG: "See its note.",
+    HISTORY: "Ask for it with `history` in the config; docs/time.md says which tables can have none.",
+}
+
+
+def _place_in(table: TableRecord, kind: str) -> tuple[list[str] | None, int | None]:
+    """The identifier and the snapshot of one of the table's tables."""
+    return {
+        MIRROR: (table.mirror, table.mirror_snapshot_id),
+        CHANGELOG: (table.changelog, table.changelog_snapshot_id),
+        HISTORY: (table.history_table, table.history_snapshot_id),
+    }[kind]
 
 
 def _name(table: TableRecord) -> str:

@@ -23,6 +23,7 @@ from ticdc_assets.tables.iceberg.types import can_identify, type_json
 from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
@@ -358,6 +359,16 @@ class SchemaStep:
             else:
                 update = getattr(update, method)(*arguments)
         update.commit()
+
+
+def changed_column(column: LakeColumn, name: str, arrow: pa.DataType, free: SchemaStep, take: SchemaStep) -> None:
+    """Give a column, now with this name and type, those of `column`, in two steps."""
+    if arrow != column.type:
+        free.retype(name, column)
+    if name != column.name:
+        # Through an unused name, so that two columns may swap names.
+        free.rename(name, f"{column.name}__moving")
+        take.rename(f"{column.name}__moving", column.name)
 
 
 def kind(error: Py4JJavaError) -> str:

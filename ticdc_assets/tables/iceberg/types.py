@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.types import (
     BinaryType,
+    BooleanType,
     DateType,
     DecimalType,
     DoubleType,
@@ -33,6 +34,7 @@ _PLAIN: dict[pa.DataType, IcebergType] = {
     pa.string(): StringType(),
     pa.binary(): BinaryType(),
     pa.date32(): DateType(),
+    pa.bool_(): BooleanType(),
     pa.timestamp("us"): TimestampType(),
     pa.timestamp("us", tz="UTC"): TimestamptzType(),
 }

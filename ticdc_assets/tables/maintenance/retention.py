@@ -95,7 +95,7 @@ def _snapshot_ids(kept: pa.Table) -> frozenset[int]:
     shown = [complete or i == newest for i, complete in enumerate(kept["complete"].to_pylist())]
     tables = pc.list_flatten(kept.filter(pa.array(shown, pa.bool_())).column("tables"))
     found: set[int] = set()
-    for name in ("mirror_snapshot_id", "changelog_snapshot_id"):
+    for name in ("mirror_snapshot_id", "changelog_snapshot_id", "history_snapshot_id"):
         found.update(pc.struct_field(tables, name).drop_null().to_pylist())
     return frozenset(found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.failpoints import Failpoint, hit
@@ -45,12 +45,23 @@ class MirrorBranch:
         """Whether a query returns a row."""
         return bool(self._jvm.thread_session().sql(query).take(1))
 
-    def publish(self, table: Table, parent: Progress, progress: Progress, statements: Sequence[str]) -> None:
-        """Run the statements on a branch of the snapshot `table` was loaded at, then move main there."""
+    def publish(
+        self,
+        table: Table,
+        parent: Progress,
+        progress: Progress,
+        statements: Sequence[str],
+        noted: Mapping[str, str] | None = None,
+    ) -> None:
+        """Run the statements on a branch of the snapshot `table` was loaded at, then move main there.
+
+        The new snapshot carries `progress` and what is `noted`: by default the version of a mirror.
+        """
         jvm = self.load()
         begin = snapshot_id(table)
         jvm.start_branch(self._branch, begin)
-        summary = {**progress.summary(self.changefeed, parent), VERSION: table.properties[VERSION]}
+        noted = {VERSION: table.properties[VERSION]} if noted is None else noted
+        summary = {**progress.summary(self.changefeed, parent), **noted}
         try:
             for statement in statements:
                 self._execute(statement, summary)

@@ -27,7 +27,7 @@ from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.conversion.convert import conversion, is_refused
 from ticdc_assets.tables.exchange import sql as exchange_sql
-from ticdc_assets.tables.iceberg.jvm import SchemaStep
+from ticdc_assets.tables.iceberg.jvm import SchemaStep, changed_column
 from ticdc_assets.tables.iceberg.types import arrow_of, can_identify
 from ticdc_assets.tables.mirror import sql as mirror_sql
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress
@@ -100,7 +100,7 @@ class VersionSteps:
                 self._relax(free, table, ids[0])
                 free.rename(names[ids[0]], names[ids[0]] + _leaving(version))
         for column in (c for c in wanted if c.uid in known):
-            self._rename(column, names[known[column.uid][0]], types[known[column.uid][0]], free, take)
+            changed_column(column, names[known[column.uid][0]], types[known[column.uid][0]], free, take)
         added = [c for c in wanted if c.uid not in known]
         for column in added:
             add.add(column)
@@ -120,15 +120,6 @@ class VersionSteps:
     def _relax(step: SchemaStep, table: Table, field_id: int) -> None:
         if table.schema().find_field(field_id).required:
             step.relax(table.schema().find_field(field_id).name)
-
-    @staticmethod
-    def _rename(column: LakeColumn, name: str, arrow: pa.DataType, free: SchemaStep, take: SchemaStep) -> None:
-        if arrow != column.type:
-            free.retype(name, column)
-        if name != column.name:
-            # Through an unused name, so that two columns may swap names.
-            free.rename(name, f"{column.name}__moving")
-            take.rename(f"{column.name}__moving", column.name)
 
     def _change_rows(
         self, table: Table, version: Version, known: dict[int, list[int]], converts: dict[int, ConvertColumn]

@@ -43,6 +43,7 @@ def test_tables_is_a_json_list_of_every_table_dropped_ones_included(tmp_path: Pa
         "state": "live",
         "note": "",
         "mirror_snapshot_id": users.mirror_snapshot_id,
+        "history_table": None,
     }
 
 

@@ -1,0 +1,127 @@
+"""Which history tables are behind their changelogs, and which tables can have none. Needs no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.history.refusals import conversion, undetermined, versions_between
+from ticdc_assets.pipeline.late_statements import is_written_otherwise
+from ticdc_assets.pipeline.mirror.segments import changelog_files
+from ticdc_assets.schema.history.written_history import effects_digest
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.exchange.marks import is_awaited
+from ticdc_assets.tables.history.state import NOTHING, HistoryState, state_of
+from ticdc_assets.tables.history.writer import ALL_KEYS, HistoryPlan
+from ticdc_assets.tables.progress import Progress, source_table_of
+from ticdc_assets.tables.replayed import unfollowed
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import History, SourceTable
+    from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.locations import TableLocations
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryWork:
+    """A history table that is behind, and what it lacks."""
+
+    source_table: SourceTable
+    place: TableLocations
+    plan: HistoryPlan
+
+
+def pending_histories(
+    lake: Lake,
+    history: History,
+    record: WatermarkRecord,
+    run_id: str = "",
+    only: Iterable[str] | None = None,
+    errors: dict[str, str] | None = None,
+    anew: bool = False,
+) -> list[HistoryWork]:
+    """The histories that are behind the record; all that are asked for where they are made `anew`.
+
+    An error of one table goes to `errors`, by source table; without `errors` it is raised.
+    """
+    if not lake.changefeed.mirror.history.takes_any:
+        return []
+    wanted, recorded, places = None if only is None else set(only), lake.recorded(record), lake.places(history)
+    works = []
+    for source_table in history.source_tables:
+        if source_table.id not in recorded or (wanted is not None and source_table.id not in wanted):
+            continue
+        try:
+            plan = _plan(lake, source_table, places[source_table.id], recorded[source_table.id], run_id, anew)
+        except Exception as error:
+            if errors is None:
+                raise
+            errors[source_table.id] = str(of_one_table(error))
+            continue
+        if plan is not None:
+            works.append(HistoryWork(source_table, places[source_table.id], plan))
+    return works
+
+
+def refusal(lake: Lake, source_table: SourceTable, watermark: int) -> str:
+    """Why a table that the config asks for has no history up to its watermark; empty if it has one, or is not asked
+    for."""
+    if not lake.keeps_history(source_table):
+        return ""
+    return undetermined(source_table, -1, watermark) or conversion(source_table, watermark)
+
+
+def history_table_of(lake: Lake, source_table_id: str, place: TableLocations) -> Table | None:
+    """The source table's history, if it has one."""
+    found = load_or_none(lake.catalog, place.history_table)
+    return found if found is not None and source_table_of(found) == source_table_id else None
+
+
+def _plan(
+    lake: Lake, source_table: SourceTable, place: TableLocations, recorded: TableRecord, run_id: str, anew: bool
+) -> HistoryPlan | None:
+    watermark = recorded.watermark
+    if not lake.keeps_history(source_table) or is_written_otherwise(recorded.note) or watermark == 0:
+        return None
+    if refusal(lake, source_table, watermark):
+        return None
+    changelog = load_or_none(lake.catalog, place.changelog)
+    if changelog is None or source_table_of(changelog) != source_table.id:
+        return None
+    if any(is_awaited(version, changelog) for version in versions_between(source_table, -1, watermark)):
+        return None  # the rows of an exchange are not in the changelog yet
+    table = history_table_of(lake, source_table.id, place)
+    planned = state_of(table) if table is not None else NOTHING
+    mark = unfollowed(changelog, None)
+    high = max(watermark, planned.progress.watermark)
+    followed = mark.run_id if mark is not None else ""
+    wanted = HistoryState(Progress(high, -1, run_id), effects_digest(source_table, high), followed)
+    again = ALL_KEYS if anew else _made_again(source_table, changelog, planned)
+    plan = HistoryPlan(source_table, changelog, planned, wanted, again)
+    return plan if table is None or again is not None or _has_more(plan) else None
+
+
+def _made_again(source_table: SourceTable, changelog: Table, planned: HistoryState) -> int | None:
+    """The TSO from which keys with changes are made again; None where the history only lacks newer changes."""
+    mark, have = unfollowed(changelog, None), planned.progress.watermark
+    if planned == NOTHING:
+        return None
+    if planned.effects != effects_digest(source_table, have):
+        return ALL_KEYS  # a statement came late
+    if mark is None or mark.run_id == planned.followed:
+        return None
+    return min(mark.first, have + 1) if mark.replaces == planned.followed else ALL_KEYS
+
+
+def _has_more(plan: HistoryPlan) -> bool:
+    """Whether there are changes or statements above the history's watermark."""
+    source_table, low, high = plan.source_table, plan.planned.progress.watermark, plan.high
+    dropped_ts = source_table.dropped_ts
+    if versions_between(source_table, low, high) or (dropped_ts is not None and low < dropped_ts <= high):
+        return True
+    return bool(changelog_files(plan.changelog, source_table.versions[-1], low, high, by_arrival=False))

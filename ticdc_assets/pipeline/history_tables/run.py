@@ -1,0 +1,56 @@
+"""Brings history tables up to their changelogs, after the mirrors. It may end anywhere and run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ticdc_assets.pipeline.history_tables.pending import HistoryWork, pending_histories
+from ticdc_assets.pipeline.mirror.rounds import MIRRORS_AT_ONCE, Failure, guarded
+from ticdc_assets.plurals import counted
+from ticdc_assets.tables.history.writer import HistoryWriter
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import History
+    from ticdc_assets.tables.control import WatermarkRecord
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+
+
+def run_histories(
+    lake: Lake,
+    run_id: str,
+    jvm: Callable[[], JvmCatalog],
+    history: History,
+    record: WatermarkRecord,
+    only: Iterable[str] | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+    anew: bool = False,
+) -> dict[str, str]:
+    """Bring all histories, or those of the source tables `only`, up to the record; `anew` makes all their rows again.
+    `jvm` is called only where a history needs work.
+
+    Returns:
+        The errors by source table. An error of one history stops no other.
+    """
+    errors: dict[str, str] = {}
+    works = pending_histories(lake, history, record, run_id, only, errors, anew)
+    if works:
+        on_progress(f"writing {counted(len(works), 'history', 'histories')}")
+        errors |= _bring_up(lake, run_id, jvm(), works)
+    return errors
+
+
+def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[HistoryWork]) -> dict[str, str]:
+    changefeed = lake.changefeed
+
+    def bring_up(work: HistoryWork) -> object:
+        options = (changefeed.name, run_id, changefeed.mirror.format_version, changefeed.time_zone)
+        writer = HistoryWriter(lake.catalog, jvm, work.place.history_table, *options)
+        return guarded(partial(writer.bring_up, work.plan, work.place.history_location))
+
+    with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
+        done = zip(works, pool.map(bring_up, works), strict=True)
+        return {work.source_table.id: found.reason for work, found in done if isinstance(found, Failure)}

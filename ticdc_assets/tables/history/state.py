@@ -1,0 +1,45 @@
+"""What a history table has, as its newest snapshot with progress says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.table.snapshots import ancestors_of
+
+from ticdc_assets.tables.progress import EFFECTS, REPLAYED, WATERMARK, Progress, from_summary
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryState:
+    """A history is complete up to the watermark of its `progress`.
+
+    `effects` is a digest of the statements that its rows have gone through. `followed` is the run of the last mark of
+    late rows (`tables.replayed`) that it has; empty for none. A snapshot has all three, so a history that is set back
+    to an earlier snapshot goes on from there.
+    """
+
+    progress: Progress = field(default_factory=Progress)
+    effects: str = ""
+    followed: str = ""
+
+    @property
+    def noted(self) -> dict[str, str]:
+        """The properties of a snapshot that say it, without the progress."""
+        return {EFFECTS: self.effects, REPLAYED: self.followed}
+
+
+NOTHING: Final = HistoryState()
+"""The state of a history that is not made yet, or that has no rows yet."""
+
+
+def state_of(table: Table) -> HistoryState:
+    """The newest published state on the table's main branch."""
+    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        if WATERMARK in summary:
+            return HistoryState(from_summary(summary), summary.get(EFFECTS, ""), summary.get(REPLAYED, ""))
+    return NOTHING

@@ -1,0 +1,113 @@
+"""History tables after statements, late rows and killed runs: the same rows as their changelogs give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ticdc_assets.changes.layout import VALID_FROM, VALID_TO
+from ticdc_assets.failpoints import Failpoint
+from ticdc_assets.pipeline.recorded.lake import RecordedLake
+from ticdc_assets_tests.pipeline.faults.raced import at
+from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Sink, column
+from ticdc_assets_tests.sources.storage.bucket import ID, NAME
+
+pytestmark = pytest.mark.spark
+
+LATER = [ID, NAME, column("n", "INT", ColumnNullable="false", ColumnDefault="5")]
+NAMES = ("plain", "later", "gone", "was")
+Versions = list[tuple[Any, ...]]
+
+
+def run(feed: Feed) -> None:
+    report = feed.lake.run()
+    assert report is not None
+    assert report.errors == {}
+    assert report.record.complete
+
+
+def killed_at(feed: Feed, moment: Failpoint) -> None:
+    def killed() -> None:
+        raise BrokenRunError
+
+    with at(moment, killed), pytest.raises(BrokenRunError):
+        feed.lake.run()
+
+
+def recorded(feed: Feed) -> RecordedLake:
+    record = feed.lake.lake.control.newest(complete=True)
+    assert record is not None
+    return RecordedLake(feed.lake.lake, record)
+
+
+def ordered(rows: pa.Table) -> Versions:
+    return sorted((tuple(row.values()) for row in rows.to_pylist()), key=str)
+
+
+def kept(feed: Feed, table: str, *names: str) -> Versions:
+    """The rows of the history table at its recorded snapshot, which are those that its changelog gives. A column that
+    no data file of the changelog has yet is not in its snapshot."""
+    lake = recorded(feed)
+    rows, folded = lake.history_table(f"s.{table}").to_arrow(), lake.history(f"s.{table}").to_arrow()
+    assert set(folded.column_names) <= set(rows.column_names)
+    assert ordered(rows.select(folded.column_names)) == ordered(folded), table
+    return ordered(rows.select(["id", "name", *names, VALID_FROM, VALID_TO]))
+
+
+def made(folder: Path) -> tuple[Sink, Feed]:
+    sink = Sink(folder / "bucket", checkpoint=1000)
+    for table in NAMES:
+        name = ("s", table)
+        sink.table(name)
+        sink.file(name, 1, [
+            sink.line(name, "I", 110, 1, "first"), sink.line(name, "I", 130, 3, "stays"),
+            sink.line(name, "U", 150, 1, "second"), sink.line(name, "D", 160, 3, "stays"),
+        ])  # fmt: skip
+    return sink, sink.feed(folder / "lake", history=["s.*"])
+
+
+FIRST = [(1, "first", 110, 150), (1, "second", 150, None), (3, "stays", 130, 160)]
+
+
+def test_histories_follow_changes_statements_and_late_rows_wherever_a_run_ends(tmp_path: Path):
+    """`later` goes through ADD COLUMN with a default, `gone` through TRUNCATE, `was` through RENAME TABLE."""
+    sink, feed = made(tmp_path)
+    killed_at(feed, Failpoint.HISTORY_MADE)
+    feed.lake.mirrors("first")
+    assert [kept(feed, name) for name in NAMES] == [FIRST] * 4
+
+    sink.alter(("s", "later"), 1100, "ALTER TABLE `later` ADD COLUMN `n` INT NOT NULL DEFAULT 5", LATER)
+    sink.alter(("s", "gone"), 1100, "TRUNCATE TABLE `gone`")
+    sink.bucket.schema("s", "is", 1100, [ID, NAME], "RENAME TABLE `was` TO `is`", type_=14)
+    sink.file(("s", "plain"), 2, [sink.line(("s", "plain"), "U", 1200, 1, "third")])
+    sink.bucket.checkpoint(2000)
+    killed_at(feed, Failpoint.AFTER_CURSOR)
+    feed.lake.mirrors("second")
+    assert kept(feed, "plain") == [FIRST[0], (1, "second", 150, 1200), (1, "third", 1200, None), FIRST[2]]
+    assert kept(feed, "later", "n") == [
+        (1, "first", None, 110, 150), (1, "second", 5, 150, None), (3, "stays", None, 130, 160),
+    ]  # fmt: skip
+    assert kept(feed, "gone") == [FIRST[0], (1, "second", 150, 1100), FIRST[2]]
+    assert kept(feed, "is") == FIRST
+
+    for table in NAMES:
+        name = ("s", table)
+        sink.file(
+            name,
+            3 if table == "plain" else 2,
+            [sink.line(name, "U", 120, 1, "late"), sink.line(name, "I", 170, 7, "late too")],
+        )
+    killed_at(feed, Failpoint.BRANCH_WRITTEN)
+    feed.lake.mirrors("third")
+
+    late = [(1, "first", 110, 120), (1, "late", 120, 150)]
+    assert kept(feed, "is") == [*late, FIRST[1], FIRST[2], (7, "late too", 170, None)]
+    assert kept(feed, "gone") == [*late, (1, "second", 150, 1100), FIRST[2], (7, "late too", 170, 1100)]
+    assert (7, "late too", 5, 170, None) in kept(feed, "later", "n")
+    assert len(kept(feed, "plain")) == 6
+    snapshots = feed.lake.snapshots()
+    assert feed.lake.run() is None
+    assert feed.lake.snapshots() == snapshots
