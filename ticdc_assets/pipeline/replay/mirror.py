@@ -70,7 +70,7 @@ def rebuild_mirror(
     workers: Workers,
 ) -> Table | Failure:
     """Rebuild the job's mirror with the writer `replacement`, under a second name, and let the mirror take its rows."""
-    location = f"{job.location}_{replacement.identifier[-1]}"
+    location = None if job.location is None else f"{job.location}_{replacement.identifier[-1]}"
     rebuild = MirrorJob(replacement, job.source_table, location, job.changelog, Progress(), tuple(planned))
     try:
         [rebuilt] = catch_up(lake, [rebuild], workers)
