@@ -8,7 +8,14 @@ import pytest
 
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import unknown_table
-from ticdc_assets.pipeline.stream.offsets.blocked_topics import MESSAGES, CaptureHolds, awaited, faulty
+from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
+    MESSAGES,
+    CaptureHolds,
+    awaited,
+    behind,
+    faulty,
+    with_topic_faults,
+)
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTables, ScannedWatermarks, StreamScan
 from ticdc_assets.schema.history.fold import fold
@@ -95,6 +102,72 @@ def test_a_table_that_was_given_up_needs_no_more_messages():
 
     assert faulty(scan(FAULT), ranges(TWO, hold=over), ()).known == {}
     assert held(faulty(scan(FAULT), ranges(TWO, hold=WAITS), ())) == {"t": STOPPED, "u": STOPPED}
+
+
+# -- topics whose watermark is behind ---------------------------------------------------------------------------------
+
+
+def topics(**newest: int) -> StreamScan:
+    """`t` is in the topic `one` and `u` in `two`, with these watermarks."""
+    known = {(topic, 0): ts for topic, ts in newest.items()}
+    return StreamScan(ScannedOffsets(), ScannedWatermarks(known), ScannedTables({}, carried={"one": {T}, "two": {U}}))
+
+
+def waiting(found: dict[str, Hold]) -> dict[str, str]:
+    """The topic that each table waits for."""
+    assert {hold.state for hold in found.values()} <= {TableState.WAITING}
+    names = {i: hold.reason.partition("watermark of ")[2].partition("[")[0] for i, hold in found.items()}
+    return {i.partition("@")[0].partition(".")[2]: topic for i, topic in names.items()}
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "found"),
+    [(49, 50, {"t": "one"}), (50, 49, {"u": "two"}), (50, 51, {}), (30, 40, {"t": "one", "u": "two"})],
+)
+def test_a_table_waits_while_its_topic_is_behind_the_others(one: int, two: int, found: dict[str, str]):
+    assert waiting(behind(topics(one=one, two=two), ranges(TWO), (), {T, U}, 50)) == found
+
+
+def test_a_topic_that_may_have_statements_of_any_table_holds_all_while_it_is_behind():
+    assert waiting(behind(topics(one=49, two=50), ranges(TWO), ("one",), {T, U}, 50)) == {"t": "one", "u": "one"}
+    assert waiting(behind(topics(feed=49), ranges(TWO), ("feed",), {T, U}, 50)) == {"t": "feed", "u": "feed"}
+    assert waiting(behind(topics(feed=49), ranges(TWO), (), {T, U}, 50)) == {}
+
+
+def test_a_topic_whose_tables_are_all_gone_holds_nothing():
+    assert waiting(behind(topics(one=49, two=50), ranges(TWO), ("one",), {U}, 50)) == {}
+
+
+@pytest.mark.parametrize(("low", "found"), [(49, {"t": "one"}), (50, {}), (51, {})])
+def test_a_table_that_has_reached_the_tso_waits_for_no_topic(low: int, found: dict[str, str]):
+    assert waiting(behind(topics(one=49, two=50), ranges(TWO, low), (), {T, U}, 50)) == found
+
+
+def test_a_table_that_is_held_or_dropped_waits_for_no_topic():
+    dropped = tables(create("t"), (20, "t", "DROP TABLE `t`"))
+
+    assert behind(topics(one=49, two=50), ranges(TWO, hold=STOPPED), (), {T, U}, 50) == {}
+    assert behind(topics(one=49, two=50), ranges(dropped), (), {T, U}, 50) == {}
+    assert waiting(behind(topics(one=49, two=50), ranges(dropped, low=19), (), {T, U}, 50)) == {"t": "one"}
+
+
+@pytest.mark.parametrize(("shared", "left_out"), [((), {"one"}), (("one",), set()), (("two",), {"one"})])
+def test_the_watermark_is_that_of_the_other_topics_unless_one_with_a_fault_may_have_their_statements(
+    shared: tuple[str, ...], left_out: set[str]
+):
+    earlier = CaptureFault("a hole", ("two", 0), 3)
+    scan = StreamScan(
+        ScannedOffsets(faults=(earlier,), known=frozenset({("one", 0), ("one", 1), ("two", 0)}), ends={("one", 1): 7})
+    )
+
+    with_topic_faults(scan, {"one": "created again", "absent": "gone"}, shared)
+
+    assert scan.offsets.faults == (
+        earlier,
+        CaptureFault("created again", ("one", 0), 0),
+        CaptureFault("created again", ("one", 1), 7),
+    )
+    assert scan.offsets.left_out == left_out
 
 
 # -- partitions without any message -----------------------------------------------------------------------------------

@@ -113,6 +113,24 @@ def test_a_rename_from_a_database_that_nobody_tells_says_of_no_other_table_that_
     assert named_in("feed", renamed_from_elsewhere, ()) == set()
 
 
+@pytest.mark.parametrize(
+    ("topic", "rules", "named"),
+    [
+        ("feed", ["feed"], {("s", "a"), ("s", "b")}),  # one topic for all tables: the renamed table stays in it
+        ("s_b", ["{schema}_{table}"], {("s", "a"), ("s", "b")}),
+        ("s_a", ["{schema}_{table}"], {("s", "a")}),
+        ("feed", ["{schema}_{table}"], {("s", "a")}),
+        ("s_a", ["{schema}_{table}", "s_a"], {("s", "a"), ("s", "b")}),
+        ("feed", [], {("s", "a")}),
+    ],
+)
+def test_a_renamed_table_stays_in_the_topic_of_its_statement_if_a_rule_sends_its_new_name_there(
+    topic: str, rules: list[str], named: set[tuple[str, str]]
+):
+    assert named_in(topic, DdlEvent(1, "s", "b", "RENAME TABLE `s`.`a` TO `s`.`b`"), rules) == named
+    assert named_in(topic, DdlEvent(1, "s", "a", "ALTER TABLE `a` ADD COLUMN `v` INT"), rules) == {("s", "a")}
+
+
 # -- a topic that lags behind that of a table's new name --------------------------------------------------------------
 
 
