@@ -12,6 +12,7 @@ from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
 from ticdc_assets.pipeline.storage.record import (
     WARNINGS_MAX,
+    advanced,
     held_by_files,
     holds_of,
     rewound_to_stops,
@@ -25,7 +26,7 @@ from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
-from ticdc_assets.sources.storage.scan_result import Problem, ProblemKind, Scan, TableScan
+from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, ProblemKind, Scan, TableScan
 from ticdc_assets.tables.control import TableRecord
 from ticdc_assets.tables.progress import Progress
 from ticdc_assets_tests.schema.history.histories import event
@@ -150,6 +151,57 @@ def test_the_newest_warnings_are_kept():
 
 
 # -- the cursor -------------------------------------------------------------------------------------------------------
+
+
+def moved_by(
+    *reports: FileReport, by_arrival: bool = False, held: Collection[str] = (), table: str = "t"
+) -> tuple[int | None, int | None]:
+    """The last of three files of a folder that is fully consumed, and the last one that is read in part."""
+    files = tuple(file(table, number) for number in (1, 2, 3))
+    folder = FolderScan(("", None), "", "", Done(0, 0), 3, files)
+    found = Scan(99, Layout(), (TableScan("shop/t", "shop", table, (), {10: ("sum",)}, {10: (folder,)}),))
+    of_plan = replace(plan(*files), by_arrival=by_arrival)
+    holds = {i: Hold(TableState.STOPPED, "bad") for i in held}
+    state = advanced(Cursor.empty(), found, of_plan, reports, holds).tables.get("shop/t")
+    opened = state.open.get(10) if state is not None else None
+    if opened is None:
+        return (None, None)
+    done, seen = opened.done.get(("", None)), opened.seen.get(("", None))
+    return (done.number if done else None, seen.number if seen else None)
+
+
+def read(number: int, *, above: int = 0, left: int = 0) -> FileReport:
+    return FileReport(file("t", number).path, T, FileState.READ, 5, above, left=left)
+
+
+@pytest.mark.parametrize(
+    ("reports", "done", "seen"),
+    [
+        ([read(1), read(2), read(3)], 3, None),
+        ([read(1), read(2, above=1), read(3)], 1, 3),
+        ([read(1, above=1), read(2, above=1)], None, 2),
+        ([read(1), read(2, left=1), read(3)], 1, None),
+        ([read(1), read(2, above=1, left=1)], 1, None),
+        ([read(1), read(3)], 1, None),
+        ([read(1), FileReport(file("t", 2).path, T, FileState.WAITING), read(3)], 1, None),
+        ([], None, None),
+    ],
+)
+def test_the_cursor_moves_behind_files_without_rows_for_a_later_run(
+    reports: list[FileReport], done: int | None, seen: int | None
+):
+    """A file with rows above the watermark is read again. One with rows that a held table left is as if unread."""
+    assert moved_by(*reports) == (done, seen)
+    assert moved_by(*reports, by_arrival=True) == (done, None)
+
+
+def test_the_cursor_stays_where_a_table_is_held():
+    assert moved_by(read(1), held=["shop.t@10"]) == (None, None)
+    assert moved_by(read(1), held=["shop.u@10"]) == (1, None)
+
+
+def test_the_cursor_passes_files_of_tables_that_are_not_selected():
+    assert moved_by(table="not-asked-for") == (3, None)
 
 
 def test_a_table_that_stops_asks_again_for_the_schema_files_from_its_stop_on():

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm, StreamScan
@@ -14,8 +15,10 @@ from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_block import blocks_of
+from ticdc_assets.tso import LOGICAL_BITS
 from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState
 from ticdc_assets_tests.deliveries.wires import CanalJson, OpenProtocol, Wire
+from ticdc_assets_tests.pipeline.small_streams import UndatedCanalJson
 
 ID = Column("id", "INT", nullable=False)
 T = SchemaState(1, 1, "shop", "t", (ID, Column("v", "VARCHAR(9)")), "id", None, 0)
@@ -27,9 +30,15 @@ def row(at: int, shape: SchemaState, op: str = "I") -> RowChange:
     return RowChange(BASE + at, shape, op, {name: "7" if name == "v" else 7 for name in shape.names})
 
 
-def scanned(wire: Wire, *sent: tuple[int, RowChange], deletes_are_keys: bool = False) -> StreamScan:
+def scanned(
+    wire: Wire,
+    *sent: tuple[int, RowChange],
+    deletes_are_keys: bool = False,
+    clock: VersionClock = VersionClock.COMMIT_TS,
+) -> StreamScan:
     """The scan of these rows, each sent to a partition."""
-    form = StreamForm(wire.name, REGISTRY[wire.name].options(StreamSettings()), deletes_are_keys=deletes_are_keys)
+    options = REGISTRY[wire.name].options(StreamSettings())
+    form = StreamForm(wire.name, options, clock, deletes_are_keys=deletes_are_keys)
     return scan_all(blocks_of(placed(wire, sent)), form, StreamCursor())
 
 
@@ -76,3 +85,24 @@ def test_deletes_that_may_be_keys_tell_no_columns():
     assert first_schemas(found) == {"t": (10, ["id", "v"], 29)}
     assert found.tables.first_rows["shop", "u"][2] == BASE + 40
     assert first_schemas(scanned(OpenProtocol(), *sent)) == {"t": (10, ["id"], 9), "u": (40, ["id", "w"], 39)}
+
+
+@pytest.mark.usefixtures("_in_bulk")
+def test_a_row_without_commit_ts_may_be_as_late_as_its_millisecond():
+    """The first row of a table counts from the millisecond's begin: its columns are in effect before any row of it."""
+    ms = BASE >> LOGICAL_BITS
+    sent = [(0, row((7 << LOGICAL_BITS) + 5, T)), (0, row((9 << LOGICAL_BITS) + 5, T)), (1, row(5, U))]
+
+    found = scanned(UndatedCanalJson(), *sent, clock=VersionClock.COMMIT_MS)
+
+    last = (ms + 10 << LOGICAL_BITS) - 1
+    assert (last >> LOGICAL_BITS, last + 1 >> LOGICAL_BITS) == (ms + 9, ms + 10)
+    assert found.commits.newest == last
+    assert {name: ts for _, name, ts in found.tables.first_rows.values()} == {
+        "t": ms + 7 << LOGICAL_BITS,
+        "u": ms << LOGICAL_BITS,
+    }
+    assert {event.commit_ts for event in found.tables.inferred.values()} == {
+        (ms + 7 << LOGICAL_BITS) - 1,
+        (ms << LOGICAL_BITS) - 1,
+    }
