@@ -25,6 +25,9 @@ from ticdc_assets_tests.bench.measures import (
     loads as measure_loads,
 )
 from ticdc_assets_tests.bench.measures import (
+    messages as measure_messages,
+)
+from ticdc_assets_tests.bench.measures import (
     rounds as measure_rounds,
 )
 from ticdc_assets_tests.bench.measures import (
@@ -33,6 +36,7 @@ from ticdc_assets_tests.bench.measures import (
 from ticdc_assets_tests.bench.streams.copies import EVENTS_RECORDED
 
 EVENTS_FULL = 1_000_000
+_PARTS = ("loads", "messages", "bulk", "rounds", "tables", "growth", "kafka")
 
 
 def main() -> int:
@@ -43,7 +47,7 @@ def main() -> int:
     parser.add_argument("--growth", type=int, nargs="*", help="numbers of events (default: a tenth, all)")
     parser.add_argument("--tables", type=int, nargs="*", help="numbers of tables (default: 1 10 100 500, or 1 10 50)")
     parser.add_argument("--turns", type=int, help="how often everybody loads (default: 3, or 1)")
-    parser.add_argument("--only", nargs="*", choices=["loads", "bulk", "rounds", "tables", "growth", "kafka"])
+    parser.add_argument("--only", nargs="*", choices=_PARTS)
     parser.add_argument("--scratch", type=Path, help="where streams and lakes are made; default: a temporary folder")
     asked = parser.parse_args()
     is_full = asked.events >= EVENTS_FULL
@@ -54,6 +58,7 @@ def main() -> int:
         ground = ReplayContext(asked.folder, Path(scratch), asked.events)
         parts: dict[str, Callable[[], None]] = {
             "loads": lambda: measure_loads.measure(ground, turns),
+            "messages": lambda: measure_messages.measure(ground, turns),
             "bulk": lambda: measure_bulk.measure(ground),
             "rounds": lambda: measure_rounds.measure(ground),
             "tables": lambda: measure_tables.measure(ground, tables),

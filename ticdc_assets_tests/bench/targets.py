@@ -40,6 +40,15 @@ BULK: Final = {
     "simple-avro": Target("captured Simple Avro to changelog, bulk against reference", ">=", 1.5),
     "avro": Target("captured Avro to changelog, bulk against reference", ">=", 5),
 }
+_MESSAGES: Final = "messages to changelog and mirror, against our own Canal-JSON files"
+MESSAGES: Final = {
+    "canal-json-tidb": Target(f"Canal-JSON {_MESSAGES}", ">=", 0.6),
+    "open": Target(f"Open Protocol {_MESSAGES}", ">=", 0.6),
+    "simple-json": Target(f"Simple JSON {_MESSAGES}", ">=", 0.6),
+    "simple-avro": Target(f"Simple Avro {_MESSAGES}", ">=", 0.5),
+    "avro": Target(f"Avro {_MESSAGES}", ">=", 0.5),
+}
+"""Of processor time."""
 SLOWEST: Final = Target("rows/s of the slowest message protocol, against Canal-JSON", ">=", 0.5)
 LANDING: Final = Target("Kafka to `messages`, against Spark's Kafka source to Iceberg", ">=", 2)
 INCREMENTAL: Final = Target("seconds of a round of changes, against a bare MERGE of ready Parquet", "<=", 1.3)

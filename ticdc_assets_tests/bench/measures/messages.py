@@ -1,0 +1,38 @@
+"""Whole loads of captured messages, changelog and mirror, beside this project's own load of Canal-JSON files."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from ticdc_assets_tests.bench import targets
+from ticdc_assets_tests.bench.child import Outcome
+from ticdc_assets_tests.bench.ground import ReplayContext, events_of
+from ticdc_assets_tests.bench.measures.loads import JSON, own_load, tell
+
+
+def measure(ground: ReplayContext, turns: int) -> None:
+    """Print each protocol's load in so many turns, and its rows a second of processor time as a ratio to the files'.
+
+    Every turn loads the files and all protocols one after the other, and the middle one of the turns' ratios counts.
+    Processor time is compared, because a busy machine shifts seconds by the wall more.
+    """
+    ground.on_progress(f"\nLoads of {events_of(ground.events):,} events from files and from messages")
+    ground.on_progress(f"{'':22}{'rows/s':>10}{'CPU us/row':>12}{'start s':>9}  rows  memory")
+    found = [_turn(ground, turn) for turn in range(turns)]
+    for form, target in targets.MESSAGES.items():
+        cpu = [_ratio(turn, form, "cpu_s") for turn in found]
+        ground.judge(target, median(cpu))
+        walls = ", ".join(f"{_ratio(turn, form, 'wall_s'):.2f}" for turn in found)
+        ground.on_progress(f"   processor time {', '.join(f'{ratio:.2f}' for ratio in cpu)}; by the wall {walls}")
+
+
+def _turn(ground: ReplayContext, turn: int) -> dict[str, Outcome]:
+    outcomes = {}
+    for form in (JSON, *targets.MESSAGES):
+        outcomes[form] = own_load(ground, form, name=f"messages-{turn}")
+        tell(ground, form, outcomes[form], "right")
+    return outcomes
+
+
+def _ratio(turn: dict[str, Outcome], form: str, spent: str) -> float:
+    return float(turn[JSON].answer[spent] / turn[form].answer[spent])
