@@ -29,7 +29,8 @@ from ticdc_assets.protocols.formats.avro_reader import compiled, read_whole
 from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, Compression, decompress
 from ticdc_assets.protocols.limits import COLUMNS_MAX
 from ticdc_assets.protocols.simple import avro as simple_avro
-from ticdc_assets.protocols.simple.avro_images import NULL, STRING, Cells, Grid, Names, read_images
+from ticdc_assets.protocols.simple.avro_image_scanner import NULL, STRING
+from ticdc_assets.protocols.simple.avro_images import Cells, Grid, Names, read_images
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 
 _HEAD: Final = 0x060616
@@ -227,12 +228,12 @@ def _walk(every: AvroBatchReader, fields: _Fields, undecided: Ints, sets: _Sets)
     columns = widths[of_set]
     names = Names(list(sets.values()))
     wire, base = _cells(columns)
-    read_images(lanes, names, of_set, columns, wire, base)
+    read_images(lanes, names, of_set, wire, base)
     decided = places[lanes.ok]
     old = _has_old(lanes, fields.op[places])
     before, some_base = _cells(columns[old])
     some = lanes.select(old)
-    read_images(some, names, of_set[old], columns[old], before, some_base)
+    read_images(some, names, of_set[old], before, some_base)
     lanes.put(old, some)
     lanes.fail_unfinished()
     old_base = np.full(len(places), _NONE)

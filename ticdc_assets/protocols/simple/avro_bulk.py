@@ -18,7 +18,7 @@ from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.formats.avro_batches import Ints, Mask, joined
 from ticdc_assets.protocols.formats.avro_columns import Spoiled
 from ticdc_assets.protocols.simple.avro_batches import SchemaGroup, parts
-from ticdc_assets.protocols.simple.avro_images import NOT_SENT, STRING, TIMESTAMP
+from ticdc_assets.protocols.simple.avro_image_scanner import NOT_SENT, STRING, TIMESTAMP
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets.protocols.values import native_columns
 from ticdc_assets.schema.model import Column

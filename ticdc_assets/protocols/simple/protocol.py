@@ -8,7 +8,7 @@ from typing import Any, Final
 from ticdc_assets.protocols.columnar.compiled_bulk import compiled_bulk
 from ticdc_assets.protocols.columnar.message_rows import in_turn
 from ticdc_assets.protocols.protocol import MessageProtocol, StreamSettings
-from ticdc_assets.protocols.simple import avro_bulk, decoder
+from ticdc_assets.protocols.simple import decoder
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets.protocols.values import native_columns
 
@@ -28,6 +28,7 @@ def _recognise(message: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 _JSON: Final = compiled_bulk("ticdc_assets.protocols.simple.json_bulk", native_columns.column)
+_AVRO: Final = compiled_bulk("ticdc_assets.protocols.simple.avro_bulk", native_columns.column)
 PROTOCOL: Final = MessageProtocol(
     name="simple",
     title="Simple",
@@ -35,6 +36,6 @@ PROTOCOL: Final = MessageProtocol(
     value=decoder.value,
     options=_options,
     open_claim=decoder.open_claim,
-    bulk=in_turn(_JSON, avro_bulk.BULK, native_columns.column),
+    bulk=in_turn(_JSON, _AVRO, native_columns.column),
     recognise=_recognise,
 )

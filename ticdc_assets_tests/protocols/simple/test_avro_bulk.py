@@ -6,6 +6,7 @@ import json
 from functools import cache
 from importlib.resources import files
 from io import BytesIO
+from itertools import islice
 from typing import Any
 
 import fastavro
@@ -28,11 +29,9 @@ from ticdc_assets.protocols.simple import (
     avro_bulk as simple_avro_bulk,
 )
 from ticdc_assets.protocols.simple import (
-    avro_images as simple_avro_images,
-)
-from ticdc_assets.protocols.simple import (
     decoder as simple,
 )
+from ticdc_assets.protocols.simple.avro_image_scanner import _spread
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.columnar.bulk_agreement import (
     ANY_COLUMN,
@@ -259,23 +258,50 @@ def test_a_column_that_comes_twice_or_that_others_lack_is_not_mistaken(name):
     assert rows.left.tolist() == [False, isinstance(events[1], DecodeError), False]
 
 
-def test_names_with_the_same_checksum_are_distinguished():
-    name, other_half = b"a column of 16 B", b"A COLUMN"
-    length, of_set = np.array([16]), np.array([0])
-    words = [np.frombuffer(half, np.dtype("<u8")).astype(np.uint64) for half in (name[:8], other_half, name[8:])]
-    after = [simple_avro_images._sums([word], length, of_set) for word in words[:2]]
-    other = other_half + (after[0] ^ after[1] ^ words[2]).tobytes()
-    sums = [
-        simple_avro_images._sums([np.frombuffer(half, np.uint64) for half in (one[:8], one[8:])], length, of_set)
-        for one in (name, other)
+def of_one_slot(count):
+    """So many column names of equal length that are all looked for in the first slot of a set of their number."""
+    slots = 1 << (2 * count).bit_length()
+    names = (f"c{number}" for number in range(100_000, 1_000_000))
+    of_first = (name for name in names if _spread(np.frombuffer(name.encode(), np.uint8), 0, len(name)) % slots == 0)
+    return list(islice(of_first, count))
+
+
+def test_names_of_one_slot_are_distinguished():
+    name, other = of_one_slot(2)
+    messages = [
+        simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": data, "old": None})
+        for data in ({name: 1, other: 2}, {other: 2, name: 1}, {name: 1, "c99999": 2})
     ]
-    message = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": {name.decode(): 1}, "old": None})
-    pairs = [(None, message), (None, message.replace(name, other))]
+    pairs = [(None, message) for message in (*messages, messages[0].replace(other.encode(), b"c-00000"))]
     rows, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
 
-    assert sums[0] == sums[1]
-    assert name != other
-    assert rows.left.tolist() == [False, True]
+    assert rows.left.tolist() == [False, False, False, False]
+    assert [2, 1, 1] == [len(table) for table in rows.tables]
+
+
+@pytest.mark.parametrize(("count", "is_left"), [(32, False), (33, True)])
+def test_rows_with_too_many_names_of_one_slot_are_left(count, is_left):
+    data = dict.fromkeys(of_one_slot(count), 1)
+    message = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": data, "old": None})
+    rows, _ = agree(simple_avro_bulk, simple, [(None, message)] * 3, PLAIN)
+
+    assert rows.left.tolist() == [is_left] * 3
+
+
+@pytest.mark.parametrize("number", [0, -1, 63, 64, -(1 << 63), (1 << 63) - 1, 1 << 62])
+def test_numbers_of_every_length_are_read(number):
+    message = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": {"a": number}, "old": None})
+    rows, _ = agree(simple_avro_bulk, simple, [(None, message)], PLAIN)
+
+    assert [number] == rows.tables[0].rows.wire[0].to_pylist()
+
+
+@pytest.mark.parametrize("ending", [b"\x80" * 8 + b"\x00", b"\x80" * 9 + b"\x01", b"\x80" * 9 + b"\x02", b"\x80" * 10])
+def test_long_forms_of_numbers_are_read_as_the_reference_reads_them(ending):
+    message = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": {"a": 6}, "old": None})
+    at = message.index(b"\x02a\x02\x0c") + 3
+    longer = message[:at] + b"\x8c" + ending[1:] + message[at + 1 :]
+    agree(simple_avro_bulk, simple, [(None, message), (None, longer)], PLAIN)
 
 
 COLUMN_NAMES = ["a", "ab", "abcdefgh", "abcdefghi", "a" * 40 + "1", "a" * 40 + "2", "ü" * 64, " ", "id", "A"]
