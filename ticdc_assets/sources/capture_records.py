@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _STARTS, _TIMES, _KEYS, _VALUES = range(4)
+_SPARE_BYTES: Final = 1 << 16
+"""Room for the record that crosses the end of a block: most are smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +81,41 @@ class _Window:
 
     def __init__(self, file: BinaryIO, byte: int, size_bytes: int) -> None:
         self.byte = byte
-        self.held = 0
         self._file = file
-        self._buffer = bytearray(size_bytes)
+        self._buffer = bytearray(size_bytes + _SPARE_BYTES)
+        self._begin = 0
+        self._end = 0
+
+    @property
+    def held(self) -> int:
+        return self._end - self._begin
 
     @property
     def view(self) -> memoryview:
-        return memoryview(self._buffer)[: self.held]
+        return memoryview(self._buffer)[self._begin : self._end]
 
     @property
     def bytes(self) -> Bytes:
-        return read_only(np.frombuffer(self._buffer, np.uint8, self.held))
+        return read_only(np.frombuffer(self._buffer, np.uint8, self.held, self._begin))
 
     def fill(self, wanted: int) -> bool:
         """Read until the buffer is full, and holds at least `wanted` bytes; False where it has room for none or the
         file has no more."""
+        held, rest = self.held, self.view
         if wanted > len(self._buffer):
             larger = bytearray(max(wanted, 2 * len(self._buffer)))
-            larger[: self.held] = self.view
+            larger[:held] = rest
             self._buffer = larger
-        count: int = self._file.readinto(memoryview(self._buffer)[self.held :])  # type: ignore[attr-defined]
-        self.held += count
+        else:
+            memoryview(self._buffer)[:held] = rest
+        self._begin, self._end = 0, held
+        count: int = self._file.readinto(memoryview(self._buffer)[held:])  # type: ignore[attr-defined]
+        self._end += count
         return count > 0
 
     def drop(self, size_bytes: int) -> None:
-        """Forget the first bytes."""
-        rest = self.held - size_bytes
-        self._buffer[:rest] = self._buffer[size_bytes : self.held]
-        self.byte, self.held = self.byte + size_bytes, rest
+        """Forget the first bytes. What is left moves to the front when more is read."""
+        self.byte, self._begin = self.byte + size_bytes, self._begin + size_bytes
 
 
 def _columns(window: _Window, table: Ints, record: int) -> RecordColumns:

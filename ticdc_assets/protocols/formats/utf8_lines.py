@@ -42,7 +42,7 @@ def _note(block: Bytes, rest: Bytes, bounds: Ints) -> int:
             for place in range(begin, len(block)):
                 rest[place - begin] = block[place]
             data, at = rest, 0
-        awaited = _awaited(data, at, awaited)
+        awaited = awaited_after(data, at, awaited)
         if awaited < 0:
             return _NOT_UTF8
         ends = equal(data, at, _NEWLINE)
@@ -56,7 +56,7 @@ def _note(block: Bytes, rest: Bytes, bounds: Ints) -> int:
 
 
 @inlined
-def _awaited(data: Bytes, at: int, awaited: int) -> int:
+def awaited_after(data: Bytes, at: int, awaited: int) -> int:
     """Which bytes after these must go on with a character, or -1: the table of well-formed UTF-8 in Unicode's standard.
 
     `awaited` are those of these that must go on with one from before. Bit n stands for the byte n places on, those from

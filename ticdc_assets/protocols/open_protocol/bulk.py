@@ -12,9 +12,7 @@ from typing import Final
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ticdc_assets.protocols.columnar.message_bodies import bodies
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, take
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE, ops_of
 from ticdc_assets.protocols.columnar.row_headers import heads_of
@@ -23,10 +21,11 @@ from ticdc_assets.protocols.columnar.table_names import TableName, by_table, tab
 from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, Compression
 from ticdc_assets.protocols.formats.frames_bulk import Frames, split
 from ticdc_assets.protocols.formats.json.texts import NO_NAMES, Noted, noted
-from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, joined
+from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask
 from ticdc_assets.protocols.open_protocol.columns import column
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions
 from ticdc_assets.protocols.open_protocol.grammar import HAS_PARTITION, HEAD, KEY, KEY_TS, PARTITION, ROW
+from ticdc_assets.protocols.open_protocol.texts import Texts, texts_of
 
 _VERSION: Final = (1).to_bytes(8, "big")
 _NONE: Final = -1
@@ -96,28 +95,25 @@ class _Events:
 
 def _events(messages: Messages, options: OpenProtocolOptions) -> _Events:
     keys, values, paired = _frames(messages)
-    key_texts, of_key = bodies(keys.bodies, Compression.NONE)
-    key_data, key_bounds = joined(key_texts)
-    found, _ = noted(key_data, key_bounds[:-1], key_bounds[1:], KEY, NO_NAMES)
+    key_texts, texts = texts_of(keys, Compression.NONE), texts_of(values, options.compression)
+    found, _ = noted(key_texts.data, key_texts.starts, key_texts.ends, KEY, NO_NAMES)
     has_names = (found.strings[:, :, 0] != found.strings[:, :, 1]).all(axis=1)
     found = found.take(np.flatnonzero(has_names & (found.numbers[:, KEY_TS] > 0)))
     key = np.full(len(keys.message), _NONE)
-    key[of_key[found.rows]] = np.arange(len(found))
-    texts, event = bodies(values.bodies, options.compression)
-    data, bounds = joined(texts)
-    has_key = np.flatnonzero(key[event] != _NONE)
+    key[key_texts.frame[found.rows]] = np.arange(len(found))
+    has_key = np.flatnonzero(key[texts.frame] != _NONE)
     counts = np.bincount(values.message, minlength=len(messages))
-    counts[~(paired & _within_bounds(texts, values.message[event], len(messages)))] = 0
+    counts[~(paired & _within_bounds(texts, values.message[texts.frame], len(messages)))] = 0
     return _Events(
         message=values.message,
         ordinal=values.ordinal,
-        key_data=key_data,
+        key_data=key_texts.data,
         keys=found,
         key=key,
-        data=data,
-        starts=bounds[has_key],
-        ends=bounds[has_key + 1],
-        event=event[has_key],
+        data=texts.data,
+        starts=texts.starts[has_key],
+        ends=texts.ends[has_key],
+        event=texts.frame[has_key],
         counts=counts,
     )
 
@@ -130,8 +126,8 @@ def _frames(messages: Messages) -> tuple[Frames, Frames, Mask]:
     return keys.of(paired), values.of(paired), paired
 
 
-def _within_bounds(texts: pa.Array, message: Ints, messages: int) -> Mask:
-    sizes = pc.binary_length(texts).to_numpy()
+def _within_bounds(texts: Texts, message: Ints, messages: int) -> Mask:
+    sizes = texts.ends - texts.starts
     return np.asarray(np.bincount(message, weights=sizes, minlength=messages) <= MAX_BODY_BYTES)
 
 

@@ -143,12 +143,10 @@ def _column(
 
 @inlined
 def _is_same(data: Bytes, at: int, names: Bytes, begin: int, length: int) -> bool:
-    for place in range(length):
+    for place in range(length):  # noqa: SIM110  Numba has no `all` of a generator
         if data[at + place] != names[begin + place]:
-            break
-    else:
-        return True
-    return False
+            return False
+    return True
 
 
 @inlined

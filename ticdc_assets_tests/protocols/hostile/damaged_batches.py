@@ -24,7 +24,7 @@ from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages, TableRo
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.open_protocol import bulk  # noqa: F401
-from ticdc_assets.protocols.simple import json_bulk  # noqa: F401
+from ticdc_assets.protocols.simple import avro_bulk, json_bulk  # noqa: F401
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.model import Column

@@ -97,15 +97,17 @@ class Ledger:
         """Add messages of one partition in ascending order that are all after its present ones."""
         offsets = block.offsets[indices]
         found.offsets.extend(offsets)
-        known = self.known.get(partition, {})
+        is_known = np.isin(offsets, np.fromiter(self.known.get(partition, ()), np.int64))
         at = 0
         while at < len(indices):
-            rest = offsets[at:]
-            wanted = np.flatnonzero((rest % found.step == 0) | np.isin(rest, list(known)))
-            if not len(wanted):
+            step = found.step
+            for place in at + np.flatnonzero((offsets[at:] % step == 0) | is_known[at:]):
+                at = int(place) + 1
+                self._keep(partition, found, block.message(int(indices[place])))
+                if found.step != step:
+                    break
+            else:
                 return
-            at += int(wanted[0]) + 1
-            self._keep(partition, found, block.message(int(indices[at - 1])))
 
     def add_range(self, partition: Partition, first: int, end: int) -> None:
         """Add consumed messages that are not read again."""
