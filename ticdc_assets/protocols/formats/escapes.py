@@ -1,4 +1,7 @@
-"""Decodes Go string literals in whole columns: the bulk form of `open_protocol.go_strings.unquote`."""
+"""Decodes Go string literals in whole columns: the bulk form of `open_protocol.go_strings.unquote`.
+
+The loop over bytes is compiled (see `formats.jit`).
+"""
 
 from __future__ import annotations
 
@@ -8,104 +11,120 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.protocols.formats.string_arrays import BACKSLASH, Bytes, Ints, Mask, joined
+from ticdc_assets.protocols.formats.jit import compiled, inlined
+from ticdc_assets.protocols.formats.simd import VECTOR, copied, equal, lowest
+from ticdc_assets.protocols.formats.string_arrays import BACKSLASH, Bytes, Ints, Places, joined, read_only
 
 _NONE: Final = 0xFF
+_BAD: Final = -1
+_BYTE, _SHORT, _LONG = b"xuU"
+_DIGITS: Final = {_BYTE: 2, _SHORT: 4, _LONG: 8}
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES, _POINT_MAX = 0x80, 0x800, 0x10000, 0x10FFFF
-_SURROGATES: Final = (0xD800, 0xDFFF)
-_FIRST: Final = np.array([0, 0, 0xC0, 0xE0, 0xF0])
-"""How the first byte of a character of so many bytes begins in UTF-8."""
+_SURROGATES_BEGIN, _SURROGATES_END = 0xD800, 0xDFFF
 
 
 def _table(values: dict[int, int]) -> Bytes:
     table = np.full(256, _NONE, np.uint8)
     table[list(values)] = list(values.values())
-    return table
+    return read_only(table)
 
 
 _HEX: Final = _table({ord(f"{n:x}"): n for n in range(16)} | {ord(f"{n:X}"): n for n in range(16)})
-_BYTE, _UNIT, _POINT = 4, 6, 10
-"""How long `\\xff`, `\\u1234` and `\\U00012345` are."""
-
-
 _CODES: Final = _table(dict(zip(b"abfnrtv\\\"'", b"\a\b\f\n\r\t\v\\\"'", strict=True)))
 """The byte that each single letter after a backslash means."""
-_LENGTHS: Final = np.full(256, 2)
-"""The length of each escape, by the letter after its backslash."""
-_LENGTHS[list(b"xuU")] = (_BYTE, _UNIT, _POINT)
+_LENGTHS: Final = _table(_DIGITS)
+"""The hexadecimal digits after a letter that has some."""
 
 
 def unescaped(texts: pa.Array) -> pa.Array | None:
     """The bytes that the strings of an array stand for; None where one has an escape that is not read here: unknown
     ones, octal ones, and surrogates."""
     data, offsets = joined(texts.fill_null(""))
-    padded = np.concatenate((data, np.zeros(_POINT, np.uint8)))
-    at = escaping(data)
-    lengths = _LENGTHS[padded[at + 1]]
-    kept = np.ones(len(data), np.bool_)
-    if not (
-        _inside(at, at + lengths, offsets)
-        and _simple(padded, at[lengths == 2], kept, _CODES)
-        and _bytes(padded, at[lengths == _BYTE], kept)
-        and _points(padded, at[lengths == _UNIT], kept, digits=4)
-        and _points(padded, at[lengths == _POINT], kept, digits=8)
-    ):
+    filled = np.empty(len(data) + VECTOR, np.uint8)
+    places = np.empty(len(offsets), np.int32)
+    end = _unescape(read_only(data), offsets, _CODES, _HEX, _LENGTHS, filled, places)
+    if end == _BAD:
         return None
-    places = (offsets - np.searchsorted(np.flatnonzero(~kept), offsets)).astype(np.int32)
-    raw = padded[: len(data)][kept]
-    found = pa.Array.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(places), pa.py_buffer(raw)])
+    buffers = [None, pa.py_buffer(places), pa.py_buffer(filled[:end])]
+    found = pa.Array.from_buffers(pa.binary(), len(texts), buffers)
     return pc.if_else(texts.is_valid(), found, pa.scalar(None, pa.binary())) if texts.null_count else found
 
 
-def _inside(escapes: Ints, ends: Ints, offsets: Ints) -> bool:
-    """Whether every escape ends in the value it begins in."""
-    return bool((ends <= offsets[np.searchsorted(offsets, escapes, side="right")]).all())
+@compiled
+def _unescape(
+    data: Bytes, offsets: Ints, codes: Bytes, hexes: Bytes, lengths: Bytes, filled: Bytes, places: Places
+) -> int:
+    """The number of bytes in `filled`, or _BAD; `places` are where each value begins there. An escape is longer than
+    what it stands for. Up to VECTOR bytes after the end are overwritten."""
+    place = 0
+    for value in range(len(offsets) - 1):
+        places[value] = place
+        at, end = offsets[value], offsets[value + 1]
+        while at < end:
+            plain = _plain(data, at, end, filled, place)
+            at, place = at + plain, place + plain
+            if at < end and data[at] == BACKSLASH:
+                if at + 1 == end:
+                    return _BAD
+                digits = int(np.int64(lengths[data[at + 1]]))
+                if digits == _NONE:
+                    code = codes[data[at + 1]]
+                    if code == _NONE:
+                        return _BAD
+                    filled[place] = code
+                    place, at = place + 1, at + 2
+                else:
+                    number = _hexadecimal(data, at + 2, digits, end, hexes)
+                    place, at = _written(number, digits, filled, place), at + 2 + digits
+                    if place == _BAD:
+                        return _BAD
+    places[len(offsets) - 1] = place
+    return place
 
 
-def _simple(data: Bytes, at: Ints, kept: Mask, meanings: Bytes) -> bool:
-    """`\\n` and its like."""
-    codes = meanings[data[at + 1]]
-    data[at] = codes
-    kept[at + 1] = False
-    return not (codes == _NONE).any()
+@inlined
+def _plain(data: Bytes, at: int, end: int, filled: Bytes, place: int) -> int:
+    """How many bytes were copied, of which none is a backslash: less than a vector where one follows."""
+    if at + VECTOR <= len(data):
+        copied(data, at, filled, place)
+        found = equal(data, at, BACKSLASH)
+        return min(lowest(found) if found else VECTOR, end - at)
+    if data[at] == BACKSLASH:
+        return 0
+    filled[place] = data[at]
+    return 1
 
 
-def _bytes(data: Bytes, at: Ints, kept: Mask) -> bool:
-    """`\\xff`."""
-    high, low = _HEX[data[at + 2]], _HEX[data[at + 3]]
-    data[at] = (high << 4) | (low & 0xF)
-    for place in (1, 2, 3):
-        kept[at + place] = False
-    return not ((high == _NONE) | (low == _NONE)).any()
+@inlined
+def _hexadecimal(data: Bytes, at: int, digits: int, end: int, hexes: Bytes) -> int:
+    if at + digits > end:
+        return _BAD
+    number = 0
+    for digit in range(digits):
+        code = int(np.int64(hexes[data[at + digit]]))
+        if code == _NONE:
+            return _BAD
+        number = number << 4 | code
+    return number
 
 
-def _points(data: Bytes, at: Ints, kept: Mask, digits: int) -> bool:
-    """`\\u1234` and `\\U00012345`, as UTF-8."""
-    if not len(at):
-        return True
-    found = _HEX[data[at[:, None] + np.arange(2, 2 + digits)]]
-    point = (found.astype(np.int64) << np.arange(4 * digits - 4, -4, -4)).sum(axis=1)
-    bad = (found == _NONE).any(axis=1) | ((point >= _SURROGATES[0]) & (point <= _SURROGATES[1])) | (point > _POINT_MAX)
-    if bad.any():
-        return False
-    length = 1 + (point >= _TWO_BYTES) + (point >= _THREE_BYTES) + (point >= _FOUR_BYTES)
-    for place in range(4):
-        rest = point >> 6 * np.maximum(length - 1 - place, 0)
-        data[at + place] = _FIRST[length] | rest if place == 0 else 0x80 | (rest & 0x3F)
-        kept[at + place] = place < length
-    for place in range(4, 2 + digits):
-        kept[at + place] = False
-    return True
-
-
-def escaping(data: Bytes) -> Ints:
-    """The backslashes that escape the next character: the first, third, .. of each run."""
-    slashes = np.flatnonzero(data == BACKSLASH)
-    if not len(slashes):
-        return slashes
-    is_first = np.empty(len(slashes), np.bool_)
-    is_first[0] = True
-    np.not_equal(slashes[1:], slashes[:-1] + 1, out=is_first[1:])
-    first = np.maximum.accumulate(np.where(is_first, slashes, 0))
-    found: Ints = slashes[(slashes - first) % 2 == 0]
-    return found
+@inlined
+def _written(number: int, digits: int, filled: Bytes, place: int) -> int:
+    """What follows a byte of two digits, or a character in UTF-8; _BAD where the number is none."""
+    if number < 0 or number > _POINT_MAX or _SURROGATES_BEGIN <= number <= _SURROGATES_END:
+        return _BAD
+    if digits == 2 or number < _TWO_BYTES:  # `\xff` is a byte
+        filled[place] = number
+        return place + 1
+    if number < _THREE_BYTES:
+        filled[place] = 0xC0 | number >> 6
+        more = 1
+    elif number < _FOUR_BYTES:
+        filled[place] = 0xE0 | number >> 12
+        more = 2
+    else:
+        filled[place] = 0xF0 | number >> 18
+        more = 3
+    for byte in range(more):
+        filled[place + 1 + byte] = 0x80 | (number >> 6 * (more - 1 - byte) & 0x3F)
+    return place + 1 + more

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE
-from ticdc_assets.protocols.formats.escapes import unescaped
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.open_protocol.decoder import NUMBERS, QUOTED, TEXTS
 from ticdc_assets.protocols.values import text_columns
@@ -41,6 +40,9 @@ def column(column: Column, array: pa.Array, zone: str) -> pa.Array:
 def _fast(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
     binary = is_binary(column_type)
     if binary and column_type.kind in QUOTED:
+        # Compiled code: it is loaded already where there are rows in bulk, and this module is always loaded.
+        from ticdc_assets.protocols.formats.escapes import unescaped
+
         found = unescaped(texts)
         if found is None:
             raise _NotFastError
