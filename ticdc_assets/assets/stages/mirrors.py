@@ -14,6 +14,7 @@ from ticdc_assets.assets.stages.changelogs import changelog_spec
 from ticdc_assets.assets.stages.days import closed_days
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, SOURCE_TYPES, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, reported
+from ticdc_assets.pipeline.history_tables.pending import refusal
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
 from ticdc_assets.pipeline.mirror.run import MirrorReport, run_mirrors
 from ticdc_assets.schema.history.source_table import History, SourceName, fold_name
@@ -195,6 +196,8 @@ class _Results:
             changelog_spec(self._feed, KnownTable(*table.name)).key,
             self._clock,
         )
+        reason = refusal(self._run.lake, table.source_table, table.record.watermark)
+        metadata |= {"no_history": reason} if reason else {}
         version = dg.DataVersion(str(table.record.history_snapshot_id))
         return dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=version)
 

@@ -11,7 +11,7 @@ from ticdc_assets.assets.checks.results import LagLimits, goes_on, nothing_quara
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_of
 from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.commands.each import EXIT_FAILED
-from ticdc_assets.pipeline.history_tables.pending import pending_histories
+from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusals
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
 from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work
@@ -53,7 +53,7 @@ def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tupl
     lake = Lake(config, changefeed)
     pending = run_of(lake, until).scan()
     warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
-    warnings = tuple(filter(None, (warning, _asks_for_nothing(changefeed, pending))))
+    warnings = (*filter(None, (warning, _asks_for_nothing(changefeed, pending))), *_without_history(lake, pending))
     needed = is_needed(lake, pending) or unlanded_offsets(lake) > 0
     if not needed and until is None:
         # A run reports this in a check. With nothing pending, the cause may be that TiCDC does not write any more.
@@ -61,6 +61,13 @@ def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tupl
         moves = source_moves(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
     return Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
+
+
+def _without_history(lake: Lake, pending: Pending) -> Iterator[str]:
+    """One sentence for each table that has no history although the config asks for one."""
+    names = {source_table.id: ".".join(source_table.name) for source_table in pending.history.source_tables}
+    for source_table_id, reason in refusals(lake, pending.history, pending.record).items():
+        yield f"{lake.changefeed.name}: {names[source_table_id]} has no history: {reason}"
 
 
 def _asks_for_nothing(changefeed: Changefeed, pending: Pending) -> str:

@@ -76,6 +76,16 @@ def refusal(lake: Lake, source_table: SourceTable, watermark: int) -> str:
     return undetermined(source_table, -1, watermark) or conversion(source_table, watermark)
 
 
+def refusals(lake: Lake, history: History, record: WatermarkRecord | None) -> dict[str, str]:
+    """Why tables with a key that the config asks for have no history, by source table."""
+    source_tables, found = history.by_id(), {}
+    for table in record.tables if record is not None else ():
+        source_table = source_tables.get(table.source_table)
+        if source_table is not None and source_table.version_at(table.watermark + 1).table.key:
+            found[source_table.id] = refusal(lake, source_table, table.watermark)
+    return {source_table_id: reason for source_table_id, reason in found.items() if reason}
+
+
 def history_table_of(lake: Lake, source_table_id: str, place: TableLocations) -> Table | None:
     """The source table's history, if it has one."""
     found = load_or_none(lake.catalog, place.history_table)

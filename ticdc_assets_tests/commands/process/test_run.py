@@ -277,6 +277,16 @@ def test_run_names_late_rows_in_one_line_and_only_once(tmp_path: Path, without_j
         assert [": shop.users 2. " in line for line in lines] == [True] * warned
 
 
+def test_run_warns_where_a_table_can_have_no_history(tmp_path: Path, without_java: None, capfd: Any):
+    feed = Feed(tmp_path, history=["shop.*"]).table("shop", "users").rows("shop", "users", ("I", 1, "ann", 2))
+    feed.statement("shop", "users", "ALTER TABLE `users` DROP PRIMARY KEY, ADD PRIMARY KEY (`name`)", 5)
+    feed.checkpoint(10).run()
+
+    assert main(on(feed, "run")) == 0
+
+    assert "warning: shop: shop.users has no history: the statement at" in capfd.readouterr().err
+
+
 def test_run_warns_where_tables_asks_for_nothing_that_there_is(tmp_path: Path, without_java: None, capfd: Any):
     feed = shop(tmp_path, tables=["shopp.*"])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusal
+from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusal, refusals
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.history.state import HistoryState
@@ -112,6 +112,8 @@ def test_a_table_whose_changelog_does_not_determine_its_rows_has_no_history(feed
 
     assert plans(feed) == []
     assert reason in refusal(feed.lake, made, 50)
+    told = refusals(feed.lake, feed.history, feed.record())
+    assert told == ({} if "no key" in reason else {made.id: refusal(feed.lake, made, 50)})
     assert refusal(feed.lake, made, 29) == ""
 
 
