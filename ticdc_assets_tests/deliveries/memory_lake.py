@@ -27,7 +27,14 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.storage import late_files
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.sources import message_block
-from ticdc_assets.tables.control import _DDL, ClosedFolder, Control, QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control import (
+    ClosedFolder,
+    Control,
+    QuarantinedRecord,
+    TableRecord,
+    WatermarkRecord,
+    _ddl_type,
+)
 
 
 class MemoryCatalog(SqlCatalog):
@@ -90,17 +97,17 @@ class MemoryControl(Control):
         self.records.append(record)
 
     def ddl_events(self) -> list[DdlEvent]:
-        return [_DDL.validate_json(event) for event in self.events]
+        return [_ddl_type().validate_json(event) for event in self.events]
 
     def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         self.writes += bool(events)
-        self.events += [_DDL.dump_json(event) for event in events]
+        self.events += [_ddl_type().dump_json(event) for event in events]
 
     def replace_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         changed = {event.where: event for event in events}
         kept = [changed.get(event.where, event) for event in self.ddl_events()]
         self.writes += bool(events)
-        self.events = [_DDL.dump_json(event) for event in kept]
+        self.events = [_ddl_type().dump_json(event) for event in kept]
 
     def quarantine(self, records: Sequence[QuarantinedRecord]) -> None:
         kept = {record.position for record in self.bad}
