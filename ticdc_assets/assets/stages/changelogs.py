@@ -8,7 +8,8 @@ import dagster as dg
 from ticdc_assets.assets.known_tables import KnownTable, asset_names
 from ticdc_assets.assets.metadata.figures import Metadata, changelog_metadata
 from ticdc_assets.assets.metadata.statements import by_name, statements_of
-from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, kept_aside, reported
 from ticdc_assets.schema.history.source_table import History, fold_name
@@ -22,20 +23,7 @@ def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
 
     Of selected changelogs only, the others wait: their rows are left for the next run.
     """
-
-    @dg.multi_asset(
-        name=feed.names.decode_op,
-        specs=changelog_specs(feed),
-        can_subset=True,
-        pool=feed.names.pool,
-        required_resource_keys={feed.names.resource},
-    )
-    def decode(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
-        run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-        with report_failures(run, context.retry_number):
-            yield from _publish(context, feed, run)
-
-    return decode
+    return run_step(feed, feed.names.decode_op, changelog_specs(feed), _publish)
 
 
 def changelog_specs(feed: Feed) -> list[dg.AssetSpec]:

@@ -9,9 +9,10 @@ import dagster as dg
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata.figures import Metadata, history_metadata, mirror_metadata, watermark_metadata
 from ticdc_assets.assets.metadata.history_points import recent
-from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.changelogs import changelog_spec
 from ticdc_assets.assets.stages.days import closed_days
+from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, SOURCE_TYPES, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.pipeline.history_tables.pending import refusal
@@ -23,20 +24,7 @@ from ticdc_assets.tables.fields import lake_tables
 
 def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
     """The mirrors of all tables with a key, the histories, and the record of the TSO at which all are consistent."""
-
-    @dg.multi_asset(
-        name=feed.names.mirrors_op,
-        specs=mirror_specs(feed),
-        can_subset=True,
-        pool=feed.names.pool,
-        required_resource_keys={feed.names.resource},
-    )
-    def mirrors(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
-        run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-        with report_failures(run, context.retry_number):
-            yield from _merge(context, feed, run)
-
-    return mirrors
+    return run_step(feed, feed.names.mirrors_op, mirror_specs(feed), _merge)
 
 
 def mirror_specs(feed: Feed) -> list[dg.AssetSpec]:

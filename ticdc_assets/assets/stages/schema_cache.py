@@ -9,7 +9,8 @@ import dagster as dg
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.assets.metadata.figures import watermark_metadata
-from ticdc_assets.assets.resources import ChangefeedRun, report_failures
+from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
 from ticdc_assets.pipeline.landing.land import topic_faults
 from ticdc_assets.schema.history.source_table import History
@@ -42,23 +43,11 @@ def schema_cache_spec(feed: Feed) -> dg.AssetSpec:
 
 def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
     """Scans the source once for the whole run. New schema versions are published together with the changelogs."""
-
-    @dg.multi_asset(
-        name=feed.names.schema_cache_op,
-        specs=[schema_cache_spec(feed)],
-        pool=feed.names.pool,
-        required_resource_keys={feed.names.resource},
-    )
-    def schema_cache(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
-        run: ChangefeedRun = getattr(context.resources, feed.names.resource)
-        with report_failures(run, context.retry_number):
-            run.land(progress_logger(context))
-            yield _look(context, feed, run)
-
-    return schema_cache
+    return run_step(feed, feed.names.schema_cache_op, [schema_cache_spec(feed)], _scan, can_subset=False)
 
 
-def _look(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> dg.MaterializeResult[None]:
+def _scan(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
+    run.land(progress_logger(context))
     for sentence in run.changefeed.warnings:
         context.log.warning(sentence)
     pending = run.pending()
@@ -68,7 +57,7 @@ def _look(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> 
     remember_tables(context, run, pending.history)
     # Dagster read the version of the source before this step, which may have found a later one.
     made_from = {INPUT_VERSION_TAG.format(feed.names.source.to_user_string()): (observed.tags or {})[DATA_VERSION_TAG]}
-    return dg.MaterializeResult(
+    yield dg.MaterializeResult(
         asset_key=feed.names.schema_cache,
         metadata={
             **_counts(pending.history),

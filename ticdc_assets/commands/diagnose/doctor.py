@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import __version__, spark
-from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import EXIT_FAILED, sentence_of
-from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.jvm import spark_stopped_after
+from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.errors import MachineError
 from ticdc_assets.pipeline.lake import Lake, to_look_at
@@ -59,16 +59,13 @@ def doctor(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     """
     terminal = Terminal()
     found = []
-    with noise_kept_in(state_folder(config) / "doctor.log"):
-        try:
-            for examination in examinations(config, chosen):
-                with terminal.working(f"looking at {examination.name}"):
-                    finding = _finding(examination)
-                found.append(finding)
-                if not as_json:
-                    terminal.result(f"{'ok  ' if finding.passed else 'FAIL'} {finding.name}: {finding.sentence}")
-        finally:
-            spark.stop()
+    with spark_stopped_after(config, "doctor.log"):
+        for examination in examinations(config, chosen):
+            with terminal.working(f"looking at {examination.name}"):
+                finding = _finding(examination)
+            found.append(finding)
+            if not as_json:
+                terminal.result(f"{'ok  ' if finding.passed else 'FAIL'} {finding.name}: {finding.sentence}")
     if as_json:
         terminal.json([{"name": f.name, "passed": f.passed, "description": f.sentence} for f in found])
     return 0 if all(finding.passed for finding in found) else EXIT_FAILED

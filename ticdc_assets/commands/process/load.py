@@ -7,10 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
-from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import EXIT_FAILED
-from ticdc_assets.commands.jvm import jvm_of
-from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
@@ -50,18 +49,14 @@ def load_dump(config: Config, changefeed: Changefeed, options: Options) -> int:
     source.scan()  # refuses before Java starts
     require_java()
     workers = cache(lambda: SparkWorkers(spark.session(config)))
-    with noise_kept_in(state_folder(config) / "run.log"):
-        try:
-            with terminal.working(f"{changefeed.name}: reading the dump"):
-                report = load(
-                    lake,
-                    source,
-                    workers,
-                    jvm_of(config),
-                    lambda text: terminal.on_progress(f"{changefeed.name}: {text}"),
-                )
-        finally:
-            spark.stop()
+    with spark_stopped_after(config), terminal.working(f"{changefeed.name}: reading the dump"):
+        report = load(
+            lake,
+            source,
+            workers,
+            jvm_of(config),
+            lambda text: terminal.on_progress(f"{changefeed.name}: {text}"),
+        )
     terminal.result(_summary(changefeed.name, report))
     for name, error in report.errors.items():
         terminal.note(f"{changefeed.name}, {name}: {error}")

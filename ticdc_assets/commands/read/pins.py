@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ticdc_assets import spark
-from ticdc_assets.assets.known_tables import state_folder
-from ticdc_assets.commands.jvm import jvm_of
-from ticdc_assets.commands.output.terminal import noise_kept_in
+from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.pipeline.history.pins import pin, release
 from ticdc_assets.plurals import counted
@@ -20,11 +17,8 @@ if TYPE_CHECKING:
 
 def make_pin(terminal: Terminal, lake: Lake, config: Config, name: str, at: int) -> None:
     """Pin the newest record up to the TSO `at`, and say which it is."""
-    with noise_kept_in(state_folder(config) / "maintain.log"):
-        try:
-            made = pin(lake, jvm_of(config), name, at)
-        finally:
-            spark.stop()
+    with spark_stopped_after(config, "maintain.log"):
+        made = pin(lake, jvm_of(config), name, at)
     earlier = "" if made.tso == at else f", the newest record up to {at}"
     tagged = counted(len(made.tables), "table")
     terminal.note(f"{made.name} pins {moment(made.tso)}{earlier}: {tagged} tagged.")
@@ -32,11 +26,8 @@ def make_pin(terminal: Terminal, lake: Lake, config: Config, name: str, at: int)
 
 def release_pin(terminal: Terminal, lake: Lake, config: Config, name: str, as_json: bool) -> int:
     """Remove a pin and its tags. Returns the exit code."""
-    with noise_kept_in(state_folder(config) / "maintain.log"):
-        try:
-            tso = release(lake, jvm_of(config), name)
-        finally:
-            spark.stop()
+    with spark_stopped_after(config, "maintain.log"):
+        tso = release(lake, jvm_of(config), name)
     if as_json:
         terminal.json({"released": name, "tso": tso})
     else:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets import spark
-from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
-from ticdc_assets.commands.jvm import jvm_of
-from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
@@ -72,11 +70,8 @@ def maintain_all(config: Config, chosen: Sequence[Changefeed], options: Options)
         _print(terminal, report, options.as_json)
         return not report.left_alone
 
-    with noise_kept_in(state_folder(config) / "maintain.log"):
-        try:
-            code = each(chosen, maintained, terminal.note)
-        finally:
-            spark.stop()
+    with spark_stopped_after(config, "maintain.log"):
+        code = each(chosen, maintained, terminal.note)
     if options.as_json:
         terminal.json([as_object(report) for report in reports])
     return code

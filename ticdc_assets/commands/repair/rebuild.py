@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from ticdc_assets import spark
-from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
-from ticdc_assets.commands.jvm import jvm_of
-from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.rebuild.mirrors import RebuildReport, RebuildRequest, rebuild_tables
@@ -51,11 +49,8 @@ def rebuild(config: Config, chosen: Sequence[Changefeed], options: Options) -> i
                 terminal.note(f"{changefeed.name}, {table['table']}: {table['error']}")
         return not report.errors
 
-    with noise_kept_in(state_folder(config) / "run.log"):
-        try:
-            code = each(chosen, rebuilt, terminal.note)
-        finally:
-            spark.stop()
+    with spark_stopped_after(config):
+        code = each(chosen, rebuilt, terminal.note)
     if options.as_json:
         terminal.json(results)
     return code

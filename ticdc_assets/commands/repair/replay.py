@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ticdc_assets import spark
-from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import each
-from ticdc_assets.commands.jvm import jvm_of
-from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
+from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import pending_work
@@ -36,11 +34,8 @@ def replay(
         raise ConfigError(str(config.path), "one changefeed", listed, advice)
     request = _request(only, corrected, discarded)
     terminal = Terminal()
-    with noise_kept_in(state_folder(config) / "run.log"):
-        try:
-            return each(chosen, lambda changefeed: _replayed(terminal, config, changefeed, request), terminal.note)
-        finally:
-            spark.stop()
+    with spark_stopped_after(config):
+        return each(chosen, lambda changefeed: _replayed(terminal, config, changefeed, request), terminal.note)
 
 
 def _replayed(terminal: Terminal, config: Config, changefeed: Changefeed, request: ReplayRequest) -> bool:
