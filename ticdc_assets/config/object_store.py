@@ -141,9 +141,9 @@ class ObjectStore:
         return Storage(storage.location, defaults | storage.options)
 
     def _is_another(self, options: Settings) -> bool:
-        ours = self.sink_options
+        of_sink = self.sink_options
         return any(
-            name in options and options[name].rstrip("/") != ours.get(name, "").rstrip("/")
+            name in options and options[name].rstrip("/") != of_sink.get(name, "").rstrip("/")
             for name in ("endpoint", "account-name")
         )
 

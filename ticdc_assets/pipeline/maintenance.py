@@ -175,13 +175,13 @@ def _take_in_late_files(lake: Lake, report: MaintenanceReport) -> None:
 def _sweep(lake: Lake, report: MaintenanceReport, tables: list[Table], policy: Policy) -> None:
     others = neighbours(lake.catalog)
     loaded = (load_or_none(lake.catalog, table.name()) for table in tables)
-    ours = [table for table in loaded if table is not None]
+    existing = [table for table in loaded if table is not None]
     without = {}
     if policy.dry_run:
         gone = {name: found.snapshot_ids for name, found in report.expired.items()}
-        without = {str(t.metadata.table_uuid): gone.get(".".join(t.name()), ()) for t in ours}
+        without = {str(t.metadata.table_uuid): gone.get(".".join(t.name()), ()) for t in existing}
     done: set[str] = set()
-    for table in ours:
+    for table in existing:
         swept = sweep(lake.catalog, table, others, policy.older_than, without, remove=not policy.dry_run)
         fresh = [leftover for leftover in swept.leftovers if leftover.uri not in done]
         done.update(leftover.uri for leftover in fresh)

@@ -1,7 +1,7 @@
 """A managed table's columns as Iceberg has them, each with the source column that it holds.
 
-What a table's history says is only what a table is on its way to: a column may be required still that is of no key any
-more, columns that were added stand behind ours, and a table that is held is as it was.
+A table may differ from its history: a column that left the key may still be required, added columns are after the
+columns of this project, and a held table has the columns that it had before.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LakeField:
-    """A column of a table; `uid` is None for one that is ours. `type` is Iceberg's, of a struct the bare word, whose
-    `fields` are its members."""
+    """A column of a table; `uid` is None for a column that this project adds. `type` is Iceberg's; for a struct it
+    is only the word, and `fields` are its members."""
 
     name: str
     type: str

@@ -46,14 +46,14 @@ def test_a_row_is_encoded_as_by_ticdc(wire: Wire, workload: Workload, tmp_path: 
     names = {(c.shape.schema, c.shape.name, c.commit_ts): set(c.shape.names) for c in wanted}
     sent = [message for change in wanted for message in wire.rows([change])]
 
-    mine, recorded_rows = (
+    encoded, recorded_rows = (
         Counter(_row(e, names[e.schema, e.table, e.commit_ts]) for e in events if isinstance(e, RowEvent)
                 and (e.schema, e.table, e.commit_ts) in names)
         for events in (_decoded(workload, tmp_path, sent), _recorded(workload, tmp_path))
     )  # fmt: skip
 
     assert len(recorded_rows) > 50
-    assert mine == recorded_rows
+    assert encoded == recorded_rows
 
 
 def test_rows_decoded_together_equal_rows_decoded_one_by_one(wire: Wire, workload: Workload, tmp_path: Path):
@@ -67,12 +67,12 @@ def test_rows_decoded_together_equal_rows_decoded_one_by_one(wire: Wire, workloa
 def test_statements_and_watermarks_are_encoded_as_by_ticdc(wire: Wire, workload: Workload, tmp_path: Path):
     sent = [wire.statement(_statement(*recorded)) for recorded in statements(workload) if recorded[2]]
     sent += [wire.watermark(ts) for ts in watermarks(workload)]
-    mine = {_plain(event) for event in _decoded(workload, tmp_path, sent)}
+    encoded = {_plain(event) for event in _decoded(workload, tmp_path, sent)}
 
     recorded = {_plain(e) for e in _recorded(workload, tmp_path) if not isinstance(e, RowEvent)}
 
     # Statements on databases are not the model's, and bootstraps have no TSO.
-    assert mine == {event for event in recorded if len(event) == 1 or (event[0] and event[2])}
+    assert encoded == {event for event in recorded if len(event) == 1 or (event[0] and event[2])}
 
 
 @pytest.mark.parametrize("wire", [w for w in WIRES if w.name != "open-protocol"], indirect=True, ids=lambda w: w.name)

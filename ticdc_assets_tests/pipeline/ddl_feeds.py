@@ -63,7 +63,7 @@ class FedLake(FeedLake):
         settings = {"sink_uri": other.variant["sink_uri"], "config": other.variant["config"], "source": source}
         return {**settings, "time_zone": other.time_zone, "target": target}
 
-    def tell(self, until: int | None = None) -> None:
+    def run_other(self, until: int | None = None) -> None:
         """Run the other changefeed."""
         run = run_of(Lake(self.config, self.config.changefeed("ddl")), until)
         pending = run.scan()

@@ -180,15 +180,15 @@ class Step:
     def _differences(self) -> Iterator[str]:
         shape = self.shape
         assert shape is not None
-        ours = [(c.name, canonical(c.type), c.nullable, c.virtual) for c in shape.columns]
-        theirs = [
+        in_lake = [(c.name, canonical(c.type), c.nullable, c.virtual) for c in shape.columns]
+        in_tidb = [
             (name, self.after.types[str(name)], null == "YES", extra == "VIRTUAL GENERATED")
             for name, _, _, null, extra in self.after.columns
         ]
-        if ours != theirs:
-            yield f"columns {[o for o in ours if o not in theirs]} are {[t for t in theirs if t not in ours]}"
-            if [o[0] for o in ours] != [t[0] for t in theirs]:
-                yield f"columns {[o[0] for o in ours]} are {[t[0] for t in theirs]}"
+        if in_lake != in_tidb:
+            yield f"columns {[o for o in in_lake if o not in in_tidb]} are {[t for t in in_tidb if t not in in_lake]}"
+            if [o[0] for o in in_lake] != [t[0] for t in in_tidb]:
+                yield f"columns {[o[0] for o in in_lake]} are {[t[0] for t in in_tidb]}"
             return
         if list(shape.key) != self.after.key:
             yield f"key {shape.key} is {self.after.key}"

@@ -8,7 +8,7 @@ run that finds nothing to do. The rules, in this order:
   as long after each further failure, at most about two hours. A run with failed checks only does not count as failed.
 - Otherwise a run is requested when the source differs from the cursor. A run that a user cancelled is not requested
   again, and ticks say so.
-- Topics of Kafka have new messages all the time. A run of theirs is requested when the smallest watermark has advanced
+- Topics of Kafka have new messages all the time. A run is requested when the smallest watermark has advanced
   by `source.kafka.run_after_s` since the last request, or when a message has waited that long.
 
 Requests have no run key: Dagster would never start a failed run with the same key again.

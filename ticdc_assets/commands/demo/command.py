@@ -145,6 +145,6 @@ def _dagster_dev(folder: Path) -> str:
 
 def called(name: str) -> str:
     """How to call a command of this environment: its name if the shell finds it there, else its path."""
-    ours = Path(sys.executable).with_name(name)
+    installed = Path(sys.executable).with_name(name)
     found = shutil.which(name)
-    return name if not ours.exists() or (found and Path(found).parent == ours.parent) else str(ours)
+    return name if not installed.exists() or (found and Path(found).parent == installed.parent) else str(installed)

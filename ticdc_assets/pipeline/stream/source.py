@@ -108,8 +108,8 @@ class StreamChanges:
         return topics if len(topics) < 2 else topics - set(scan.tables.carried) | {self._changefeed.default_topic}
 
     def _late(self, pending: StreamPending, statements: LateStatements) -> list[SourceTable]:
-        """The tables that were not selected when messages were passed that may be theirs, or whose rows went to another
-        table before a statement came late."""
+        """The tables that lack rows: a run passed messages that may be of them before they were selected, or their rows
+        went to another table before a statement came late."""
         tso = pending.record.tso if pending.record is not None else 0
         late = [n for n in not_followed_yet(pending.record, pending.commit_ranges) if n.first_event_ts < tso]
         known = self._lake.history().by_id() if late else {}  # a table that is new in this scan was not passed

@@ -1,8 +1,9 @@
 """Keeps machine code on disk until a file changes from which it was compiled.
 
 Numba compares only the file of the compiled function. The machine code also contains functions and constants of other
-modules, so a change of theirs would leave old code in use, which reads data wrongly. Here the code of a function is
-valid for the contents of its module and of all modules of the same package that this one imports, directly or not.
+modules. Without their digest, a change of these modules would leave old code in use, which reads data wrongly. Here
+the code of a function is valid for the contents of its module and of all modules of the same package that this one
+imports, directly or not.
 """
 
 from __future__ import annotations

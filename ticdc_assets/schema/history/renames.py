@@ -24,11 +24,11 @@ def rename_pairs(event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) 
         if event.as_written:  # one event for all of them
             yield from pairs
             continue
-        ours = [pair for pair in pairs if same_name(pair[1], (event.schema, event.table))]
-        if len(ours) == 1 and event.old_name is not None:
-            yield event.old_name, ours[0][1]
+        own = [pair for pair in pairs if same_name(pair[1], (event.schema, event.table))]
+        if len(own) == 1 and event.old_name is not None:
+            yield event.old_name, own[0][1]
         else:
-            yield from ours or pairs
+            yield from own or pairs
 
 
 def old_names(event: DdlEvent) -> list[SourceName]:

@@ -94,8 +94,8 @@ def _is(key: PartitionedBy, text: str | None, zone: str) -> str:
     limit = _bound(key, text, zone)
     if not _is_padded(key):
         return f"{expression} <=> {limit}"
-    # Bounds first, so that files are left out by theirs: texts that a value begins are below it with the character
-    # that follows the blank.
+    # Bounds first, so that Iceberg skips files by their bounds. Texts that begin with the value and blanks are smaller
+    # than the value with "!", the character after the blank.
     within = f"{expression} >= {limit} AND {expression} < {literal(text + '!', pa.string())}"
     return f"({expression} IS NOT NULL AND {within} AND rtrim({expression}) = {limit})"
 

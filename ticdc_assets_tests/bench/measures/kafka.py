@@ -27,24 +27,24 @@ def _measure(ground: ReplayContext, kafka: KafkaServer, partitions: int) -> None
     count = topics.send(kafka, ground.stream(FORM), topic, partitions)
     named = {"brokers": kafka.brokers, "topic": topic}
     alone = _run(ground, "peers.kafka_reading", topic, **named, partitions=partitions)
-    theirs = _run(ground, "peers.spark_kafka", topic, **named, cores=ground.cores)
-    ours = _run(ground, "children.kafka_run", topic, **named, form=FORM)
-    for answer in (alone, theirs, ours):
+    spark_source = _run(ground, "peers.spark_kafka", topic, **named, cores=ground.cores)
+    project = _run(ground, "children.kafka_run", topic, **named, form=FORM)
+    for answer in (alone, spark_source, project):
         if answer["messages"] != count:
             raise AssertionError(f"{count} messages were sent, {answer['messages']} were read")
-    if ours["rows"] != len(ground.true_rows) * (ground.events // 100_000 or 1):
-        ground.on_progress(f"the mirror has {ours['rows']:,} rows")
-    whole = {name: ours["landing"][name] + ours["after"][name] for name in ("wall_s", "cpu_s")}
+    if project["rows"] != len(ground.true_rows) * (ground.events // 100_000 or 1):
+        ground.on_progress(f"the mirror has {project['rows']:,} rows")
+    whole = {name: project["landing"][name] + project["after"][name] for name in ("wall_s", "cpu_s")}
     for name, spent in (
         ("librdkafka alone, to nowhere", alone),
-        ("Spark's Kafka source to Iceberg", theirs),
-        ("ticdc-assets, landing", ours["landing"]),
+        ("Spark's Kafka source to Iceberg", spark_source),
+        ("ticdc-assets, landing", project["landing"]),
         ("ticdc-assets, landing, changelog and mirror", whole),
     ):
         ground.on_progress(
             f"{name:44}{partitions:>10}{count / spent['wall_s']:>12,.0f}{spent['cpu_s'] / count * 1e6:>16,.0f}"
         )
-    ground.judge(targets.LANDING, theirs["wall_s"] / ours["landing"]["wall_s"])
+    ground.judge(targets.LANDING, spark_source["wall_s"] / project["landing"]["wall_s"])
 
 
 def _run(ground: ReplayContext, module: str, name: str, **given: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def _turn(ground: ReplayContext, turn: int) -> dict[str, float]:
     seconds = {}
     for form in (JSON, CSV):
         outcome = own_load(ground, form, name=f"own-{turn}")
-        tell(ground, f"ticdc-assets {form.removeprefix('storage-')}", outcome, "right")
+        print_line(ground, f"ticdc-assets {form.removeprefix('storage-')}", outcome, "right")
         ground.on_progress("   " + ", ".join(f"{name} {s:.1f} s" for name, s in outcome.answer["phases"].items()))
         seconds[form] = outcome.answer["wall_s"]
     for name in _NEEDS:
@@ -99,7 +99,7 @@ def peer(ground: ReplayContext, name: str, turn: int = 0) -> Outcome | None:
     except ChildFailedError as error:
         ground.on_progress(f"{name:22} failed: {error}")
         return None
-    tell(ground, name, outcome, _verdict(ground, outcome))
+    print_line(ground, name, outcome, _verdict(ground, outcome))
     return outcome
 
 
@@ -110,7 +110,7 @@ def _verdict(ground: ReplayContext, outcome: Outcome) -> str:
     return copies.fault(pq.read_table(Path(outcome.answer["rows"])), wanted) or "right"
 
 
-def tell(ground: ReplayContext, name: str, outcome: Outcome, rows: str) -> None:
+def print_line(ground: ReplayContext, name: str, outcome: Outcome, rows: str) -> None:
     """One line of the table."""
     count, answer = events_of(ground.events), outcome.answer
     start = f"{answer['start_s']:.1f}" if "start_s" in answer else "-"

@@ -117,14 +117,14 @@ def test_messages_are_decoded_again_with_mirrors_while_the_registry_is_down(
     run_mirrors_of(again, report.run_id)
 
     assert known_values(again) == known_values(feed)
-    ours, theirs = again.records(), feed.records()
-    assert ours.keys() == theirs.keys()
-    for name, record in ours.items():
+    replayed, original = again.records(), feed.records()
+    assert replayed.keys() == original.keys()
+    for name, record in replayed.items():
         rows = [lake.lake.catalog.load_table(tuple(r.mirror)).scan().to_arrow() for lake, r in (
-            (again, record), (feed, theirs[name])
+            (again, record), (feed, original[name])
         ) if r.mirror]  # fmt: skip
         assert [len(table) for table in rows] in ([], [len(rows[0])] * 2)
-    assert any(record.mirror for record in ours.values())
+    assert any(record.mirror for record in replayed.values())
 
 
 def run_mirrors_of(feed: FeedLake, run_id: str) -> None:

@@ -48,7 +48,7 @@ def check(lake: FedLake) -> None:
 @pytest.mark.parametrize("workload", DATED, ids=lambda w: w.name)
 def test_with_statements_every_change_has_its_true_names_types_and_columns(workload: Workload, tmp_path: Path):
     lake = FedLake(workload, tmp_path)
-    lake.tell()
+    lake.run_other()
 
     report = lake.publish()
 
@@ -61,7 +61,7 @@ def test_with_statements_every_change_has_its_true_names_types_and_columns(workl
 @pytest.mark.parametrize(("workload", "other"), of_full_set(PAIRS, 2), ids=lambda w: w.name)
 def test_any_changefeed_of_the_same_tables_may_tell_the_statements(workload: Workload, other: Workload, tmp_path: Path):
     lake = FedLake(workload, tmp_path, other)
-    lake.tell()
+    lake.run_other()
 
     lake.publish()
 
@@ -80,12 +80,12 @@ def test_rows_wait_for_the_statements_before_them(workload: Workload, tmp_path: 
 
     waited = 0
     for ts in sorted({entry["ts"] for entry in workload.truth}):
-        lake.tell(until=ts)
+        lake.run_other(until=ts)
         report = lake.publish()
         waited += report is not None and any(r.state == "waiting" for r in report.record.tables)
         published = [change.commit_ts for change in lake.changes() if change.commit_ts is not None]
         assert max(published, default=0) <= ts
-    lake.tell()
+    lake.run_other()
     lake.publish()
 
     assert waited
@@ -114,7 +114,7 @@ def mirrored() -> Iterator[ParameterSet]:
 def test_mirrors_equal_the_truth(workload: Workload, tmp_path: Path):
     """TRUNCATE, DROP, renames, dropped and added columns with their defaults, and exact types included."""
     lake = FedLake(workload, tmp_path)
-    lake.tell()
+    lake.run_other()
 
     report = lake.run()
 

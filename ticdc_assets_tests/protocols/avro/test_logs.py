@@ -203,8 +203,8 @@ def test_rows_are_read_as_another_reader_reads_them(workload):
     parsed = {number: fastavro.parse_schema(json.loads(text)) for number, text in registry.items()}
     for message, event, _ in decoded_events(workload):
         if isinstance(event, RowEvent) and message.value:
-            theirs = fastavro.schemaless_reader(BytesIO(message.value[5:]), parsed[event.hints.schema_version], None)
+            reference = fastavro.schemaless_reader(BytesIO(message.value[5:]), parsed[event.hints.schema_version], None)
             for name, wire in event.wire.items():
-                other = theirs[name]
-                # Their decimals are rounded to the precision of the context.
+                other = reference[name]
+                # Decimals of fastavro are rounded to the precision of the context.
                 assert wire == other or float(wire) == pytest.approx(float(other))

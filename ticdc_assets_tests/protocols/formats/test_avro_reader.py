@@ -99,9 +99,9 @@ def test_whatever_bytes_come_reading_takes_them_whole_or_refuses(schema, data):
     body = data.draw(st.binary(max_size=24))
     reader = compiled(schema, "here")
     with suppress(DecodeError):
-        ours = read_whole(reader, body, "here")
-        theirs = fastavro.schemaless_reader(BytesIO(body), fastavro.parse_schema(schema), None)
-        assert repr(ours) == repr(theirs)
+        found = read_whole(reader, body, "here")
+        expected = fastavro.schemaless_reader(BytesIO(body), fastavro.parse_schema(schema), None)
+        assert repr(found) == repr(expected)
 
 
 @pytest.mark.parametrize("kind", ["array", "map"])

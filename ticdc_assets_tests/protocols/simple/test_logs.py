@@ -265,17 +265,17 @@ CHECKSUMMED = {"json": "simple-json-checksum", "avro": "simple-avro-index-value-
 
 @every_workload
 def test_avro_is_read_as_another_reader_reads_it(workload):
-    theirs = fastavro.parse_schema(json.loads(files(simple_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
+    schema = fastavro.parse_schema(json.loads(files(simple_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
     for message in messages(workload.root / "messages.jsonl"):
         if simple_avro.looks_like(message.value):
-            found = fastavro.schemaless_reader(BytesIO(message.value), theirs, None)
+            found = fastavro.schemaless_reader(BytesIO(message.value), schema, None)
             assert {"type": found["type"], **found["payload"]} == with_text_defaults(
                 simple_avro.message(message.value, "x")
             )
 
 
 def with_text_defaults(given: Any) -> Any:
-    """Their reader has defaults as text, ours as bytes."""
+    """fastavro gives defaults as text, this project gives bytes."""
     if isinstance(given, list):
         return [with_text_defaults(one) for one in given]
     if isinstance(given, dict):

@@ -115,11 +115,11 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("mine", "theirs", "same"), KEYS)
+@pytest.mark.parametrize(("first", "second", "same"), KEYS)
 def test_rows_meet_by_keys_of_the_same_columns_whose_type_the_lake_holds(
-    mine: tuple[str, tuple[str, ...]], theirs: tuple[str, tuple[str, ...]], same: bool
+    first: tuple[str, tuple[str, ...]], second: tuple[str, tuple[str, ...]], same: bool
 ):
-    assert same_key(table(mine[0], key=mine[1]), table(theirs[0], key=theirs[1])) is same
+    assert same_key(table(first[0], key=first[1]), table(second[0], key=second[1])) is same
 
 
 def test_a_table_made_like_another_shares_nothing_of_its_history():

@@ -73,20 +73,20 @@ def test_any_history_gives_every_file_and_schema_file_exactly_once(tmp_path: Pat
     for _ in range(60):
         writer.step()
         if chance.random() < 0.3:
-            cursor = look(writer, cursor, consumed, schemas, chance)
+            cursor = run_once(writer, cursor, consumed, schemas, chance)
         writer.finish()
     writer.now += 1
     writer.bucket.checkpoint(writer.now)
     for _ in range(2):
-        cursor = look(writer, cursor, consumed, schemas, None)
+        cursor = run_once(writer, cursor, consumed, schemas, None)
 
     assert sorted(consumed) == sorted(writer.written)
     assert sorted(schemas) == sorted(writer.schemas)
-    assert look(writer, cursor, consumed, schemas, None) == cursor
+    assert run_once(writer, cursor, consumed, schemas, None) == cursor
     assert sorted(consumed) == sorted(writer.written)
 
 
-def look(
+def run_once(
     writer: Writer, cursor: Cursor, consumed: list[str], schemas: list[str], chance: random.Random | None
 ) -> Cursor:
     """One run: sometimes it consumes only the first files of each folder, sometimes it holds a table."""

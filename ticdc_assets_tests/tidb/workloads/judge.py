@@ -37,15 +37,19 @@ def schema_differences(history: History, ts: int, tables: Mapping[Name, TableSta
         found = history.as_of(*name, ts + 1)
         if found is None or (found[0].stop is not None and found[0].stop.ts <= ts):
             continue
-        ours = [(c.name, canonical(c.type), c.nullable, c.virtual) for c in found[1].table.columns]
-        theirs = [
+        in_lake = [(c.name, canonical(c.type), c.nullable, c.virtual) for c in found[1].table.columns]
+        in_tidb = [
             (column, state.types[str(column)], null == "YES", extra == "VIRTUAL GENERATED")
             for column, _, _, null, extra in state.columns
         ]
-        if ours != theirs:
-            yield f"{name} at {ts}: {[o for o in ours if o not in theirs]} for {[t for t in theirs if t not in ours]}"
+        if in_lake != in_tidb:
+            yield f"{name} at {ts}: {_only_in(in_lake, in_tidb)} for {_only_in(in_tidb, in_lake)}"
         if list(found[1].table.key) != state.key:
             yield f"{name} at {ts}: the key {found[1].table.key} for {state.key}"
+
+
+def _only_in(some: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [column for column in some if column not in others]
 
 
 def mirror_differences(lake: FeedLake, stream: WorkloadStream) -> Iterator[str]:

@@ -26,7 +26,7 @@ DATED = [OpenProtocol(), CanalJson()]
 
 
 def rows(lake: FeedLake, table: str = "a") -> list[dict[str, Any]]:
-    """The rows of a table's changelog as they are there, without what is ours."""
+    """The rows of a table's changelog, without the columns that this project adds."""
     record = lake.records()["s", table]
     found = lake.lake.catalog.load_table(tuple(record.changelog or ())).scan().to_arrow().to_pylist()
     cells = ({n: v for n, v in row.items() if not n.startswith("_ticdc")} for row in found)

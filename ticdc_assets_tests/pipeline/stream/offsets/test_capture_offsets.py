@@ -36,9 +36,9 @@ class Lines:
     def put(self, *offsets: int, partition: int | None = None, topic: str | None = None) -> None:
         """The messages of these offsets, in this order; of other partitions and topics all that there are."""
         lines = [(json.loads(line), line) for line in self.all]
-        mine = {m["offset"]: line for m, line in lines if self._is(m, partition, topic)}
+        chosen = {m["offset"]: line for m, line in lines if self._is(m, partition, topic)}
         others = [line for m, line in lines if not self._is(m, partition, topic)]
-        self.path.write_text("".join([*others, *(mine[offset] for offset in offsets)]))
+        self.path.write_text("".join([*others, *(chosen[offset] for offset in offsets)]))
 
     def put_all(self) -> None:
         self.path.write_text("".join(self.all))
