@@ -140,7 +140,17 @@ class Lake:
 
     def places(self, history: History) -> dict[str, TableLocations]:
         """By source table, the locations of its changelog and its mirror."""
-        return places(self.config, self.changefeed, history)
+        for kept, found in self._newest_places:
+            if kept is history:
+                return dict(found)
+        found = places(self.config, self.changefeed, history)
+        self._newest_places[:] = [(history, found)]
+        return dict(found)
+
+    @cached_property
+    def _newest_places(self) -> list[tuple[History, dict[str, TableLocations]]]:
+        """The locations that were asked for last: a run asks for those of one history again and again."""
+        return []
 
     @staticmethod
     def recorded(record: WatermarkRecord | None) -> dict[str, TableRecord]:
