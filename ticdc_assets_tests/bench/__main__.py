@@ -31,12 +31,15 @@ from ticdc_assets_tests.bench.measures import (
     rounds as measure_rounds,
 )
 from ticdc_assets_tests.bench.measures import (
+    start as measure_start,
+)
+from ticdc_assets_tests.bench.measures import (
     tables as measure_tables,
 )
 from ticdc_assets_tests.bench.streams.copies import EVENTS_RECORDED
 
 EVENTS_FULL = 1_000_000
-_PARTS = ("loads", "messages", "bulk", "rounds", "tables", "growth", "kafka")
+_PARTS = ("loads", "messages", "bulk", "rounds", "tables", "growth", "kafka", "start")
 
 
 def main() -> int:
@@ -64,6 +67,7 @@ def main() -> int:
             "tables": lambda: measure_tables.measure(ground, tables),
             "growth": lambda: measure_growth.measure(ground, sizes),
             "kafka": lambda: measure_kafka.measure(ground),
+            "start": lambda: measure_start.measure(ground, turns),
         }
         for name, part in parts.items():
             if not asked.only or name in asked.only:
