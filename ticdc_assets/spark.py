@@ -20,6 +20,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from zipimport import zipimporter
 
@@ -27,9 +29,11 @@ import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError, MachineError, TicdcAssetsError
 from ticdc_assets.faults import DEBUG_VARIABLE, note_frames, plain
-from ticdc_assets.spark_packages import packages_of
+from ticdc_assets.spark_packages import WITHOUT_DEPENDENCIES, packages_of
 from ticdc_assets.spark_start import (
     IVY,
+    class_archive,
+    class_path,
     forget_jvm,
     is_alive,
     ivy_folder,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Config
 
 _CATALOGS: Final = "spark.sql.catalog."
+_PACKAGES: Final = "spark.jars.packages"
 _PYTHON: Final = "spark.pyspark.python"
 _SENT_PACKAGES: Final = "spark.submit.pyFiles"
 _IMPORT_PATH: Final = "spark.executorEnv.PYTHONPATH"
@@ -257,15 +262,15 @@ def _start(conf: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("ticdc_assets")
-    for key, value in {**_sockets(conf["spark.master"]), **conf}.items():
-        if not key.startswith(_CATALOGS):
-            builder = builder.config(key, value)
     folder = conf.get(IVY) or ivy_folder()
     if folder is not None:
         builder = builder.config(IVY, folder)
-    packages = conf["spark.jars.packages"]
-    with packages_fetched_once(packages, folder), _interrupts_as_before():
-        spark = started(builder.getOrCreate)
+    with packages_fetched_once(conf[_PACKAGES], folder) as found, _interrupts_as_before():
+        start = _java_start(conf, found)
+        for key, value in {**_sockets(conf["spark.master"]), **conf, **start.conf(conf)}.items():
+            if not key.startswith(_CATALOGS):
+                builder = builder.config(key, value)
+        spark = started(builder.getOrCreate, start.jars)
     for key, value in conf.items():
         if key.startswith(_CATALOGS):  # only now: Java's command line would show credentials to all users
             spark.conf.set(key, value)
@@ -276,6 +281,35 @@ def _start(conf: dict[str, str]) -> SparkSession:
     if not os.environ.get(DEBUG_VARIABLE):
         _keep_rows_out_of_the_log(spark)
     return spark
+
+
+@dataclass(frozen=True, slots=True)
+class JavaStart:
+    """How Spark's JVM starts: the packages' jars on its class path, and where its archive of classes is or would be."""
+
+    jars: tuple[Path, ...]
+    archive: Path | None
+
+    def conf(self, conf: Mapping[str, str]) -> dict[str, str]:
+        """The settings that change for it."""
+        written = conf.get(class_archive.JAVA_OPTIONS, "")
+        options = {class_archive.JAVA_OPTIONS: class_archive.java_options(self.archive, written)}
+        return {**options, _PACKAGES: ""} if self.jars else options
+
+
+def java_start(config: Config) -> JavaStart:
+    """How the next JVM of this config starts."""
+    conf = session_conf(config)
+    with packages_fetched_once(conf[_PACKAGES], conf.get(IVY) or ivy_folder()) as found:
+        return _java_start(conf, found)
+
+
+def _java_start(conf: Mapping[str, str], found: tuple[Path, ...]) -> JavaStart:
+    packages = conf[_PACKAGES].split(",")
+    jars = found if class_path.is_possible(conf, packages, WITHOUT_DEPENDENCIES) else ()
+    # An archive fits where its class path is the beginning of Java's: so one archive serves all catalogs.
+    archive = class_archive.archive_of(jars[:1], os.environ) if is_local(conf["spark.master"]) else None
+    return JavaStart(jars, archive)
 
 
 def _choose_python_of_workers(conf: dict[str, str]) -> None:
@@ -333,7 +367,7 @@ def session_conf(config: Config) -> dict[str, str]:
     extra = dict(config.spark.conf)
     return {
         "spark.master": config.spark.master,
-        "spark.jars.packages": ",".join(packages_of(config.catalog, extra.pop("spark.jars.packages", ""))),
+        _PACKAGES: ",".join(packages_of(config.catalog, extra.pop(_PACKAGES, ""))),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         **_CONF,
         **(_LOCAL_CONF if is_local(config.spark.master) else {}),

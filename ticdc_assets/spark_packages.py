@@ -10,10 +10,14 @@ if TYPE_CHECKING:
     from ticdc_assets.config import CatalogConfig
 
 ICEBERG_VERSION: Final = "1.12.0"
-ICEBERG_PACKAGE: Final = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
+_ICEBERG: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13"
+ICEBERG_PACKAGE: Final = f"{_ICEBERG}:{ICEBERG_VERSION}"
+_SQLITE: Final = "org.xerial:sqlite-jdbc"
+WITHOUT_DEPENDENCIES: Final = frozenset({_ICEBERG, _SQLITE})
+"""Packages that need no others at run time, without their versions."""
 
 _OF_DATABASES: Final = {
-    "sqlite": "org.xerial:sqlite-jdbc:3.54.1.0",
+    "sqlite": f"{_SQLITE}:3.54.1.0",
     "postgresql": "org.postgresql:postgresql:42.7.4",
     "mysql": "com.mysql:mysql-connector-j:9.1.0",
     "mariadb": "org.mariadb.jdbc:mariadb-java-client:3.5.1",

@@ -30,6 +30,9 @@ def _add_check(commands: Any) -> None:
 def _add_doctor(commands: Any) -> None:
     doctor = with_config(commands.add_parser("doctor", help="test what a run needs: Java, catalog, sources, workers"))
     doctor.add_argument("--json", action="store_true", help="a JSON list")
+    doctor.add_argument(
+        "--prepare", action="store_true", help="make the archive from which Java starts with less processor time"
+    )
     doctor.set_defaults(command=_doctor)
 
 
@@ -61,7 +64,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.diagnose.doctor import doctor
 
-    return doctor(config, chosen, arguments.json)
+    return doctor(config, chosen, arguments.json, arguments.prepare)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:

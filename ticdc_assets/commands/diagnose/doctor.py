@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import __version__, spark
+from ticdc_assets.commands.diagnose.prepare import archive_found, prepare
 from ticdc_assets.commands.each import EXIT_FAILED, sentence_of
 from ticdc_assets.commands.jvm import spark_stopped_after
 from ticdc_assets.commands.output.terminal import Terminal
@@ -52,15 +53,18 @@ class Finding:
     sentence: str
 
 
-def doctor(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
+def doctor(config: Config, chosen: Sequence[Changefeed], as_json: bool, with_archive: bool = False) -> int:
     """Print one line for each requirement. Returns the exit code: 1 where one is not met.
 
     A requirement that is not met does not stop the others. Nothing is written to the source or the lake.
+
+    Args:
+        with_archive: make the archive from which Java starts.
     """
     terminal = Terminal()
     found = []
     with spark_stopped_after(config, "doctor.log"):
-        for examination in examinations(config, chosen):
+        for examination in examinations(config, chosen, with_archive):
             with terminal.working(f"looking at {examination.name}"):
                 finding = _finding(examination)
             found.append(finding)
@@ -78,7 +82,7 @@ def _finding(examination: Examination) -> Finding:
         return Finding(examination.name, False, sentence_of(error))
 
 
-def examinations(config: Config, chosen: Sequence[Changefeed]) -> Iterator[Examination]:
+def examinations(config: Config, chosen: Sequence[Changefeed], with_archive: bool = False) -> Iterator[Examination]:
     """Every requirement of a run, cheap ones first."""
     yield Examination("versions", _versions)
     yield Examination("Java", _java)
@@ -89,6 +93,7 @@ def examinations(config: Config, chosen: Sequence[Changefeed]) -> Iterator[Exami
     yield Examination(f"catalog {config.catalog.name}", lambda: _catalog(config, chosen[0]))
     for changefeed in chosen:
         yield Examination(f"source of {changefeed.name}", lambda changefeed=changefeed: _source(config, changefeed))  # type: ignore[misc]
+    yield Examination("start of Java", lambda: prepare(config) if with_archive else archive_found(config))
     yield Examination("Spark", lambda: _spark(config))
 
 

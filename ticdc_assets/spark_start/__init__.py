@@ -13,12 +13,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.errors import MachineError
+from ticdc_assets.spark_start import class_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +32,9 @@ _IVY_FOLDER: Final = ".ivy2.5.2"
 """Where Spark keeps downloaded packages, below the user's home folder."""
 
 
-def started(build: Callable[[], SparkSession]) -> SparkSession:
-    """The session that `build` starts. If the start fails or is interrupted, the JVM is ended."""
+def started(build: Callable[[], SparkSession], jars: Sequence[Path] = ()) -> SparkSession:
+    """The session that `build` starts, with `jars` at the end of Java's class path. If the start fails or is
+    interrupted, the JVM is ended."""
     from pyspark import java_gateway
 
     begun: list[subprocess.Popen[bytes]] = []
@@ -40,6 +42,8 @@ def started(build: Callable[[], SparkSession]) -> SparkSession:
     class Noted(subprocess.Popen):  # type: ignore[type-arg]
         def __init__(self, *arguments: Any, **options: Any) -> None:
             begun.append(self)  # before it runs, as an interrupt may come at any moment
+            if jars:
+                options["env"] = class_path.extended(options["env"], jars)
             super().__init__(*arguments, **options)
 
     true_popen, java_gateway.Popen = java_gateway.Popen, Noted
@@ -69,20 +73,31 @@ def _jvm_process() -> subprocess.Popen[bytes] | None:
     return process
 
 
+def jvm_property(name: str) -> str:
+    """A system property of the JVM of this process, which must be running."""
+    from pyspark import SparkContext
+
+    return str(SparkContext._jvm.java.lang.System.getProperty(name))  # noqa: SLF001
+
+
 def is_alive() -> bool:
     """Whether the JVM of this process is running."""
     process = _jvm_process()
     return process is not None and process.poll() is None
 
 
-def end_jvm() -> None:
-    """End the JVM of this process, whose session is stopped, and wait until it has removed its files."""
+def end_jvm(seconds_max: float | None = None) -> None:
+    """End the JVM of this process, whose session is stopped, and wait until it has removed its files.
+
+    Args:
+        seconds_max: after which it is killed (default: `JVM_END_SECONDS_MAX`).
+    """
     process = _jvm_process()
     if process is None or process.stdin is None:
         return
     process.stdin.close()  # the JVM ends with its driver
     try:
-        process.wait(JVM_END_SECONDS_MAX)
+        process.wait(JVM_END_SECONDS_MAX if seconds_max is None else seconds_max)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -176,8 +191,9 @@ def ivy_folder() -> str | None:
 
 
 @contextmanager
-def packages_fetched_once(packages: str, folder: str | None) -> Iterator[None]:
-    """One process at a time downloads missing packages; processes that find them all start together.
+def packages_fetched_once(packages: str, folder: str | None) -> Iterator[tuple[Path, ...]]:
+    """One process at a time downloads missing packages; processes that find them all start together. These are given
+    the packages' jars, the one that downloads is given none.
 
     A partial download is never taken for a complete one: processes look for packages only while they hold the lock.
     """
@@ -185,15 +201,17 @@ def packages_fetched_once(packages: str, folder: str | None) -> Iterator[None]:
     place.mkdir(parents=True, exist_ok=True)
     with (place / "ticdc-assets.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        if _are_there(packages, place / "jars"):
-            fcntl.flock(lock, fcntl.LOCK_UN)
-            yield
-            return
+        jars = _jars_of(packages, place / "jars")
         fcntl.flock(lock, fcntl.LOCK_UN)
+        if jars is not None:
+            yield jars
+            return
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield ()
 
 
-def _are_there(packages: str, jars: Path) -> bool:
+def _jars_of(packages: str, folder: Path) -> tuple[Path, ...] | None:
+    """The jars of the packages; None where one is missing."""
     parts = [part.strip().split(":") for part in packages.split(",") if part.strip()]
-    return all(len(part) == 3 and (jars / f"{part[0]}_{part[1]}-{part[2]}.jar").is_file() for part in parts)
+    jars = tuple(folder / f"{part[0]}_{part[1]}-{part[-1]}.jar" for part in parts if len(part) == 3)
+    return jars if len(jars) == len(parts) and all(jar.is_file() for jar in jars) else None
