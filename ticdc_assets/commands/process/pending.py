@@ -14,7 +14,7 @@ from ticdc_assets.commands.each import EXIT_FAILED
 from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusals
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
-from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work
+from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work, tables_beyond
 from ticdc_assets.pipeline.run import run_of
 
 if TYPE_CHECKING:
@@ -100,11 +100,20 @@ def is_needed(lake: Lake, pending: Pending) -> bool:
 
 
 def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
-    """One sentence for each topic and table that needs action."""
+    """One sentence for each topic and table that needs action, and one where tables are not at one TSO."""
     for sentence in topic_faults(lake).values():
         yield f"{lake.changefeed.name}: {sentence}"
     for table in blocked_tables(record.tables if record else ()):
         yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {goes_on(table).sentence}"
+    if record is not None:
+        yield from _beyond(lake.changefeed.name, record)
     verdict = nothing_quarantined(lake.control.quarantined(), f"{'.'.join(lake.control.namespace)}.quarantine")
     if not verdict.passed:
         yield f"{lake.changefeed.name}: {verdict.sentence}"
+
+
+def _beyond(changefeed: str, record: WatermarkRecord) -> Iterator[str]:
+    for table in tables_beyond(record.tables, record.tso)[:1]:
+        found = f"{table.schema}.{table.table} beyond {record.tso}, since a run ended early"
+        advice = f"A run up to {table.watermark} or later makes them complete."
+        yield f"{changefeed}: expected tables that are complete up to one TSO, found {found}. {advice}"

@@ -162,3 +162,8 @@ def _is_of_other_statements(source_table: SourceTable, mirror: Table) -> bool:
 def blocked_tables(records: Sequence[TableRecord]) -> list[TableRecord]:
     """The tables that hold back the recorded TSO."""
     return [r for r in records if r.state in (str(TableState.WAITING), str(TableState.STOPPED))]
+
+
+def tables_beyond(records: Sequence[TableRecord], tso: int) -> list[TableRecord]:
+    """The tables that a run which ended before its record has published beyond a recorded TSO."""
+    return [r for r in records if r.watermark > tso]

@@ -20,7 +20,14 @@ from ticdc_assets.pipeline.history_tables.pending import history_table_of, pendi
 from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import is_written_otherwise
-from ticdc_assets.pipeline.mirror.pending import MirrorWork, blocked_tables, damage_of, mirror_of, pending_work
+from ticdc_assets.pipeline.mirror.pending import (
+    MirrorWork,
+    blocked_tables,
+    damage_of,
+    mirror_of,
+    pending_work,
+    tables_beyond,
+)
 from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, guarded
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
@@ -186,7 +193,7 @@ def record_mirrors(
         exchanges.with_snapshot(_guarded_record(lake, source_tables, places, table, errors, record.tso))
         for table in record.tables
     )
-    is_together = not blocked_tables(tables) and all(table.watermark <= record.tso for table in tables)
+    is_together = not blocked_tables(tables) and not tables_beyond(tables, record.tso)
     complete = is_together and (asked_for_all or not _is_behind(lake, history, record))
     newest = lake.control.newest()
     if newest is not None and newest != record:

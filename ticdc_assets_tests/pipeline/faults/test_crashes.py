@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.table import Table
 
 from ticdc_assets.changes import layout, order
+from ticdc_assets.commands.process.pending import held
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.pipeline.lake import Lake
@@ -128,9 +129,13 @@ def test_no_record_is_complete_while_a_killed_run_left_tables_beyond_its_tso(
         sink.bucket.checkpoint(115)
     feed.lake.publish(until=None if goes_back else 115)
     assert feed.lake.complete_tso() == 0
+    [told] = held(feed.lake.lake, feed.lake.lake.control.newest())
+    assert "beyond 115, since a run ended early. A run up to 1000 or later" in told
     sink.bucket.checkpoint(1000)
 
     feed.run()
+
+    assert list(held(feed.lake.lake, feed.lake.lake.control.newest())) == []
 
     assert feed.lake.complete_tso() == 1000
     assert feed.found() == feed.expected()
