@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -83,3 +83,25 @@ def test_changes_may_have_faults_where_a_new_or_old_key_is_null_or_reads_alike(
 ):
     assert may_have_faults(changes(written, now, before, has_before), ["K"], "UTC") is may
     assert may_have_faults(changes(written, now, before, has_before), [], "UTC") is False
+
+
+ONCE = datetime(2024, 11, 3, 12, tzinfo=UTC)
+TWICE = datetime(2024, 11, 3, 5, 30, tzinfo=UTC)
+"""01:30 in New York, for the first time."""
+
+
+@pytest.mark.parametrize(
+    ("zone", "now", "before", "may"),
+    [
+        ("America/New_York", ONCE, ONCE, False),
+        ("America/New_York", TWICE, ONCE, True),
+        ("America/New_York", ONCE, TWICE, True),
+        ("UTC", TWICE, TWICE, False),
+        (None, ONCE, ONCE, True),  # each value names its own zone
+    ],
+)
+def test_changes_may_have_faults_where_the_wall_time_of_a_key_occurs_twice(
+    zone: str | None, now: datetime, before: datetime, may: bool
+):
+    assert may_have_faults(changes("TIMESTAMP", [ONCE, now], [ONCE, before], [True, True]), ["k"], zone) is may
+    assert may_have_faults(changes("DATETIME", [now], [now], [True]), ["k"], zone) is False

@@ -132,6 +132,15 @@ def test_a_column_that_the_rows_lack_is_null():
     assert found.zero_dates == 0
 
 
+def test_so_is_it_in_the_old_values():
+    rows: list[Row] = [("U", ("7", "x"), ("6", "w")), ("I", ("8", "y"), None)]
+
+    found = typed(raw(rows, ("id", "v")), COLUMNS, (), FORMS)
+
+    assert [array.to_pylist() for array in found.now] == [[7, 8], [None, None], ["x", "y"]]
+    assert [array.to_pylist() for array in found.before] == [[6, None], [None, None], ["w", None]]
+
+
 def test_dates_that_no_calendar_has_are_null_and_counted():
     rows: list[Row] = [
         ("I", (str(n), text, "0000-00-00"), None) for n, text in enumerate(["0000-00-00", None, "2024-00-01"])

@@ -191,3 +191,27 @@ def test_a_table_that_was_shown_under_its_new_name_bore_the_old_one_before():
     assert lives(fold([shown_first, replace(renamed, old_name=("shop", "t"))])) == [
         ("shop.u@10", [("t", 0, 20), ("u", 20, None)], [(0, 1)], None)
     ]
+
+
+def test_a_table_that_an_event_does_not_name_has_the_name_in_its_statement():
+    unnamed = replace(event(10, "", "CREATE TABLE `T` (`id` INT PRIMARY KEY)"), table="")
+
+    assert [table.name for table in fold([unnamed]).source_tables] == [("shop", "T")]
+
+
+def test_a_rename_that_came_again_after_its_names_went_to_other_tables_stops_both():
+    """Rows that came again with it are of one of the two, and the stream does not say of which."""
+    statements = [(10, "t", CREATE), (20, "u", "RENAME TABLE `t` TO `u`"), (30, "t", CREATE)]
+    written = [
+        replace(event(ts, name, query), as_written=True, place=("feed", 0, ts), commit_ms=ts)
+        for ts, name, query in statements
+    ]
+    again = replace(written[1], commit_ts=40, place=("feed", 0, 40))
+
+    stops = {table.name[1]: table.stop for table in fold([*written, again]).source_tables}
+
+    assert {name: stop and (stop.ts, "a RENAME came again" in stop.reason) for name, stop in stops.items()} == {
+        "t": (40, True),
+        "u": (40, True),
+    }
+    assert [table.stop for table in fold(written).source_tables] == [None, None]

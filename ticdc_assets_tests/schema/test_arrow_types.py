@@ -1,0 +1,57 @@
+"""The Arrow types of column types whose type depends on their length."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from ticdc_assets.schema.arrow_types import arrow_type, bit_width, decimal_shape
+from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.mysql_types import parse_type
+from ticdc_assets_tests.schema.history.histories import event
+
+
+@pytest.mark.parametrize(
+    ("written", "shape", "found"),
+    [
+        ("DECIMAL", (10, 0), pa.decimal128(10, 0)),
+        ("DECIMAL(5)", (5, 0), pa.decimal128(5, 0)),
+        ("DECIMAL(38,2)", (38, 2), pa.decimal128(38, 2)),
+        ("DECIMAL(39,2)", (39, 2), pa.string()),  # wider than Iceberg's
+        ("DECIMAL(65,30)", (65, 30), pa.string()),
+    ],
+)
+def test_a_decimal_has_the_digits_that_were_written(written: str, shape: tuple[int, int], found: pa.DataType):
+    assert decimal_shape(parse_type(written)) == shape
+    assert arrow_type(parse_type(written)) == found
+
+
+@pytest.mark.parametrize(
+    ("written", "width", "found"),
+    [
+        ("BIT", 1, pa.int64()),
+        ("BIT(1)", 1, pa.int64()),
+        ("BIT(63)", 63, pa.int64()),
+        ("BIT(64)", 64, pa.decimal128(20, 0)),
+    ],
+)
+def test_bits_are_a_number_of_their_width(written: str, width: int, found: pa.DataType):
+    assert bit_width(parse_type(written)) == width
+    assert arrow_type(parse_type(written)) == found
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("INT", pa.int32()),
+        ("INT UNSIGNED", pa.int64()),
+        ("BIGINT", pa.int64()),
+        ("BIGINT UNSIGNED", pa.decimal128(20, 0)),
+        ("VARCHAR(9)", pa.string()),
+        ("VARCHAR(9) CHARACTER SET BINARY", pa.binary()),
+        ("VARBINARY(9)", pa.binary()),
+    ],
+)
+def test_numbers_have_room_for_their_signs_and_bytes_are_no_text(written: str, found: pa.DataType):
+    [column] = fold([event(1, "t", f"CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` {written})")]).source_tables
+    assert arrow_type(column.newest.columns[1].type) == found
