@@ -185,6 +185,17 @@ def test_ascending_blocks_are_added_like_their_messages_one_by_one(steps: list[i
     assert state(whole) == state(single)
 
 
+@pytest.mark.parametrize("sent", [(5, 6, 6, 7), (5, 7, 6, 8), (5, 5), (6, 5), (5, 6, 7, 6)])
+def test_a_block_with_an_offset_that_comes_twice_or_late_is_added_like_its_messages(sent: tuple[int, ...]):
+    messages = [message(offset) for offset in sent]
+    whole, single = Ledger(), Ledger()
+
+    first = whole.add_block(MessageBlock.of([(MessagePosition(0, n, n), m) for n, m in enumerate(messages)]))
+
+    assert first.tolist() == [single.add(P, each) for each in messages]
+    assert state(whole) == state(single)
+
+
 def state(made: Ledger) -> list[object]:
     """Everything that later decisions use."""
     faults = list(made.faults(StreamCursor(), (), {}, in_order=True))

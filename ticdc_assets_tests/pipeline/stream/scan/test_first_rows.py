@@ -106,3 +106,17 @@ def test_a_row_without_commit_ts_may_be_as_late_as_its_millisecond():
         (ms + 7 << LOGICAL_BITS) - 1,
         (ms << LOGICAL_BITS) - 1,
     }
+
+
+@pytest.mark.usefixtures("_in_bulk")
+def test_a_partition_is_read_up_to_its_first_row_above_a_tso():
+    """By the newest row so far: rows of several tables of a partition are mixed, and repeats come with older times."""
+    sent = [(0, row(at, T if at % 20 else U)) for at in (10, 30, 20, 30, 40, 50)]
+
+    found = scanned(OpenProtocol(), *sent, (1, row(25, T)))
+
+    assert [found.first_above(("feed", 0), BASE + high) for high in (9, 10, 20, 29, 30, 40, 49, 50)] == [
+        *(0, 1, 1, 1, 4, 5, 5),
+        found.offsets.ends["feed", 0],
+    ]
+    assert found.first_above(("feed", 1), BASE + 20) == 6
