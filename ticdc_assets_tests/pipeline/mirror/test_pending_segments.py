@@ -32,8 +32,10 @@ class Lake:
         self._catalog = SqlCatalog("lake", uri="sqlite:///:memory:", warehouse=f"file://{folder}")
         self._catalog.create_namespace("shop")
 
-    def changelog(self, *files: File, watermark: int = 0, position: int = -1) -> Table:
-        table = self._table("log")
+    def changelog(
+        self, *files: File, watermark: int = 0, position: int = -1, properties: dict[str, str] | None = None
+    ) -> Table:
+        table = self._table("log", properties)
         for file in files:
             changes = [("I", commit_ts, None, seq, version) for commit_ts, seq, version in file]
             table.append(
@@ -133,6 +135,18 @@ def test_the_files_of_a_changelog_that_the_mirror_has_are_not_planned(
 
 def _must_not_be_asked(*_: Any, **__: Any) -> Any:
     raise AssertionError("the changelog's files are planned")
+
+
+def test_a_file_without_bounds_may_hold_any_change_that_is_pending(lake: Lake):
+    """As of a writer that keeps no metrics of columns."""
+    changelog = lake.changelog(
+        [(11, 0, 10), (20, 1, 10)], watermark=30, properties={"write.metadata.metrics.default": "none"}
+    )
+    mirror = lake.mirror(10, watermark=12)
+
+    assert planned(segments(source_table(CREATE), changelog, mirror, 30, by_arrival=False)) == [
+        (10, 12, 30, 30, [(13, 30)])
+    ]
 
 
 def test_an_exchange_whose_rows_the_changelog_lacks_ends_the_plan(lake: Lake):

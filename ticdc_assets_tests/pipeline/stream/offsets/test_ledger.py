@@ -90,6 +90,14 @@ def test_a_consumed_message_that_is_another_now_stops_its_partition():
     assert "expected the message at offset 2 that an earlier run has read, found another" in fault.sentence
 
 
+def test_a_partition_that_no_run_has_read_stops_before_its_first_message():
+    in_order = faults(ledger(1, 0), StreamCursor(), in_order=True)
+
+    for cursor, until in ((StreamCursor(), 0), (StreamCursor({P: 2}), 2)):
+        assert [fault.until for fault in faults(ledger(0, 1), cursor, differing=1)] == [until]
+    assert [fault.until for fault in in_order] == [0]
+
+
 def test_the_first_message_is_compared_too():
     [fault] = faults(ledger(2, 3, known={2: "x", 3: "y"}), StreamCursor({P: 4}))
 
