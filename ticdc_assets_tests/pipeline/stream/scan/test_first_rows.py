@@ -120,3 +120,12 @@ def test_a_partition_is_read_up_to_its_first_row_above_a_tso():
         found.offsets.ends["feed", 0],
     ]
     assert found.first_above(("feed", 1), BASE + 20) == 6
+
+
+@pytest.mark.usefixtures("_in_bulk")
+@pytest.mark.parametrize("wire", [OpenProtocol(), CanalJson()], ids=lambda wire: wire.name)
+def test_of_rows_of_one_commit_ts_the_first_tells_the_columns(wire: Wire):
+    older = replace(T, columns=(ID,))
+
+    assert first_schemas(scanned(wire, (0, row(20, T)), (1, row(20, older)))) == {"t": (20, ["id", "v"], 19)}
+    assert first_schemas(scanned(wire, (0, row(20, older)), (1, row(20, T)))) == {"t": (20, ["id"], 19)}
