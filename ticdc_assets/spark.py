@@ -121,6 +121,20 @@ class LazySparkWorkers:
         return SparkWorkers(session(self._config)).map(work, payloads) if payloads else []
 
 
+def tasks_done() -> tuple[int, int] | None:
+    """How many tasks of the present Spark job are done, and of how many; None where none runs, or Spark is stopping."""
+    from pyspark import SparkContext  # imported only when needed
+
+    context = SparkContext._active_spark_context  # noqa: SLF001  asking for one otherwise makes one
+    try:
+        tracker = None if context is None else context.statusTracker()
+        stages = [] if tracker is None else [tracker.getStageInfo(i) for i in tracker.getActiveStageIds()]
+        running = [stage for stage in stages if stage is not None]
+    except Exception:  # noqa: BLE001  the session may end at any time; a figure less is no fault
+        return None
+    return (sum(s.numCompletedTasks for s in running), sum(s.numTasks for s in running)) if running else None
+
+
 @contextmanager
 def _unfit_workers_named() -> Iterator[None]:
     """Raise MachineError where a worker's Python lacks a module, or is of another version than the driver's."""

@@ -7,7 +7,7 @@ Loading definitions opens nothing, and a run with nothing to do starts no JVM.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -33,6 +33,7 @@ from ticdc_assets.pipeline.source import Pending
 from ticdc_assets.pipeline.sources import is_landed
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import SourceName
+from ticdc_assets.sources.progress import OnProgress
 from ticdc_assets.tso import parse_tso
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.control import QuarantinedRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
-OnProgress = Callable[[str], None]
 
 PROGRESS: Final[ContextVar[OnProgress | None]] = ContextVar("progress", default=None)
 """Receives the progress of a run in this process too; the command line sets it."""

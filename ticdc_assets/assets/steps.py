@@ -17,6 +17,7 @@ from ticdc_assets.assets.translation import Translate, translated
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import changelog_identifier, mirror_identifier
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.sources.progress import Count, OnProgress
 from ticdc_assets.table_filter import TableFilter
 from ticdc_assets.tables.locations import history_of
 
@@ -108,13 +109,14 @@ class Feed:
         return [table for name, table in tables.items() if name not in known]
 
 
-def progress_logger(context: dg.AssetExecutionContext) -> Callable[[str], None]:
+def progress_logger(context: dg.AssetExecutionContext) -> OnProgress:
     """Writes progress to Dagster's log and to the listener in this process, if there is one."""
 
-    def on_progress(text: str) -> None:
-        context.log.info(text)
+    def on_progress(said: str | Count) -> None:
+        if isinstance(said, str):  # counts would fill the log
+            context.log.info(said)
         listener = PROGRESS.get()
         if listener is not None:
-            listener(text)
+            listener(said)
 
     return on_progress

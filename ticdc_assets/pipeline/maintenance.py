@@ -7,7 +7,7 @@ Maintenance may be interrupted and run again, and runs of the changefeed may be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.retention import remove_decoded
 from ticdc_assets.pipeline.storage.late_files import take_in_late_files
 from ticdc_assets.plurals import counted
+from ticdc_assets.sources.progress import OnProgress, each_counted, no_progress
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.maintenance.compaction import compact, is_scattered
 from ticdc_assets.tables.maintenance.orphan_files import Leftover, neighbours, sweep
@@ -94,7 +95,7 @@ class MaintenanceReport:
 
 
 def maintain(
-    lake: Lake, policy: Policy, jvm: Callable[[], JvmCatalog], on_progress: Callable[[str], None] = lambda _: None
+    lake: Lake, policy: Policy, jvm: Callable[[], JvmCatalog], on_progress: OnProgress = no_progress
 ) -> MaintenanceReport:
     """Maintain all tables of the changefeed. `jvm` is called only where a mirror has snapshots to expire or files to
     compact; a dry run never calls it."""
@@ -102,14 +103,15 @@ def maintain(
     tables = tables_of(lake)
     if policy.compact and not policy.dry_run:
         on_progress("compacting")
-        _compact(report, tables, jvm)
+        _compact(report, each_counted(tables, "table", on_progress), jvm)
     report.messages = remove_decoded(lake, policy.now, dry_run=policy.dry_run)
     on_progress(f"expiring snapshots of {counted(len(tables), 'table')}")
     thinned = thin(lake.control, policy.older_than, policy.days_kept, policy.now, write=not policy.dry_run)
     report.records = thinned.removed
-    _expire(lake, report, tables, thinned.kept_ids, policy, jvm)
+    counted_tables = each_counted(tables, "table", on_progress)
+    _expire(lake, report, counted_tables, thinned.kept_ids, policy, jvm)
     on_progress("finding files that nothing references")
-    _sweep(lake, report, tables, policy)
+    _sweep(lake, report, tables, policy, on_progress)
     on_progress("comparing closed folders")
     _take_in_late_files(lake, report)
     return report
@@ -137,7 +139,7 @@ def each_table(lake: Lake) -> Iterator[Table]:
             yield table
 
 
-def _compact(report: MaintenanceReport, tables: list[Table], jvm: Callable[[], JvmCatalog]) -> None:
+def _compact(report: MaintenanceReport, tables: Iterable[Table], jvm: Callable[[], JvmCatalog]) -> None:
     for table in tables:
         if source_table_of(table) is not None and is_scattered(table):
             count = compact(jvm(), table)
@@ -148,7 +150,7 @@ def _compact(report: MaintenanceReport, tables: list[Table], jvm: Callable[[], J
 def _expire(
     lake: Lake,
     report: MaintenanceReport,
-    tables: list[Table],
+    tables: Iterable[Table],
     kept_ids: Collection[int],
     policy: Policy,
     jvm: Callable[[], JvmCatalog],
@@ -172,7 +174,7 @@ def _take_in_late_files(lake: Lake, report: MaintenanceReport) -> None:
     report.left_alone.update(late.unread)
 
 
-def _sweep(lake: Lake, report: MaintenanceReport, tables: list[Table], policy: Policy) -> None:
+def _sweep(lake: Lake, report: MaintenanceReport, tables: list[Table], policy: Policy, on_progress: OnProgress) -> None:
     others = neighbours(lake.catalog)
     loaded = (load_or_none(lake.catalog, table.name()) for table in tables)
     existing = [table for table in loaded if table is not None]
@@ -181,7 +183,7 @@ def _sweep(lake: Lake, report: MaintenanceReport, tables: list[Table], policy: P
         gone = {name: found.snapshot_ids for name, found in report.expired.items()}
         without = {str(t.metadata.table_uuid): gone.get(".".join(t.name()), ()) for t in existing}
     done: set[str] = set()
-    for table in existing:
+    for table in each_counted(existing, "table", on_progress):
         swept = sweep(lake.catalog, table, others, policy.older_than, without, remove=not policy.dry_run)
         fresh = [leftover for leftover in swept.leftovers if leftover.uri not in done]
         done.update(leftover.uri for leftover in fresh)

@@ -7,7 +7,7 @@ anywhere: each table's progress is in its own snapshots, and the next run contin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +22,7 @@ from ticdc_assets.pipeline.report import ChangelogReport, Findings
 from ticdc_assets.pipeline.source import Batch, ChangeSource, Pending
 from ticdc_assets.pipeline.sources import source_of
 from ticdc_assets.plurals import counted
+from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ READS_MAX: Final = 11
 NOT_SELECTED: Final = Hold(
     TableState.WAITING, "It was not selected in the last run. The next run of the whole changefeed continues it."
 )
-
-OnProgress = Callable[[str], None]
 
 
 def run_of(lake: Lake, until: int | None = None) -> ChangelogRun:
@@ -63,7 +62,7 @@ class ChangelogRun:
         self,
         pending: Pending,
         workers: Workers,
-        on_progress: OnProgress = lambda _: None,
+        on_progress: OnProgress = no_progress,
         only: Collection[str] | None = None,
     ) -> ChangelogReport:
         """Decode what is pending, append it to every changelog, and write a record with the cursor.
@@ -131,6 +130,7 @@ class ChangelogRun:
         published, broken = publish_all(
             self._lake, pending.run_id, pending.history, pending.commit_ranges, tables, reports, held, workers,
             batch.consumed(tables), deliveries_are_known=batch.deliveries_are_known, again=pending.again,
+            on_progress=on_progress,
         )  # fmt: skip
         held |= broken
         record = self._record(pending, tables, batch, reports, held, published)

@@ -30,16 +30,12 @@ def inspect(place: str, everything: bool, as_json: bool) -> int:
     terminal = Terminal()
     bounds = Bounds(None, None) if everything else Bounds()
     with terminal.working(f"looking into {redacted(place)}"):
-        found = inspect_source(place, bounds, terminal.on_progress if terminal.err.is_terminal else _quiet)
+        found = inspect_source(place, bounds, terminal.on_progress)
     if as_json:
         terminal.json(as_object(found))
     else:
         _print(terminal, found)
     return 1 if found.problems else 0
-
-
-def _quiet(_: str) -> None:
-    """Shows nothing: without a terminal, progress would only add lines to a log."""
 
 
 def as_object(found: Inspection) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ticdc_assets.errors import ConfigError, TicdcAssetsError
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_kafka, inspect_source
 from ticdc_assets.sources.inspection.comparison import Difference, differences
+from ticdc_assets.sources.progress import OnProgress
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed
@@ -57,7 +58,7 @@ def inspect_config(place: str, everything: bool, as_json: bool) -> int:
     compared = []
     for changefeed in load(Path(place), os.environ).changefeeds:
         with terminal.working(f"looking into the source of {changefeed.name}"):
-            compared.append(_compared(changefeed, bounds, terminal.on_progress if terminal.err.is_terminal else _quiet))
+            compared.append(_compared(changefeed, bounds, terminal.on_progress))
     if as_json:
         terminal.json([one.as_object() for one in compared])
     else:
@@ -66,11 +67,7 @@ def inspect_config(place: str, everything: bool, as_json: bool) -> int:
     return 0 if all(one.is_well for one in compared) else 1
 
 
-def _quiet(_: str) -> None:
-    """Shows nothing: without a terminal, progress would only add lines to a log."""
-
-
-def _compared(changefeed: Changefeed, bounds: Bounds, on_progress: Callable[[str], None]) -> Compared:
+def _compared(changefeed: Changefeed, bounds: Bounds, on_progress: OnProgress) -> Compared:
     try:
         found = _inspected(changefeed, bounds, on_progress)
     except TicdcAssetsError as error:
@@ -79,7 +76,7 @@ def _compared(changefeed: Changefeed, bounds: Bounds, on_progress: Callable[[str
     return Compared(changefeed.name, differences(found, changefeed.sink), changefeed.warnings, faults)
 
 
-def _inspected(changefeed: Changefeed, bounds: Bounds, on_progress: Callable[[str], None]) -> Inspection:
+def _inspected(changefeed: Changefeed, bounds: Bounds, on_progress: OnProgress) -> Inspection:
     match changefeed.source:
         case StorageSource(storage):
             return inspect_source(storage.uri, bounds, on_progress)

@@ -1,6 +1,7 @@
 """Output for the user: progress on stderr, results on stdout, the output of Spark and Dagster in a file.
 
-Progress is a spinner on a terminal and plain lines elsewhere. JSON is printed unformatted on any output.
+Progress is one line on a terminal, with a rate and the time left, and nothing elsewhere. JSON is printed unformatted on
+any output.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from rich.console import Console
 from rich.status import Status
 
 from ticdc_assets.commands.output.columns import in_columns
+from ticdc_assets.commands.output.progress import Stage
 from ticdc_assets.faults import LOGS
+from ticdc_assets.sources.progress import Count
 
 PLAIN_WIDTH: Final = 140
+_SPINNER_CELLS: Final = 3
 LOG_BYTES_MAX: Final = 8 << 20
 """A longer log is renamed to FILE.old before more is written; an older FILE.old is replaced."""
 
@@ -34,13 +38,18 @@ class Terminal:
         self._out_file, self._err_file = _kept(sys.stdout), _kept(sys.stderr)
         self.out, self.err = _console(self._out_file), _console(self._err_file)
         self._status: Status | None = None
+        self._stage: Stage | None = None
 
-    def on_progress(self, text: str) -> None:
-        """Show one step of progress."""
-        if self._status is not None:
-            self._status.update(f"{text} ...")
+    def on_progress(self, said: str | Count) -> None:
+        """Show that a stage begins, or how far it is. Shows nothing outside `working`, and elsewhere than on a
+        terminal."""
+        if self._status is None or self._stage is None:
+            return
+        if isinstance(said, Count):
+            self._stage.reached(said)
         else:
-            self.err.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._stage = Stage(said, self._width)
+            self._status.update(self._stage)
 
     def note(self, text: str) -> None:
         """Print a sentence to stderr."""
@@ -66,16 +75,24 @@ class Terminal:
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Show progress while the body runs."""
+        """Show progress while the body runs: a line on a terminal, nothing elsewhere."""
         if not self.err.is_terminal:
-            self.on_progress(text)
             yield
             return
         try:
-            with self.err.status(f"{text} ...") as self._status:
+            self._stage = Stage(text, self._width)
+            with self.err.status(self._stage) as self._status:
                 yield
         finally:
-            self._status = None
+            self._status = self._stage = None
+
+    def _width(self) -> int:
+        """The cells of a line after the spinner. Rich asks standard error, which may be redirected by then."""
+        try:
+            columns = os.get_terminal_size(self._err_file.fileno()).columns
+        except (OSError, ValueError, io.UnsupportedOperation):
+            columns = self.err.width
+        return max(min(columns or self.err.width, self.err.width) - _SPINNER_CELLS, 1)
 
 
 def _console(file: IO[str]) -> Console:

@@ -27,6 +27,7 @@ from ticdc_assets.sources.kafka.capture_folder import (
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition, bounded, pending_ranges
 from ticdc_assets.sources.kafka.same_topic import require_same_topic
+from ticdc_assets.sources.progress import Count
 
 PROGRESS_EVERY_S: Final = 1.0
 
@@ -101,11 +102,10 @@ def _require_same_topic(client: KafkaClient, wanted: OffsetRange, state: Capture
 
 def _reported(messages: Iterator[Message], terminal: Terminal, before: int, total: int) -> Iterator[Message]:
     """Pass the messages on, and report progress to the terminal."""
-    shown_at = began = time.monotonic()
+    shown_at = time.monotonic()
     for number, message in enumerate(messages, start=1):
         yield message
         now = time.monotonic()
         if now - shown_at >= PROGRESS_EVERY_S:
             shown_at = now
-            rate = number / (now - began)
-            terminal.on_progress(f"capturing: {before + number:,} of {total:,} offsets, {rate:,.0f} messages/s")
+            terminal.on_progress(Count(before + number, total, "message"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets import spark
 from ticdc_assets.commands.each import EXIT_FAILED
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.errors import ConfigError
@@ -55,7 +56,7 @@ def load_dump(config: Config, changefeed: Changefeed, options: Options) -> int:
             source,
             workers,
             jvm_of(config),
-            lambda text: terminal.on_progress(f"{changefeed.name}: {text}"),
+            named(changefeed.name, terminal.on_progress),
         )
     terminal.result(_summary(changefeed.name, report))
     for name, error in report.errors.items():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import code_of, sentence_of
+from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.commands.process.pending import Ran, looked_at
@@ -100,7 +101,11 @@ class _Runs:
 
         self._instance = self._instance or self._opened.enter_context(through_dagster.instance_of(self._environ))
         after = through_dagster.run_changefeed(
-            self._config, changefeed, self._until, self._terminal.on_progress, self._instance
+            self._config,
+            changefeed,
+            self._until,
+            named(changefeed.name, self._terminal.on_progress),
+            self._instance,
         )
         return replace(after, warnings=(*ran.warnings, *after.warnings))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from ticdc_assets.commands.process.pending import Counts, Ran, held
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import log_named
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.sources.progress import OnProgress
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -57,7 +58,7 @@ def run_changefeed(
     config: Config,
     changefeed: Changefeed,
     until: int | None,
-    on_progress: Callable[[str], None],
+    on_progress: OnProgress,
     instance: dg.DagsterInstance,
 ) -> Ran:
     """Process everything pending of one changefeed, once."""
@@ -80,7 +81,7 @@ def _execute(
     config: Config,
     changefeed: Changefeed,
     until: int | None,
-    on_progress: Callable[[str], None],
+    on_progress: OnProgress,
     instance: dg.DagsterInstance,
 ) -> dg.ExecuteInProcessResult:
     names = FeedNames(changefeed.name, str(changefeed.sink.protocol))
@@ -89,7 +90,7 @@ def _execute(
     if until is not None:
         run_config["resources"] = {names.resource: {"config": {"until": str(until)}}}
     _observe(config, changefeed, names, instance)
-    listening = PROGRESS.set(lambda text: on_progress(f"{changefeed.name}: {text}"))
+    listening = PROGRESS.set(on_progress)
     try:
         return job.execute_in_process(run_config, instance=instance, raise_on_error=False)
     finally:

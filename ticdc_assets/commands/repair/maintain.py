@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake, to_look_at
@@ -78,9 +79,7 @@ def maintain_all(config: Config, chosen: Sequence[Changefeed], options: Options)
 
 
 def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, options: Options) -> MaintenanceReport:
-    def on_progress(text: str) -> None:
-        terminal.on_progress(f"{changefeed.name}: {text}")
-
+    on_progress = named(changefeed.name, terminal.on_progress)
     return maintain(Lake(to_look_at(config), changefeed), options.policy(), jvm_of(config), on_progress)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake
@@ -37,9 +38,7 @@ def rebuild(config: Config, chosen: Sequence[Changefeed], options: Options) -> i
     def rebuilt(changefeed: Changefeed) -> bool:
         lake = Lake(config, changefeed)
         with terminal.working(f"{changefeed.name}: looking at its tables"):
-            report = rebuild_tables(
-                lake, jvm_of(config), request, lambda text: terminal.on_progress(f"{changefeed.name}: {text}")
-            )
+            report = rebuild_tables(lake, jvm_of(config), request, named(changefeed.name, terminal.on_progress))
         objects = as_objects(changefeed.name, lake, report)
         results.extend(objects)
         if not options.as_json:

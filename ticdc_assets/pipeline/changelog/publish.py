@@ -15,6 +15,7 @@ from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is
 from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.tasks import ChangelogPart, TaskReport
 from ticdc_assets.schema.history.written_history import WrittenHistory
+from ticdc_assets.sources.progress import OnProgress, each_counted, no_progress
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.changelog import WrittenFile
@@ -55,6 +56,7 @@ def publish_all(
     *,
     deliveries_are_known: bool,
     again: Set[str] = frozenset(),
+    on_progress: OnProgress = no_progress,
 ) -> tuple[dict[str, Published], dict[str, Hold]]:
     """Commit the parts of every source table that is not held. The files of held tables are deleted: a later run reads
     their records again.
@@ -97,7 +99,8 @@ def publish_all(
             return source_table_id, _held(tables[source_table_id], error)
 
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
-        done = dict(pool.map(commit, once))
+        answers = pool.map(commit, once)
+        done = dict(next(answers) for _ in each_counted([*once], "table", on_progress))
     published = {i: found for i, found in done.items() if isinstance(found, Published)}
     broken |= {i: found for i, found in done.items() if isinstance(found, Hold)}
     gained = {source_table_id for source_table_id in published if once[source_table_id].parts}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.pipeline.history_tables.pending import HistoryWork, pending_histories
 from ticdc_assets.pipeline.mirror.rounds import MIRRORS_AT_ONCE, Failure, guarded
 from ticdc_assets.plurals import counted
+from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.tables.history.writer import HistoryWriter
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def run_histories(
     history: History,
     record: WatermarkRecord,
     only: Iterable[str] | None = None,
-    on_progress: Callable[[str], None] = lambda _: None,
+    on_progress: OnProgress = no_progress,
     anew: bool = False,
 ) -> dict[str, str]:
     """Bring all histories, or those of the source tables `only`, up to the record; `anew` makes all their rows again.

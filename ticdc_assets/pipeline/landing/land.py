@@ -7,7 +7,7 @@ killed run are in no snapshot; the removal of orphan files deletes them.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,7 @@ from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.kafka.client import KafkaClient
+from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets.tables.messages import LandedOffsets, LandedPartition
@@ -72,7 +73,7 @@ def topic_faults(lake: Lake) -> Mapping[str, str]:
     return {} if table is None else messages_table.landed_offsets(table).faults
 
 
-def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lambda _: None) -> LandingReport:
+def land(lake: Lake, workers: Workers, on_progress: OnProgress = no_progress) -> LandingReport:
     """Land the new messages of the topics, up to the limits of `source.kafka` for one run; no effect for other sources.
 
     A topic with a fault is left out. Its error is in the report and is recorded with the offsets, so that its tables
@@ -118,7 +119,7 @@ def land(lake: Lake, workers: Workers, on_progress: Callable[[str], None] = lamb
     return _report(LandingReport(messages, len(pending) - done, faults), on_progress)
 
 
-def _report(report: LandingReport, on_progress: Callable[[str], None]) -> LandingReport:
+def _report(report: LandingReport, on_progress: OnProgress) -> LandingReport:
     for fault in report.faults.values():
         on_progress(str(fault))
     return report
@@ -143,7 +144,7 @@ def _read(
     workers: Workers,
     ranges: Sequence[OffsetRange],
     budget: LandingBudget,
-    on_progress: Callable[[str], None],
+    on_progress: OnProgress,
 ) -> tuple[list[LandedRange], dict[str, TopicError]]:
     """Read in rounds until the budget or the ranges end: a task stops at its share of the bytes, and the next round
     goes on with what is left of the budget."""

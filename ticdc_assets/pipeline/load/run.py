@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.pipeline.load.progress import unfinished_ts
 from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import ChangelogRun
+from ticdc_assets.sources.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
@@ -29,7 +30,7 @@ class LoadReport:
 
 
 def load_changelogs(
-    lake: Lake, source: DumpChanges, workers: Callable[[], Workers], on_progress: Callable[[str], None]
+    lake: Lake, source: DumpChanges, workers: Callable[[], Workers], on_progress: OnProgress
 ) -> LoadReport:
     """Append the rows of the dump to the changelogs of the tables that lack them. A table with a file that cannot be
     read has no rows afterwards; the others have theirs.
@@ -56,7 +57,7 @@ def load(
     source: DumpChanges,
     workers: Callable[[], Workers],
     jvm: Callable[[], JvmCatalog],
-    on_progress: Callable[[str], None] = lambda _: None,
+    on_progress: OnProgress = no_progress,
 ) -> LoadReport:
     """Load a dump into changelogs and mirrors. Without effect where all is loaded.
 

@@ -19,6 +19,7 @@ from ticdc_assets.pipeline.mirror.merge import MergePlan, can_plan, plan
 from ticdc_assets.pipeline.mirror.merge_task import MergeReport, MergeTask
 from ticdc_assets.pipeline.mirror.merge_worker import merge
 from ticdc_assets.schema.history.source_table import SourceTable
+from ticdc_assets.sources.progress import Count, OnProgress, no_progress
 from ticdc_assets.tables.mirror.writer import MirrorWriter, Segment
 from ticdc_assets.tables.progress import Progress
 
@@ -92,7 +93,9 @@ class _OpenMirror:
         self.plan = None
 
 
-def catch_up(lake: Lake, jobs: Iterable[MirrorJob], workers: Workers) -> list[Table | Failure]:
+def catch_up(
+    lake: Lake, jobs: Iterable[MirrorJob], workers: Workers, on_progress: OnProgress = no_progress
+) -> list[Table | Failure]:
     """Bring all mirrors to the end of their segments. Returns each mirror, in the order of the jobs.
 
     An error of one table stops only its mirror, which is a Failure then. Any other error is raised, such as
@@ -109,6 +112,7 @@ def catch_up(lake: Lake, jobs: Iterable[MirrorJob], workers: Workers) -> list[Ta
             made = [reports.get(mirror.job.source_table.id, []) for mirror in going]
             list(pool.map(lambda mirror, given: _step(mirror, lambda: mirror.finish_segment(given)), going, made))
             going = [mirror for mirror in going if mirror.left and mirror.failure is None]
+            on_progress(Count(len(mirrors) - len(going), len(mirrors), "mirror"))
     return [mirror if isinstance(mirror, Failure) else mirror.failure or mirror.table for mirror in mirrors]
 
 

@@ -35,6 +35,7 @@ from ticdc_assets.pipeline.record import MIRROR_FAULT
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import History, SourceTable
+from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
@@ -67,7 +68,7 @@ def run_mirrors(
     lake: Lake,
     run_id: str,
     jvm: Callable[[], JvmCatalog],
-    on_progress: Callable[[str], None] = lambda _: None,
+    on_progress: OnProgress = no_progress,
     only: Iterable[str] | None = None,
 ) -> MirrorReport | None:
     """Bring all mirrors and histories, or those of the source tables `only`, up to the newest record. `jvm` is called
@@ -93,11 +94,11 @@ def run_mirrors(
     works = [work for work in works if not work.damage and work.source_table.id not in late]
     if works:
         on_progress(f"merging {counted(len(works), 'mirror')}")
-        _bring_up(lake, run_id, jvm(), works, report)
+        _bring_up(lake, run_id, jvm(), works, report, on_progress)
     while advanced := exchanges.advance(set(report.errors), selected):
         on_progress(f"exchanged rows in {counted(len(advanced), 'changelog')}")
         works = pending_work(lake, history, record, advanced - report.errors.keys(), report.errors, exchanges.awaited())
-        _bring_up(lake, run_id, jvm(), works, report)
+        _bring_up(lake, run_id, jvm(), works, report, on_progress)
     report.errors = {**exchanges.errors, **report.errors}
     made = (i for i in _ids(record, selected) if i not in report.errors)
     report.errors |= run_histories(lake, run_id, jvm, history, record, made, on_progress)
@@ -111,10 +112,17 @@ def _ids(record: WatermarkRecord, only: Collection[str] | None) -> list[str]:
     return [t.source_table for t in record.tables if only is None or t.source_table in only]
 
 
-def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[MirrorWork], report: MirrorReport) -> None:
+def _bring_up(
+    lake: Lake,
+    run_id: str,
+    jvm: JvmCatalog,
+    works: Sequence[MirrorWork],
+    report: MirrorReport,
+    on_progress: OnProgress,
+) -> None:
     workers = SparkWorkers(jvm.spark)
     jobs = [_job(lake, run_id, jvm, work) for work in works]
-    for work, job, mirror in zip(works, jobs, catch_up(lake, jobs, workers), strict=True):
+    for work, job, mirror in zip(works, jobs, catch_up(lake, jobs, workers, on_progress), strict=True):
         outcome = mirror
         if (work.replayed is not None or work.must_be_rebuilt) and not isinstance(mirror, Failure):
             outcome = guarded(partial(_follow, lake, run_id, jvm, workers, work, job, mirror))

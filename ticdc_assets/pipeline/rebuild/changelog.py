@@ -11,7 +11,6 @@ the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -28,6 +27,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory
+from ticdc_assets.sources.progress import OnProgress
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord, now
@@ -80,7 +80,7 @@ def changelog_from_source(
     record: WatermarkRecord,
     clone: Clone,
     run_id: str,
-    on_progress: Callable[[str], None],
+    on_progress: OnProgress,
     day: date | None = None,
 ) -> None:
     """Fill the empty clone of a table's changelog from the source, move its files to the changelog, and record that.

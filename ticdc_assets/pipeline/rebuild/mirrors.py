@@ -29,9 +29,11 @@ from ticdc_assets.pipeline.mirror.run import MirrorReport, options_of, record_mi
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
 from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
 from ticdc_assets.pipeline.record import MIRROR_FAULT
+from ticdc_assets.plurals import counted
 from ticdc_assets.schema.evolution.evolve import TruncateRows
 from ticdc_assets.schema.history.source_table import Version, fold_name
 from ticdc_assets.schema.history.written_history import effects_digest
+from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.iceberg.clone import clone_of
@@ -81,7 +83,7 @@ def rebuild_tables(
     lake: Lake,
     jvm: Callable[[], JvmCatalog],
     request: RebuildRequest,
-    on_progress: Callable[[str], None] = lambda _: None,
+    on_progress: OnProgress = no_progress,
 ) -> RebuildReport:
     """Rebuild the requested tables. A fault of one table stops no other.
 
@@ -97,8 +99,9 @@ def rebuild_tables(
     _check_tso(lake, at, chosen if request.tables else ())
     lake.settle_mirrors(history, record)
     report = RebuildReport(uuid.uuid4().hex, record)
-    for source_table in chosen:
-        on_progress(f"rebuilding {'.'.join(source_table.name)}")
+    for number, source_table in enumerate(chosen, start=1):
+        place = f", {number:,} of {counted(len(chosen), 'table')}" if len(chosen) > 1 else ""
+        on_progress(f"rebuilding {'.'.join(source_table.name)}{place}")
         work = partial(_rebuilt, lake, jvm, source_table.id, at)
         try:
             if request.from_source:
@@ -126,7 +129,7 @@ def _histories_anew(
     jvm: Callable[[], JvmCatalog],
     request: RebuildRequest,
     report: RebuildReport,
-    on_progress: Callable[[str], None],
+    on_progress: OnProgress,
 ) -> dict[str, str]:
     """Make the histories of the rebuilt tables again. A mirror that is rebuilt as of a TSO has the same history."""
     if request.at is not None:
@@ -216,7 +219,7 @@ def _changelog_read_again(
     lake: Lake,
     jvm: Callable[[], JvmCatalog],
     source_table_id: str,
-    on_progress: Callable[[str], None],
+    on_progress: OnProgress,
     day: date | None,
     run_id: str,
 ) -> Progress:

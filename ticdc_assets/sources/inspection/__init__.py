@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
 from ticdc_assets.sources.inspection.storage import inspect_storage, is_storage
 from ticdc_assets.sources.inspection.topics import inspect_kafka, is_kafka, source_of_uri
+from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.sources.storage.paths import METADATA
 
 __all__ = ["Bounds", "Inspection", "inspect_kafka", "inspect_source"]
@@ -26,7 +27,7 @@ _LEVELS_BELOW: Final = 2
 _CAPTURES: Final = "messages.jsonl, <topic>-<partition>.bin"
 
 
-def inspect_source(place: str, bounds: Bounds, on_progress: Callable[[str], None] = lambda _: None) -> Inspection:
+def inspect_source(place: str, bounds: Bounds, on_progress: OnProgress = no_progress) -> Inspection:
     """Inspect a file, a folder, or the URI of a bucket or a topic. SourceError if nothing in it comes from TiCDC."""
     if is_kafka(place):
         return inspect_kafka(source_of_uri(place), None, bounds, on_progress)
@@ -57,7 +58,7 @@ def _captures(folder: Path) -> list[Path]:
     return [file for file in found if file.is_file() and (file.suffix == ".bin" or file.name == "messages.jsonl")]
 
 
-def _stored(place: str, bounds: Bounds, on_progress: Callable[[str], None]) -> Inspection:
+def _stored(place: str, bounds: Bounds, on_progress: OnProgress) -> Inspection:
     root = open_root(place)
     inner = _roots_below(root)
     if inner:

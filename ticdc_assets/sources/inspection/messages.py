@@ -7,7 +7,7 @@ there; the others are still read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from ticdc_assets.sources.inspection.report import NAMES_MAX, AmountRead, Bounds
 from ticdc_assets.sources.inspection.settings import message_settings
 from ticdc_assets.sources.inspection.sidecars import ClaimFolder, registry_of
 from ticdc_assets.sources.inspection.traits import Traits
+from ticdc_assets.sources.progress import Count, OnProgress
 
 SAMPLE_MESSAGES: Final = 2_000
 """Number of messages that vote on the protocol; they come from all files or partitions."""
@@ -40,7 +41,7 @@ _TODO_EMPTY: Final = "Inspect again when TiCDC has written to the topic."
 _TODO_PROTOCOL: Final = f"Protocols that are read: {', '.join(REGISTRY)}. Check the changefeed's protocol."
 
 
-def inspect_messages(origin: MessageOrigin, bounds: Bounds, on_progress: Callable[[str], None]) -> Inspection:
+def inspect_messages(origin: MessageOrigin, bounds: Bounds, on_progress: OnProgress) -> Inspection:
     """The content of the files or partitions. SourceError if no message has a known protocol."""
     files = 0 if origin.ranges else len(origin.parts)
     found = Inspection(origin.place, origin.kind, read=AmountRead(files=files))
@@ -110,7 +111,7 @@ class _Reader:
         self._schemas = self._registered() if form.protocol == "avro" else {}
         self._options = self._options_of()
 
-    def read(self, bounds: Bounds, on_progress: Callable[[str], None]) -> None:
+    def read(self, bounds: Bounds, on_progress: OnProgress) -> None:
         """Read the parts, each up to its share of the bounds."""
         self._enter_partitions()
         origin, bytes_max = self._origin, _bytes_of_part(self._origin, bounds)
@@ -120,7 +121,7 @@ class _Reader:
                 for message in _first(stream, share, bytes_max):
                     self._message(message)
                     if self._found.read.messages % SAY_EVERY == 0:
-                        on_progress(f"{self._found.read.messages:,} messages")
+                        on_progress(Count(self._found.read.messages, None, "message"))
                 if not (share is None and bytes_max is None) and next(stream, None) is not None:
                     self._found.read.whole = False
         self._found.read.files_read = self._found.read.files

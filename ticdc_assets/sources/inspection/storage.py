@@ -6,7 +6,7 @@ by file, starting with the first file of every table, up to the bound. One file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ticdc_assets.errors import NotYetError, SourceError, TicdcAssetsError
@@ -22,6 +22,7 @@ from ticdc_assets.sources.filesystem import Root
 from ticdc_assets.sources.inspection.layout import LayoutSeen, see_layout
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
 from ticdc_assets.sources.inspection.settings import NOT_SHOWN, ZONE_NOT_SHOWN, note_weaknesses
+from ticdc_assets.sources.progress import Count, OnProgress
 from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.sources.storage.folders import find_folders
 from ticdc_assets.sources.storage.paths import METADATA, Layout, SourceFile
@@ -46,7 +47,7 @@ def is_storage(root: Root) -> bool:
     return bool(find_folders(root, Layout(), {}).folders)
 
 
-def inspect_storage(root: Root, bounds: Bounds, on_progress: Callable[[str], None]) -> Inspection:
+def inspect_storage(root: Root, bounds: Bounds, on_progress: OnProgress) -> Inspection:
     """Inspect a bucket."""
     found = Inspection(root.name, "storage")
     _checkpoint(root, found)
@@ -118,7 +119,7 @@ class _Rows:
         self.options: CsvOptions | None = None
         self.extension = False
 
-    def csv(self, files: list[SourceFile], on_progress: Callable[[str], None]) -> None:
+    def csv(self, files: list[SourceFile], on_progress: OnProgress) -> None:
         """Detect the CSV options, then count rows."""
         for file in files[:SNIFFED_FILES]:
             data = self._bytes(file, SNIFFED_BYTES)
@@ -161,7 +162,7 @@ class _Rows:
         table.at(record.commit_ts)
         return record if record.op == "D" and record.is_update else None
 
-    def canal_json(self, files: list[SourceFile], on_progress: Callable[[str], None]) -> None:
+    def canal_json(self, files: list[SourceFile], on_progress: OnProgress) -> None:
         """Count the rows of Canal-JSON files."""
         for file, data in self._within(files, on_progress):
             for read in canal_json.read_file(data, self._root.where(file.path)):
@@ -179,9 +180,7 @@ class _Rows:
             where = f"{self._root.where(file.path)}, record {record.line}"
             self._found.problem(where, "a whole record", "the end of the file inside it", _TODO_CUT)
 
-    def _within(
-        self, files: list[SourceFile], on_progress: Callable[[str], None]
-    ) -> Iterator[tuple[SourceFile, bytes]]:
+    def _within(self, files: list[SourceFile], on_progress: OnProgress) -> Iterator[tuple[SourceFile, bytes]]:
         for number, file in enumerate(files):
             if self._left is not None and self._left < file.size and self._found.read.files_read:
                 self._found.read.whole = False
@@ -193,7 +192,7 @@ class _Rows:
             if self._left is not None:
                 self._left -= len(data)
             self._found.read.files_read += 1
-            on_progress(f"{self._found.read.files_read:,} of {len(files):,} files")
+            on_progress(Count(number + 1, len(files), "file"))
             yield file, data
 
     def _bytes(self, file: SourceFile, limit: int, whole: bool = False) -> bytes | None:

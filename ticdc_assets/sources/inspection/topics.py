@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,6 +17,7 @@ from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import pending_ranges
+from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.sources.schema_registry import RegistryClient
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def inspect_kafka(
     source: KafkaSource,
     registry: SchemaRegistry | None,
     bounds: Bounds,
-    on_progress: Callable[[str], None] = lambda _: None,
+    on_progress: OnProgress = no_progress,
 ) -> Inspection:
     """What the topics hold, from where `source.start` begins; with `latest` from the first message.
 

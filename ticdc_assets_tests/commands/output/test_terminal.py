@@ -13,6 +13,7 @@ from rich.console import Console
 from ticdc_assets.commands.output import terminal as terminal_module
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.faults import LOGS, log_named
+from ticdc_assets.sources.progress import Count
 
 
 def test_progress_is_shown_again_after_something_failed():
@@ -21,10 +22,22 @@ def test_progress_is_shown_again_after_something_failed():
     with pytest.raises(ValueError, match="broken"), terminal.working("looking"):
         raise ValueError("broken")
 
-    terminal.err = Console(file=(shown := io.StringIO()))
-    terminal.on_progress("going on")
+    terminal.err = Console(file=(shown := io.StringIO()), force_terminal=True)
+    with terminal.working("looking again"):
+        terminal.on_progress("going on")
 
-    assert shown.getvalue() == "going on\n"
+    assert "going on ..." in shown.getvalue()
+
+
+def test_elsewhere_than_on_a_terminal_progress_prints_nothing():
+    terminal = Terminal()
+    terminal.err = Console(file=(shown := io.StringIO()))
+
+    with terminal.working("looking"):
+        terminal.on_progress("reading")
+        terminal.on_progress(Count(1, 2, "file"))
+
+    assert shown.getvalue() == ""
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------

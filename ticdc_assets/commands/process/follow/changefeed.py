@@ -24,6 +24,7 @@ from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.sources import is_landed
 from ticdc_assets.pipeline.upkeep import Upkeep
+from ticdc_assets.sources.progress import OnProgress
 from ticdc_assets.spark import Workers
 from ticdc_assets.spark_start import require_java
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.source import Pending
     from ticdc_assets.schema.history.source_table import History
 
-OnProgress = Callable[[str], None]
 ThroughDagster = Callable[["Changefeed", OnProgress], Ran]
 
 DAGSTER_EVERY_S: Final = 600.0

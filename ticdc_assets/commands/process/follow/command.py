@@ -72,9 +72,7 @@ def _through_dagster(config: Config, environ: Mapping[str, str], opened: ExitSta
     from ticdc_assets.commands.process import through_dagster
 
     instance = opened.enter_context(through_dagster.instance_of(environ))
-    return lambda feed, on_progress: through_dagster.run_changefeed(
-        config, feed, None, lambda text: on_progress(text.removeprefix(f"{feed.name}: ")), instance
-    )
+    return lambda feed, on_progress: through_dagster.run_changefeed(config, feed, None, on_progress, instance)
 
 
 class _Loop:

@@ -7,13 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.process.follow.metrics import rows_of
 from ticdc_assets.commands.process.run import summary
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
+from ticdc_assets.sources.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.commands.output.terminal import Terminal
-    from ticdc_assets.commands.process.follow.changefeed import FollowedRun, OnProgress
+    from ticdc_assets.commands.process.follow.changefeed import FollowedRun
     from ticdc_assets.tables.maintenance.compaction import FileCounts
 
 
@@ -37,8 +39,8 @@ class Report:
     def progress_of(self, changefeed: str) -> OnProgress:
         """Shows steps of a run on a terminal. Elsewhere they would be lines of every run."""
         if not self._terminal.err.is_terminal:
-            return lambda _: None
-        return lambda text: self._terminal.on_progress(f"{changefeed}: {text}")
+            return no_progress
+        return named(changefeed, self._terminal.on_progress)
 
     def note(self, text: str) -> None:
         """Print a sentence about the whole process to stderr, each time it is given."""

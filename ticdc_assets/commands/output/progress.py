@@ -1,0 +1,131 @@
+"""One stage of long work as a line on a terminal: its name, done and total, the rate, and the time left.
+
+    open: decoding 251 messages in 8 tasks  3 of 8 tasks, 1.5 tasks/s, 0:03 left
+
+The line is never longer than the terminal is wide: the name is cut first, then the rate and the time left are dropped.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from ticdc_assets.plurals import counted
+from ticdc_assets.sources.progress import Count, OnProgress
+
+ESTIMATED_AFTER_S: Final = 2.0
+"""The rate of less time says too little."""
+ASKED_EVERY_S: Final = 1.0
+_GAP: Final = "  "
+_NAME_WIDTH_MIN: Final = 24
+
+
+class Stage:
+    """A stage that has begun. Rich draws it again and again; it shows the newest count."""
+
+    def __init__(
+        self,
+        name: str,
+        width: Callable[[], int],
+        now: Callable[[], float] = time.monotonic,
+        tasks: Callable[[], Count | None] | None = None,
+    ) -> None:
+        """`width` returns the cells of a line; `tasks` the count of a stage that reports none."""
+        self._name = name
+        self._width = width
+        self._now = now
+        self._tasks = tasks or _tasks_of_spark
+        self._began = self._asked = now()
+        self._first: Count | None = None
+        self._count: Count | None = None
+        self._is_reported = False
+
+    def reached(self, count: Count) -> None:
+        """Enter a count that the work reports."""
+        self._is_reported = True
+        self._enter(count, from_zero=True)
+
+    def __rich__(self) -> Text:
+        self._ask()
+        return Text(fitted(f"{self._name} ...", self._figures(), self._width()), no_wrap=True, overflow="ellipsis")
+
+    def _enter(self, count: Count, from_zero: bool) -> None:
+        known = self._first
+        if known is None or (known.total, known.unit) != (count.total, count.unit) or count.done < known.done:
+            self._first = Count(0, count.total, count.unit) if from_zero else count
+            self._began = self._began if from_zero and known is None else self._now()
+        self._count = count
+
+    def _ask(self) -> None:
+        if self._is_reported or self._now() - self._asked < ASKED_EVERY_S:
+            return
+        self._asked = self._now()
+        if (found := self._tasks()) is not None:
+            self._enter(found, from_zero=False)
+
+    def _figures(self) -> list[str]:
+        """The count, the rate and the time left, as far as they are known."""
+        count, first = self._count, self._first
+        if count is None or first is None:
+            return []
+        said = counted(count.done, count.unit) if count.total is None else f"{count.done:,} of {_all(count)}"
+        taken_s, done = self._now() - self._began, count.done - first.done
+        if taken_s < ESTIMATED_AFTER_S or done <= 0:
+            return [said]
+        figures = [said, rate(done / taken_s, count.unit)]
+        if count.total is not None:
+            figures.append(f"{clock((count.total - count.done) * taken_s / done)} left")
+        return figures
+
+
+def _all(count: Count) -> str:
+    return counted(count.total or 0, count.unit)
+
+
+def rate(per_s: float, unit: str) -> str:
+    """A rate such as `1,200 files/s`; below one a second, by the minute."""
+    per, time_unit = (per_s, "s") if per_s >= 1 else (per_s * 60, "min")
+    return f"{per:,.0f} {unit}s/{time_unit}" if per >= 10 else f"{per:.1f} {unit}s/{time_unit}"
+
+
+def clock(seconds: float) -> str:
+    """A duration as `0:03`, or `1:02:03` from an hour on."""
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+def fitted(name: str, figures: list[str], width: int) -> str:
+    """The name and the figures in one line of at most `width` cells."""
+    for shown in (figures, figures[:1] + figures[2:], figures[:1]):
+        said = ", ".join(shown)
+        room = width - cell_len(said) - len(_GAP) * bool(said)
+        if cell_len(name) <= room or room >= _NAME_WIDTH_MIN:
+            return f"{_cut(name, room)}{_GAP if said else ''}{said}"
+    return _cut(name, width)
+
+
+def _cut(text: str, width: int) -> str:
+    if cell_len(text) <= width:
+        return text
+    return f"{set_cell_size(text, max(width - 1, 0)).rstrip()}…"
+
+
+def _tasks_of_spark() -> Count | None:
+    """The tasks of the job that Spark runs for this process; None where it runs none."""
+    if "pyspark" not in sys.modules:
+        return None
+    from ticdc_assets.spark import tasks_done  # it is imported already where there is a session
+
+    found = tasks_done()
+    return None if found is None else Count(*found, "task")
+
+
+def named(name: str, on_progress: OnProgress) -> OnProgress:
+    """Stages with the name of a changefeed before their own."""
+    return lambda said: on_progress(f"{name}: {said}" if isinstance(said, str) else said)
