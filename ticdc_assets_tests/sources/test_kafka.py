@@ -11,7 +11,7 @@ import yaml
 from confluent_kafka.admin import AclOperation
 
 from ticdc_assets.cli import main
-from ticdc_assets.sources.kafka import client
+from ticdc_assets.sources.kafka import client, requests
 from ticdc_assets_tests.fixtures import Workload, read_jsonl, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.services.jars import missing_tools
@@ -320,7 +320,7 @@ def test_a_topic_that_was_made_again_stops_the_capture(kafka, topic, tmp_path, c
 
 
 def test_a_broker_that_is_not_there_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(client, "REQUEST_TIMEOUT_S", 3.0)
+    monkeypatch.setattr(requests, "REACH_TIMEOUT_S", 3.0)
     assert Capture(tmp_path, "127.0.0.1:1", "t").run() == 1
 
     assert "Kafka at 127.0.0.1:1" in fault(capsys)

@@ -31,6 +31,8 @@ LAST_MESSAGES: Final = 64
 LAST_MESSAGES_MAX: Final = 4096
 """The last messages in which it is searched where many rows follow it."""
 _LAST_MESSAGES_OF_ALL_MAX: Final = 100_000
+RETRY_TIMEOUT_S: Final = 10.0
+"""How long a check waits for errors of the cluster to pass; the sensor checks again soon."""
 _SMALL_QUEUE: Final = Settings({"queued.max.messages.kbytes": "4096"})
 
 
@@ -41,7 +43,7 @@ def lag_of_topics(lake: Lake) -> SourceState:
     table = messages_table.load(lake.catalog, lake.control.namespace)
     landed = LandedOffsets() if table is None else messages_table.landed_offsets(table)
     record = lake.control.newest()
-    with KafkaClient(replace(source, options=_SMALL_QUEUE | source.options)) as client:
+    with KafkaClient(replace(source, options=_SMALL_QUEUE | source.options), RETRY_TIMEOUT_S) as client:
         held = {partition: client.offsets(partition) for partition in client.partitions_found()}
         unlanded = _unlanded(held, landed)
         oldest_ms = _oldest(client, unlanded)

@@ -87,8 +87,15 @@ def _of_topic(
             continue
         # The last landed message is not there to compare; a copy of the cluster has other ids and the same messages.
         if known.last_mark and landed.topic_ids.get(topic) not in (None, topic_id):
-            raise TopicError(topic, "the topic that was landed before", "another of its name", CREATED_AGAIN)
+            raise _other_id(topic, topic_id)
     return ranges
+
+
+def _other_id(topic: str, topic_id: str | None) -> TopicError:
+    if topic_id is None:
+        advice = "Let this user DESCRIBE the topic, and try again. Nothing is lost."
+        return TopicError(topic, "its id, since its last landed message is gone", "no id", advice)
+    return TopicError(topic, "the topic that was landed before", "another of its name", CREATED_AGAIN)
 
 
 def taken(ranges: Sequence[OffsetRange], messages_max: int) -> list[OffsetRange]:

@@ -12,7 +12,15 @@ from operator import methodcaller
 from types import TracebackType
 from typing import Any, Final, Self
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from ticdc_assets.config import KafkaSource
@@ -21,10 +29,10 @@ from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.faults import Causes, fault_of
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Offsets, Partition
 from ticdc_assets.sources.kafka.record import Record, record_of
+from ticdc_assets.sources.kafka.requests import RETRY_TIMEOUT_S, Requests, passes
 
-REQUEST_TIMEOUT_S: Final = 20.0
-"""Time limit of one request for metadata or offsets."""
-FIRST_REQUEST_TIMEOUT_S: Final = 2.0
+IDS_TIMEOUT_S: Final = 20.0
+"""Time limit of the request for the ids of topics."""
 SILENCE_TIMEOUT_S: Final = 60.0
 """Reading fails if a partition gives no message for this long although it holds some."""
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -36,6 +44,7 @@ _FILL_S: Final = 0.005
 _DEFAULTS: Final[dict[str, Any]] = {
     "client.id": "ticdc-assets",
     "socket.connection.setup.timeout.ms": 10000,
+    "reconnect.backoff.max.ms": 1000,
     "fetch.wait.max.ms": 100,
     "queued.max.messages.kbytes": 65536,
     "fetch.message.max.bytes": 16 << 20,
@@ -58,9 +67,13 @@ def matching(pattern: str | None, topics: Iterable[str]) -> set[str]:
 
 
 class KafkaClient:
-    """A connection, closed by the context manager. Every fault is a SourceError that names brokers and cause."""
+    """A connection, closed by the context manager. Every fault is a SourceError that names brokers and cause.
 
-    def __init__(self, source: KafkaSource) -> None:
+    Errors that pass by themselves, as after a broker restarts, are waited for: by requests for `retry_timeout_s` in
+    total, by reading until no message has come for `SILENCE_TIMEOUT_S`.
+    """
+
+    def __init__(self, source: KafkaSource, retry_timeout_s: float = RETRY_TIMEOUT_S) -> None:
         self._source = source
         self._causes = Causes()
         self._where = f"Kafka at {','.join(source.brokers)}"
@@ -81,6 +94,7 @@ class KafkaClient:
                 _setting_in(error),
                 "Check source.kafka.security and source.kafka.options.",
             ) from None
+        self._requests = Requests(self._consumer, self._where, self._causes, retry_timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -114,19 +128,17 @@ class KafkaClient:
         ]
 
     def _metadata(self) -> dict[str, Any]:
-        """The cluster's topics.
+        """The cluster's topics."""
 
-        The first request logs in, so it is made in short attempts: a refused login fails at once, while one long
-        request would wait for the whole time limit.
-        """
-        until = time.monotonic() + REQUEST_TIMEOUT_S
-        while True:
-            try:
-                return dict(self._consumer.list_topics(timeout=FIRST_REQUEST_TIMEOUT_S).topics)
-            except KafkaException as error:
-                self._causes.gather(self._consumer)
-                if self._causes.is_final or time.monotonic() > until:
-                    raise fault_of(error, self._where, "the cluster's topics", self._causes) from None
+        def request(timeout_s: float) -> dict[str, Any]:
+            found = dict(self._consumer.list_topics(timeout=timeout_s).topics)
+            for topic in self._source.topics:
+                error = found[topic].error if topic in found and not found[topic].partitions else None
+                if error is not None and passes(error):
+                    raise KafkaException(error)
+            return found
+
+        return self._requests.answer("the cluster's topics", request)
 
     def missing(self, topic: str) -> TopicError:
         """The error for a configured topic that does not exist."""
@@ -138,18 +150,18 @@ class KafkaClient:
         topics = sorted({partition.topic for partition in self.partitions_found()})
         admin = AdminClient(self._settings, logger=_silent_logger())
         found = {}
-        for topic, future in admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S).items():
+        for topic, future in admin.describe_topics(TopicCollection(topics), request_timeout=IDS_TIMEOUT_S).items():
             try:
                 found[topic] = str(future.result().topic_id)
             except KafkaException:
-                continue  # an older broker, or no permission: the last message identifies the topic too
+                continue  # an older broker, no permission or no answer: the last message identifies the topic too
         return {topic: topic_id for topic, topic_id in found.items() if topic_id.strip("A")}
 
     def offsets(self, partition: Partition) -> Offsets:
         """The first offset that the partition holds, and the one after its last."""
-        with self._faults(f"the offsets of {partition}"):
-            low, high = self._consumer.get_watermark_offsets(_at(partition), timeout=REQUEST_TIMEOUT_S)
-        return Offsets(low, high)
+        # `get_watermark_offsets` asks twice, and after one error and one answer gives the answer for both.
+        low, end = (self._offset_of_time(partition, place) for place in (OFFSET_BEGINNING, OFFSET_END))
+        return Offsets(low, end)
 
     def ends(self) -> dict[Partition, int]:
         """The end offset of every partition of the topics that exist."""
@@ -157,11 +169,19 @@ class KafkaClient:
 
     def first_offset_since(self, partition: Partition, timestamp_ms: int) -> int:
         """The offset of the first message with that timestamp or a later one, else the partition's end."""
-        with self._faults(f"the offsets of {partition}"):
-            (found,) = self._consumer.offsets_for_times([_at(partition, timestamp_ms)], timeout=REQUEST_TIMEOUT_S)
-        if found.error is not None:
-            raise fault_of(KafkaException(found.error), self._where, f"the offsets of {partition}", self._causes)
-        return self.offsets(partition).end if found.offset in (OFFSET_END, -1) else int(found.offset)
+        offset = self._offset_of_time(partition, timestamp_ms)
+        return self.offsets(partition).end if offset < 0 else offset
+
+    def _offset_of_time(self, partition: Partition, timestamp_ms: int) -> int:
+        """The offset that Kafka gives for a timestamp, or for OFFSET_BEGINNING or OFFSET_END in its place."""
+
+        def request(timeout_s: float) -> int:
+            (found,) = self._consumer.offsets_for_times([_at(partition, timestamp_ms)], timeout=timeout_s)
+            if found.error is not None:
+                raise KafkaException(found.error)
+            return int(found.offset)
+
+        return self._requests.answer(f"the offsets of {partition}", request, partition)
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
@@ -252,7 +272,15 @@ class KafkaClient:
     def _batch(self) -> list[Any]:
         """The next messages. `consume` alone waits for all of a batch, also at the end of a partition."""
         first = self._consumer.poll(_POLL_S)
-        return [] if first is None else [first, *self._consumer.consume(_BATCH_MESSAGES, timeout=_FILL_S)]
+        batch = [] if first is None else [first, *self._consumer.consume(_BATCH_MESSAGES, timeout=_FILL_S)]
+        return [found for found in batch if not self._is_passing(found.error())] if any(map(_ERROR, batch)) else batch
+
+    def _is_passing(self, error: KafkaError | None) -> bool:
+        """Whether librdkafka reports an error and reads on; it is kept as the cause, should no message follow."""
+        if error is None or not passes(error):
+            return False
+        self._causes.add(error)
+        return True
 
     def _ended(self, ends: dict[Partition, int], partition: Partition) -> None:
         del ends[partition]

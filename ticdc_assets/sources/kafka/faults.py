@@ -18,6 +18,13 @@ _KEPT: Final = 8
 _POLLS: Final = 5
 _POLL_S: Final = 0.1
 
+_UNAVAILABLE: Final = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+)
 _TODO_BY_CODE: Final = {
     KafkaError._AUTHENTICATION: "Check username, password and mechanism in source.kafka.security.",
     KafkaError.SASL_AUTHENTICATION_FAILED: "Check username, password and mechanism in source.kafka.security.",
@@ -27,6 +34,7 @@ _TODO_BY_CODE: Final = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "Check source.kafka.topics; the topic may have been removed.",
     KafkaError._UNKNOWN_TOPIC: "Check source.kafka.topics; the topic may have been removed.",
     KafkaError._UNKNOWN_PARTITION: "The topic may have been created again with fewer partitions.",
+    **dict.fromkeys(_UNAVAILABLE, "Check that the brokers of the partition run, then try again. Nothing is lost."),
     KafkaError._RESOLVE: "Check the names of the brokers in source.kafka.brokers.",
 }
 _OF_A_TOPIC: Final = (
@@ -34,6 +42,7 @@ _OF_A_TOPIC: Final = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
+    *_UNAVAILABLE,
 )
 _LOGIN_CODES: Final = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
 _TODO_OFFSETS: Final = (

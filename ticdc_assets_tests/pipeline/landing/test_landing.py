@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import dagster as dg
 import pytest
 
 from ticdc_assets.assets.graph import definitions_of
-from ticdc_assets.config import BadInputPolicy, OffsetRule
+from ticdc_assets.config import BadInputPolicy, KafkaSource, OffsetRule
 from ticdc_assets.errors import SourceError
 from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.pipeline.lake import Lake
@@ -20,6 +21,7 @@ from ticdc_assets.pipeline.landing import plan, records, worker
 from ticdc_assets.pipeline.landing.land import LandingReport, land, unlanded_offsets
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.sources.kafka import client
+from ticdc_assets.sources.kafka.ranges import Offsets
 from ticdc_assets.sources.message_log import placed_messages
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table
@@ -318,6 +320,21 @@ def test_a_topic_that_was_created_again_is_named_where_its_last_message_is_gone(
     assert "created again" in str(land(lake, LocalWorkers()).faults[topic])
 
 
+def test_a_topic_is_not_taken_for_another_where_its_id_is_not_known(kafka, topic, tmp_path, monkeypatch):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    kafka.send(numbered(topic, 2, first=3))
+    kafka.remove_messages_before(topic, 0, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(client.KafkaClient, "topic_ids", lambda _: {})
+        assert "found no id. Let this user DESCRIBE the topic" in str(land(lake, LocalWorkers()).faults[topic])
+
+    assert land(lake, LocalWorkers()) == LandingReport(2, 0)
+    assert landed(lake) == {0: [0, 1, 2, 3, 4]}
+
+
 @pytest.mark.parametrize("fault", ["retention has removed", "created again", "no such topic"])
 def test_a_topic_with_a_fault_does_not_keep_other_topics_from_landing(kafka, topic, tmp_path, fault):
     sound = f"{topic}_sound"
@@ -364,13 +381,19 @@ def test_a_topic_that_fails_while_it_is_read_does_not_keep_other_topics_from_lan
     assert Counter(message.topic for _, message in placed_messages(landed_log(lake))) == {topic: 3, sound: 7}
 
 
-def test_a_broker_that_restarts_between_runs_is_read_on(kafka, topic, tmp_path):
+def test_a_broker_that_restarts_is_waited_for_and_read_on(kafka, topic, tmp_path):
     kafka.make_topic(topic)
     kafka.send(numbered(topic, 3))
     lake = lake_of(tmp_path, kafka, [topic])
     land(lake, LocalWorkers())
-    kafka.stop()
-    kafka.start()
+    source = lake.changefeed.source
+    assert isinstance(source, KafkaSource)
+    with client.KafkaClient(source) as connection, ThreadPoolExecutor() as threads:
+        (partition,) = connection.partitions()
+        kafka.stop()
+        asked = threads.submit(connection.offsets, partition)  # while the broker starts, and while nobody leads
+        kafka.start()
+        assert asked.result() == Offsets(0, 3)
     kafka.send(numbered(topic, 2, first=3))
     land(lake, LocalWorkers())
 
