@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,7 @@ def test_a_run_reads_the_same_rows_with_an_archive_and_with_a_damaged_one(
     environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
     def called(*arguments: str) -> str:
-        command = ["python", "-m", "ticdc_assets.cli", *arguments]
+        command = [sys.executable, "-m", "ticdc_assets.cli", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
