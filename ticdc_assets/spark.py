@@ -320,7 +320,7 @@ def java_start(config: Config) -> JavaStart:
 
 def _java_start(conf: Mapping[str, str], found: tuple[Path, ...]) -> JavaStart:
     packages = conf[_PACKAGES].split(",")
-    jars = found if class_path.is_possible(conf, packages, WITHOUT_DEPENDENCIES) else ()
+    jars = found if class_path.is_possible(conf, packages, WITHOUT_DEPENDENCIES, os.environ) else ()
     # An archive fits where its class path is the beginning of Java's: so one archive serves all catalogs.
     archive = class_archive.archive_of(jars[:1], os.environ) if is_local(conf["spark.master"]) else None
     return JavaStart(jars, archive)

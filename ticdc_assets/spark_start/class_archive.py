@@ -9,12 +9,16 @@ not fit.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,12 +26,15 @@ from typing import Final
 
 from ticdc_assets import __version__
 from ticdc_assets.errors import MachineError
+from ticdc_assets.spark_start.class_path import spark_home
 
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 KEPT_MAX: Final = 3
 """Archives of other versions and jars that stay."""
 
 DUMP_SECONDS_MAX: Final = 600
+_MAKING: Final = "making-"
+_PR_SET_PDEATHSIG: Final = 1
 _DUMP_MEMORY: Final = "-Xmx1g"
 _ADVICE: Final = "Runs start without an archive. Try again, or go on without."
 
@@ -48,18 +55,12 @@ def archive_of(jars: Sequence[Path], environ: Mapping[str, str]) -> Path | None:
     if folder is None or java is None or any(mark in str(folder) for mark in "\"'\\\n"):
         return None
     try:
-        files = [Path(java).resolve(), *sorted((_spark_home() / "jars").glob("*.jar")), *jars]
+        files = [Path(java).resolve(), *sorted((spark_home() / "jars").glob("*.jar")), *jars]
         stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     except OSError:
         return None
     digest = hashlib.sha256(json.dumps([__version__, stats]).encode()).hexdigest()
     return folder / f"{digest[:24]}.jsa"
-
-
-def _spark_home() -> Path:
-    from pyspark.find_spark_home import _find_spark_home
-
-    return Path(_find_spark_home())
 
 
 def is_own(archive: Path) -> bool:
@@ -122,7 +123,7 @@ def make(archive: Path, classes: Path, java: Path, class_path: str) -> None:
     """
     try:
         archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=archive.parent, prefix="making-") as folder:
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=_MAKING) as folder:
             fresh = Path(folder) / archive.name
             _dump(fresh, classes, java, class_path)
             fresh.chmod(0o600)
@@ -137,7 +138,8 @@ def _dump(fresh: Path, classes: Path, java: Path, class_path: str) -> None:
     files = (f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={fresh}")
     command = [str(java), _DUMP_MEMORY, "-Xshare:dump", *files, "-cp", class_path]
     try:
-        code = subprocess.run(command, timeout=DUMP_SECONDS_MAX, check=False).returncode  # noqa: S603
+        done = subprocess.run(command, timeout=DUMP_SECONDS_MAX, check=False, preexec_fn=_end_with_parent)  # noqa: S603
+        code = done.returncode
         found = f"none; Java ended with {code}"
     except subprocess.TimeoutExpired:
         code, found = 1, f"none after {DUMP_SECONDS_MAX} s"
@@ -145,9 +147,18 @@ def _dump(fresh: Path, classes: Path, java: Path, class_path: str) -> None:
         raise MachineError(str(java), "an archive of classes", found, _ADVICE)
 
 
+def _end_with_parent() -> None:
+    """Let the system end this process with the one that started it, also where that one is killed (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _remove_old(archive: Path) -> None:
-    """Remove all but the newest archives."""
+    """Remove all but the newest archives, and what killed processes left."""
     with suppress(OSError):  # another process removes them too
         others = sorted(archive.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in others[KEPT_MAX:]:
             old.unlink(missing_ok=True)
+        for left in archive.parent.glob(f"{_MAKING}*"):
+            if left.stat().st_mtime < time.time() - 2 * DUMP_SECONDS_MAX:
+                shutil.rmtree(left, ignore_errors=True)

@@ -19,7 +19,9 @@ _SEARCHED: Final = ("spark.jars", "spark.files", "spark.submit.pyFiles", "spark.
 """Settings that a user makes for Spark's own way to load jars."""
 
 
-def is_possible(conf: Mapping[str, str], packages: Sequence[str], alone: Collection[str]) -> bool:
+def is_possible(
+    conf: Mapping[str, str], packages: Sequence[str], alone: Collection[str], environ: Mapping[str, str]
+) -> bool:
     """Whether the packages can be on the class path.
 
     Args:
@@ -29,7 +31,21 @@ def is_possible(conf: Mapping[str, str], packages: Sequence[str], alone: Collect
         _IN_ONE_JVM.fullmatch(conf["spark.master"]) is not None
         and not any(name in conf for name in _SEARCHED)
         and all(package.rpartition(":")[0] in alone for package in packages)
+        and not _has_script(environ)
     )
+
+
+def _has_script(environ: Mapping[str, str]) -> bool:
+    """Whether Spark reads a spark-env.sh, which may set the variable to something else."""
+    folder = environ.get("SPARK_CONF_DIR") or spark_home() / "conf"
+    return (Path(folder) / "spark-env.sh").exists()
+
+
+def spark_home() -> Path:
+    """The folder of the Spark that PySpark starts."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home())
 
 
 def extended(environ: Mapping[str, str], jars: Sequence[Path]) -> dict[str, str]:

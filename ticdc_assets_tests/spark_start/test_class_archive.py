@@ -16,6 +16,7 @@ import pytest
 from ticdc_assets.errors import MachineError
 from ticdc_assets.spark_start import class_archive
 from ticdc_assets.spark_start.class_archive import archive_of, is_own, java_options, make, options_from
+from ticdc_assets_tests.spark_start.test_start import is_alive, waited_for
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +165,39 @@ def test_an_archive_appears_complete_beside_those_of_other_versions(tmp_path: Pa
 
     assert is_own(folder / "4.jsa")
     assert sorted(path.name for path in folder.iterdir()) == ["2.jsa", "3.jsa", "4.jsa"]
+
+
+MAKE = """
+import sys
+from pathlib import Path
+from ticdc_assets.spark_start.class_archive import make
+
+folder = Path(sys.argv[1])
+make(folder / "cache" / "a.jsa", folder / "list", folder / "java", "x.jar")
+"""
+
+
+def test_no_java_stays_where_the_process_that_makes_the_archive_is_killed(tmp_path: Path):
+    fake_java(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60")
+    child = subprocess.Popen([sys.executable, "-c", MAKE, str(tmp_path)])
+    assert waited_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+
+    child.kill()
+    child.wait()
+
+    pid = int((tmp_path / "pid").read_text())
+    assert waited_for(lambda: not is_alive(pid), 10)
+
+
+def test_what_a_killed_process_left_long_ago_is_removed(tmp_path: Path):
+    long_ago, now = tmp_path / "cache" / "making-1", tmp_path / "cache" / "making-2"
+    for folder in (long_ago, now):
+        folder.mkdir(parents=True)
+    os.utime(long_ago, (1, 1))
+
+    make(tmp_path / "cache" / "a.jsa", tmp_path / "list", fake_java(tmp_path, 'echo all > "$archive"'), "x.jar")
+
+    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["a.jsa", "making-2"]
 
 
 # -- the whole ---------------------------------------------------------------------------------------------------------

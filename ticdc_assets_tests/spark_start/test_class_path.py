@@ -27,7 +27,16 @@ ALONE = {"org.a:b"}
 def test_packages_are_on_the_class_path_of_a_jvm_that_does_all_the_work(
     conf: dict[str, str], packages: list[str], possible: bool
 ):
-    assert class_path.is_possible(conf, packages, ALONE) is possible
+    assert class_path.is_possible(conf, packages, ALONE, {}) is possible
+
+
+def test_a_script_that_may_set_the_class_path_leaves_the_packages_to_spark(tmp_path: Path):
+    conf, environ = {"spark.master": "local"}, {"SPARK_CONF_DIR": str(tmp_path)}
+    assert class_path.is_possible(conf, ["org.a:b:1"], ALONE, environ)
+
+    (tmp_path / "spark-env.sh").write_text("SPARK_DIST_CLASSPATH=$(hadoop classpath)\n")
+
+    assert not class_path.is_possible(conf, ["org.a:b:1"], ALONE, environ)
 
 
 def test_jars_follow_what_the_user_put_on_the_class_path():
