@@ -70,12 +70,12 @@ def _is_sorted(order: Sequence[pa.ChunkedArray]) -> bool:
 
 
 def _are_ascending(order: Sequence[Ints]) -> bool:
-    unsettled = np.ones(len(order[0]) - 1, np.bool_)
+    undecided = np.ones(len(order[0]) - 1, np.bool_)
     for values in order:
         steps = np.diff(values)
-        if bool((unsettled & (steps < 0)).any()):
+        if bool((undecided & (steps < 0)).any()):
             return False
-        unsettled &= steps == 0
+        undecided &= steps == 0
     return True
 
 

@@ -13,7 +13,7 @@ from ticdc_assets import names
 from ticdc_assets.config import Changefeed, Config, MessagesSource, StorageSource
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
-from ticdc_assets.tables.locations import TableLocations, parked, places, settle
+from ticdc_assets.tables.locations import TableLocations, parked, places, rename_tables
 from ticdc_assets.tables.progress import source_table_of
 
 if TYPE_CHECKING:
@@ -163,16 +163,16 @@ class Lake:
 
     # -- moving tables whose source was renamed ---------------------------------------------------------------------
 
-    def settle_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
-        """Move every changelog to its name in the history. Returns, by source table, the names that other tables
+    def rename_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
+        """Rename every changelog to its name in the history. Returns, by source table, the names that other tables
         have."""
         wanted = {source_table_id: place.changelog for source_table_id, place in self.places(history).items()}
-        return settle(self.catalog, wanted, self._found(history, record, "changelog"))
+        return rename_tables(self.catalog, wanted, self._found(history, record, "changelog"))
 
-    def settle_mirrors(self, history: History, record: WatermarkRecord | None) -> None:
-        """Move every mirror to its name in the history. Where another table has it, the mirror's writer raises."""
+    def rename_mirrors(self, history: History, record: WatermarkRecord | None) -> None:
+        """Rename every mirror to its name in the history. Where another table has it, the mirror's writer raises."""
         wanted = {source_table_id: place.mirror for source_table_id, place in self.places(history).items()}
-        settle(self.catalog, wanted, self._found(history, record, "mirror"))
+        rename_tables(self.catalog, wanted, self._found(history, record, "mirror"))
 
     def settle_histories(self, history: History, record: WatermarkRecord | None) -> None:
         """Move every history table to its name in the history."""
@@ -180,7 +180,7 @@ class Lake:
         if not self.changefeed.mirror.history.takes_any and not is_recorded:
             return
         wanted = {source_table_id: place.history_table for source_table_id, place in self.places(history).items()}
-        settle(self.catalog, wanted, self._found(history, record, "history_table"))
+        rename_tables(self.catalog, wanted, self._found(history, record, "history_table"))
 
     def _found(self, history: History, record: WatermarkRecord | None, kind: str) -> dict[str, Identifier]:
         """Where each table is: as recorded, else under a present or former name of its source table, newest first. A

@@ -44,15 +44,15 @@ class ChangelogReport:
 
     @property
     def repeats(self) -> int:
-        """Of all tables."""
+        """The number of removed repeats of all tables."""
         return sum(found.repeats for found in self.findings.values())
 
     @property
     def zero_dates(self) -> int:
-        """Of all tables."""
+        """The number of dates of all tables that are not in the calendar."""
         return sum(found.zero_dates for found in self.findings.values())
 
     @property
     def ambiguous_times(self) -> int:
-        """Of all tables."""
+        """The number of TIMESTAMPs of all tables that may be either of two times."""
         return sum(found.ambiguous_times for found in self.findings.values())

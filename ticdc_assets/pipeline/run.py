@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.pipeline.changelog.publish import Published, late_rows, publish_all, remove_parts
-from ticdc_assets.pipeline.changelog.tables import settled_changelogs
+from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
 from ticdc_assets.pipeline.late_tables import with_holds
@@ -92,7 +92,7 @@ class ChangelogRun:
         control.replace_ddl_events(pending.changed_events)
         control.keep_ddl_events(pending.new_events)
         hit(Failpoint.SCHEMAS_KEPT)
-        commit_ranges, tables = settled_changelogs(self._lake, pending.history, pending.commit_ranges, pending.record)
+        commit_ranges, tables = changelogs_to_write(self._lake, pending.history, pending.commit_ranges, pending.record)
         hit(Failpoint.CHANGELOGS_MADE)
         pending = replace(pending, commit_ranges=commit_ranges)
         batch = self.source.batch(pending, tables)

@@ -209,7 +209,7 @@ def _read_attributes(cursor: TokenCursor, of: MySqlType) -> WrittenType:
     written = WrittenType(of)
     while (reader := _attribute_reader(cursor, of.kind)) is not None:
         written = reader(cursor, written)
-    return replace(written, type=_settled(written))
+    return replace(written, type=_of_attributes(written))
 
 
 _Reader = Callable[[TokenCursor, WrittenType], WrittenType]
@@ -279,7 +279,7 @@ _TEXT_ATTRIBUTES: Final[dict[str, _Reader]] = {
 }
 
 
-def _settled(written: WrittenType) -> MySqlType:
+def _of_attributes(written: WrittenType) -> MySqlType:
     of = written.type
     if of.charset == "binary" or (written.collation == "binary" and of.charset is None):
         of = binary_form(of)

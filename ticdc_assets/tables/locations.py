@@ -93,7 +93,7 @@ class Move:
     new: Identifier
 
 
-def settle(
+def rename_tables(
     catalog: Catalog, wanted: Mapping[str, Identifier], recorded: Mapping[str, Identifier]
 ) -> dict[str, Identifier]:
     """Rename every table of `wanted` (by source table) from its recorded or parked identifier to the wanted one.

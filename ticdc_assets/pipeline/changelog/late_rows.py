@@ -107,8 +107,10 @@ def _known(
 
 
 def _equal_ones(columns: Sequence[pa.ChunkedArray], there: int, deliveries_are_known: bool) -> Bools:
-    """Which rows after the first `there` equal one of those first rows: as many as there are where deliveries are
-    known, else all."""
+    """Which of the other rows equal one of the first `there` rows.
+
+    Where deliveries are known, of n equal first rows only n others count; else all others count.
+    """
     compared = list(columns)
     if deliveries_are_known:
         side = pa.array(np.arange(len(columns[0])) >= there)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.control import WatermarkRecord
 
 
-def settled_changelogs(
+def changelogs_to_write(
     lake: Lake, history: History, commit_ranges: Mapping[str, CommitRange], record: WatermarkRecord | None
 ) -> tuple[dict[str, CommitRange], dict[str, Table]]:
     """The changelogs under their names in the history, and the commit ranges, each from its changelog's own watermark.
@@ -41,9 +41,9 @@ def settled_changelogs(
     records were passed unread. Raises the errors of `ensure_changelogs`.
     """
     set_replaced_aside(lake, history, record)
-    taken = lake.settle_changelogs(history, record)
+    taken = lake.rename_changelogs(history, record)
     if set_unrecorded_aside(lake, history, record, taken):
-        taken = lake.settle_changelogs(history, record)
+        taken = lake.rename_changelogs(history, record)
     free = {
         i: commit_range for i, commit_range in commit_ranges.items() if i not in taken and not is_passed(commit_range)
     }

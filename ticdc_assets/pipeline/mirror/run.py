@@ -82,7 +82,7 @@ def run_mirrors(
     if record is None:
         return None
     history = lake.history()
-    lake.settle_mirrors(history, record)
+    lake.rename_mirrors(history, record)
     lake.settle_histories(history, record)
     jvm = cache(jvm)
     exchanges = Exchanges(lake, jvm, history, record)

@@ -69,7 +69,7 @@ class _CloneLake(Lake):
         own = {i: replace(found[i], changelog=self.clone) for i in found.keys() & {self.source_table_id}}
         return {**found, **own}
 
-    def settle_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
+    def rename_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
         return {}  # this run moves no table
 
 

@@ -97,7 +97,7 @@ def rebuild_tables(
     record, history = recorded_history(lake)
     chosen, at = chosen_tables(lake, history, record, request.tables, keyless=request.from_source), request.at
     _check_tso(lake, at, chosen if request.tables else ())
-    lake.settle_mirrors(history, record)
+    lake.rename_mirrors(history, record)
     report = RebuildReport(uuid.uuid4().hex, record)
     for number, source_table in enumerate(chosen, start=1):
         place = f", {number:,} of {counted(len(chosen), 'table')}" if len(chosen) > 1 else ""
@@ -225,7 +225,7 @@ def _changelog_read_again(
 ) -> Progress:
     """Rebuild the changelog, or a day of it, from the source."""
     record, history = recorded_history(lake)
-    source_table, taken = history.by_id()[source_table_id], lake.settle_changelogs(history, record)
+    source_table, taken = history.by_id()[source_table_id], lake.rename_changelogs(history, record)
     changelog = load_or_none(lake.catalog, lake.places(history)[source_table_id].changelog)
     if changelog is None or source_table_of(changelog) != source_table_id or source_table_id in taken:
         advice = "Run `ticdc-assets run` first; it reports why there is none."

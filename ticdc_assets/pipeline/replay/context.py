@@ -70,7 +70,7 @@ class ReplayContext:
             found[source_table_id] = _in_folder(target, folder / str(number))
         return found
 
-    def unsettled(self, record: QuarantinedRecord, rows: Iterable[Rows]) -> str:
+    def not_insertable(self, record: QuarantinedRecord, rows: Iterable[Rows]) -> str:
         """Why changes that are ordered by arrival cannot be inserted yet; "" where they can.
 
         Position is the only progress of such a table: all earlier records must be in it first.
@@ -93,7 +93,7 @@ def replay_context_of(lake: Lake, run_id: str) -> ReplayContext | None:
     if record is None:
         return None
     history = lake.history()
-    taken = lake.settle_changelogs(history, record)
+    taken = lake.rename_changelogs(history, record)
     recorded = lake.recorded(record)
     wanted = {
         source_table.id: CommitRange(source_table, -1, recorded[source_table.id].watermark)

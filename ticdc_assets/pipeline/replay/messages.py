@@ -116,7 +116,7 @@ class MessageReplay:
         except TicdcAssetsError as error:
             return Decoded((record,), problem=str(error))
         changes = rows_of(report.parts)
-        problem = _problem(report, record) or self._replay_context.unsettled(record, changes)
+        problem = _problem(report, record) or self._replay_context.not_insertable(record, changes)
         if not problem and not changes and any(self._is_asked_for(pending, message, row) for row in rows):
             problem = no_table_for(record)
         return Decoded((record,), problem=problem) if problem else Decoded((record,), changes)

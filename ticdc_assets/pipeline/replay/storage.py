@@ -79,7 +79,7 @@ class StorageReplay:
         except TicdcAssetsError as error:
             return Decoded(records, problem=_placed(str(error), record))
         rows = tuple(_at_line(r, record.line) for r in rows_of(report.parts))
-        problem = _problem(report.files[0], record, rows) or self._replay_context.unsettled(record, rows)
+        problem = _problem(report.files[0], record, rows) or self._replay_context.not_insertable(record, rows)
         return Decoded(records, problem=problem) if problem else Decoded(records, rows)
 
     def _source_tables(self, name: SourceName) -> set[str]:

@@ -34,7 +34,7 @@ class DdlLog:
             f"They wait: run {self.name} first, then this one again."
         )
 
-    def settles(self, source_table: SourceTable) -> int:
+    def last_without_rows(self, source_table: SourceTable) -> int:
         """The TSO of the last statement that leaves no earlier row, 0 where there is none.
 
         The mirror may pass it at once: later arrivals from before it do not change the mirror.

@@ -150,7 +150,7 @@ class StreamChanges:
             scan=found,
             new_events=tuple(statements),
             history=history,
-            commit_ranges={i: _settled(commit_range, log) for i, commit_range in found_commit_ranges.items()},
+            commit_ranges={i: _up_to_empty(commit_range, log) for i, commit_range in found_commit_ranges.items()},
             names=names,
             follows=self._lake.follows,
             log=log,
@@ -204,8 +204,8 @@ def _identity(event: DdlEvent) -> tuple[int, str, str, str, int | None]:
     return (event.commit_ts, event.schema, event.table, event.query, event.version)
 
 
-def _settled(commit_range: CommitRange, log: DdlLog | None) -> CommitRange:
-    """The commit range, up to the last statement after which earlier rows have no effect."""
+def _up_to_empty(commit_range: CommitRange, log: DdlLog | None) -> CommitRange:
+    """The commit range, extended to the last statement that leaves no earlier row."""
     if log is None or commit_range.hold is not None:
         return commit_range
-    return replace(commit_range, high=max(commit_range.high, log.settles(commit_range.source_table)))
+    return replace(commit_range, high=max(commit_range.high, log.last_without_rows(commit_range.source_table)))

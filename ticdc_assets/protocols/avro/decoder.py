@@ -30,7 +30,7 @@ from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHint
 from ticdc_assets.protocols.formats.avro_reader import read_whole
 from ticdc_assets.protocols.formats.frames import json_object
 from ticdc_assets.protocols.values import native as native_values
-from ticdc_assets.protocols.values.checksum import Checksum, ToPlain, check, settled, with_checksum
+from ticdc_assets.protocols.values.checksum import Checksum, ToPlain, check, resolved, with_checksum
 from ticdc_assets.schema.model import Column, TableSchema
 
 SchemaLookup = Callable[[int], str]
@@ -124,9 +124,9 @@ def verify(event: RowEvent, table: TableSchema, zone: str = "UTC") -> str | None
     return check(event, table, _plain(zone))
 
 
-def settle(event: RowEvent, table: TableSchema, zone: str = "UTC") -> RowEvent:
+def with_resolved_times(event: RowEvent, table: TableSchema, zone: str = "UTC") -> RowEvent:
     """The row with its ambiguous TIMESTAMPs resolved, if its checksum resolves them."""
-    return settled(event, table, _plain(zone))
+    return resolved(event, table, _plain(zone))
 
 
 def _plain(zone: str) -> ToPlain:

@@ -22,7 +22,7 @@ from ticdc_assets.protocols.formats.frames import Compression, decompress, json_
 from ticdc_assets.protocols.simple import avro as simple_avro
 from ticdc_assets.protocols.simple.table_schema import table_schema
 from ticdc_assets.protocols.values import native as native_values
-from ticdc_assets.protocols.values.checksum import Checksum, ToPlain, check, settled, with_checksum
+from ticdc_assets.protocols.values.checksum import Checksum, ToPlain, check, resolved, with_checksum
 from ticdc_assets.schema.model import Column, TableSchema
 
 _VERSION: Final = 1
@@ -82,9 +82,9 @@ def verify(event: RowEvent, table: TableSchema, zone: str = "UTC") -> str | None
     return check(event, table, _plain(zone))
 
 
-def settle(event: RowEvent, table: TableSchema, zone: str = "UTC") -> RowEvent:
+def with_resolved_times(event: RowEvent, table: TableSchema, zone: str = "UTC") -> RowEvent:
     """The row with its ambiguous TIMESTAMPs resolved, if its checksum resolves them."""
-    return settled(event, table, _plain(zone))
+    return resolved(event, table, _plain(zone))
 
 
 def _plain(zone: str) -> ToPlain:

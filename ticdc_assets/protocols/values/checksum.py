@@ -103,7 +103,7 @@ def _ambiguous(image: Mapping[str, Any], table: TableSchema, plain: ToPlain) -> 
     return [c.name for c in moments if plain(c, image[c.name], 0) != plain(c, image[c.name], 1)]
 
 
-def settled(event: RowEvent, table: TableSchema, plain: ToPlain) -> RowEvent:
+def resolved(event: RowEvent, table: TableSchema, plain: ToPlain) -> RowEvent:
     """The row with its ambiguous TIMESTAMPs in UTC, as far as its checksum resolves them.
 
     The row is unchanged if it has no checksum, if no choice of times matches it, or if more than one does.

@@ -49,7 +49,7 @@ def inspect_messages(origin: MessageOrigin, bounds: Bounds, on_progress: OnProgr
     if form is None:
         for problem in found.problems.values():
             raise SourceError(problem.where, problem.expected, problem.found, problem.advice)
-        seen = f"none of the first {found.read.messages:,} messages is" if found.read.messages else "not one message"
+        seen = f"no such message among the first {found.read.messages:,}" if found.read.messages else "no message"
         advice = _TODO_EMPTY if origin.ranges and not found.read.messages else _TODO_PROTOCOL
         raise SourceError(origin.place, "messages of a protocol that TiCDC writes", seen, advice)
     found.read.messages, found.problems = 0, {}

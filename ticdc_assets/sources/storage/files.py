@@ -94,7 +94,7 @@ class _Sequence:
 class VersionReader:
     """Finds the new files of one version of one table.
 
-    relist: ignores what the cursor settled with an earlier layout.
+    relist: ignores what the cursor says of files with an earlier layout.
     recognises_repeats: rows have what identifies repeats, so that a file may be read twice.
     """
 

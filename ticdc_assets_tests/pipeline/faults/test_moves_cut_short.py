@@ -116,5 +116,5 @@ def test_a_mirror_that_was_moved_without_a_record_is_no_orphan(stream: SmallStre
         stream.rename(tick, before, after)
         stream.watermark(tick + 9)
         lake.publish()
-        lake.lake.settle_mirrors(lake.history, lake.lake.control.newest())
+        lake.lake.rename_mirrors(lake.history, lake.lake.control.newest())
         assert listed(lake, "s") == [after.name]

@@ -182,16 +182,16 @@ def test_a_checksum_tells_which_of_two_times_a_timestamp_is(protocol: Any, first
     event = in_the_repeated_hour(first, second)
 
     assert protocol.verify(event, MOMENTS, ZONE) is None
-    settled = protocol.settle(event, MOMENTS, ZONE)
+    resolved = protocol.with_resolved_times(event, MOMENTS, ZONE)
 
-    utc = [protocol.value(column, settled.wire[column.name], ZONE) for column in MOMENTS.columns]
+    utc = [protocol.value(column, resolved.wire[column.name], ZONE) for column in MOMENTS.columns]
     assert [f"{moment:%Y-%m-%d %H:%M:%S}" for moment in (utc[0], utc[2])] == [first, second]
-    assert (settled.wire["c1"], settled.wire["c3"]) == (7, "2024-07-01 08:00:00")
+    assert (resolved.wire["c1"], resolved.wire["c3"]) == (7, "2024-07-01 08:00:00")
 
 
 def test_without_a_checksum_that_matches_such_a_row_stays_as_it_is():
     event = in_the_repeated_hour("2024-11-03 05:30:00", "2024-11-03 07:30:00")
 
     assert "checksum" in (simple.verify(event, MOMENTS, ZONE) or "")
-    assert simple.settle(event, MOMENTS, ZONE) is event
-    assert simple.settle(row(event.wire), MOMENTS, ZONE).wire is event.wire
+    assert simple.with_resolved_times(event, MOMENTS, ZONE) is event
+    assert simple.with_resolved_times(row(event.wire), MOMENTS, ZONE).wire is event.wire

@@ -146,7 +146,7 @@ def test_an_empty_topic_and_a_missing_one_are_one_sentence(kafka, topics):
     kafka.make_topic("nothing_inspected", 2)
     topics.append("nothing_inspected")
 
-    with pytest.raises(SourceError, match=r"found not one message. Inspect again when TiCDC has written"):
+    with pytest.raises(SourceError, match=r"found no message. Inspect again when TiCDC has written"):
         inspect_source(f"kafka://{kafka.brokers}/nothing_inspected", Bounds())
     with pytest.raises(SourceError, match="expected the topic absent_inspected, found no such topic"):
         inspect_source(f"kafka://{kafka.brokers}/absent_inspected", Bounds())

@@ -83,7 +83,7 @@ def test_a_stream_of_nobody_is_an_error_in_four_parts(tmp_path: Path):
 def test_an_empty_capture_is_an_error(tmp_path: Path, name: str):
     (tmp_path / name).write_bytes(b"")
 
-    with pytest.raises(SourceError, match="not one message"):
+    with pytest.raises(SourceError, match="found no message"):
         inspected(tmp_path)
 
 

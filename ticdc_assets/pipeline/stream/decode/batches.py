@@ -97,7 +97,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Settled:
+class BulkOutcome:
     """The result of a batch: typed changes, counts by name, and the indices of messages for the reference decoder."""
 
     pieces: list[Piece] = field(default_factory=list)
@@ -124,20 +124,20 @@ class _Found:
                 yield number, period, target
 
 
-def decode_in_bulk(task: MessageTask, bulk: Bulk, batch: Batch) -> Settled:
+def decode_in_bulk(task: MessageTask, bulk: Bulk, batch: Batch) -> BulkOutcome:
     """What the bulk decoder can decode of a batch."""
     decoded = bulk.rows(batch.keys_and_values, task.decoding.options)
     found = [found for table in decoded.tables for found in _by_name(task, batch, table)]
     fallback = decoded.left.copy()
     for rows in found:
         fallback[_messages_of(rows.table)[rows.number < 0]] = True
-    settled, read = Settled(), batch.was_read(task)
+    outcome, read = BulkOutcome(), batch.was_read(task)
     typed = [one for rows in found for one in _typed(task, bulk, batch, rows, fallback, read)]
     for rows in found:
-        _count(task, settled.tallies, batch, rows, fallback, read)
-    settled.pieces = [piece for piece in (_without(piece, batch, fallback) for piece in typed) if len(piece.changes)]
-    settled.left = [int(index) for index in np.flatnonzero(fallback)]
-    return settled
+        _count(task, outcome.tallies, batch, rows, fallback, read)
+    outcome.pieces = [piece for piece in (_without(piece, batch, fallback) for piece in typed) if len(piece.changes)]
+    outcome.left = [int(index) for index in np.flatnonzero(fallback)]
+    return outcome
 
 
 def _messages_of(table: TableRows) -> Ints:

@@ -14,7 +14,7 @@ from ticdc_assets.sources.capture import Message
 
 
 def verified(task: MessageTask, event: RowEvent, message: Message) -> RowEvent:
-    """The row after its checksum is verified. A checksum also settles which of two equal wall times a TIMESTAMP is.
+    """The row after its checksum is verified. A checksum also shows which of two equal wall times a TIMESTAMP is.
 
     Raises:
         DecodeError: the row does not match its checksum.
@@ -23,11 +23,12 @@ def verified(task: MessageTask, event: RowEvent, message: Message) -> RowEvent:
     if table is None:
         return event
     is_simple = task.decoding.protocol == "simple"
-    verify, settle = (simple.verify, simple.settle) if is_simple else (confluent_avro.verify, confluent_avro.settle)
-    fault = verify(event, table, task.decoding.zone)
+    decoder = simple if is_simple else confluent_avro
+    fault: str | None = decoder.verify(event, table, task.decoding.zone)
     if fault is not None:
         raise mismatch(message, fault)
-    return settle(event, table, task.decoding.zone)
+    resolved: RowEvent = decoder.with_resolved_times(event, table, task.decoding.zone)
+    return resolved
 
 
 def checked_schema(task: MessageTask, event: RowEvent) -> TableSchema | None:

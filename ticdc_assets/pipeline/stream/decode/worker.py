@@ -105,20 +105,20 @@ class MessageDecoder:
         if bulk is None or self._task.schemas.checked:  # checksums are verified row by row
             return range(len(batch))
         try:
-            settled = decode_in_bulk(self._task, bulk, batch)
+            outcome = decode_in_bulk(self._task, bulk, batch)
         except Exception as error:  # noqa: BLE001  the reference decoder finds its table
             of_one_table(error)
             return range(len(batch))
-        for name, tally in settled.tallies.items():
+        for name, tally in outcome.tallies.items():
             name_state = self._names.setdefault(name, NameState())
             name_state.rows += tally.rows
             name_state.above += tally.above
             name_state.repeats += tally.repeats
-        for piece in settled.pieces:
+        for piece in outcome.pieces:
             self._names[piece.name].zero_dates += 0 if piece.late else piece.changes.zero_dates
             self._names[piece.name].ambiguous_times += 0 if piece.late else piece.changes.ambiguous_times
             self._pieces.setdefault(group_of(piece.period, piece.epoch, piece.late), []).append(piece)
-        return settled.left
+        return outcome.left
 
     def _one(self, message: Message, ordinal: int) -> None:
         try:
