@@ -27,6 +27,7 @@ from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, RowDelta
 from ticdc_assets.tables.mirror import sql as mirror_sql
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress, snapshot_id
+from ticdc_assets.tables.mirror.partitioning import require_partitioning
 from ticdc_assets.tables.mirror.size import has_files
 from ticdc_assets.tables.mirror.versions import VersionSteps, columns_at
 from ticdc_assets.tables.progress import (
@@ -171,6 +172,7 @@ class MirrorWriter:
         """Create the mirror with the first version that has a key."""
         first = first_keyed(source_table)
         columns = (*columns_at(first), COMMIT_TS_COLUMN)
+        require_partitioning(self.identifier, columns, self._options.partitioning)
         ensure_namespace(self._catalog, self.identifier[:-1])
         ids = {c.uid: [number] for number, c in enumerate(columns, start=1) if c is not COMMIT_TS_COLUMN}
         properties = {
