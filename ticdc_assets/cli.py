@@ -1,6 +1,7 @@
 """`ticdc-assets`: every fault is one sentence, never a traceback.
 
-Exit codes: 0 success, 1 something failed or is held, 2 the config or the command line is wrong, 130 interrupted.
+Exit codes: 0 success, 1 something failed or is held, 2 the config or the command line is wrong, 130 interrupted, 141
+nobody reads the output any more.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from typing import Final
 
 from ticdc_assets import __version__
 from ticdc_assets.command_line import diagnose, process, read, repair
+from ticdc_assets.command_line.parser import Parser
+from ticdc_assets.command_line.standard_streams import leave_output, open_closed_streams, reader_is_gone
 from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.faults import interrupted_by
 
 EXIT_INTERRUPTED: Final = 130
+EXIT_NOT_READ: Final = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    open_closed_streams()
     arguments = _parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
@@ -28,6 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(arguments.command(arguments))
     except KeyboardInterrupt:
         return _interrupted()
+    except BrokenPipeError as error:
+        if not reader_is_gone():  # a connection of another kind
+            return _failed(sentence_of(error), code_of(error))
+        leave_output()
+        return EXIT_NOT_READ
     except Exception as error:  # noqa: BLE001  every fault is one sentence
         # Stopping Spark may fail after an interruption.
         return _interrupted() if interrupted_by(error) else _failed(sentence_of(error), code_of(error))
@@ -46,7 +56,7 @@ def _failed(sentence: str, code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("ticdc-assets", description="TiCDC change streams as exact Apache Iceberg tables.")
+    parser = Parser("ticdc-assets", description="TiCDC change streams as exact Apache Iceberg tables.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for group in (process, read, diagnose, repair):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ticdc_assets.cli import main
+from ticdc_assets_tests.assets.feeds import ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.called import on, shop
@@ -44,3 +47,56 @@ def test_a_tso_that_is_none_is_refused_on_the_command_line(tmp_path: Path, capfd
 
     assert exited.value.code == 2
     assert "digits only" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["tabels"], "tables"),
+        (["tables", "--jsn"], "--json"),
+        (["run", "--untill=5"], "--until"),
+        (["snapshot", "--reader", "duck"], "duckdb"),
+    ],
+)
+def test_a_misspelt_command_or_option_is_refused_with_the_nearest_one(arguments: list[str], meant: str, capfd: Any):
+    with pytest.raises(SystemExit) as exited:
+        main(arguments)
+
+    assert exited.value.code == 2
+    assert capfd.readouterr().err.endswith(f"Did you mean {meant}?\n")
+
+
+def test_the_usage_after_an_unknown_option_is_that_of_its_command(capfd: Any):
+    with pytest.raises(SystemExit):
+        main(["tables", "--xyz"])
+
+    assert capfd.readouterr().err.startswith("usage: ticdc-assets tables ")
+
+
+def test_a_misspelt_table_is_refused_with_the_nearest_one(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path)
+    main(on(feed, "run"))
+
+    assert main(on(feed, "schema", "shop.usres", "--at", str(ts(10)))) == 1
+
+    assert "Did you mean shop.users?" in capfd.readouterr().err
+
+
+def test_a_pipe_that_nobody_reads_any_more_ends_a_command_without_a_message(tmp_path: Path):
+    done = _shell("{ ticdc-assets tables --json; echo $? >&2; } | true", tmp_path)
+
+    assert done.stderr.splitlines()[-1] == "141"
+    assert "pipe" not in done.stderr.lower()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_ends_no_command(tmp_path: Path, closed: str):
+    assert _shell(f"ticdc-assets tables {closed}", tmp_path).returncode == 0
+
+
+def _shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    feed = shop(folder)
+    command = f"{sys.executable} -m ticdc_assets.cli"
+    options = f"--config {feed.path}"
+    script = line.replace("ticdc-assets tables", f"{command} tables {options}")
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False)

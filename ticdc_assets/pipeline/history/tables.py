@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.lake import Lake
@@ -41,7 +42,10 @@ def table_at(lake: Lake, history: History, name: SourceName, tso: int) -> Source
     where = f"changefeed {lake.changefeed.name}"
     wanted = ".".join(name)
     if not named:
-        advice = "`ticdc-assets tables` lists the tables. A table is named as schema.table."
+        known = {".".join(found.name) for found in history.source_tables}
+        near = get_close_matches(wanted, known, n=1)
+        meant = f"Did you mean {near[0]}? " if near else ""
+        advice = f"{meant}`ticdc-assets tables` lists the tables. A table is named as schema.table."
         raise NotYetError(where, f"a table {wanted}", "none of that name at any TSO", advice)
     periods = ", ".join(_periods(named, name))
     raise NotYetError(where, f"a table {wanted} at {tso}", "none", f"Tables had the name {periods}.")

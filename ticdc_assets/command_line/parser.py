@@ -1,0 +1,35 @@
+"""An argument parser that names the command and the option that were probably meant."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses unknown options with the usage of the command that has them not, and suggests the nearest one."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse; arguments that are not known end the process."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [
+                option for argument in unknown if argument.startswith("-") for option in [argument.split("=")[0]]
+            ]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(options, self._option_string_actions)}")
+        return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += _meant([str(value)], map(str, action.choices or ()))
+            raise
+
+
+def _meant(given: Iterable[str], known: Iterable[str]) -> str:
+    known = list(known)
+    near = [name for text in given for name in difflib.get_close_matches(text, known, n=1)]
+    return f". Did you mean {' '.join(near)}?" if near else ""
