@@ -7,11 +7,10 @@ messages are read, so a check costs the same for one waiting message and for a m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.config import KafkaSource, Settings
+from ticdc_assets.config import KafkaSource
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.pipeline.landing.message_heads import WATERMARK, message_head
 from ticdc_assets.pipeline.source_state import PartitionLag, SourceState, TopicLag
@@ -33,7 +32,6 @@ LAST_MESSAGES_MAX: Final = 4096
 _LAST_MESSAGES_OF_ALL_MAX: Final = 100_000
 RETRY_TIMEOUT_S: Final = 10.0
 """How long a check waits for errors of the cluster to pass; the sensor checks again soon."""
-_SMALL_QUEUE: Final = Settings({"queued.max.messages.kbytes": "4096"})
 
 
 def lag_of_topics(lake: Lake) -> SourceState:
@@ -43,7 +41,7 @@ def lag_of_topics(lake: Lake) -> SourceState:
     table = messages_table.load(lake.catalog, lake.control.namespace)
     landed = LandedOffsets() if table is None else messages_table.landed_offsets(table)
     record = lake.control.newest()
-    with KafkaClient(replace(source, options=_SMALL_QUEUE | source.options), RETRY_TIMEOUT_S) as client:
+    with KafkaClient(source, RETRY_TIMEOUT_S, reads_few=True) as client:
         held = {partition: client.offsets(partition) for partition in client.partitions_found()}
         unlanded = _unlanded(held, landed)
         oldest_ms = _oldest(client, unlanded)

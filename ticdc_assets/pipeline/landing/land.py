@@ -58,7 +58,7 @@ def unlanded_offsets(lake: Lake) -> int:
         return 0
     table = messages_table.load(lake.catalog, lake.control.namespace)
     landed = LandedOffsets() if table is None else messages_table.landed_offsets(table)
-    with KafkaClient(source) as client:
+    with KafkaClient(source, reads_few=True) as client:
         pending = pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets)
     if not len(pending) and pending.faults:
         raise next(iter(pending.faults.values()))
@@ -88,7 +88,7 @@ def land(lake: Lake, workers: Workers, on_progress: OnProgress = no_progress) ->
         return LandingReport()
     table = messages_table.ensure(lake.catalog, lake.control.namespace)
     landed = messages_table.landed_offsets(table)
-    with KafkaClient(source) as client:
+    with KafkaClient(source, reads_few=True) as client:
         pending = pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets)
         budget = LandingBudget.of(client, source, pending.ranges)
     if (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import methodcaller
+from operator import add, itemgetter, methodcaller
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ ROW_GROUP_BYTES: Final = 4 << 20
 _TIMESTAMP_MS_END: Final = 253_402_300_800_000
 """The year 10000: a later timestamp was not set by a producer or a broker."""
 _KEY, _VALUE, _OFFSET, _TIMESTAMP, _HEADERS = map(methodcaller, ("key", "value", "offset", "timestamp", "headers"))
+_MILLISECONDS: Final = itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Records:
         return cls(
             partition,
             np.fromiter(map(_OFFSET, found), np.int64, len(found)),
-            np.fromiter((ts_ms for _, ts_ms in map(_TIMESTAMP, found)), np.int64, len(found)),
+            np.fromiter(map(_MILLISECONDS, map(_TIMESTAMP, found)), np.int64, len(found)),
             pa.array(list(map(_KEY, found)), pa.binary()),
             pa.array(list(map(_VALUE, found)), pa.binary()),
             found,
@@ -81,11 +82,27 @@ def row_groups(partition: Partition, batches: Iterable[Sequence[Any]]) -> Iterat
     held: list[Any] = []
     size_bytes = 0
     for batch in batches:
-        for found, key, value in zip(batch, map(_KEY, batch), map(_VALUE, batch), strict=True):
-            held.append(found)
-            size_bytes += len(key or b"") + len(value or b"")
+        ends = np.cumsum(_sizes_bytes(batch))
+        begin = 0
+        while begin < len(batch):
+            before = int(ends[begin - 1]) if begin else 0
+            full = int(np.searchsorted(ends, ROW_GROUP_BYTES - size_bytes + before)) + 1
+            end = min(len(batch), full, begin + ROW_GROUP_MESSAGES - len(held))
+            held += batch[begin:end]
+            size_bytes += int(ends[end - 1]) - before
+            begin = end
             if len(held) == ROW_GROUP_MESSAGES or size_bytes >= ROW_GROUP_BYTES:
                 yield Records.of(partition, held), size_bytes
                 held, size_bytes = [], 0
     if held:
         yield Records.of(partition, held), size_bytes
+
+
+def _sizes_bytes(batch: Sequence[Any]) -> Ints:
+    """The bytes of the key and the value of each message."""
+    keys, values = (map(_length, map(body, batch)) for body in (_KEY, _VALUE))
+    return np.fromiter(map(add, keys, values), np.int64, len(batch))
+
+
+def _length(body: bytes | None) -> int:
+    return len(body) if body else 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ticdc_assets.config import KafkaStart, Protocol, SchemaRegistry, Settings, SinkOptions
+from ticdc_assets.config import KafkaStart, Protocol, SchemaRegistry, SinkOptions
 from ticdc_assets.config.kafka import kafka_of_sink_uri
 from ticdc_assets.config.secrets import redacted
 from ticdc_assets.config.sink import KAFKA_SCHEMES, split_uri
@@ -22,9 +21,6 @@ from ticdc_assets.sources.schema_registry import RegistryClient
 
 if TYPE_CHECKING:
     from ticdc_assets.config import KafkaSource
-
-_SMALL_QUEUE: Final = Settings({"queued.max.messages.kbytes": "4096"})
-"""Few messages of each partition are read, so few are fetched in advance."""
 
 
 def is_kafka(place: str) -> bool:
@@ -56,7 +52,7 @@ def inspect_kafka(
     topic = source.topics[0] if source.topics else ""
     place = f"kafka://{','.join(source.brokers)}/{topic}"
     start = KafkaStart() if source.start.position == "latest" else source.start
-    with KafkaClient(replace(source, options=_SMALL_QUEUE | source.options)) as client:
+    with KafkaClient(source, reads_few=True) as client:
         ranges = pending_ranges(client, start, {})
         origin = MessageOrigin(
             place,

@@ -46,9 +46,11 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "socket.connection.setup.timeout.ms": 10000,
     "reconnect.backoff.max.ms": 1000,
     "fetch.wait.max.ms": 100,
-    "queued.max.messages.kbytes": 65536,
-    "fetch.message.max.bytes": 16 << 20,
+    # What is fetched after the end of a range is read in vain, so little is fetched in advance.
+    "queued.max.messages.kbytes": 16384,
+    "fetch.message.max.bytes": 4 << 20,
 }
+_DEFAULTS_FOR_FEW: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 4096, "fetch.message.max.bytes": 1 << 20}
 _FIXED: Final[dict[str, Any]] = {
     "group.id": "ticdc-assets",  # librdkafka requires one; `assign` joins no group
     "enable.auto.commit": False,
@@ -70,15 +72,19 @@ class KafkaClient:
     """A connection, closed by the context manager. Every fault is a SourceError that names brokers and cause.
 
     Errors that pass by themselves, as after a broker restarts, are waited for: by requests for `retry_timeout_s` in
-    total, by reading until no message has come for `SILENCE_TIMEOUT_S`.
+    total, by reading until no message has come for `SILENCE_TIMEOUT_S`. With `reads_few`, where a few messages of
+    each partition are read, fewer are fetched in advance.
     """
 
-    def __init__(self, source: KafkaSource, retry_timeout_s: float = RETRY_TIMEOUT_S) -> None:
+    def __init__(
+        self, source: KafkaSource, retry_timeout_s: float = RETRY_TIMEOUT_S, *, reads_few: bool = False
+    ) -> None:
         self._source = source
         self._causes = Causes()
         self._where = f"Kafka at {','.join(source.brokers)}"
         settings: dict[str, Any] = {
             **_DEFAULTS,
+            **(_DEFAULTS_FOR_FEW if reads_few else {}),
             **source.options,
             **_FIXED,
             "bootstrap.servers": ",".join(source.brokers),
