@@ -108,6 +108,9 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
         if table.record.mirror:
             key = _spec(feed, KnownTable(*table.name)).key
             context.log_event(dg.AssetMaterialization(key, metadata=results.metadata(table)))
+        if table.record.history_table:
+            key = history_spec(feed, KnownTable(*table.name)).key
+            context.log_event(dg.AssetMaterialization(key, metadata=results.of_history(key, table).metadata))
     if new:
         context.log_event(_without_upstream(recorded))
     if report is not None and feed.shown.days_from is not None:
