@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.history.refusals import conversion, undetermined, versions_between
+from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
 from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.segments import changelog_files
 from ticdc_assets.schema.history.written_history import effects_digest
@@ -73,7 +73,7 @@ def refusal(lake: Lake, source_table: SourceTable, watermark: int) -> str:
     for."""
     if not lake.keeps_history(source_table):
         return ""
-    return undetermined(source_table, -1, watermark) or conversion(source_table, watermark)
+    return undetermined(source_table, -1, watermark)
 
 
 def refusals(lake: Lake, history: History, record: WatermarkRecord | None) -> dict[str, str]:

@@ -16,9 +16,11 @@ from pyiceberg.table import Table
 from ticdc_assets.changes.layout import IS_CURRENT, VALIDITY_COLUMNS, LakeColumn
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.failpoints import Failpoint, hit
-from ticdc_assets.schema.evolution.evolve import FillColumn, TruncateRows
+from ticdc_assets.names import quote
+from ticdc_assets.schema.evolution.evolve import ConvertColumn, FillColumn, TruncateRows
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.conversion.convert import conversion
 from ticdc_assets.tables.history import sql
 from ticdc_assets.tables.history.state import NOTHING, HistoryState, state_of
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog, SchemaStep, changed_column
@@ -26,6 +28,7 @@ from ticdc_assets.tables.iceberg.types import arrow_of
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress
 from ticdc_assets.tables.mirror.effects import fill_literal
 from ticdc_assets.tables.mirror.size import has_files
+from ticdc_assets.tables.mirror.versions import no_conversion
 from ticdc_assets.tables.mirror.writer import MirrorOptions
 from ticdc_assets.tables.progress import COLUMNS, SOURCE_TABLE, columns_of, columns_property, source_table_of, stale
 
@@ -170,7 +173,7 @@ class HistoryWriter:
         target, names = self._branch.target, {column.uid: column.name for column in _columns_of(plan.changelog)}
         for version in plan.source_table.versions:
             ts, ends = version.from_ts, any(isinstance(effect, TruncateRows) for effect in version.effects)
-            assignments = sql.ends(sql.literal_ts(ts)) if ends else self._fills(version, names)
+            assignments = sql.ends(sql.literal_ts(ts)) if ends else self._assignments(version, names)
             if assignments and (only is not None or plan.low < ts) and ts <= plan.high:
                 # The rows of all other keys have gone through the statements up to `low`.
                 yield sql.change(target, assignments, ts, only if ts <= plan.low else None, key)
@@ -181,9 +184,19 @@ class HistoryWriter:
             yield sql.change(target, sql.ends(sql.literal_ts(dropped_ts)), dropped_ts)
             yield sql.delete_never_valid(target, dropped_ts)
 
-    def _fills(self, version: Version, names: dict[int, str]) -> dict[str, str]:
-        fills = {e.uid: fill_literal(e, version, self._zone) for e in version.effects if isinstance(e, FillColumn)}
-        return {names[uid]: value for uid, value in fills.items() if value is not None and uid in names}
+    def _assignments(self, version: Version, names: dict[int, str]) -> dict[str, str]:
+        """What a statement set in the rows that existed, as SQL by column. A value whose conversion is not known stops
+        the mirror, which goes first, and so the table."""
+        found: dict[str, str | None] = {}
+        for effect in version.effects:
+            if isinstance(effect, FillColumn) and effect.uid in names:
+                found[names[effect.uid]] = fill_literal(effect, version, self._zone)
+            elif isinstance(effect, ConvertColumn):
+                converted = conversion(names[effect.old_uid], effect.old_type, effect.new_type)
+                if converted is None:
+                    raise no_conversion(version, effect)
+                found[names[effect.new_uid]] = converted
+        return {name: value for name, value in found.items() if value is not None and value != quote(name)}
 
 
 def _columns_of(changelog: Table) -> list[LakeColumn]:

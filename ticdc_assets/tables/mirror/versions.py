@@ -160,9 +160,9 @@ class VersionSteps:
             name = names[known[effect.old_uid][0]]
             expression = conversion(name, effect.old_type, effect.new_type)
             if expression is None:
-                raise _no_conversion(version, effect)
+                raise no_conversion(version, effect)
             if self._has_row(is_refused(name, expression, effect)):
-                raise _no_conversion(version, effect, ", where a value's result is not certain")
+                raise no_conversion(version, effect, ", where a value's result is not certain")
             if expression != quote(names[known[effect.new_uid][0]]):
                 assignments[names[known[effect.new_uid][0]]] = expression
         if assignments:
@@ -268,7 +268,8 @@ def in_order(step: SchemaStep, names: Sequence[str]) -> None:
         step.move_after(name, before)
 
 
-def _no_conversion(version: Version, effect: ConvertColumn, why: str = "") -> SchemaError:
+def no_conversion(version: Version, effect: ConvertColumn, why: str = "") -> SchemaError:
+    """The error of a statement that converts values in a way that is not known to the last digit."""
     return SchemaError(
         f"{version.table.schema}.{version.table.name}, column {effect.name}",
         f"a change of type that this project can redo on existing rows at {version.from_ts}",

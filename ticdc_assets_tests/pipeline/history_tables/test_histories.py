@@ -8,9 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ticdc_assets import spark
 from ticdc_assets.changes.layout import VALID_FROM, VALID_TO
 from ticdc_assets.failpoints import Failpoint
+from ticdc_assets.pipeline.rebuild.mirrors import RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.recorded.lake import RecordedLake
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.pipeline.faults.raced import at
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Sink, column
 from ticdc_assets_tests.sources.storage.bucket import ID, NAME
@@ -111,3 +114,48 @@ def test_histories_follow_changes_statements_and_late_rows_wherever_a_run_ends(t
     snapshots = feed.lake.snapshots()
     assert feed.lake.run() is None
     assert feed.lake.snapshots() == snapshots
+
+
+def test_a_rebuild_makes_a_history_again_and_a_drop_ends_its_rows(tmp_path: Path):
+    sink, feed = made(tmp_path)
+    run(feed)
+    table = feed.lake.lake.catalog.load_table(("s", "plain__history"))
+    session = spark.session(feed.lake.config)
+    session.sql(f"DELETE FROM {feed.lake.catalog_name}.s.plain__history WHERE `id` = 1")
+    assert table.refresh().scan().count() == 1
+
+    report = rebuild_tables(
+        feed.lake.lake, lambda: JvmCatalog(session, feed.lake.catalog_name), RebuildRequest(("s.plain",))
+    )
+
+    assert report.errors == {}
+    assert kept(feed, "plain") == FIRST
+    sink.bucket.schema("s", "plain", 1100, [], "DROP TABLE `plain`", type_=4)
+    sink.bucket.checkpoint(2000)
+    run(feed)
+    ended = table.refresh().scan().to_arrow().select(["id", VALID_FROM, VALID_TO])
+    assert ordered(ended) == [(1, 110, 150), (1, 150, 1100), (3, 130, 160)]
+
+
+@pytest.mark.matrix
+def test_a_statement_that_converts_values_converts_the_rows_that_are_valid(tmp_path: Path):
+    """The old values stay in the column that the changelog has kept of them."""
+    sink, feed = made(tmp_path)
+    number = [ID, column("name", "INT")]
+    name = ("s", "typed")
+    sink.table(name, columns=number, query="CREATE TABLE `typed` (`id` INT PRIMARY KEY, `name` INT)")
+    sink.file(
+        name, 1, [sink.line(name, "I", 110, 1, 7), sink.line(name, "U", 120, 1, 8), sink.line(name, "I", 130, 2, 9)]
+    )
+    run(feed)
+    sink.alter(name, 1100, "ALTER TABLE `typed` MODIFY COLUMN `name` VARCHAR(200)", [ID, NAME])
+    sink.file(name, 1, [sink.line(name, "U", 1200, 2, "ten")], version=1100)
+    sink.bucket.checkpoint(2000)
+    run(feed)
+
+    rows = recorded(feed).history_table("s.typed").to_arrow()
+
+    old = next(column for column in rows.column_names if column.startswith("name__v"))
+    assert ordered(rows.select(["id", old, "name", VALID_FROM, VALID_TO])) == [
+        (1, 7, None, 110, 120), (1, 8, "8", 120, None), (2, 9, "9", 130, 1200), (2, None, "ten", 1200, None),
+    ]  # fmt: skip
