@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -198,31 +196,3 @@ def test_what_a_killed_process_left_long_ago_is_removed(tmp_path: Path):
     make(tmp_path / "cache" / "a.jsa", tmp_path / "list", fake_java(tmp_path, 'echo all > "$archive"'), "x.jar")
 
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["a.jsa", "making-2"]
-
-
-# -- the whole ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spark
-@pytest.mark.matrix
-def test_a_run_reads_the_same_rows_with_an_archive_and_with_a_damaged_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
-):
-    """Each command is a process of its own, as a process has one JVM."""
-    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-
-    def called(*arguments: str) -> str:
-        command = [sys.executable, "-m", "ticdc_assets.cli", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    found = {line["name"]: line for line in json.loads(called("doctor", "--prepare", "--json"))}
-    [archive] = (tmp_path / "cache").rglob("*.jsa")
-    rows = [called("demo", "--changefeed", "storage_csv", "--dir", str(tmp_path / "demo"))]
-    archive.write_bytes(_flip(archive.read_bytes()))
-    rows.append(called("demo", "--changefeed", "storage_csv", "--dir", str(tmp_path / "demo")))
-
-    assert str(archive) in found["start of Java"]["description"]
-    assert found["Spark"]["passed"]
-    assert rows[0] == rows[1]
