@@ -27,7 +27,7 @@ def _read(brokers: str, topic: str, partitions: int) -> tuple[int, int]:
             if message.error() is not None:
                 ended += 1
             else:
-                count, size_bytes = count + 1, size_bytes + len(message.value())
+                count, size_bytes = count + 1, size_bytes + len(message.value() or b"")
     consumer.close()
     return count, size_bytes
 
