@@ -96,7 +96,8 @@ def _snapshot_ids(kept: pa.Table) -> frozenset[int]:
     tables = pc.list_flatten(kept.filter(pa.array(shown, pa.bool_())).column("tables"))
     found: set[int] = set()
     for name in ("mirror_snapshot_id", "changelog_snapshot_id", "history_snapshot_id"):
-        found.update(pc.struct_field(tables, name).drop_null().to_pylist())
+        if tables.type.get_field_index(name) >= 0:  # records of an older version have no histories
+            found.update(pc.struct_field(tables, name).drop_null().to_pylist())
     return frozenset(found)
 
 

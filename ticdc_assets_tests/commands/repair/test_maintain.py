@@ -156,3 +156,15 @@ def test_the_job_does_the_same_and_counts_what_went(feed: Feed):
     [output] = [e.event_specific_data for e in result.all_node_events if e.is_successful_output]
     assert output.metadata["leftover_files"].value == 1
     assert not path.exists()
+
+
+def test_a_dry_run_reads_the_records_of_an_older_version(feed: Feed, capfd: Any):
+    watermarks = feed.lake.control.watermarks()
+    assert watermarks is not None
+    with watermarks.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("tables.element.history_snapshot_id")
+    capfd.readouterr()
+
+    assert main(["maintain", "--config", str(feed.path), "--dry-run"]) == 0
+
+    assert "found" not in capfd.readouterr().err
