@@ -40,7 +40,7 @@ class Stage:
         self._width = width
         self._now = now
         self._tasks = tasks or _tasks_of_spark
-        self._began = self._asked = now()
+        self._began = self._asked = self._counted = now()
         self._first: Count | None = None
         self._count: Count | None = None
         self._is_reported = False
@@ -59,6 +59,8 @@ class Stage:
         if known is None or (known.total, known.unit) != (count.total, count.unit) or count.done < known.done:
             self._first = Count(0, count.total, count.unit) if from_zero else count
             self._began = self._began if from_zero and known is None else self._now()
+        if self._count is None or self._count != count:
+            self._counted = self._now()
         self._count = count
 
     def _ask(self) -> None:
@@ -79,7 +81,10 @@ class Stage:
             return [said]
         figures = [said, rate(done / taken_s, count.unit)]
         if count.total is not None:
-            figures.append(f"{clock((count.total - count.done) * taken_s / done)} left")
+            # As estimated when the count was reached: it falls until the next one, and does not rise.
+            whole_s = (count.total - count.done) * (self._counted - self._began) / done
+            left_s = whole_s - (self._now() - self._counted)
+            figures += [f"{clock(left_s)} left"] if left_s >= 0 else []
         return figures
 
 

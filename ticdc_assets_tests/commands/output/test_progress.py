@@ -57,6 +57,20 @@ def test_the_rate_and_the_time_left_are_shown_once_they_can_be_estimated():
     assert shown(line) == f"{NAME} ...  20 of 40 files, 4.0 files/s, 0:05 left"
 
 
+def test_the_time_left_falls_until_the_next_count_and_is_not_shown_beyond_it():
+    clock = Clock()
+    line = stage(clock)
+    clock.now_s += 10
+    line.reached(Count(2, 4, "table"))
+
+    said = []
+    for _ in range(3):
+        said.append(shown(line).rpartition(", ")[2])
+        clock.now_s += 6
+
+    assert said == ["0:10 left", "0:04 left", "5.5 tables/min"]
+
+
 def test_where_the_total_is_not_known_there_is_a_rate_and_no_time_left():
     clock = Clock()
     line = stage(clock)
