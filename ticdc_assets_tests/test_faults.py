@@ -185,7 +185,7 @@ def test_what_fails_in_spark_at_a_row_tells_no_row(feed: Feed, tmp_path: Path):
 
     assert (type(of_worker), of_worker.found) == (UnexpectedError, "ArrowInvalid")
     assert "CAST_INVALID_INPUT" in of_query.found
-    assert of_write.where == "Spark"
+    assert of_write.where.startswith("Spark, for ")
     for fault in (of_worker, of_query, of_write):
         assert_discreet(*with_causes(fault))
     assert_discreet(log.read_text())
