@@ -50,6 +50,7 @@ PROGRESS: Final[ContextVar[OnProgress | None]] = ContextVar("progress", default=
 class RunOutcome:
     """What the steps of one run have read and done so far."""
 
+    offsets_left: int = 0
     pending: Pending | None = None
     checkpoint: int | None = None
     changelogs: ChangelogReport | None = None
@@ -83,6 +84,7 @@ class ChangefeedRun:
             on_progress(f"{counted(report.left, 'offset')} left for the next run, by the bounds of source.kafka")
         if report.messages:
             self.forget()
+        self.outcome.offsets_left = report.left
 
     def pending(self) -> Pending:
         """The scan of the source, shared by the steps of this run."""

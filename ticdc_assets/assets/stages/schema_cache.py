@@ -2,7 +2,7 @@
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import dagster as dg
 
@@ -14,6 +14,9 @@ from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
 from ticdc_assets.pipeline.landing.land import topic_faults
 from ticdc_assets.schema.history.source_table import History
+
+OFFSETS_LEFT: Final = "offsets_left"
+"""The metadata with the offsets of Kafka that a run leaves for the next one, by `max_messages` and `max_bytes`."""
 
 
 def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
@@ -62,6 +65,7 @@ def _scan(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> 
         metadata={
             **_counts(pending.history),
             **watermark_metadata(pending.high, run.clock()),
+            **({OFFSETS_LEFT: run.outcome.offsets_left} if run.outcome.offsets_left else {}),
             **{f"fault_of_topic_{topic}": sentence for topic, sentence in topic_faults(run.lake).items()},
         },
         data_version=dg.DataVersion(str(_newest_statement(pending.history))),

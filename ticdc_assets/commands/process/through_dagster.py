@@ -16,12 +16,13 @@ from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.metadata.figures import OPS, watermark_metadata
 from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
-from ticdc_assets.assets.stages.schema_cache import is_new, observation
+from ticdc_assets.assets.stages.schema_cache import OFFSETS_LEFT, is_new, observation
 from ticdc_assets.commands.process.event_log import connections_kept
 from ticdc_assets.commands.process.pending import Counts, Ran, held
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import log_named
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.plurals import counted
 from ticdc_assets.sources.progress import OnProgress
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def run_changefeed(
         record,
         True,
         tuple(dict.fromkeys(faults)),
-        (*_red(result, NO_LATE_ROWS), *_red(result, SOURCE_MOVES)),
+        (*_red(result, NO_LATE_ROWS), *_red(result, SOURCE_MOVES), *_left(result, changefeed.name)),
         _changes(result, changefeed.name),
     )
 
@@ -143,6 +144,17 @@ def _red(result: dg.ExecuteInProcessResult, name: str) -> Iterator[str]:
     for check in result.get_asset_check_evaluations():
         if not check.passed and check.check_name == name:
             yield f"{check.asset_key.to_user_string()}: {check.description}"
+
+
+def _left(result: dg.ExecuteInProcessResult, changefeed: str) -> Iterator[str]:
+    """One sentence where the run ended at the limits of one landing."""
+    for event in result.all_events:
+        if event.is_step_materialization and OFFSETS_LEFT in event.step_materialization_data.materialization.metadata:
+            left = int(str(event.step_materialization_data.materialization.metadata[OFFSETS_LEFT].value))
+            yield (
+                f"{changefeed}: {counted(left, 'offset')} left for the next run, "
+                "by max_messages and max_bytes of source.kafka"
+            )
 
 
 def _changes(result: dg.ExecuteInProcessResult, changefeed: str) -> dict[str, Counts]:

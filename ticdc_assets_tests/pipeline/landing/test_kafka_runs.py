@@ -19,6 +19,7 @@ from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.pipeline.landing.retention import remove_decoded
 from ticdc_assets.sources.message_log import numbered_messages
 from ticdc_assets.spark import LocalWorkers
+from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.fixtures import FIXTURES, Workload, of_full_set, read_jsonl, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.services.kafka import KafkaServer
@@ -173,6 +174,17 @@ def test_run_brings_a_topic_to_the_truth(kafka, sent, tmp_path, capsys):
     assert "nothing is pending" in capsys.readouterr().out
     assert feed.differences(last_ts(workload)) == []
     assert feed.changes() == expected_changes(workload, old_values=True)
+
+
+def test_run_warns_of_offsets_that_it_leaves_for_the_next_run(kafka, sent, tmp_path, capsys, without_java):
+    workload = workloads("canal-json-tidb", "seed1")[0]
+    stream = sent(workload)
+    feed = feed_of(workload, kafka, tmp_path / "lake", options={"max_messages": 10})
+    stream.send()
+    main(["run", "--config", str(feed.config.path)])
+
+    left = len(stream.messages) - 10
+    assert f"warning: feed: {left} offsets left for the next run, by max_messages" in capsys.readouterr().err
 
 
 @pytest.mark.spark
