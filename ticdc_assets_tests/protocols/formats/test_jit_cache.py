@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import numba
 import pytest
 
+import ticdc_assets
 from ticdc_assets.protocols.formats.jit_cache import sources_of
 
 CALLER = """
@@ -72,3 +74,26 @@ def test_the_scanner_of_json_is_made_of_its_own_file_and_of_those_that_it_import
     found = {name.rpartition(".")[2] for name in sources_of("ticdc_assets.protocols.formats.json.scanner")}
 
     assert found == {*parts, "jit", "jit_cache", "simd", "string_arrays", "tso"}
+
+
+def test_compiled_code_calls_only_functions_of_modules_that_the_digest_includes():
+    for path in Path(ticdc_assets.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        functions = [f for f in tree.body if isinstance(f, ast.FunctionDef)]
+        calls = [node for f in functions if is_compiled(f) for node in ast.walk(f) if isinstance(node, ast.Call)]
+        called = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+
+        assert called <= {f.name for f in functions} | imported_from_the_package(tree) | COMPILED_BUILTINS
+
+
+COMPILED_BUILTINS = {"int", "len", "max", "min", "range"}
+
+
+def is_compiled(function: ast.FunctionDef) -> bool:
+    return any(isinstance(d, ast.Name) and d.id in ("compiled", "inlined") for d in function.decorator_list)
+
+
+def imported_from_the_package(tree: ast.Module) -> set[str]:
+    """The names of `from ticdc_assets... import ...` at the top of a module: the imports that the digest follows."""
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return {name.name for node in imports if (node.module or "").startswith("ticdc_assets.") for name in node.names}

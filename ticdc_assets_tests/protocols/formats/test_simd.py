@@ -84,7 +84,7 @@ def test_all_of_it_runs_as_python_too():
         assert isinstance(equal, type(lambda: None))
         return
     environ = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    files = [str(Path(__file__).with_name(name)) for name in ("test_simd.py", "json/test_texts.py")]
+    files = [str(Path(__file__).parent / name) for name in ("test_simd.py", "json/test_texts.py")]
     tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
 
     found = subprocess.run(tests, env=environ, capture_output=True, text=True, timeout=120, check=False)

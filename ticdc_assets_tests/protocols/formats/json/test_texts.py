@@ -1,9 +1,7 @@
 """JSON texts of a known form: what has the form is what a JSON parser reads there, what has not is refused."""
 
-import ast
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import orjson
@@ -11,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ticdc_assets import protocols
 from ticdc_assets.protocols.formats.json.template import (
     CODES,
     STRINGS,
@@ -353,20 +350,3 @@ def test_what_was_not_sent_is_taken_from_under_it():
 
     assert [column.to_pylist() for column in found] == [[None, "3"], [None, None], ["2", "5"], [None, None]]
     assert [column.to_pylist() for column in none] == [[None, "3"], [None, None], [None, "4"], [None, None]]
-
-
-def test_compiled_code_calls_none_of_another_file_but_for_its_vectors():
-    """What is kept of a function is renewed when its own file changes, not when that of what it calls does."""
-    vectors = {"below", "copied", "differing", "equal", "lowest"}
-    for path in Path(protocols.__file__).parent.rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        compiled = [f for f in tree.body if isinstance(f, ast.FunctionDef) and _is_compiled(f)]
-        own = {f.name for f in tree.body if isinstance(f, ast.FunctionDef)}
-        calls = [node for function in compiled for node in ast.walk(function) if isinstance(node, ast.Call)]
-        called = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
-
-        assert called <= own | vectors | {"int", "len", "max", "min", "range"}
-
-
-def _is_compiled(function: ast.FunctionDef) -> bool:
-    return any(isinstance(d, ast.Name) and d.id in ("compiled", "inlined") for d in function.decorator_list)
