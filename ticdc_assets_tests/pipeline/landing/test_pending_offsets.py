@@ -117,7 +117,6 @@ KEPT, REMOVED = Offsets(0, 9), Offsets(4, 9)
         ("the last message is another", KEPT, "A", "A", "another row"),
         ("the last message is another and no ids are known", KEPT, None, None, "another row"),
         ("the message is gone and the id is another", REMOVED, "A", "B", "a row"),
-        ("the message is gone and no id is sent any more", REMOVED, "A", None, "a row"),
     ],
 )
 def test_a_topic_that_was_created_again_is_not_landed(
@@ -129,6 +128,13 @@ def test_a_topic_that_was_created_again_is_not_landed(
 
     assert ranges(found) == []
     assert CREATED_AGAIN in str(found.faults["t"])
+
+
+def test_a_topic_is_not_landed_if_its_last_message_is_gone_and_its_id_cannot_be_read():
+    found = pending(Cluster({"t": REMOVED}, {}, "a row"), landed({"t": 4}, {"t": "A"}), "t")
+
+    assert ranges(found) == []
+    assert "expected its id, since its last landed message is gone, found no id" in str(found.faults["t"])
 
 
 @pytest.mark.parametrize(
