@@ -72,7 +72,7 @@ _JAVA_IO: Final = {
     StoreType.GCS: "org.apache.iceberg.gcp.gcs.GCSFileIO",
     StoreType.AZURE: "org.apache.iceberg.azure.adlsv2.ADLSFileIO",
 }
-_CREDENTIALS: Final = frozenset(
+CREDENTIALS: Final = frozenset(
     {
         *("access-key", "secret-access-key", "session-token", "profile", "role-arn", "external-id"),
         *("credentials-file", "account-key", "sas-token"),
@@ -136,8 +136,8 @@ class ObjectStore:
         if store_type_of(storage.location) is not self.type or self._is_another(storage.options):
             return storage
         defaults = self.sink_options
-        if not _CREDENTIALS.isdisjoint(storage.options):
-            defaults = Settings({name: value for name, value in defaults.items() if name not in _CREDENTIALS})
+        if not CREDENTIALS.isdisjoint(storage.options):
+            defaults = Settings({name: value for name, value in defaults.items() if name not in CREDENTIALS})
         return Storage(storage.location, defaults | storage.options)
 
     def _is_another(self, options: Settings) -> bool:

@@ -13,6 +13,7 @@ from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.inspection.messages import inspect_messages
 from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
+from ticdc_assets.sources.inspection.settings import add_store_options
 from ticdc_assets.sources.inspection.storage import inspect_storage, is_storage
 from ticdc_assets.sources.inspection.topics import inspect_kafka, is_kafka, source_of_uri
 from ticdc_assets.sources.progress import OnProgress, no_progress
@@ -68,7 +69,9 @@ def _stored(place: str, bounds: Bounds, on_progress: OnProgress) -> Inspection:
         expected = f"{_CAPTURES}, or a storage sink's `metadata` and schema files"
         advice = "Name the capture itself, or the folder that the changefeed's sink URI names."
         raise SourceError(root.name, expected, "none of them", advice)
-    return inspect_storage(root, bounds, on_progress)
+    inspection = inspect_storage(root, bounds, on_progress)
+    add_store_options(inspection, place)
+    return inspection
 
 
 def _roots_below(root: Root) -> list[str]:

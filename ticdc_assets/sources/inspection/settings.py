@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
 import yaml
 
+from ticdc_assets.config.object_store import CREDENTIALS, store_type_of
 from ticdc_assets.config.reading import as_name
+from ticdc_assets.config.secrets import query_of
+from ticdc_assets.config.sink import STORAGE_OPTIONS
 from ticdc_assets.protocols.detection import MessageForm, avro_modes
 from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets.protocols.protocol import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK
@@ -147,6 +151,20 @@ def note_weaknesses(found: Inspection) -> None:
         found.note(
             "The Avro protocol has no statements: name a changefeed that has them in `ddl_from`, if there is one."
         )
+
+
+def add_store_options(found: Inspection, place: str) -> None:
+    """Let the sink URI have the options with which an object store was opened, but no credentials: then it alone says
+    where the files are."""
+    if store_type_of(place) is None:
+        return
+    options = {name: value for name, value in query_of(place).items() if name in STORAGE_OPTIONS}
+    shown = {name: value for name, value in options.items() if name not in CREDENTIALS}
+    if shown:
+        found.detected.sink_uri += f"&{urlencode(shown, safe=':/')}"
+    if len(shown) < len(options):
+        found.note("The lines below have no credentials: write them as `object_store`, or set them in the environment.")
+    found.detected.settings.pop("source", None)
 
 
 def changefeed_name(place: str) -> str:
