@@ -33,8 +33,8 @@ from ticdc_assets.pipeline.source import Pending
 from ticdc_assets.pipeline.sources import is_landed
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import SourceName
-from ticdc_assets.sources.progress import OnProgress
 from ticdc_assets.tso import parse_tso
+from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
     from ticdc_assets.spark import Workers

@@ -9,15 +9,13 @@ from typing import Any
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses unknown options with the usage of the command that has them not, and suggests the nearest one."""
+    """Refuses unknown options with the usage of the command that lacks them, and suggests the nearest one."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse; arguments that are not known end the process."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            options = [
-                option for argument in unknown if argument.startswith("-") for option in [argument.split("=")[0]]
-            ]
+            options = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")]
             self.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(options, self._option_string_actions)}")
         return found, unknown
 

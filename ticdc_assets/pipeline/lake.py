@@ -174,8 +174,8 @@ class Lake:
         wanted = {source_table_id: place.mirror for source_table_id, place in self.places(history).items()}
         rename_tables(self.catalog, wanted, self._found(history, record, "mirror"))
 
-    def settle_histories(self, history: History, record: WatermarkRecord | None) -> None:
-        """Move every history table to its name in the history."""
+    def rename_histories(self, history: History, record: WatermarkRecord | None) -> None:
+        """Rename every history table to its name in the history."""
         is_recorded = any(table.history_table for table in self.recorded(record).values())
         if not self.changefeed.mirror.history.takes_any and not is_recorded:
             return

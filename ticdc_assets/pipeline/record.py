@@ -33,7 +33,7 @@ def table_record(
     table: Table | None,
     note: str,
 ) -> TableRecord:
-    """The record of one table after the run. The parts of the mirror and the history stay
+    """The record of one table after the run. What it says of the mirror and the history is
     unchanged until these advance."""
     source_table = commit_range.source_table
     done = replace(commit_range, high=commit_range.low, hold=hold) if hold else commit_range

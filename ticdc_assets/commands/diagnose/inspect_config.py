@@ -14,7 +14,7 @@ from ticdc_assets.errors import ConfigError, TicdcAssetsError
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_kafka, inspect_source
 from ticdc_assets.sources.inspection.comparison import Difference, differences
-from ticdc_assets.sources.progress import OnProgress
+from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed

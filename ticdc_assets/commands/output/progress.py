@@ -16,7 +16,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from ticdc_assets.plurals import counted
-from ticdc_assets.sources.progress import Count, OnProgress
+from ticdc_assets.work_progress import Count, OnProgress
 
 ESTIMATED_AFTER_S: Final = 2.0
 """The rate of less time says too little."""

@@ -23,7 +23,7 @@ from rich.status import Status
 from ticdc_assets.commands.output.columns import in_columns
 from ticdc_assets.commands.output.progress import Stage
 from ticdc_assets.faults import LOGS
-from ticdc_assets.sources.progress import Count
+from ticdc_assets.work_progress import Count
 
 PLAIN_WIDTH: Final = 140
 _SPINNER_CELLS: Final = 3

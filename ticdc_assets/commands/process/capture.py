@@ -27,7 +27,7 @@ from ticdc_assets.sources.kafka.capture_folder import (
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition, bounded, pending_ranges
 from ticdc_assets.sources.kafka.same_topic import require_same_topic
-from ticdc_assets.sources.progress import Count
+from ticdc_assets.work_progress import Count
 
 PROGRESS_EVERY_S: Final = 1.0
 

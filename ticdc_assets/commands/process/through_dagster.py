@@ -23,7 +23,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import log_named
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.plurals import counted
-from ticdc_assets.sources.progress import OnProgress
+from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config

@@ -15,7 +15,6 @@ from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is
 from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.tasks import ChangelogPart, TaskReport
 from ticdc_assets.schema.history.written_history import WrittenHistory
-from ticdc_assets.sources.progress import OnProgress, each_counted, no_progress
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.changelog import WrittenFile
@@ -23,6 +22,7 @@ from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
 from ticdc_assets.tables.progress import Files, Progress, columns_of, late_rows_since, progress_of
 from ticdc_assets.tables.replayed import Replayed, marked
 from ticdc_assets.tables.written_history import HISTORY
+from ticdc_assets.work_progress import OnProgress, each_counted, no_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ticdc_assets.pipeline.history_tables.pending import HistoryWork, pending_histories
 from ticdc_assets.pipeline.mirror.rounds import MIRRORS_AT_ONCE, Failure, guarded
 from ticdc_assets.plurals import counted
-from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.tables.history.writer import HistoryWriter
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake

@@ -20,10 +20,10 @@ from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.kafka.client import KafkaClient
-from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets.tables.messages import LandedOffsets, LandedPartition
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.pipeline.load.progress import unfinished_ts
 from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import ChangelogRun
-from ticdc_assets.sources.progress import OnProgress, no_progress
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake

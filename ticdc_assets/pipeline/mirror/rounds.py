@@ -19,9 +19,9 @@ from ticdc_assets.pipeline.mirror.merge import MergePlan, can_plan, plan
 from ticdc_assets.pipeline.mirror.merge_task import MergeReport, MergeTask
 from ticdc_assets.pipeline.mirror.merge_worker import merge
 from ticdc_assets.schema.history.source_table import SourceTable
-from ticdc_assets.sources.progress import Count, OnProgress, no_progress
 from ticdc_assets.tables.mirror.writer import MirrorWriter, Segment
 from ticdc_assets.tables.progress import Progress
+from ticdc_assets.work_progress import Count, OnProgress, no_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

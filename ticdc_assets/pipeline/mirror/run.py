@@ -35,7 +35,6 @@ from ticdc_assets.pipeline.record import MIRROR_FAULT
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import History, SourceTable
-from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.control import TableRecord, WatermarkRecord, now
@@ -45,6 +44,7 @@ from ticdc_assets.tables.mirror.branch import require_progress
 from ticdc_assets.tables.mirror.size import live_rows
 from ticdc_assets.tables.mirror.writer import MirrorOptions, MirrorWriter
 from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -83,7 +83,7 @@ def run_mirrors(
         return None
     history = lake.history()
     lake.rename_mirrors(history, record)
-    lake.settle_histories(history, record)
+    lake.rename_histories(history, record)
     jvm = cache(jvm)
     exchanges = Exchanges(lake, jvm, history, record)
     selected = None if only is None else exchanges.with_partners(set(only))

@@ -27,7 +27,6 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory
-from ticdc_assets.sources.progress import OnProgress
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
 from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord, now
@@ -35,6 +34,7 @@ from ticdc_assets.tables.progress import REPLAYED
 from ticdc_assets.tables.replayed import Replayed, unfollowed
 from ticdc_assets.tables.written_history import written_history_of
 from ticdc_assets.tso import from_physical_ms
+from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.source import ChangeSource, Pending

@@ -33,7 +33,6 @@ from ticdc_assets.plurals import counted
 from ticdc_assets.schema.evolution.evolve import TruncateRows
 from ticdc_assets.schema.history.source_table import Version, fold_name
 from ticdc_assets.schema.history.written_history import effects_digest
-from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.iceberg.clone import clone_of
@@ -41,6 +40,7 @@ from ticdc_assets.tables.mirror.versions import columns_at
 from ticdc_assets.tables.mirror.writer import COMMIT_TS_COLUMN, first_keyed
 from ticdc_assets.tables.progress import BORN, EFFECTS, REPLAYED, VERSION, Progress, progress_of, source_table_of
 from ticdc_assets.tables.replayed import unfollowed
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -135,7 +135,7 @@ def _histories_anew(
     if request.at is not None:
         return {}
     record, history = recorded_history(lake)
-    lake.settle_histories(history, record)
+    lake.rename_histories(history, record)
     return run_histories(lake, report.run_id, cache(jvm), history, record, report.rebuilt, on_progress, anew=True)
 
 

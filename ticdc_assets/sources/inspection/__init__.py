@@ -16,8 +16,8 @@ from ticdc_assets.sources.inspection.report import Bounds, Inspection
 from ticdc_assets.sources.inspection.settings import add_store_options
 from ticdc_assets.sources.inspection.storage import inspect_storage, is_storage
 from ticdc_assets.sources.inspection.topics import inspect_kafka, is_kafka, source_of_uri
-from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.sources.storage.paths import METADATA
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 __all__ = ["Bounds", "Inspection", "inspect_kafka", "inspect_source"]
 

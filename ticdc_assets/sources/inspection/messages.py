@@ -25,7 +25,7 @@ from ticdc_assets.sources.inspection.report import NAMES_MAX, AmountRead, Bounds
 from ticdc_assets.sources.inspection.settings import message_settings
 from ticdc_assets.sources.inspection.sidecars import ClaimFolder, registry_of
 from ticdc_assets.sources.inspection.traits import Traits
-from ticdc_assets.sources.progress import Count, OnProgress
+from ticdc_assets.work_progress import Count, OnProgress
 
 SAMPLE_MESSAGES: Final = 2_000
 """Number of messages that vote on the protocol; they come from all files or partitions."""

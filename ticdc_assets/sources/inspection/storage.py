@@ -22,11 +22,11 @@ from ticdc_assets.sources.filesystem import Root
 from ticdc_assets.sources.inspection.layout import LayoutSeen, see_layout
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
 from ticdc_assets.sources.inspection.settings import NOT_SHOWN, ZONE_NOT_SHOWN, note_weaknesses
-from ticdc_assets.sources.progress import Count, OnProgress
 from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.sources.storage.folders import find_folders
 from ticdc_assets.sources.storage.paths import METADATA, Layout, SourceFile
 from ticdc_assets.sources.storage.scan import read_checkpoint, scan
+from ticdc_assets.work_progress import Count, OnProgress
 
 FILE_BYTES_MAX: Final = 128 << 20
 """The largest data file in memory: twice TiCDC's default file-size."""

@@ -16,8 +16,8 @@ from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import pending_ranges
-from ticdc_assets.sources.progress import OnProgress, no_progress
 from ticdc_assets.sources.schema_registry import RegistryClient
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.config import KafkaSource

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from ticdc_assets.commands.output.progress import Stage, clock, named, rate
 from ticdc_assets.config import PACKAGED_SAMPLE
-from ticdc_assets.sources.progress import Count, each_counted
+from ticdc_assets.work_progress import Count, each_counted
 
 NAME = "open: decoding 251 messages in 8 tasks"
 

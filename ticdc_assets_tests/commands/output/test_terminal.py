@@ -13,7 +13,7 @@ from rich.console import Console
 from ticdc_assets.commands.output import terminal as terminal_module
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.faults import LOGS, log_named
-from ticdc_assets.sources.progress import Count
+from ticdc_assets.work_progress import Count
 
 
 def test_progress_is_shown_again_after_something_failed():

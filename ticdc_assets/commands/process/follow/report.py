@@ -11,7 +11,7 @@ from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.process.follow.metrics import rows_of
 from ticdc_assets.commands.process.run import summary
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
-from ticdc_assets.sources.progress import OnProgress, no_progress
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.commands.output.terminal import Terminal

@@ -1,4 +1,4 @@
-"""What long work says of itself while it goes on: the name of each stage as text, and how much of it is done."""
+"""The progress of long work: the name of each stage as text, and how much of the stage is done."""
 
 from __future__ import annotations
 
