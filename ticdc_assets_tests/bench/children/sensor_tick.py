@@ -25,8 +25,11 @@ def tick(scratch: Path, config: str) -> dict[str, Any]:
             begin = time.perf_counter()
             answer = sensor(context)
             seconds.append(time.perf_counter() - begin)
-            if len(answer.run_requests) != requests:
-                raise AssertionError(f"a tick asked for {len(answer.run_requests)} runs, not {requests}")
+            if not isinstance(answer, dg.SensorResult):
+                raise AssertionError(f"a tick answered {answer}")
+            asked = len(answer.run_requests or ())
+            if asked != requests:
+                raise AssertionError(f"a tick asked for {asked} runs, not {requests}")
             cursor = answer.cursor
     return {"first_s": seconds[0], "idle_s": seconds[1]}
 

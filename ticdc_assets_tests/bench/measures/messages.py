@@ -7,7 +7,7 @@ from statistics import median
 from ticdc_assets_tests.bench import targets
 from ticdc_assets_tests.bench.child import Outcome
 from ticdc_assets_tests.bench.ground import ReplayContext, events_of
-from ticdc_assets_tests.bench.measures.loads import JSON, own_load, tell
+from ticdc_assets_tests.bench.measures.loads import JSON, own_load, print_line
 
 
 def measure(ground: ReplayContext, turns: int) -> None:
@@ -30,7 +30,7 @@ def _turn(ground: ReplayContext, turn: int) -> dict[str, Outcome]:
     outcomes = {}
     for form in (JSON, *targets.MESSAGES):
         outcomes[form] = own_load(ground, form, name=f"messages-{turn}")
-        tell(ground, form, outcomes[form], "right")
+        print_line(ground, form, outcomes[form], "right")
     return outcomes
 
 

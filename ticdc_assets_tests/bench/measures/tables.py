@@ -29,9 +29,8 @@ def measure(ground: ReplayContext, counts: list[int]) -> None:
             answer["phases"]["decode and write"],
             answer["changelog_s"],
         )
-        ground.on_progress(
-            "{:>8}{:>10.1f}{:>10.2f}{:>10.1f}{:>12.1f}  {}".format(count, *columns, outcome.peaks.line())
-        )
+        seconds = "{:>10.1f}{:>10.2f}{:>10.1f}{:>12.1f}".format(*columns)
+        ground.on_progress(f"{count:>8}{seconds}  {outcome.peaks.line()}")
     ground.judge(targets.PER_TABLE, answer["wall_s"] / count)
     source = ground.scratch / "one-table-bucket"
     commit_ts = many_tables.one_table(ground.bucket(JSON), source, count * each)

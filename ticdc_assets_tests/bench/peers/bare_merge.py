@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def load(scratch: Path, base: str, rounds: list[str], cores: int) -> dict[str, A
     started_s, spark = start(scratch, cores)
     _make(spark, base)
     for changes in rounds:
-        spent, _ = timed(lambda changes=changes: _merge(spark, changes))
+        spent, _ = timed(partial(_merge, spark, changes))
     count = spark.table("lake.bench.current").count()
     return {**spent.as_dict(), "rows": count, "start_s": started_s}
 
