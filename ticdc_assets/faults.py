@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import traceback
 from itertools import takewhile
@@ -69,6 +70,17 @@ _TODO_BY_SQLITE: Final = {
     "SQLITE_IOERR": f"Check the disk of the catalog's database. {_AGAIN}",
     "SQLITE_CORRUPT": "Restore the catalog's database from a copy: its data about the tables is damaged.",
     "SQLITE_NOTADB": "Restore the catalog's database from a copy: the file is not a database.",
+}
+
+_STORE_CODE: Final = re.compile(r"AWS Error ([A-Z_]+)|HTTP (?:status|response code) ([0-9]{3})")
+_BUCKET: Final = re.compile(r"\bbucket '([^']+)'")
+_TODO_BY_STORE_CODE: Final = {
+    "NO_SUCH_BUCKET": f"Make the bucket, or correct catalog.warehouse. {_AGAIN}",
+    "ACCESS_DENIED": f"Let the credentials of object_store read, write and list there. {_AGAIN}",
+    **dict.fromkeys(
+        ("INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_SIGNATURE"),
+        f"Check the credentials of object_store. {_AGAIN}",
+    ),
 }
 
 
@@ -151,6 +163,8 @@ def _converted(error: BaseException) -> TicdcAssetsError:
         return _of_sqlite(error, str(database.sqlite_errorname))
     if isinstance(error, OSError) and error.errno is not None:
         return _of_system(error, error.errno)
+    if isinstance(error, OSError) and (code := store_code(error)):
+        return _of_store(error, code)
     if module in _NO_ANSWER:
         advice = f"Check the catalog or the store, and the network. {_AGAIN}"
         return LakeError(_place(error), "an answer of the catalog or store", _kind(error), advice)
@@ -168,6 +182,19 @@ def _of_system(error: OSError, number: int) -> LakeError:
     found = f"{os.strerror(number)} ({errno.errorcode.get(number, number)}){_at_file(error)}"
     advice = _TODO_BY_ERRNO.get(number, f"Check the disk, the store and the network. {_AGAIN}")
     return LakeError(_place(error), "to read and write files", found, advice)
+
+
+def store_code(error: OSError) -> str | None:
+    """The code that the object store gave in an error of pyarrow; None without one."""
+    found = _STORE_CODE.search(str(error))
+    return (found[1] or found[2]) if found else None
+
+
+def _of_store(error: OSError, code: str) -> LakeError:
+    bucket = _BUCKET.search(str(error))
+    where = f"the bucket {bucket[1]}" if bucket else _place(error)
+    advice = _TODO_BY_STORE_CODE.get(code, f"Check object_store and the network. {_AGAIN}")
+    return LakeError(where, "an answer of the object store", code, advice)
 
 
 def _at_file(error: OSError) -> str:

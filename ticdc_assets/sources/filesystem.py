@@ -27,6 +27,7 @@ import pyarrow.fs as pafs
 
 from ticdc_assets.config.object_store import PYARROW_ADVICE
 from ticdc_assets.errors import NotYetError, SourceError
+from ticdc_assets.faults import store_code
 
 REQUESTS_AT_ONCE: Final = 16
 """Concurrent requests to a remote store; each takes tens of milliseconds."""
@@ -35,7 +36,7 @@ _COPY_BYTES: Final = 8 << 20
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _LOCAL_SCHEMES: Final = ("file", "local")
 _SCHEME_NAMES: Final = {"gcs": "gs", "azure": "abfs", "azblob": "abfs"}
-_AWS_CODE: Final = re.compile(r"AWS Error ([A-Z_]+)|HTTP (?:status|response code) ([0-9]{3})")
+_TODO_BY_CODE: Final = {"NO_SUCH_BUCKET": "Check the name of the bucket and the endpoint of its store."}
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -281,9 +282,9 @@ def _translated(where: str) -> Iterator[None]:
     except ValueError:
         raise SourceError(where, "options that the store takes", "others", "Check the URI's parameters.") from None
     except OSError as error:
-        code = _AWS_CODE.search(str(error))
-        found = (code[1] or code[2]) if code else error.strerror or type(error).__name__
-        raise SourceError(where, "an answer of the store", found, "Check the credentials and the network.") from None
+        found = store_code(error) or error.strerror or type(error).__name__
+        advice = _TODO_BY_CODE.get(found, "Check the credentials and the network.")
+        raise SourceError(where, "an answer of the store", found, advice) from None
 
 
 def _shown(parts: SplitResult) -> str:

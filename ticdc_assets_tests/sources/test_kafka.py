@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclOperation
 
 from ticdc_assets.cli import main
 from ticdc_assets.sources.kafka import client, requests
+from ticdc_assets.sources.kafka.faults import Causes
 from ticdc_assets_tests.fixtures import Workload, read_jsonl, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.services.jars import missing_tools
@@ -324,6 +326,35 @@ def test_a_broker_that_is_not_there_is_named(tmp_path, capsys, monkeypatch):
     assert Capture(tmp_path, "127.0.0.1:1", "t").run() == 1
 
     assert "Kafka at 127.0.0.1:1" in fault(capsys)
+
+
+@pytest.mark.parametrize("listener", ["tls_brokers", "sasl_brokers"])
+def test_brokers_that_close_connections_without_tls_or_a_login_lead_to_the_security_settings(
+    kafka, topic, tmp_path, capsys, monkeypatch, listener
+):
+    monkeypatch.setattr(requests, "REACH_TIMEOUT_S", 3.0)
+    assert Capture(tmp_path, getattr(kafka, listener), topic).run() == 1
+
+    assert "source.kafka.security: a broker that asks for TLS or a login closes other connections" in fault(capsys)
+
+
+def test_tls_to_a_listener_without_it_leads_to_the_security_protocol(kafka, topic, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(requests, "REACH_TIMEOUT_S", 3.0)
+    security = {"protocol": "SSL", "ca": str(kafka.authority)}
+    assert Capture(tmp_path, kafka.brokers, topic, security=security).run() == 1
+
+    assert "Check source.kafka.security.protocol" in fault(capsys)
+
+
+def test_the_error_that_says_why_a_connection_failed_is_shown_before_the_count_of_lost_brokers():
+    causes = Causes()
+    for error in (
+        KafkaError(KafkaError._TRANSPORT, "Connect to ipv4#127.0.0.1:1 failed: Connection refused"),
+        KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"),
+    ):
+        causes.add(error)
+
+    assert "Connection refused" in causes.newest
 
 
 def test_a_folder_of_another_capture_is_refused(kafka, topic, tmp_path, capsys):

@@ -20,6 +20,7 @@ from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.kafka.client import KafkaClient
+from ticdc_assets.sources.kafka.requests import RETRY_TIMEOUT_S
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets.tables.messages import LandedOffsets, LandedPartition
@@ -40,11 +41,15 @@ _TASKS_PER_CORE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class LandingReport:
-    """What one landing added, how many offsets its limits left for the next run, and the errors of topics by topic."""
+    """What one landing added, how many offsets its limits left for the next run, and the errors of topics by topic.
+
+    `total` is the number of messages of all landings up to this one.
+    """
 
     messages: int = 0
     left: int = 0
     faults: Mapping[str, TopicError] = field(default_factory=dict)
+    total: int = 0
 
 
 def unlanded_offsets(lake: Lake) -> int:
@@ -73,12 +78,17 @@ def topic_faults(lake: Lake) -> Mapping[str, str]:
     return {} if table is None else messages_table.landed_offsets(table).faults
 
 
-def land(lake: Lake, workers: Workers, on_progress: OnProgress = no_progress) -> LandingReport:
+def land(
+    lake: Lake,
+    workers: Workers,
+    on_progress: OnProgress = no_progress,
+    retry_timeout_s: float = RETRY_TIMEOUT_S,
+) -> LandingReport:
     """Land the new messages of the topics, up to the limits of `source.kafka` for one run; no effect for other sources.
 
     A topic with a fault is left out. Its error is in the report and is recorded with the offsets, so that its tables
     are held and those of the other topics advance. Where another run lands the same messages first, this run adds
-    nothing and leaves the rest to the next run.
+    nothing and leaves the rest to the next run. Requests of the driver wait for `retry_timeout_s` for errors to pass.
 
     Raises:
             SourceError: the cluster cannot be read, or a topic has a fault and nothing was landed before.
@@ -88,7 +98,7 @@ def land(lake: Lake, workers: Workers, on_progress: OnProgress = no_progress) ->
         return LandingReport()
     table = messages_table.ensure(lake.catalog, lake.control.namespace)
     landed = messages_table.landed_offsets(table)
-    with KafkaClient(source, reads_few=True) as client:
+    with KafkaClient(source, retry_timeout_s, reads_few=True) as client:
         pending = pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets)
         budget = LandingBudget.of(client, source, pending.ranges)
     if (
@@ -96,7 +106,7 @@ def land(lake: Lake, workers: Workers, on_progress: OnProgress = no_progress) ->
         and {wanted.partition for wanted in pending.ranges} <= landed.partitions.keys()
         and _sentences(pending.faults) == landed.faults
     ):
-        return _report(LandingReport(faults=pending.faults), on_progress)
+        return _report(LandingReport(faults=pending.faults, total=landed.messages), on_progress)
     hit(Failpoint.OFFSETS_FIXED)
     run_id = uuid.uuid4().hex
     kept, fresh = _read(_Reading(lake, source, table, run_id), workers, pending.ranges, budget, on_progress)
@@ -108,15 +118,15 @@ def land(lake: Lake, workers: Workers, on_progress: OnProgress = no_progress) ->
         faults=_sentences(faults),
     )
     if replace(after, run_id=landed.run_id) == landed:
-        return _report(LandingReport(0, len(pending), faults), on_progress)
+        return _report(LandingReport(0, len(pending), faults, landed.messages), on_progress)
     try:
         messages_table.append(table, lake.changefeed.name, [f for r in kept for f in r.files], landed, after)
     except StaleRunError as error:
         on_progress(str(error))
-        return _report(LandingReport(faults=faults), on_progress)
+        return _report(LandingReport(faults=faults, total=landed.messages), on_progress)
     done = sum(len(landed_range.done) for landed_range in kept)
     messages = sum(landed_range.messages for landed_range in kept)
-    return _report(LandingReport(messages, len(pending) - done, faults), on_progress)
+    return _report(LandingReport(messages, len(pending) - done, faults, after.messages), on_progress)
 
 
 def _report(report: LandingReport, on_progress: OnProgress) -> LandingReport:

@@ -35,6 +35,10 @@ _TODO_BY_CODE: Final = {
     KafkaError._UNKNOWN_TOPIC: "Check source.kafka.topics; the topic may have been removed.",
     KafkaError._UNKNOWN_PARTITION: "The topic may have been created again with fewer partitions.",
     **dict.fromkeys(_UNAVAILABLE, "Check that the brokers of the partition run, then try again. Nothing is lost."),
+    KafkaError._ALL_BROKERS_DOWN: (
+        "Check that the brokers run, and source.kafka.security: a broker that asks for TLS or a login closes other "
+        "connections. Nothing is lost."
+    ),
     KafkaError._RESOLVE: "Check the names of the brokers in source.kafka.brokers.",
 }
 _OF_A_TOPIC: Final = (
@@ -51,6 +55,8 @@ _TODO_OFFSETS: Final = (
 )
 _TODO: Final = "Check source.kafka.brokers and that the brokers can be reached, then try again. Nothing is lost."
 _TLS_ALERT: Final = "SSL alert number"
+_TLS_REFUSED: Final = "SSL handshake failed"
+_TODO_TLS: Final = "Check source.kafka.security.protocol, and that the brokers run. Nothing is lost."
 _ADDRESS: Final = re.compile(r"^[^ ]*(?:\d+|bootstrap): ")
 
 
@@ -73,10 +79,9 @@ class Causes:
 
     @property
     def cause(self) -> KafkaError | None:
-        """The newest error that says more than that no broker answers."""
-        general = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
-        specific = [error for error in self._found if _code(error) not in general]
-        return specific[-1] if specific else (self._found[-1] if self._found else None)
+        """The newest error that says most: one with another cause than that no broker answers, else one that says why
+        a connection failed."""
+        return max(reversed(self._found), key=_says, default=None)
 
     @property
     def is_final(self) -> bool:
@@ -94,9 +99,21 @@ def fault_of(error: KafkaException, where: str, what: str, causes: Causes) -> So
     found: KafkaError = error.args[0]
     if found.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return TopicError(where, what, "an offset that the partition does not hold", _TODO_OFFSETS)
-    cause = found if found.code() in _TODO_BY_CODE else (causes.cause or found)
+    is_cause = found.code() in _TODO_BY_CODE and found.code() != KafkaError._ALL_BROKERS_DOWN
+    cause = found if is_cause else (causes.cause or found)
     kind = TopicError if _code(cause) in _OF_A_TOPIC else SourceError
-    return kind(where, what, _words(cause), _TODO_BY_CODE.get(_code(cause), _TODO))
+    return kind(where, what, _words(cause), _todo(cause))
+
+
+def _says(error: KafkaError) -> int:
+    """How much an error says of the cause."""
+    return {KafkaError._ALL_BROKERS_DOWN: 0, KafkaError._TIMED_OUT: 0, KafkaError._TRANSPORT: 1}.get(_code(error), 2)
+
+
+def _todo(cause: KafkaError) -> str:
+    # librdkafka reports a failed handshake of TLS as any lost connection.
+    is_tls = cause.code() == KafkaError._TRANSPORT and _TLS_REFUSED in cause.str()
+    return _TODO_TLS if is_tls else _TODO_BY_CODE.get(_code(cause), _TODO)
 
 
 def _code(error: KafkaError) -> int:

@@ -19,7 +19,7 @@ from ticdc_assets.assets.checks.results import no_late_rows
 from ticdc_assets.assets.known_tables import remember, tables_of
 from ticdc_assets.commands.process.pending import Counts, Ran, held, is_needed
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.landing.land import land
+from ticdc_assets.pipeline.landing.land import LandingReport, land
 from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.sources import is_landed
@@ -39,14 +39,16 @@ if TYPE_CHECKING:
 ThroughDagster = Callable[["Changefeed", OnProgress], Ran]
 
 DAGSTER_EVERY_S: Final = 600.0
+RETRY_TIMEOUT_S: Final = 10.0
+"""How long a landing waits for brokers: the loop tries again soon, and a stop and the other changefeeds wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedRun:
-    """One scan of the source. `ran` is None where nothing was pending; then nothing was written.
+    """One scan of the source. `ran` is None where nothing was pending; then no table was written.
 
     `seconds` gives the time of each stage in order. `checkpoint` is the TSO up to which the source is complete, 0
-    without one. `run_id` is empty where only mirrors were brought up.
+    without one. `run_id` is empty where only mirrors were brought up. `landed` is None where nothing is landed.
     """
 
     changefeed: str
@@ -54,6 +56,7 @@ class FollowedRun:
     seconds: Mapping[str, float]
     run_id: str = ""
     ran: Ran | None = None
+    landed: LandingReport | None = None
 
 
 @dataclass(slots=True)
@@ -109,17 +112,17 @@ class FollowedChangefeed:
 
     def _run(self, on_progress: OnProgress) -> FollowedRun:
         lake = self._lake = self._lake or Lake(self._config, self.changefeed)
-        stages = _Stages()
+        stages, landed = _Stages(), None
         if is_landed(self.changefeed):
             with stages.stage("land"):
-                land(lake, self._workers(), on_progress)
+                landed = land(lake, self._workers(), on_progress, RETRY_TIMEOUT_S)
         with stages.stage("scan"):
             source_run = run_of(lake)
             pending = source_run.scan()
             needed = not pending.is_empty or (self._is_unsure and is_needed(lake, pending))
         if not needed or self._is_stopping():
             self._is_unsure = self._is_unsure and needed
-            return FollowedRun(self.changefeed.name, pending.checkpoint, stages.seconds)
+            return FollowedRun(self.changefeed.name, pending.checkpoint, stages.seconds, landed=landed)
         if not spark.is_running():
             require_java()
         self._is_unsure = True
@@ -132,7 +135,7 @@ class FollowedChangefeed:
         else:
             ran, run_id = self._processed(lake, source_run, pending, stages, warnings, on_progress)
             self._is_unsure = self._is_stopping()
-        return FollowedRun(self.changefeed.name, pending.checkpoint, stages.seconds, run_id, ran)
+        return FollowedRun(self.changefeed.name, pending.checkpoint, stages.seconds, run_id, ran, landed)
 
     def _processed(
         self,

@@ -15,6 +15,7 @@ from ticdc_assets.tso import is_tso, physical_ms
 
 if TYPE_CHECKING:
     from ticdc_assets.commands.process.follow.changefeed import FollowedRun
+    from ticdc_assets.pipeline.landing.land import LandingReport
     from ticdc_assets.tables.maintenance.compaction import FileCounts
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -23,6 +24,9 @@ _FAMILIES: Final = {
     "lag_seconds": ("gauge", "age of the TSO up to which all tables can be read together"),
     "source_lag_seconds": ("gauge", "age of the TSO up to which the source is complete"),
     "rows": ("counter", "changes added to changelogs"),
+    "messages": ("counter", "messages landed from Kafka, by all runs of the changefeed"),
+    "offsets_left": ("gauge", "offsets of Kafka that the last landing left for the next one"),
+    "topics_with_faults": ("gauge", "topics of Kafka that the last landing could not read"),
     "runs": ("counter", "runs that published"),
     "faults": ("counter", "runs that failed"),
     "stage_seconds": ("counter", "seconds of runs by stage"),
@@ -46,6 +50,7 @@ class _OfChangefeed:
     tables: int = 0
     held_tables: int = 0
     files: FileCounts | None = None
+    landed: LandingReport | None = None
 
 
 class Metrics:
@@ -64,6 +69,7 @@ class Metrics:
             of = self._of[run.changefeed]
             of.checkpoint = run.checkpoint
             of.files = files
+            of.landed = run.landed
             if run.ran is None:
                 return
             of.runs += 1
@@ -111,6 +117,10 @@ class Metrics:
             if age_ms is not None:
                 yield family, {}, age_ms / 1000
         yield "rows", {}, of.rows
+        if of.landed is not None:
+            yield "messages", {}, of.landed.total
+            yield "offsets_left", {}, of.landed.left
+            yield "topics_with_faults", {}, len(of.landed.faults)
         yield "runs", {}, of.runs
         yield "faults", {}, of.faults
         for stage, seconds in of.stage_seconds.items():

@@ -47,7 +47,8 @@ class Report:
         self._terminal.note(text)
 
     def ran(self, run: FollowedRun, lag_ms: int | None, files: FileCounts | None) -> None:
-        """Print a run that published."""
+        """Print the faults of topics, and a run that published."""
+        of_topics = self._topics(run)
         if run.ran is None:
             return
         if self._as_json:
@@ -55,7 +56,19 @@ class Report:
         else:
             lag = "" if lag_ms is None else f" Lag {lag_ms / 1000:.1f} s."
             self._terminal.result(f"{summary(run.ran)} {sum(run.seconds.values()):.1f} s.{lag}")
-        self._note_new(run.changefeed, (*(f"warning: {text}" for text in run.ran.warnings), *run.ran.faults))
+        faults = (fault for fault in run.ran.faults if fault not in of_topics)
+        self._note_new(run.changefeed, (*(f"warning: {text}" for text in run.ran.warnings), *faults))
+
+    def _topics(self, run: FollowedRun) -> tuple[str, ...]:
+        """Print the faults of topics that are new, and return all as sentences. Without news the tables have none."""
+        faults = run.landed.faults if run.landed is not None else {}
+        sentences = {topic: f"{run.changefeed}: {fault}" for topic, fault in faults.items()}
+        for sentence in self._note_new(f"{run.changefeed}, topics", sentences.values()):
+            if self._as_json:
+                [topic] = (topic for topic, text in sentences.items() if text == sentence)
+                found = {"at": _now(), "changefeed": run.changefeed, "topic": topic, "error": str(faults[topic])}
+                self._terminal.json_line(found)
+        return tuple(sentences.values())
 
     def failed(self, changefeed: str, sentence: str, again_in_s: float | None) -> None:
         """Print a fault. `again_in_s` is None where the changefeed is given up."""
@@ -65,12 +78,14 @@ class Report:
         after = "It is given up." if again_in_s is None else f"It is tried again in {again_in_s:.0f} s."
         self._terminal.note(f"{changefeed}: {sentence} {after}")
 
-    def _note_new(self, changefeed: str, sentences: Iterable[str]) -> None:
-        now, before = tuple(sentences), self._sentences.get(changefeed, ())
-        for sentence in now:
-            if sentence not in before:
-                self._terminal.note(sentence)
-        self._sentences[changefeed] = now
+    def _note_new(self, about: str, sentences: Iterable[str]) -> list[str]:
+        """Print the sentences that are new, and return them."""
+        now, before = tuple(sentences), self._sentences.get(about, ())
+        new = [sentence for sentence in now if sentence not in before]
+        for sentence in new:
+            self._terminal.note(sentence)
+        self._sentences[about] = now
+        return new
 
 
 def as_object(run: FollowedRun, lag_ms: int | None, files: FileCounts | None) -> dict[str, Any]:
