@@ -30,6 +30,12 @@ LOAD_AGAIN: Final = (
 )
 """What to do if a mirror cannot be continued from its rows."""
 
+CREATE_AGAIN: Final = (
+    "To continue, create the table again at the source: CREATE TABLE under another name with all its columns (not "
+    "LIKE), copy the rows, and swap the names with one RENAME TABLE. The new table is complete here."
+)
+"""What to do if a table stopped at a statement: nothing that is configured here determines the rows after it."""
+
 
 def rebuild_command(table: str, origin: str = "changelog") -> str:
     """The command that rebuilds a table."""

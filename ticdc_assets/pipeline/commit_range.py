@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ticdc_assets.schema.history.source_table import SourceName, SourceTable, fold_name
+from ticdc_assets.errors import CREATE_AGAIN
+from ticdc_assets.schema.history.source_table import SourceName, SourceTable, Stop, fold_name
 
 
 class TableState(StrEnum):
@@ -76,15 +77,26 @@ def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping
             return CommitRange(source_table, low, low, hold)
     if source_table.stop is not None and source_table.stop.ts < high:
         gone = source_table.dropped_ts is not None and source_table.dropped_ts <= high
-        hold = Hold(TableState.DROPPED if gone else TableState.STOPPED, source_table.stop.reason)
+        hold = _hold_of_dropped(source_table.stop) if gone else _hold_of(source_table.stop)
         return CommitRange(source_table, low, max(low, source_table.stop.ts), hold)
     return CommitRange(source_table, low, max(low, high))
+
+
+def _hold_of(stop: Stop) -> Hold:
+    """The hold of a table that stopped at a statement, with what makes it go on."""
+    return Hold(TableState.STOPPED, f"{stop.reason.removesuffix('.')}. {CREATE_AGAIN}")
+
+
+def _hold_of_dropped(stop: Stop) -> Hold:
+    return Hold(TableState.DROPPED, stop.reason)
 
 
 def is_held(commit_range: CommitRange) -> bool:
     """Whether nothing of the table may be published. A table that stops at a TSO is published up to it."""
     stop = commit_range.source_table.stop
-    return commit_range.hold is not None and (stop is None or commit_range.hold.reason != stop.reason)
+    if commit_range.hold is None or stop is None:
+        return commit_range.hold is not None
+    return commit_range.hold not in (_hold_of(stop), _hold_of_dropped(stop))
 
 
 def may_have_rows(commit_range: CommitRange, name: SourceName) -> bool:

@@ -129,7 +129,7 @@ def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> N
     for builder, other in ((pair.partitioned, pair.table), (pair.table, pair.partitioned)):
         if builder.is_whole and not other.is_whole:
             reason = f"EXCHANGE PARTITION brought rows of {listed([other.name])} here, which is older than the stream"
-            state.stop(builder, event, f"{reason}: its earlier rows were not sent; load this table again")
+            state.stop(builder, event, f"{reason}: its earlier rows were not sent")
         else:
             state.change(builder, Change(builder.shape, (effect,)), event.commit_ts)
 

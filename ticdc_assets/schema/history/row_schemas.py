@@ -16,7 +16,7 @@ from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
 from ticdc_assets.schema.mysql_types import CHARACTER_KINDS, INTEGER_BITS
 
 _TODO: Final = (
-    "A statement is missing from the stream. Load the table again, or give its CREATE TABLE in `schema_files`."
+    "A statement is missing from the stream; if there was none, give the table's CREATE TABLE in `schema_files`."
 )
 _UNSIGNED: Final = frozenset({*INTEGER_BITS, Kind.DECIMAL})
 _UNKNOWN_PRECISION: Final = 65

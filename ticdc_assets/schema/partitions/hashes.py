@@ -107,5 +107,5 @@ def name_at(partitioning: Partitioning, place: int) -> str:
 
 def refuse(table: TableSchema, expected: str, found: str) -> NoReturn:
     """Raise the error of a statement on partitions whose rows are not known."""
-    advice = "The rows that it affects are not known: load this table again."
+    advice = "The rows that it affects are not known."
     raise SchemaError(f"a partition of {table.schema}.{table.name}", expected, found, advice)
