@@ -11,12 +11,11 @@ import random
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
-from queue import SimpleQueue
 
 from ticdc_assets_tests.mutants.mutations import Mutant, mutants_of
-from ticdc_assets_tests.mutants.trial import ROOT, copied, killer, line_tests, related
+from ticdc_assets_tests.mutants.trial import ROOT, Trial, copied, in_forks, in_turns, killer, line_tests, related
 
 PLANNING = (
     "commit_range late_tables record source_state user_schemas changelog/bad_rows changelog/dedup history/passes "
@@ -52,33 +51,32 @@ def main() -> int:
     parser.add_argument("--within", default="", help="only modules whose path begins so, as in schema/ or pipeline/")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60, help="mutants that are not begun by then are left out")
+    parser.add_argument("--seconds", type=float, default=30, help="CPU time of the tests of a mutant, quickest first")
     parser.add_argument("--lines", type=Path, help="a file that keeps which tests run which lines")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         lines = line_tests(asked.lines or Path(folder) / "lines.json")
     until = time.monotonic() + 60 * asked.minutes
-    projects: SimpleQueue[Path] = SimpleQueue()
+    mutants = sample(asked.count, asked.seed, asked.within)
+    trials = [lines.of(mutant, related(mutant), asked.seconds) for mutant in mutants]
+    killed, judged = 0, 0
+    for trial, by in verdicts(trials, asked.jobs, until):
+        print(_described(trial.mutant, by, len(trial.tests)), flush=True)
+        killed, judged = killed + (by is not None), judged + 1
+    print(f"{killed} of {judged} mutants killed, seed {asked.seed}.")
+    return 0 if killed == judged else 1
 
-    def judged(mutant: Mutant) -> bool | None:
-        if time.monotonic() > until:
-            return None
-        tests = lines.of(mutant, related(mutant))
-        project = projects.get()
-        try:
-            by = next(filter(None, (killer(mutant, turn, project) for turn in lines.in_turns(tests))), None)
-        finally:
-            projects.put(project)
-        print(_described(mutant, by, len(tests)), flush=True)
-        return by is not None
 
-    with copied() as one, copied() as two:
-        for project in (one, two)[: asked.jobs]:
-            projects.put(project)
-        with ThreadPoolExecutor(asked.jobs) as pool:
-            verdicts = list(pool.map(judged, sample(asked.count, asked.seed, asked.within)))
-    tried = [verdict for verdict in verdicts if verdict is not None]
-    print(f"{sum(tried)} of {len(tried)} mutants killed, seed {asked.seed}.")
-    return 0 if all(tried) else 1
+def verdicts(trials: list[Trial], jobs: int, until: float) -> Iterator[tuple[Trial, str | None]]:
+    """Each mutant that is judged in time, with the test that notices it."""
+    inside = [trial for trial in trials if trial.mutant.is_inside and trial.tests]
+    yield from in_forks(inside, jobs, until)
+    yield from ((trial, None) for trial in trials if trial.mutant.is_inside and not trial.tests)
+    with copied() as project:
+        for trial in trials:
+            if not trial.mutant.is_inside and time.monotonic() < until:
+                turns = in_turns(trial.tests)
+                yield trial, next(filter(None, (killer(trial.mutant, turn, project) for turn in turns)), None)
 
 
 def _described(mutant: Mutant, by: str | None, tests: int) -> str:

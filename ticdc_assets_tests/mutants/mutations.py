@@ -43,7 +43,11 @@ _COMPILED = {"compiled", "inlined"}
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A module with the text between two places replaced. `line` and `end_line` are those of the statement."""
+    """A module with the text between two places replaced. `line` and `end_line` are those of the statement.
+
+    `is_inside` a function says whether only that function differs: neither what is computed when the module is
+    imported nor machine code.
+    """
 
     path: Path
     line: int
@@ -53,6 +57,7 @@ class Mutant:
     before: str
     after: str
     compiled: bool
+    is_inside: bool
 
     def source(self) -> str:
         """The module with the change."""
@@ -67,13 +72,23 @@ def mutants_of(path: Path) -> list[Mutant]:
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     found = []
-    for node, after, statement, compiled in _changes(ast.parse(text), None, False):
+    tree = ast.parse(text)
+    bodies = list(_bodies(tree))
+    for node, after, statement, compiled in _changes(tree, None, False):
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
         before = text[start:end].decode()
         lines = statement.lineno, _head_end(statement)
-        found.append(Mutant(path, *lines, start, end, before, f"({after})", compiled))
+        is_inside = not compiled and any(first <= node.lineno <= last for first, last in bodies)
+        found.append(Mutant(path, *lines, start, end, before, f"({after})", compiled, is_inside))
     return found
+
+
+def _bodies(tree: ast.AST) -> Iterator[tuple[int, int]]:
+    """The lines of all bodies of functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node.body[0].lineno, node.end_lineno or 0
 
 
 def _head_end(statement: ast.stmt) -> int:

@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from ticdc_assets_tests.mutants.forks import ASKED, TOLD
 from ticdc_assets_tests.mutants.mutations import Mutant
 
 WRITTEN_TO = "TICDC_ASSETS_LINE_TESTS"
@@ -22,28 +24,41 @@ ROOT = Path(__file__).parents[2]
 CHOSEN = "not spark and not matrix"
 FEW = {"TICDC_ASSETS_FIXTURES": "none", "TICDC_ASSETS_HOSTILE_INPUTS": "20000", "TICDC_ASSETS_DELIVERIES": "240"}
 """The tests with many examples take fewer: a mutant that only one example in a thousand tells is not looked for."""
-SECONDS_MAX = 90
-"""What the tests of a mutant may take, by what they took when nothing else ran; the quickest are chosen."""
-_FIRST_SECONDS_MAX, _FIRST_FILES = 6, 3
+SECONDS_MAX = 360
+"""What the tests of a mutant in a process of its own may take; beyond, they count as tests that do not end."""
+_FIRST_TESTS, _FIRST_FILES = 300, 3
 _READS_BOUNDS = "ticdc_assets_tests/documentation/test_threat_model.py::"
 """Tests that compare constants of many modules with the page that names them, and run no line of these modules."""
 
 
 @dataclass(frozen=True)
+class Trial:
+    """A mutant, the tests that may notice it, and the CPU time that these take without it."""
+
+    mutant: Mutant
+    tests: list[str]
+    seconds: float
+
+
+@dataclass(frozen=True)
 class LineTests:
-    """Which tests run which lines of which modules."""
+    """Which tests run which lines of which modules, and their CPU time."""
 
     found: dict[str, dict[str, object]]
 
-    def of(self, mutant: Mutant, modules: Iterable[str]) -> list[str]:
-        """The tests of a mutant, quickest first. Where no test runs its line, because it is run as machine code or
-        when its module is imported, those that run anything of `modules` or compare bounds."""
+    def of(self, mutant: Mutant, modules: Iterable[str], seconds: float) -> Trial:
+        """A mutant with as many of its tests as take no more than `seconds`, quickest first.
+
+        Where no test runs its line, because it is run as machine code or when its module is imported, its tests are
+        those that run anything of `modules` or compare bounds.
+        """
         lines = set(range(mutant.line, mutant.end_line + 1))
         module = str(mutant.path.relative_to(ROOT / "ticdc_assets"))
-        tests = [name for name in self.found if lines & set(self._lines(name, module))]
+        tests = [name for name in self.found if lines & set(self._lines(name, module))] if mutant.is_inside else []
         if not tests:
             tests = [name for name in self.found if self._may_tell(name, modules)]
-        return self._within(sorted(tests, key=self._seconds))
+        some = self._within(sorted(tests, key=self._seconds), seconds)
+        return Trial(mutant, some, sum(map(self._seconds, some)))
 
     def _may_tell(self, test: str, modules: Iterable[str]) -> bool:
         return test.startswith(_READS_BOUNDS) or any(self._lines(test, module) for module in modules)
@@ -55,28 +70,24 @@ class LineTests:
     def _seconds(self, test: str) -> float:
         return float(self.found[test]["seconds"])  # type: ignore[arg-type]
 
-    def in_turns(self, tests: list[str]) -> list[list[str]]:
-        """The tests in two turns: first quick ones of the files that have most of them, which kill most mutants and
-        spare the others' imports."""
-        sizes = Counter(name.partition("::")[0] for name in tests)
-        files = {name for name, _ in sizes.most_common(_FIRST_FILES)}
-        left, first = float(_FIRST_SECONDS_MAX), []
+    def _within(self, tests: list[str], seconds: float) -> list[str]:
+        some: list[str] = []
         for test in tests:
-            left -= self._seconds(test)
-            if left > 0 and test.partition("::")[0] in files:
-                first.append(test)
-        known = set(first)
-        return [turn for turn in (first, [test for test in tests if test not in known]) if turn]
-
-    def _within(self, tests: list[str]) -> list[str]:
-        """As many of the quickest tests as take no more than the time that a mutant gets."""
-        left, some = float(SECONDS_MAX), []
-        for test in tests:
-            left -= self._seconds(test)
-            if left < 0:
+            seconds -= self._seconds(test)
+            if seconds < 0 and some:
                 break
             some.append(test)
         return some
+
+
+def in_turns(tests: list[str]) -> list[list[str]]:
+    """The tests in two turns: first the quickest of the files that have most of them, which kill most mutants and
+    spare the others' imports."""
+    sizes = Counter(name.partition("::")[0] for name in tests)
+    files = {name for name, _ in sizes.most_common(_FIRST_FILES)}
+    first = [test for test in tests if test.partition("::")[0] in files][:_FIRST_TESTS]
+    known = set(first)
+    return [turn for turn in (first, [test for test in tests if test not in known]) if turn]
 
 
 def line_tests(kept_in: Path) -> LineTests:
@@ -89,6 +100,33 @@ def line_tests(kept_in: Path) -> LineTests:
         if subprocess.run(command, cwd=ROOT, env=known, check=False).returncode != 0:
             sys.exit("The tests fail without a mutant: mend them first.")
     return LineTests(json.loads(kept_in.read_text()))
+
+
+def in_forks(trials: list[Trial], jobs: int, until: float) -> Iterator[tuple[Trial, str | None]]:
+    """The test that notices each mutant, None where all pass: in processes that fork once all tests are collected."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        listed, asked, told = folder / "tests.txt", folder / "asked.json", folder / "told.jsonl"
+        listed.write_text("\n".join(sorted({test.partition("::")[0] for trial in trials for test in trial.tests})))
+        mutants = [[_fields(trial.mutant), trial.tests, trial.seconds] for trial in trials]
+        left = until - time.monotonic()
+        asked.write_text(json.dumps({"jobs": jobs, "left": left, "mutants": mutants}))
+        told.touch()
+        known = {**os.environ, **FEW, "CI": "true", "PYTHONPATH": str(ROOT), ASKED: str(asked), TOLD: str(told)}
+        plugins = ["-p", "ticdc_assets_tests.mutants.forks", "-p", "no:cacheprovider", "--capture=sys"]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", CHOSEN, *plugins, f"@{listed}"]
+        with subprocess.Popen(command, cwd=ROOT, env=known, stdout=subprocess.DEVNULL) as run, told.open() as verdicts:
+            has_ended = False
+            while not has_ended:
+                has_ended = run.poll() is not None
+                for line in verdicts:
+                    number, by = json.loads(line)
+                    yield trials[number], by
+                time.sleep(0.2)
+
+
+def _fields(mutant: Mutant) -> list[object]:
+    return [str(value) if isinstance(value, Path) else value for value in astuple(mutant)]
 
 
 def related(mutant: Mutant) -> list[str]:
@@ -126,7 +164,7 @@ def killer(mutant: Mutant, tests: list[str], project: Path) -> str | None:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", f"@{listed}"]
     place.write_text(mutant.source())
     try:
-        run = subprocess.run(command, cwd=project, env=known, capture_output=True, timeout=4 * SECONDS_MAX, check=False)
+        run = subprocess.run(command, cwd=project, env=known, capture_output=True, timeout=SECONDS_MAX, check=False)
     except subprocess.TimeoutExpired:
         return "a test that does not end"
     finally:

@@ -128,21 +128,27 @@ def test_an_exchanged_partition_is_an_effect_on_both_tables(called: str):
     assert (effect.partitioned, effect.table, effect.rows.partition) == (t.id, u.id, "p0")
 
 
+KEYED, OTHER_KEY = "`id` INT PRIMARY KEY", "`id` INT, `n` INT, PRIMARY KEY (`id`, `n`)"
 NOT_SHOWN = [
-    (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}", "CREATE TABLE `u` (`id` INT, `n` INT, PRIMARY KEY (`id`))"),
-    (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}", "CREATE TABLE `u` (`id` BIGINT PRIMARY KEY)"),
-    (f"CREATE TABLE `t` (`id` INT) {CUT}", "CREATE TABLE `u` (`id` INT)"),
-    (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}", "CREATE TABLE `u` (`id` INT)"),
-    (f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT.replace('p0', 'p1')}", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
-    ("CREATE TABLE `t` (`id` INT PRIMARY KEY)", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
+    (KEYED, CUT, "`id` INT, `n` INT, PRIMARY KEY (`id`)", "found other columns"),
+    (KEYED, CUT, "`id` BIGINT PRIMARY KEY", "found other columns"),
+    ("`id` INT", CUT, "`id` INT", "found no key and no key"),
+    (KEYED, CUT, "`id` INT", "found (id) and no key"),
+    (OTHER_KEY, CUT, "`id` INT PRIMARY KEY, `n` INT", "found (id, n) and (id)"),
+    (KEYED, CUT.replace("p0", "p1"), KEYED, "p0"),
+    (KEYED, "", KEYED, "expected partitions that are known, found none"),
 ]
 
 
-@pytest.mark.parametrize(("of_t", "of_u"), NOT_SHOWN)
-def test_an_exchange_of_unknown_rows_stops_both_tables(of_t: str, of_u: str):
-    history = fold([event(10, "t", of_t), event(10, "u", of_u), event(20, "t", EXCHANGE)])
+@pytest.mark.parametrize(("of_t", "cut", "of_u", "found"), NOT_SHOWN)
+def test_an_exchange_of_unknown_rows_stops_both_tables(of_t: str, cut: str, of_u: str, found: str):
+    create_t, create_u = f"CREATE TABLE `t` ({of_t}) {cut}", f"CREATE TABLE `u` ({of_u})"
 
-    assert [source_table.stop.ts for source_table in history.source_tables if source_table.stop] == [20, 20]
+    history = fold([event(10, "t", create_t), event(10, "u", create_u), event(20, "t", EXCHANGE)])
+
+    stops = [source_table.stop for source_table in history.source_tables if source_table.stop]
+    assert [stop.ts for stop in stops] == [20, 20]
+    assert found in stops[0].reason
 
 
 def test_an_exchange_with_a_table_that_has_stopped_stops_the_other_too():
@@ -154,6 +160,7 @@ def test_an_exchange_with_a_table_that_has_stopped_stops_the_other_too():
     ])  # fmt: skip
 
     assert {x.name[1]: x.stop and x.stop.ts for x in history.source_tables} == {"t": 20, "u": 15}
+    assert [x.stop.reason for x in history.source_tables if x.stop and x.stop.ts == 20][0].count("found u stopped") == 1
 
 
 def older(name: str) -> DdlEvent:

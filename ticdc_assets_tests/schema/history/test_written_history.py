@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ticdc_assets.schema.history.fold import fold
-from ticdc_assets.schema.history.written_history import INFERRED, WrittenHistory
+from ticdc_assets.schema.history.written_history import INFERRED, Name, WrittenHistory
 from ticdc_assets_tests.schema.history.histories import GUESSED, event
 
 
@@ -26,3 +28,64 @@ def test_columns_that_are_inferred_from_rows_are_not_compared():
     (source_table,) = fold([event(10, "t", "", after=GUESSED)]).source_tables
 
     assert [columns for _, columns in WrittenHistory.of(source_table).versions] == [INFERRED]
+
+
+PERIODS = [
+    (after_ts, until_ts) for after_ts, until_ts in product(range(4), (1, 2, 3, None)) if after_ts < (until_ts or 9)
+]
+
+
+def named(*periods: tuple[int, int | None]) -> WrittenHistory:
+    return WrittenHistory(tuple(("s", "t", *period) for period in periods), (), ())
+
+
+def times(names: tuple[Name, ...]) -> list[int]:
+    """Each TSO of the periods, as often as it is in one; all TSOs from 4 to 8 are alike."""
+    return [ts for _, _, after_ts, until_ts in names for ts in range(after_ts + 1, (until_ts or 8) + 1)]
+
+
+def test_a_name_is_lost_or_gained_for_the_times_that_one_history_has_and_the_other_has_not():
+    for one, first, second in product(PERIODS, repeat=3):
+        if first[1] is None or first[1] > second[0]:
+            continue
+        other = named(first, second)
+
+        lost, gained = named(one).names_lost(other), named(one).names_gained(other)
+
+        left, new = set(times(named(one).names)), times(other.names)
+        assert (times(lost), times(gained)) == (sorted(left - {*new}), [ts for ts in new if ts not in left])
+        assert all(until_ts is None or after_ts < until_ts for _, _, after_ts, until_ts in (*lost, *gained))
+
+
+def test_the_times_of_another_name_are_not_compared():
+    was, now = WrittenHistory((("s", "t", 1, None),), (), ()), WrittenHistory((("s", "u", 1, None),), (), ())
+
+    assert (was.names_lost(now), was.names_gained(now)) == (was.names, now.names)
+
+
+def test_columns_differ_from_the_first_time_at_which_the_rows_of_both_histories_have_other_ones():
+    was = WrittenHistory((), ((10, "a"), (20, "b"), (30, INFERRED)), ())
+
+    after = [
+        was.other_columns_after(WrittenHistory((), versions, ()))
+        for versions in (
+            ((10, "a"), (20, "b"), (40, "c")),
+            ((10, "a"), (15, "b"), (20, "b")),
+            ((10, "a"), (25, "c")),
+            ((5, "c"), (20, "b")),
+            ((15, "a"), (20, "c")),
+        )
+    ]
+
+    assert after == [None, 15, 20, 5, 20]
+
+
+def test_a_uid_is_renumbered_where_both_histories_know_it_under_another_name():
+    was = WrittenHistory((), (), ((1, "id"), (2, "v")))
+
+    found = [
+        was.has_renumbered_columns(WrittenHistory((), (), columns))
+        for columns in (((1, "id"), (2, "v"), (3, "w")), ((1, "id"),), ((1, "id"), (2, "w")))
+    ]
+
+    assert found == [False, False, True]

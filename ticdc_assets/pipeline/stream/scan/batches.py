@@ -32,6 +32,8 @@ INFERENCES_MAX: Final = 4
 """From how many rows of a table, the earliest ones, columns are inferred in each batch."""
 
 _NO_ROW: Final = -1
+_DATED: Final = np.dtype((np.int64, 2))
+"""The index of a message and a commit_ts."""
 
 OneByOne = Callable[["Message", int], Sequence[int | None]]
 """Adds one message to the scan. Returns the commit_ts of its events, in order."""
@@ -134,7 +136,7 @@ def _in_their_order(
             avro.keep_key(table, block.message(index))
         ts = avro.row(table, sent[row], only_key, key, ordinal)
         time = ordinal + 1 if stream.dating is VersionClock.PLACE else ts or 0
-        if time < earliest.get(place, time + 1):
+        if place not in earliest or time < earliest[place]:
             earliest[place] = time
             scan.tables.add_row(block.partitions[owner][0], table.schema, table.table, time)
         if event is not None:
@@ -154,7 +156,7 @@ def _rows_of(heads: RowHeaders, messages: int) -> Ints:
 
 def _known(dates: Iterable[tuple[int, int | None]]) -> Ints:
     """The known dates, each after the index of its message."""
-    return np.array([(index, ts) for index, ts in dates if ts is not None], np.int64).reshape(-1, 2)
+    return np.fromiter(((index, ts) for index, ts in dates if ts is not None), _DATED)
 
 
 def _dates(heads: RowHeaders, dating: VersionClock) -> Ints:

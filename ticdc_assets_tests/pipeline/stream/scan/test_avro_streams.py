@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.avro import true_names
 from ticdc_assets.pipeline.stream.scan.avro_repeats import Repeats
@@ -14,7 +16,7 @@ from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.avro.table_names import name_in_topic, sanitised
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.sources.capture import placed_messages
+from ticdc_assets.sources.capture import Message, MessagePosition, placed_messages
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets_tests.protocols.hostile.seeds import streams
 
@@ -109,15 +111,33 @@ def test_names_are_sanitised_as_ticdc_does():
     ]
 
 
-def test_a_scan_in_bulk_tells_what_a_scan_message_by_message_tells(monkeypatch: pytest.MonkeyPatch):
+def beginning_with_a_delete(sent: Sequence[Message]) -> list[Message]:
+    return list(sent[next(n for n, message in enumerate(sent) if message.value is None) :])
+
+
+def without_deletes(sent: Sequence[Message]) -> list[Message]:
+    return [message for message in sent if message.value is not None]
+
+
+def with_damage(sent: Sequence[Message]) -> list[Message]:
+    """Each fifth message has half of its value."""
+    return [m._replace(value=m.value[: len(m.value) // 2]) if m.value and n % 5 == 0 else m for n, m in enumerate(sent)]
+
+
+@pytest.mark.parametrize("dating", [VersionClock.COMMIT_TS, VersionClock.PLACE])
+@pytest.mark.parametrize("part", [list, beginning_with_a_delete, without_deletes, with_damage])
+def test_a_scan_in_bulk_tells_what_a_scan_message_by_message_tells(
+    dating: VersionClock, part: Callable[[Sequence[Message]], list[Message]], monkeypatch: pytest.MonkeyPatch
+):
     """Tables, names, keys, the commit_ts of deletes, repeats and schemas, of a recorded stream that is sent twice."""
     stream = streams()["avro-ext"]
-    once = list(placed_messages(stream.workload.root / "messages.jsonl"))
-    ends = {m.partition: 1 + max(o.offset for _, o in once if o.partition == m.partition) for _, m in once}
-    sent = [*once, *((place, m._replace(offset=m.offset + ends[m.partition])) for place, m in once)]
+    once = [message for _, message in placed_messages(stream.workload.root / "messages.jsonl")]
+    ends = {m.partition: 1 + max(o.offset for o in once if o.partition == m.partition) for m in once}
+    twice = part([*once, *(m._replace(offset=m.offset + ends[m.partition]) for m in once)])
+    sent = [(MessagePosition(record=n), message) for n, message in enumerate(twice)]
 
     def scanned() -> StreamScan:
-        return scan_all(blocks_of(sent), StreamForm("avro", stream.options), StreamCursor())
+        return scan_all(blocks_of(sent), StreamForm("avro", stream.options, dating), StreamCursor())
 
     bulk = scanned()
     monkeypatch.setitem(REGISTRY, "avro", replace(REGISTRY["avro"], bulk=None))
@@ -134,7 +154,10 @@ def test_a_scan_in_bulk_tells_what_a_scan_message_by_message_tells(monkeypatch: 
     )
     assert bulk.avro.placed == single.avro.placed
     assert bulk.avro.repeated() == single.avro.repeated()
-    assert len(bulk.avro.repeated()) > len(once) // 2
+    assert len(bulk.avro.repeated()) > len(twice) // 5
+    assert bulk.commits.newest == bulk.avro.newest > 0
+    assert bool(bulk.avro.placed) == any(message.value is None for message in twice)
+    assert bool(bulk.bad) == (part is with_damage)
     assert [bulk.first_above(p, single.commits.newest // 2) for p in bulk.offsets.ends] == [
         single.first_above(p, single.commits.newest // 2) for p in single.offsets.ends
     ]
