@@ -123,13 +123,16 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How a table is partitioned: `method` RANGE, LIST, HASH or KEY; over `columns`, else over an `expression`."""
+    """How a table is partitioned: `method` RANGE, LIST, HASH or KEY; over `columns`, else over an `expression`.
+
+    `count` is the number of HASH and KEY partitions, at least 1, and 0 for the other methods.
+    """
 
     method: str
     columns: tuple[str, ...] = ()
     expression: str | None = None
     partitions: tuple[Partition, ...] = ()
-    count: int | None = None
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

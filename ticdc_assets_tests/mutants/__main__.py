@@ -75,7 +75,7 @@ def verdicts(trials: list[Trial], jobs: int, until: float) -> Iterator[tuple[Tri
     with copied() as project:
         for trial in trials:
             if not trial.mutant.is_inside and time.monotonic() < until:
-                turns = in_turns(trial.tests)
+                turns = in_turns(list(trial.tests))
                 yield trial, next(filter(None, (killer(trial.mutant, turn, project) for turn in turns)), None)
 
 

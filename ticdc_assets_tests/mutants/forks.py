@@ -5,9 +5,9 @@ It reads what to judge from the file that `ASKED` names, and writes a line for e
 
 from __future__ import annotations
 
+import gc
 import json
 import os
-import resource
 import signal
 import sys
 import tempfile
@@ -15,19 +15,20 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ticdc_assets_tests.mutants.mutations import Mutant
-from ticdc_assets_tests.mutants.patch import patch
+from ticdc_assets_tests.mutants.patch import Loaded
 
 ASKED, TOLD = "TICDC_ASSETS_MUTANTS_ASKED", "TICDC_ASSETS_MUTANTS_TOLD"
 _ENDLESS = "a test that does not end"
-_SLOWER, _SPARE_SECONDS, _WALL = 2, 10, 20
-"""How many times the CPU time that the tests take without the mutant they may take with it, and so much more; and how
-many times that they may take on the clock."""
+_SLOWER, _SPARE_SECONDS, _WALL = 2, 5, 20
+"""How many times the CPU time of a test it may take with a mutant, and so much more; and how many times that all tests
+may take on the clock."""
 
 
 class _FirstFailure:
@@ -42,31 +43,33 @@ class _FirstFailure:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """All tests by name, and the file to write verdicts to."""
+    """All tests by name, the functions to change, and the file to write verdicts to."""
 
     items: dict[str, pytest.Item]
+    loaded: Loaded
     told: Path
 
-    def judge(self, number: int, fields: Sequence[Any], names: Sequence[str], seconds: float) -> Iterator[int]:
+    def judge(self, number: int, fields: Sequence[Any], seconds: dict[str, float]) -> Iterator[int]:
         """Judge one mutant by tests that take so many seconds. Yields each process to wait for."""
         mutant = Mutant(Path(fields[0]), *fields[1:])
-        tests = [self.items[name] for name in names if name in self.items]
+        tests = {self.items[name]: of_test for name, of_test in seconds.items() if name in self.items}
         while True:
             with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-                yield _forked(Path(folder), tests, seconds, lambda: patch(mutant))
+                yield _forked(Path(folder), tests, lambda: self.loaded.patch(mutant))
                 by = _first_failure(Path(folder))
             if by not in self.items:
                 break
+            alone = self.items[by]
             with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-                yield _forked(Path(folder), [self.items[by]], seconds, lambda: None)
+                yield _forked(Path(folder), {alone: tests[alone]}, lambda: None)
                 if _first_failure(Path(folder)) is None:
                     break
-            tests.remove(self.items[by])  # it fails without the mutant too, so it tells nothing
+            del tests[alone]  # it fails without the mutant too, so it tells nothing
         with self.told.open("a") as told:
             told.write(json.dumps([number, by]) + "\n")
 
 
-def _forked(folder: Path, tests: list[pytest.Item], seconds: float, prepare: Callable[[], None]) -> int:
+def _forked(folder: Path, tests: dict[pytest.Item, float], prepare: Callable[[], None]) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -74,10 +77,9 @@ def _forked(folder: Path, tests: list[pytest.Item], seconds: float, prepare: Cal
     try:
         os.setsid()
         tempfile.tempdir = str(folder)
-        limit = int(_SLOWER * seconds + _SPARE_SECONDS)
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(_WALL * limit)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.alarm(int(_WALL * _limit(sum(tests.values()))))
         prepare()
         by = _run(tests)
     except BaseException:  # noqa: BLE001 (whatever it is, the mutant counts as one that survives)
@@ -86,15 +88,22 @@ def _forked(folder: Path, tests: list[pytest.Item], seconds: float, prepare: Cal
     os._exit(0)
 
 
-def _run(tests: list[pytest.Item]) -> str | None:
+def _run(tests: dict[pytest.Item, float]) -> str | None:
+    """The first test that fails. A test that takes too long ends the process."""
     failure = _FirstFailure()
-    for test, following in zip(tests, [*tests[1:], None], strict=True):
-        if test is tests[0]:
+    for test, following in zip_longest(tests, list(tests)[1:]):
+        if not test.config.pluginmanager.is_registered(failure):
             test.config.pluginmanager.register(failure)
+        signal.setitimer(signal.ITIMER_PROF, _limit(tests[test]))
         test.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
         if failure.test is not None:
             break
+    signal.setitimer(signal.ITIMER_PROF, 0)
     return failure.test
+
+
+def _limit(seconds: float) -> float:
+    return _SLOWER * seconds + _SPARE_SECONDS
 
 
 def _first_failure(folder: Path) -> str | None:
@@ -107,9 +116,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     """Judge as many at a time as is asked; those that are not begun in time are left out."""
     asked = json.loads(Path(os.environ[ASKED]).read_text())
     until = time.monotonic() + asked["left"]
-    judge = _Judge({item.nodeid: item for item in session.items}, Path(os.environ[TOLD]))
+    loaded = Loaded.of(Path(fields[0]) for fields, _ in asked["mutants"])
+    judge = _Judge({item.nodeid: item for item in session.items}, loaded, Path(os.environ[TOLD]))
     waiting = [judge.judge(number, *of) for number, of in enumerate(asked["mutants"])][::-1]
     running: dict[int, Iterator[int]] = {}
+    gc.freeze()  # so that the processes share the memory of what is there
     while True:
         while waiting and len(running) < asked["jobs"] and time.monotonic() < until:
             judging = waiting.pop()

@@ -5,32 +5,49 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 from ticdc_assets_tests.mutants.mutations import Mutant
 
 ROOT = Path(__file__).parents[2]
 _FUNCTION = 0x2  # CO_NEWLOCALS, which the body of a class has not
+_Place = tuple[str, str, int]
 
 
-def patch(mutant: Mutant) -> None:
-    """Change the function of a mutant wherever it is loaded, and forget what functions of the package have kept. A
-    function inside another one is changed with that one."""
-    name = str(mutant.path)
-    importlib.import_module(".".join(mutant.path.relative_to(ROOT).with_suffix("").parts))
-    codes = _functions(compile(mutant.source(), name, "exec", dont_inherit=True))
-    [changed] = [code for code in codes if code.co_firstlineno <= mutant.line <= _last_line(code)]
-    is_found = False
-    for each in gc.get_objects():
-        if isinstance(each, functools._lru_cache_wrapper):
-            if str(each.__module__).startswith("ticdc_assets."):
-                each.cache_clear()
-        elif isinstance(each, FunctionType) and _place(each.__code__) == _place(changed):
-            each.__code__, is_found = changed, True
-    if not is_found:
-        raise RuntimeError(f"{name}:{mutant.line} is in no function that is loaded.")
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The loaded functions by their places, and what functions of the package keep."""
+
+    functions: dict[_Place, list[FunctionType]]
+    caches: list[Any]
+
+    @classmethod
+    def of(cls, paths: Iterable[Path]) -> Loaded:
+        """What is loaded once the modules of these paths are imported."""
+        for path in sorted(set(paths)):
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        functions: dict[_Place, list[FunctionType]] = {}
+        caches = []
+        for found in gc.get_objects():
+            if isinstance(found, FunctionType):
+                functions.setdefault(_place(found.__code__), []).append(found)
+            elif isinstance(found, functools._lru_cache_wrapper) and str(found.__module__).startswith("ticdc_assets."):
+                caches.append(found)
+        return cls(functions, caches)
+
+    def patch(self, mutant: Mutant) -> None:
+        """Change the function of a mutant, and forget what functions have kept. A function inside another one is
+        changed with that one."""
+        codes = _functions(compile(mutant.source(), str(mutant.path), "exec", dont_inherit=True))
+        [changed] = [code for code in codes if code.co_firstlineno <= mutant.line <= _last_line(code)]
+        for found in self.functions[_place(changed)]:
+            found.__code__ = changed
+        for kept in self.caches:
+            kept.cache_clear()
 
 
 def _functions(code: CodeType) -> Iterator[CodeType]:
@@ -47,5 +64,5 @@ def _last_line(code: CodeType) -> int:
     return max([line for _, _, line in code.co_lines() if line is not None] + inside)
 
 
-def _place(code: CodeType) -> tuple[str, str, int]:
+def _place(code: CodeType) -> _Place:
     return code.co_filename, code.co_qualname, code.co_firstlineno

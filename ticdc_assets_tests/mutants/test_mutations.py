@@ -47,3 +47,14 @@ def test_a_mutant_of_any_module_is_a_module_that_is_not_the_same():
         for mutant in mutants_of(path)[::20]:
             changed = mutant.source()
             assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(path.read_text())), mutant
+
+
+def test_only_what_a_function_computes_needs_no_process_of_its_own(tmp_path: Path):
+    path = tmp_path / "module.py"
+    path.write_text(
+        "A = 1\n\n@compiled\ndef f():\n    return 2\n\ndef g(b=3):\n    class C:\n        d = 4\n    return 5\n"
+    )
+
+    numbers = {mutant.before: mutant.is_inside for mutant in mutants_of(path) if mutant.after != "(None)"}
+
+    assert numbers == {"1": False, "2": False, "3": False, "4": True, "5": True}

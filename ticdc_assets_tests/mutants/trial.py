@@ -33,11 +33,10 @@ _READS_BOUNDS = "ticdc_assets_tests/documentation/test_threat_model.py::"
 
 @dataclass(frozen=True)
 class Trial:
-    """A mutant, the tests that may notice it, and the CPU time that these take without it."""
+    """A mutant, and the tests that may notice it with the CPU time that each takes without it."""
 
     mutant: Mutant
-    tests: list[str]
-    seconds: float
+    tests: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class LineTests:
         if not tests:
             tests = [name for name in self.found if self._may_tell(name, modules)]
         some = self._within(sorted(tests, key=self._seconds), seconds)
-        return Trial(mutant, some, sum(map(self._seconds, some)))
+        return Trial(mutant, {test: self._seconds(test) for test in some})
 
     def _may_tell(self, test: str, modules: Iterable[str]) -> bool:
         return test.startswith(_READS_BOUNDS) or any(self._lines(test, module) for module in modules)
@@ -108,7 +107,7 @@ def in_forks(trials: list[Trial], jobs: int, until: float) -> Iterator[tuple[Tri
         folder = Path(name)
         listed, asked, told = folder / "tests.txt", folder / "asked.json", folder / "told.jsonl"
         listed.write_text("\n".join(sorted({test.partition("::")[0] for trial in trials for test in trial.tests})))
-        mutants = [[_fields(trial.mutant), trial.tests, trial.seconds] for trial in trials]
+        mutants = [[_fields(trial.mutant), trial.tests] for trial in trials]
         left = until - time.monotonic()
         asked.write_text(json.dumps({"jobs": jobs, "left": left, "mutants": mutants}))
         told.touch()

@@ -28,7 +28,7 @@ def read_partitioning(cursor: TokenCursor) -> Partitioning:
     if cursor.accept("UPDATE", "INDEXES"):
         cursor.parenthesised()
     hashed = method in ("HASH", "KEY")
-    return Partitioning(method, columns, expression, partitions, (count or len(partitions) or 1) if hashed else None)
+    return Partitioning(method, columns, expression, partitions, (count or len(partitions) or 1) if hashed else 0)
 
 
 def _read_method(cursor: TokenCursor) -> tuple[str, tuple[str, ...], str | None]:

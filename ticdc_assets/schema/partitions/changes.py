@@ -15,7 +15,7 @@ def recut(partitioning: Partitioning, action: ddl.Action, table: TableSchema) ->
         case ddl.AddPartitions():
             return _with_added(partitioning, action)
         case ddl.CoalescePartitions(count=count):
-            left = max(1, (partitioning.count or 1) - count)
+            left = max(1, partitioning.count - count)
             return replace(partitioning, count=left, partitions=partitioning.partitions[:left])
         case ddl.ReorganizePartitions(names=names, partitions=partitions) if names and partitioning.partitions:
             places = sorted(place_of(table, name) for name in names)
@@ -35,12 +35,11 @@ def _with_added(partitioning: Partitioning, action: ddl.AddPartitions) -> Partit
 
 def _with_more_hashed(partitioning: Partitioning, action: ddl.AddPartitions) -> Partitioning:
     """HASH and KEY partitions are counted until one has its own name; then all are listed."""
-    had = partitioning.count or 1
-    count = had + (action.count or len(action.partitions))
+    count = partitioning.count + (action.count or len(action.partitions))
     if not (partitioning.partitions or action.partitions):
         return replace(partitioning, count=count)
-    before = partitioning.partitions or tuple(Partition(f"p{place}") for place in range(had))
-    added = action.partitions or tuple(Partition(f"p{place}") for place in range(had, count))
+    before = partitioning.partitions or tuple(Partition(f"p{place}") for place in range(partitioning.count))
+    added = action.partitions or tuple(Partition(f"p{place}") for place in range(partitioning.count, count))
     return replace(partitioning, count=count, partitions=(*before, *added))
 
 

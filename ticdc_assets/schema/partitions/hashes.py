@@ -46,7 +46,7 @@ class KeyRows:
 
 def hash_rows(table: TableSchema, partitioning: Partitioning, place: int) -> HashRows:
     """The rows of a HASH partition."""
-    return HashRows(name_at(partitioning, place), _hashed(table, partitioning), place, partitioning.count or 1)
+    return HashRows(name_at(partitioning, place), _hashed(table, partitioning), place, partitioning.count)
 
 
 def _hashed(table: TableSchema, partitioning: Partitioning) -> Expression:
@@ -68,7 +68,7 @@ def key_rows(table: TableSchema, partitioning: Partitioning, place: int) -> KeyR
     if not names:
         refuse(table, "KEY partitions by columns that are known", "neither columns nor a primary key")
     columns = tuple(_key_column(table, name) for name in names)
-    return KeyRows(name_at(partitioning, place), columns, place, partitioning.count or 1)
+    return KeyRows(name_at(partitioning, place), columns, place, partitioning.count)
 
 
 def _key_column(table: TableSchema, name: str) -> Column:
@@ -97,7 +97,7 @@ def names_of(partitioning: Partitioning) -> list[str]:
     """The names of all known partitions."""
     if partitioning.partitions:
         return [partition.name for partition in partitioning.partitions]
-    return [f"p{place}" for place in range(partitioning.count or 0)]
+    return [f"p{place}" for place in range(partitioning.count)]
 
 
 def name_at(partitioning: Partitioning, place: int) -> str:

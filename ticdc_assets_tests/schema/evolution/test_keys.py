@@ -36,6 +36,12 @@ def test_the_key_follows_its_indexes_and_columns(text, key, effects):
     assert (key, effects) == (change.table.key, change.effects)
 
 
+def test_a_primary_key_that_is_added_is_a_unique_index_of_its_name():
+    change = altered(table("a INT NOT NULL, b INT"), "ADD PRIMARY KEY (a)")
+
+    assert change.table.indexes == (Index("PRIMARY", ("a",), unique=True, primary=True),)
+
+
 def test_columns_of_a_primary_key_stay_not_nullable_until_it_is_dropped():
     shape = altered(table("a INT, b INT, PRIMARY KEY (a)"), "MODIFY a BIGINT").shape
     assert not shape.table.column("a").nullable

@@ -174,6 +174,27 @@ def test_the_columns_of_a_partitions_rows_are_those_before_the_statement():
     assert [(k.column.name, k.column.uid, k.function) for k in effect.partitions[0].keys] == [("id", 1, None)]
 
 
+@pytest.mark.parametrize(
+    ("cut", "found"),
+    [
+        ("HASH (e) (PARTITION p)", "the column e"),
+        ("HASH (d + 1) (PARTITION p)", "partitions by d + 1"),
+        ("KEY (e) (PARTITION p)", "the column e"),
+        ("KEY (d) (PARTITION p)", "the TIMESTAMP column d"),
+        ("KEY (t) (PARTITION p)", "another or no known collation of the column t"),
+        ("KEY () (PARTITION p)", "neither columns nor a primary key"),
+        ("KEY (b) (PARTITION q)", "no partition of that name"),
+    ],
+)
+def test_a_refusal_says_what_was_found(cut, found):
+    shape = table("d TIMESTAMP, t VARCHAR(9) COLLATE utf8mb4_general_ci, b INT", f"PARTITION BY {cut}")
+
+    with pytest.raises(SchemaError) as refused:
+        altered(shape, "TRUNCATE PARTITION p")
+
+    assert refused.value.found == found
+
+
 NOT_SHOWN = [
     ("d DATETIME", "HASH (YEARWEEK(d)) (PARTITION p)"),
     ("d TIME", "HASH (TIME_TO_SEC(d)) (PARTITION p)"),

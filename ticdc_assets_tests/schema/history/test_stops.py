@@ -160,7 +160,9 @@ def test_an_exchange_with_a_table_that_has_stopped_stops_the_other_too():
     ])  # fmt: skip
 
     assert {x.name[1]: x.stop and x.stop.ts for x in history.source_tables} == {"t": 20, "u": 15}
-    assert [x.stop.reason for x in history.source_tables if x.stop and x.stop.ts == 20][0].count("found u stopped") == 1
+    assert (
+        next(x.stop.reason for x in history.source_tables if x.stop and x.stop.ts == 20).count("found u stopped") == 1
+    )
 
 
 def older(name: str) -> DdlEvent:

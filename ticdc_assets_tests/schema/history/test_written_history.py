@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
+from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold import fold
-from ticdc_assets.schema.history.written_history import INFERRED, Name, WrittenHistory
+from ticdc_assets.schema.history.written_history import INFERRED, Name, WrittenHistory, effects_digest
 from ticdc_assets_tests.schema.history.histories import GUESSED, event
 
 
@@ -28,6 +30,29 @@ def test_columns_that_are_inferred_from_rows_are_not_compared():
     (source_table,) = fold([event(10, "t", "", after=GUESSED)]).source_tables
 
     assert [columns for _, columns in WrittenHistory.of(source_table).versions] == [INFERRED]
+
+
+CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` INT)"
+
+
+def effects(upto_ts: int, *events: DdlEvent) -> str:
+    (source_table,) = fold(events).source_tables
+    return effects_digest(source_table, upto_ts)
+
+
+def test_the_effects_up_to_a_time_are_those_of_the_statements_until_then():
+    create, add = event(10, "t", CREATE), event(20, "t", "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 1")
+    other = event(20, "t", "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 2")
+
+    assert effects(19, create, add) == effects(19, create) == effects(30, create)
+    assert len({effects(20, create), effects(20, create, add), effects(20, create, other)}) == 3
+    assert effects(30, create, add) == effects(20, create, add)
+
+
+def test_columns_that_are_inferred_from_rows_are_no_effect():
+    guessed = event(10, "t", "", after=GUESSED)
+
+    assert effects(30, guessed) == effects(30, replace(guessed, commit_ts=12))
 
 
 PERIODS = [
