@@ -78,5 +78,14 @@ def test_an_expression_has_at_most_32_levels(opened: str, closed: str):
         nested(32)
 
 
+@pytest.mark.parametrize("part", ["(a)", "- a"])
+def test_parts_beside_each_other_are_on_one_level(part: str):
+    beside = " + ".join([part] * 40)
+
+    assert len(list(columns_in(read_expression(beside, TABLE)))) == 40
+    with pytest.raises(SchemaError, match="at most 32 levels"):
+        read_expression(f"{beside} + {'(' * 32}a{')' * 32}", TABLE)
+
+
 def test_an_expression_reads_all_its_columns():
     assert [column.name for column in columns_in(read_expression("MOD(a, b) + -YEAR(d) - 1", TABLE))] == ["a", "b", "d"]
