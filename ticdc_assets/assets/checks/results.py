@@ -54,8 +54,11 @@ class Verdict:
 
 
 def unknown_table() -> Verdict:
-    """For an asset whose table does not exist at the source, or no longer under this name."""
-    sentence = "The source has no table of this name now. Reload the code location to remove its assets."
+    """For an asset whose table no run has recorded yet, or that has no longer this name."""
+    sentence = (
+        "No run has recorded a table of this name. Run the changefeed if the table is new; if it was dropped or "
+        "renamed, reload the code location to remove its assets."
+    )
     return Verdict(False, sentence, warns=True)
 
 
@@ -105,6 +108,16 @@ def rows_equal(mirror_rows: int | None, count: FoldCount, job: str = "") -> Verd
         f"{f', and so does the job {job} with the table in `tables`' if job else ''}."
     )
     return Verdict(False, sentence, facts=facts)
+
+
+def not_merged_yet(mirror_rows: int, count: FoldCount) -> Verdict:
+    """For a mirror that lacks changes of its changelog, as after a run that ended between the two."""
+    sentence = (
+        f"The mirror has {mirror_rows:,} rows, and {count.rows:,} with the changes that its changelog has and the next "
+        "run merges. Run the changefeed; until then, read the mirror at the newest complete record."
+    )
+    facts = {"counted": True, "mirror_rows": mirror_rows, "rows_folded": count.rows}
+    return Verdict(False, sentence, warns=True, facts=facts)
 
 
 def keeps_up(record: TableRecord, clock: Clock, limits: LagLimits = DEFAULT_LIMITS) -> Verdict:

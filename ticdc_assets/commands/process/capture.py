@@ -27,7 +27,7 @@ from ticdc_assets.sources.kafka.capture_folder import (
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition, bounded, pending_ranges
 from ticdc_assets.sources.kafka.same_topic import require_same_topic
-from ticdc_assets.work_progress import Count
+from ticdc_assets.work_progress import Count, OnProgress
 
 PROGRESS_EVERY_S: Final = 1.0
 
@@ -73,20 +73,21 @@ def capture_topics(
         for wanted in ranges:
             _require_same_topic(client, wanted, state)
         taken = list(bounded(ranges, messages_max))
-        total = sum(wanted.end - wanted.begin for wanted in taken)
+        total = sum(map(len, taken))
         parts: dict[Partition, tuple[Path, Progress]] = {}
-        added = 0
+        added = done = 0
         with folder.scratch() as scratch:
             for number, wanted in enumerate(taken):
                 path = scratch / f"{number}"
-                messages = _reported(client.messages(wanted), terminal, added, total)
+                messages = counted_offsets(client.messages(wanted), wanted, done, total, terminal.on_progress)
                 count, mark = write_part(path, wanted, messages)
                 earlier = (state.partitions or {}).get(wanted.partition)
                 parts[wanted.partition] = path, _progress(wanted, mark, earlier)
                 added += count
+                done += len(wanted)
             if added or set(parts) - set(state.partitions or {}):
                 folder.append(state, parts)
-    left = sum(wanted.end - wanted.begin for wanted in ranges) - total
+    left = sum(map(len, ranges)) - total
     return Captured(added, len(taken), left)
 
 
@@ -100,12 +101,15 @@ def _require_same_topic(client: KafkaClient, wanted: OffsetRange, state: Capture
         require_same_topic(client, wanted.partition, earlier.next_offset, earlier.last_mark)
 
 
-def _reported(messages: Iterator[Message], terminal: Terminal, before: int, total: int) -> Iterator[Message]:
-    """Pass the messages on, and report progress to the terminal."""
+def counted_offsets(
+    messages: Iterator[Message], wanted: OffsetRange, before: int, total: int, on_progress: OnProgress
+) -> Iterator[Message]:
+    """Pass the messages of a range on, and report how many of all offsets are read: `before` in earlier ranges. A
+    compacted range has fewer messages than offsets."""
     shown_at = time.monotonic()
-    for number, message in enumerate(messages, start=1):
+    for message in messages:
         yield message
         now = time.monotonic()
         if now - shown_at >= PROGRESS_EVERY_S:
             shown_at = now
-            terminal.on_progress(Count(before + number, total, "message"))
+            on_progress(Count(before + message.offset + 1 - wanted.begin, total, "offset"))
