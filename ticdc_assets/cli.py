@@ -56,7 +56,8 @@ def _failed(sentence: str, code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser("ticdc-assets", description="TiCDC change streams as exact Apache Iceberg tables.")
+    first = "Begin with `ticdc-assets demo`, or with `ticdc-assets inspect PLACE` on a stream of your own."
+    parser = Parser("ticdc-assets", description="TiCDC change streams as exact Apache Iceberg tables.", epilog=first)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for group in (process, read, diagnose, repair):

@@ -156,6 +156,8 @@ def log_named() -> str:
 def _converted(error: BaseException) -> TicdcAssetsError:
     module = type(error).__module__.partition(".")[0]
     if module in _SPARK:
+        if (number := _errno_of_java(error)) is not None:
+            return _of_system(OSError(number, os.strerror(number)).with_traceback(error.__traceback__), number)
         advice = f"Read {log_named()}; it is safe to run again."
         return UnexpectedError(f"Spark, for {_place(error)}", "to finish its work", _spark_kind(error), advice)
     database = getattr(error, "orig", None) or error
@@ -170,6 +172,16 @@ def _converted(error: BaseException) -> TicdcAssetsError:
         return LakeError(_place(error), "an answer of the catalog or store", _kind(error), advice)
     advice = "No partial result is visible. Run again, and report this line if it appears again."
     return UnexpectedError(_place(error), "to finish", _kind(error), advice)
+
+
+def _errno_of_java(error: BaseException) -> int | None:
+    """The error of the operating system that Java met, as in `/lake/x (Read-only file system)`; None where it met
+    none that is known here. A message that only quotes these words does not end with them."""
+    for text in java_messages(error):
+        for number in _TODO_BY_ERRNO.keys() - {errno.ENOENT}:
+            if text.rstrip(")").endswith(os.strerror(number)):
+                return number
+    return None
 
 
 def _of_sqlite(error: BaseException, name: str) -> LakeError:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from ticdc_assets.cli import main
+from ticdc_assets.pipeline.history.verification import CHUNK_ROWS
+from ticdc_assets.pipeline.maintenance import DAYS_KEPT, OLDER_THAN_HOURS
 from ticdc_assets_tests.assets.feeds import ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
@@ -100,3 +102,21 @@ def _shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     options = f"--config {feed.path}"
     script = line.replace("ticdc-assets tables", f"{command} tables {options}")
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "defaults"), [("maintain", (OLDER_THAN_HOURS, DAYS_KEPT)), ("verify", (CHUNK_ROWS,))]
+)
+def test_the_help_of_a_command_names_its_defaults(command: str, defaults: tuple[int, ...], capfd: Any):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+
+    printed = " ".join(capfd.readouterr().out.split())
+    assert [f"(default: {value})" in printed for value in defaults] == [True] * len(defaults)
+
+
+def test_the_help_says_how_to_begin(capfd: Any):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+    assert "ticdc-assets demo" in capfd.readouterr().out

@@ -9,6 +9,7 @@ import pickle
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -268,6 +269,27 @@ def test_a_fault_of_spark_names_the_place_of_its_log():
     fault = plain(type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})())
 
     assert "stderr (in Dagster's UI: the run's stderr)" in fault.advice
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("/lake/t/metadata/x.json (Read-only file system)", "the right to write the lake"),
+        ("/lake/t/metadata/x.json (Permission denied)", "the right to read and write the lake"),
+        ("No space left on device", "Free space"),
+    ],
+)
+def test_what_the_operating_system_refuses_to_java_says_what_to_do(message: str, advice: str):
+    met = SimpleNamespace(getMessage=lambda: message, getCause=lambda: None)
+    thrown = SimpleNamespace(getMessage=lambda: f"Failed to write a file: {ROW_CANARY}", getCause=lambda: met)
+    error = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})()
+    error.java_exception = thrown
+
+    fault = plain(error)
+
+    assert isinstance(fault, LakeError)
+    assert advice in fault.advice
+    assert_discreet(str(fault))
 
 
 @pytest.mark.parametrize(("first", "is_one"), [(KeyboardInterrupt, True), (GeneratorExit, False), (OSError, False)])

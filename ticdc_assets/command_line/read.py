@@ -60,7 +60,9 @@ def _add_verify(commands: Any) -> None:
     verify = with_config(commands.add_parser("verify", help="compare mirrors with the upstream TiDB at a TSO"))
     verify.add_argument("--at", type=tso, metavar="TSO", help="the newest record up to this TSO (default: the newest)")
     verify.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="only this (repeatable)")
-    verify.add_argument("--chunk-rows", type=count, default=20_000, metavar="N", help="rows that one statement reads")
+    verify.add_argument(
+        "--chunk-rows", type=count, default=20_000, metavar="N", help="rows that one statement reads (default: 20000)"
+    )
     verify.add_argument("--keys", action="store_true", help="also print the keys of rows that differ")
     verify.add_argument("--json", action="store_true", help="a JSON list")
     verify.set_defaults(command=_verify)

@@ -23,8 +23,12 @@ def add_to(commands: Any) -> None:
 def _add_maintain(commands: Any) -> None:
     maintain = with_config(commands.add_parser("maintain", help="expire old snapshots and remove orphan files"))
     maintain.add_argument("--dry-run", action="store_true", help="only show what would be removed")
-    maintain.add_argument("--older-than-hours", type=hours, metavar="N", help="keep everything younger than N hours")
-    maintain.add_argument("--keep-days", type=days, metavar="N", help="keep the last record of each day for N days")
+    maintain.add_argument(
+        "--older-than-hours", type=hours, metavar="N", help="keep everything younger than N hours (default: 24)"
+    )
+    maintain.add_argument(
+        "--keep-days", type=days, metavar="N", help="keep the last record of each day for N days (default: 30)"
+    )
     maintain.add_argument("--compact", action="store_true", help="also rewrite small files (needs Java)")
     pins = maintain.add_mutually_exclusive_group()
     pins.add_argument("--pin", type=tso, metavar="TSO", help="only pin the record that `snapshot --at TSO` returns")
