@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 
-from ticdc_assets.spark import spare_archives
+from ticdc_assets.spark.worker_process import spare_archives
 
 spare_archives()
 

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pyspark
 
-from ticdc_assets.spark_packages import ICEBERG_PACKAGE, ICEBERG_VERSION
+from ticdc_assets.spark.packages import ICEBERG_PACKAGE, ICEBERG_VERSION
 from ticdc_assets_tests.services.jars import fetched
 from ticdc_assets_tests.services.processes import DIES_WITH_THE_TESTS, free_ports
 

@@ -16,7 +16,7 @@ from ticdc_assets.commands.process.run import run_all, summary
 from ticdc_assets.config import PACKAGED_SAMPLE, load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.plurals import counted
-from ticdc_assets.spark_start import require_java
+from ticdc_assets.spark.requirements import require_java
 
 HOME: Final = "dagster_home"
 _OLDER: Final = ("csv",)

@@ -23,7 +23,7 @@ from ticdc_assets.errors import MachineError
 from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.pipeline.sources import state_of_source
 from ticdc_assets.plurals import counted
-from ticdc_assets.spark_start import require_java, require_user
+from ticdc_assets.spark.requirements import require_java, require_user
 from ticdc_assets.tso import is_tso, to_datetime
 
 if TYPE_CHECKING:

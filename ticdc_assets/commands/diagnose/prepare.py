@@ -16,7 +16,10 @@ from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.process.run import run_all
 from ticdc_assets.config import load
 from ticdc_assets.errors import MachineError
-from ticdc_assets.spark_start import class_archive, end_jvm, jvm_property, require_java
+from ticdc_assets.spark import class_archive
+from ticdc_assets.spark.jvm import end_jvm, jvm_property
+from ticdc_assets.spark.requirements import require_java
+from ticdc_assets.spark.start import java_start
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Config
@@ -29,7 +32,7 @@ _END_SECONDS_MAX: Final = 60
 
 def archive_found(config: Config) -> str:
     """Whether Spark's JVM starts from an archive."""
-    archive = spark.java_start(config).archive
+    archive = java_start(config).archive
     if archive is None:
         return "it starts without an archive of classes; one is used with a local master only."
     if class_archive.is_own(archive):
@@ -44,7 +47,7 @@ def prepare(config: Config) -> str:
         MachineError: there is no Java, no place, or the sample or Java itself failed.
     """
     require_java()
-    start = spark.java_start(config)
+    start = java_start(config)
     if start.archive is None:
         return archive_found(config)
     with tempfile.TemporaryDirectory(prefix="ticdc-assets-") as folder:
@@ -59,7 +62,7 @@ def _classes_listed(folder: Path, classes: Path) -> tuple[Path, str]:
     """Run the sample in a JVM that lists its classes: the program of that JVM, and its class path without packages."""
     prepare_sample(folder)
     config = load(folder / "changefeeds.yaml", {})
-    jars = spark.java_start(config).jars or _downloaded(config)
+    jars = java_start(config).jars or _downloaded(config)
     chosen = [config.changefeed(CHANGEFEED)]
     with class_archive.classes_listed_in(classes):
         [ran] = run_all(Terminal(), config, chosen, None, {}, folder / "run.log")
@@ -75,4 +78,4 @@ def _downloaded(config: Config) -> tuple[Path, ...]:
     spark.session(config)
     spark.stop()
     end_jvm()
-    return spark.java_start(config).jars
+    return java_start(config).jars

@@ -125,7 +125,7 @@ def _tasks_of_spark() -> Count | None:
     """The tasks of the job that Spark runs for this process; None where it runs none."""
     if "pyspark" not in sys.modules:
         return None
-    from ticdc_assets.spark import tasks_done  # it is imported already where there is a session
+    from ticdc_assets.spark.workers import tasks_done  # it is imported already where there is a session
 
     found = tasks_done()
     return None if found is None else Count(*found, "task")

@@ -23,7 +23,7 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.dump.listing import METADATA, Dump, read_dump
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.spark import SparkWorkers
-from ticdc_assets.spark_start import require_java
+from ticdc_assets.spark.requirements import require_java
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.commands.process.pending import Ran, looked_at
 from ticdc_assets.pipeline.lake import Lake, to_look_at
 from ticdc_assets.plurals import counted
-from ticdc_assets.spark_start import require_java
+from ticdc_assets.spark.requirements import require_java
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.sources import is_landed
 from ticdc_assets.pipeline.upkeep import Upkeep
 from ticdc_assets.spark import Workers
-from ticdc_assets.spark_start import require_java
+from ticdc_assets.spark.requirements import require_java
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.work_progress import OnProgress
 

@@ -24,7 +24,7 @@ from ticdc_assets.commands.process.follow.report import Report
 from ticdc_assets.commands.process.follow.stopping import Stop
 from ticdc_assets.errors import ConfigError, MachineError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.spark_start import end_jvm, kill_jvm
+from ticdc_assets.spark.jvm import end_jvm, kill_jvm
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config

@@ -10,7 +10,7 @@ import pytest
 from ticdc_assets_tests.commands.process.follow.process import follower, is_running, scraped
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
-from ticdc_assets_tests.spark_start.test_start import waited_for
+from ticdc_assets_tests.spark.processes import waited_for
 
 pytestmark = pytest.mark.spark
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ticdc_assets import spark_start
-from ticdc_assets.errors import ConfigError, MachineError
-from ticdc_assets.spark import catalog_conf, session_conf
-from ticdc_assets.spark_start import require_java
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.spark.catalog_settings import catalog_conf
+from ticdc_assets.spark.settings import session_conf
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 
 
@@ -124,66 +122,3 @@ def test_only_a_spark_on_this_machine_is_bound_to_it(master: str, bound: bool, t
     conf = session_conf(loaded(tmp_path, {"spark": {"master": master}, **with_feed()}))
 
     assert ("spark.driver.host" in conf, "spark.driver.bindAddress" in conf) == (bound, bound)
-
-
-# -- Java --------------------------------------------------------------------------------------------------------------
-
-
-def java_home(folder: Path, script: str, mode: int = 0o755) -> dict[str, str]:
-    """A Java that does as the script says, named by JAVA_HOME."""
-    java = folder / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text(script)
-    java.chmod(mode)
-    return {"JAVA_HOME": str(folder), "PATH": os.environ["PATH"]}
-
-
-@pytest.mark.parametrize("version", ["17.0.2", "21", "25-ea"])
-def test_a_java_that_is_new_enough_is_taken(version: str, tmp_path: Path):
-    require_java(java_home(tmp_path, f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n"))
-
-
-def test_a_java_that_fits_is_started_once_and_a_new_one_again(tmp_path: Path):
-    started = tmp_path / "started"
-    script = f"#!/bin/sh\necho . >> {started}\necho 'openjdk version \"21\"' >&2\n"
-    environ = java_home(tmp_path, script)
-
-    require_java(environ)
-    require_java(environ)
-    once = started.read_text()
-    os.utime(tmp_path / "bin" / "java", ns=(1, 1))
-    require_java(environ)
-
-    assert (once, started.read_text()) == (".\n", ".\n.\n")
-
-
-@pytest.mark.parametrize(
-    ("script", "mode", "found"),
-    [
-        ("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n", 0o755, "version 8 ({java})"),
-        ("#!/bin/sh\necho nothing\n", 0o755, "{java}, which shows no version"),
-        ("#!/bin/sh\n", 0o644, "{java}, which cannot be started (Permission denied)"),
-        ("not a program", 0o755, "{java}, which cannot be started (Exec format error)"),
-        ("#!/bin/sh\nexec sleep 5\n", 0o755, "{java}, which does not answer within 1 s"),
-    ],
-)
-def test_a_java_that_spark_cannot_use_is_named(
-    script: str, mode: int, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(spark_start, "JAVA_SECONDS_MAX", 1)
-
-    with pytest.raises(MachineError) as refused:
-        require_java(java_home(tmp_path, script, mode))
-
-    assert refused.value.found == found.format(java=tmp_path / "bin" / "java")
-    assert "or unset JAVA_HOME" in refused.value.advice
-
-
-def test_a_missing_java_home_is_distinguished_from_no_java(tmp_path: Path):
-    gone = tmp_path / "gone"
-
-    with pytest.raises(MachineError, match=rf"found no {gone}/bin/java\. .* unset JAVA_HOME"):
-        require_java({"JAVA_HOME": str(gone), "PATH": os.environ["PATH"]})
-    with pytest.raises(MachineError, match=r"found none on the PATH\.") as without:
-        require_java({"PATH": str(tmp_path)})
-    assert "JAVA_HOME" not in without.value.advice

@@ -1,25 +1,24 @@
-"""Spark's start: no JVM stays behind an interrupt, first starts wait for one another, what lacks is said."""
+"""Sessions and their JVM: a failed or interrupted start leaves no JVM, and the end of one is noticed."""
 
 from __future__ import annotations
 
 import os
-import pwd
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from ticdc_assets import spark, spark_start
+from ticdc_assets import spark
 from ticdc_assets.config import load
 from ticdc_assets.errors import MachineError
-from ticdc_assets.spark_start import ivy_folder, packages_fetched_once, require_user
+from ticdc_assets.spark import jvm as spark_jvm
+from ticdc_assets.spark import sessions
+from ticdc_assets_tests.spark.processes import is_alive, waited_for
 
-PACKAGES = "org.a:b_2.13:1.0,org.c:d:2"
 CHILD = """
 import sys
 from pathlib import Path
@@ -35,20 +34,6 @@ sys.stdin.read()
 def javas_below(pid: int) -> list[int]:
     listed = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if line.split()[1] == "java"]
-
-
-def is_alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
-
-
-def waited_for(what: object, seconds: float = 60) -> bool:
-    assert callable(what)
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if what():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 @pytest.mark.spark
@@ -76,63 +61,10 @@ def test_no_jvm_stays_where_the_process_ends_while_spark_starts(tmp_path: Path, 
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_packages_are_fetched_by_one_and_used_by_all(tmp_path: Path):
-    jars, inside, together = tmp_path / "jars", [], threading.Barrier(2, timeout=20)
-    jars.mkdir()
-
-    def fetch(number: int) -> None:
-        with packages_fetched_once(PACKAGES, str(tmp_path)):
-            inside.append(number)
-            time.sleep(0.2)
-            assert inside[-1] == number, "another one fetches at the same time"
-            for name in ("org.a_b_2.13-1.0.jar", "org.c_d-2.jar"):
-                (jars / name).touch()
-
-    def use() -> None:
-        with packages_fetched_once(PACKAGES, str(tmp_path)):
-            together.wait()
-
-    for wanted in ([lambda: fetch(1), lambda: fetch(2)], [use, use]):
-        faults: list[BaseException] = []
-        threads = [threading.Thread(target=_keep_fault, args=(work, faults)) for work in wanted]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert faults == []
-
-
-def _keep_fault(work: object, faults: list[BaseException]) -> None:
-    assert callable(work)
-    try:
-        work()
-    except BaseException as error:  # noqa: BLE001  of another thread
-        faults.append(error)
-
-
-def test_a_user_without_a_name_is_keep_fault_so(monkeypatch: pytest.MonkeyPatch):
-    require_user()
-
-    def nobody(uid: int) -> None:
-        raise KeyError(uid)
-
-    monkeypatch.setattr(pwd, "getpwuid", nobody)
-    with pytest.raises(MachineError, match=r"expected a name, which Java asks for, found none in /etc/passwd"):
-        require_user()
-
-
-def test_packages_go_elsewhere_where_the_users_home_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    home = pwd.struct_passwd(("x", "x", 1, 1, "", str(tmp_path / "none"), ""))
-    monkeypatch.setattr(spark_start.pwd, "getpwuid", lambda _: home)
-    assert Path(ivy_folder() or "").name == f"ticdc-assets-ivy-{os.getuid()}"
-    (tmp_path / "none").mkdir()
-    assert ivy_folder() is None
-
-
 def test_an_error_of_a_start_ahead_is_raised_where_the_session_is_needed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    monkeypatch.setattr(spark, "_SESSIONS", {})
+    monkeypatch.setattr(sessions, "_SESSIONS", {})
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     config = load(None, {})
 
@@ -191,12 +123,12 @@ def test_only_a_session_whose_jvm_has_ended_is_forgotten(
     from pyspark import SparkContext
 
     session = _Session()
-    monkeypatch.setattr(spark, "_SESSIONS", {os.getpid(): ({}, session)})
+    monkeypatch.setattr(sessions, "_SESSIONS", {os.getpid(): ({}, session)})
     jvm = gateway("cat").proc
 
     spark.forget_dead_session()
     was_kept = spark.is_running()
-    spark_start.kill_jvm()
+    spark_jvm.kill_jvm()
     jvm.wait()
     spark.forget_dead_session()
 
@@ -209,10 +141,10 @@ def test_only_a_session_whose_jvm_has_ended_is_forgotten(
 def test_a_jvm_is_ended_and_waited_for(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, gateway: Callable[..., _Gateway]
 ):
-    monkeypatch.setattr(spark_start, "JVM_END_SECONDS_MAX", 5 if command == ("cat",) else 0.05)
+    monkeypatch.setattr(spark_jvm, "JVM_END_SECONDS_MAX", 5 if command == ("cat",) else 0.05)
     jvm = gateway(*command).proc
 
-    spark_start.end_jvm()
+    spark_jvm.end_jvm()
 
     assert jvm.returncode == (0 if command == ("cat",) else -signal.SIGKILL)
-    spark_start.end_jvm()  # there is none any more
+    spark_jvm.end_jvm()  # there is none any more

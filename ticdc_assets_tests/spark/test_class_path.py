@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets import spark
-from ticdc_assets.spark_start import class_path, packages_fetched_once
+from ticdc_assets.spark import class_path
+from ticdc_assets.spark.downloads import packages_fetched_once
+from ticdc_assets.spark.settings import session_conf
+from ticdc_assets.spark.start import java_start
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 
 ALONE = {"org.a:b"}
@@ -48,8 +50,8 @@ def test_jars_follow_what_the_user_put_on_the_class_path():
 
 def test_the_first_start_lets_spark_download_and_later_ones_take_the_jars(tmp_path: Path):
     config = loaded(tmp_path, {"spark": {"conf": {"spark.jars.ivy": str(tmp_path / "ivy")}}, **with_feed()})
-    packages = spark.session_conf(config)["spark.jars.packages"]
-    before = spark.java_start(config).jars
+    packages = session_conf(config)["spark.jars.packages"]
+    before = java_start(config).jars
     for package in packages.split(","):
         (tmp_path / "ivy" / "jars").mkdir(exist_ok=True)
         (tmp_path / "ivy" / "jars" / f"{'_'.join(package.split(':')[:2])}-{package.split(':')[2]}.jar").touch()
@@ -57,5 +59,5 @@ def test_the_first_start_lets_spark_download_and_later_ones_take_the_jars(tmp_pa
     with packages_fetched_once(packages, str(tmp_path / "ivy")) as found:
         assert before == ()
         assert len(found) == 2
-        assert spark.java_start(config).jars == found
-    assert spark.java_start(config).conf({})["spark.jars.packages"] == ""
+        assert java_start(config).jars == found
+    assert java_start(config).conf({})["spark.jars.packages"] == ""

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.errors import MachineError
-from ticdc_assets.spark_start import class_archive
-from ticdc_assets.spark_start.class_archive import archive_of, is_own, java_options, make, options_from
-from ticdc_assets_tests.spark_start.test_start import is_alive, waited_for
+from ticdc_assets.spark import class_archive
+from ticdc_assets.spark.class_archive import archive_of, is_own, java_options, make, options_from
+from ticdc_assets_tests.spark.processes import is_alive, waited_for
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_an_archive_appears_complete_beside_those_of_other_versions(tmp_path: Pa
 MAKE = """
 import sys
 from pathlib import Path
-from ticdc_assets.spark_start.class_archive import make
+from ticdc_assets.spark.class_archive import make
 
 folder = Path(sys.argv[1])
 make(folder / "cache" / "a.jsa", folder / "list", folder / "java", "x.jar")

@@ -1,0 +1,52 @@
+"""The folder of the packages that Spark downloads, and the lock for it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+IVY: Final = "spark.jars.ivy"
+_IVY_FOLDER: Final = ".ivy2.5.2"
+"""Where Spark keeps downloaded packages, below the user's home folder."""
+
+
+def ivy_folder() -> str | None:
+    """The folder for Spark's packages; None if Spark's default, below the user's home folder, can be written."""
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    folder = home / _IVY_FOLDER
+    if os.access(folder if folder.exists() else home, os.W_OK | os.X_OK):
+        return None
+    return str(Path(tempfile.gettempdir()) / f"ticdc-assets-ivy-{os.getuid()}")
+
+
+@contextmanager
+def packages_fetched_once(packages: str, folder: str | None) -> Iterator[tuple[Path, ...]]:
+    """One process at a time downloads missing packages; processes that find them all start together. These are given
+    the packages' jars, the one that downloads is given none.
+
+    A partial download is never taken for a complete one: processes look for packages only while they hold the lock.
+    """
+    place = Path(folder) if folder is not None else Path(pwd.getpwuid(os.getuid()).pw_dir) / _IVY_FOLDER
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "ticdc-assets.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        jars = _jars_of(packages, place / "jars")
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        if jars is not None:
+            yield jars
+            return
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield ()
+
+
+def _jars_of(packages: str, folder: Path) -> tuple[Path, ...] | None:
+    """The jars of the packages; None where one is missing."""
+    parts = [part.strip().split(":") for part in packages.split(",") if part.strip()]
+    jars = tuple(folder / f"{part[0]}_{part[1]}-{part[-1]}.jar" for part in parts if len(part) == 3)
+    return jars if len(jars) == len(parts) and all(jar.is_file() for jar in jars) else None

@@ -1,0 +1,147 @@
+"""Starts Spark: how its JVM is started, how it reaches workers on this machine, and what it writes to its log."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.faults import DEBUG_VARIABLE
+from ticdc_assets.spark import class_archive, class_path
+from ticdc_assets.spark.catalog_settings import CATALOGS
+from ticdc_assets.spark.downloads import IVY, ivy_folder, packages_fetched_once
+from ticdc_assets.spark.jvm import started
+from ticdc_assets.spark.packages import WITHOUT_DEPENDENCIES
+from ticdc_assets.spark.requirements import require_java, require_user
+from ticdc_assets.spark.settings import PACKAGES, is_local, session_conf
+from ticdc_assets.spark.worker_process import spare_archives
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ticdc_assets.config import Config
+
+_PYTHON: Final = "spark.pyspark.python"
+_SOCKET_FOLDER_MAX: Final = 60
+"""Characters. The path of a socket can have about 100, of which Spark's own names take 42."""
+
+_QUOTING_LOGGERS: Final = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.datasources.v2",
+    "org.apache.spark.util.Utils",
+)
+_QUOTING_PYTHON_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+def start(conf: dict[str, str]) -> SparkSession:
+    require_user()
+    require_java()
+    _choose_python_of_workers(conf)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("ticdc_assets")
+    folder = conf.get(IVY) or ivy_folder()
+    if folder is not None:
+        builder = builder.config(IVY, folder)
+    with packages_fetched_once(conf[PACKAGES], folder) as found, _interrupts_as_before():
+        java = _java_start(conf, found)
+        for key, value in {**_sockets(conf["spark.master"]), **conf, **java.conf(conf)}.items():
+            if not key.startswith(CATALOGS):
+                builder = builder.config(key, value)
+        spark = started(builder.getOrCreate, java.jars)
+    for key, value in conf.items():
+        if key.startswith(CATALOGS):  # only now: Java's command line would show credentials to all users
+            spark.conf.set(key, value)
+    context = spark.sparkContext
+    context.setLogLevel("ERROR")
+    spare_archives()
+    context._python_includes = [name for name in context._python_includes if not name.endswith(".jar")]  # noqa: SLF001
+    if not os.environ.get(DEBUG_VARIABLE):
+        _keep_rows_out_of_the_log(spark)
+    return spark
+
+
+@dataclass(frozen=True, slots=True)
+class JavaStart:
+    """How Spark's JVM starts: the packages' jars on its class path, and where its archive of classes is or would be."""
+
+    jars: tuple[Path, ...]
+    archive: Path | None
+
+    def conf(self, conf: Mapping[str, str]) -> dict[str, str]:
+        """The settings that change for it."""
+        written = conf.get(class_archive.JAVA_OPTIONS, "")
+        options = {class_archive.JAVA_OPTIONS: class_archive.java_options(self.archive, written)}
+        return {**options, PACKAGES: ""} if self.jars else options
+
+
+def java_start(config: Config) -> JavaStart:
+    """How the next JVM of this config starts."""
+    conf = session_conf(config)
+    with packages_fetched_once(conf[PACKAGES], conf.get(IVY) or ivy_folder()) as found:
+        return _java_start(conf, found)
+
+
+def _java_start(conf: Mapping[str, str], found: tuple[Path, ...]) -> JavaStart:
+    packages = conf[PACKAGES].split(",")
+    jars = found if class_path.is_possible(conf, packages, WITHOUT_DEPENDENCIES, os.environ) else ()
+    # An archive fits where its class path is the beginning of Java's: so one archive serves all catalogs.
+    archive = class_archive.archive_of(jars[:1], os.environ) if is_local(conf["spark.master"]) else None
+    return JavaStart(jars, archive)
+
+
+def _choose_python_of_workers(conf: dict[str, str]) -> None:
+    # PySpark reads this variable only; spark-submit would set it from the setting.
+    os.environ["PYSPARK_PYTHON"] = conf.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
+
+
+@contextmanager
+def _interrupts_as_before() -> Iterator[None]:
+    """Keep the current handler of Ctrl-C.
+
+    Spark would replace it: its handler asks Java to cancel all jobs. During another call to Java that fails, and the
+    step would end with a Spark error and not as interrupted.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _sockets(master: str) -> dict[str, str]:
+    """Settings for communication with workers on this machine: by sockets in a folder that only this user can read.
+
+    By TCP every task would take 40 ms longer, as the other side delays its acknowledgement.
+    """
+    if not is_local(master) or not hasattr(socket, "AF_UNIX"):
+        return {}
+    folder = tempfile.mkdtemp(prefix="ticdc-assets-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if len(folder) > _SOCKET_FOLDER_MAX:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
+
+
+def _keep_rows_out_of_the_log(spark: SparkSession) -> None:
+    """Silence loggers that quote rows of a failed task. The driver gets the error too, and shows its kind."""
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # noqa: SLF001
+    for name in _QUOTING_LOGGERS:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+    from pyspark.logger import PySparkLogger
+
+    for name in _QUOTING_PYTHON_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
