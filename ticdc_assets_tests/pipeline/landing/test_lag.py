@@ -17,7 +17,7 @@ from ticdc_assets.pipeline.landing.lag import lag_of_topics
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tso import from_physical_ms
-from ticdc_assets_tests.pipeline.landing.test_landing import lake_of
+from ticdc_assets_tests.pipeline.landing.topics import lake_of
 
 pytestmark = pytest.mark.services
 
