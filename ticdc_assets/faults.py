@@ -50,7 +50,7 @@ _OUTAGE_WORDS: Final = (
     *("Permission denied", "stopped SparkContext", "SparkContext was shut down", "SparkContext has been shutdown"),
 )
 _AGAIN: Final = "Then run again; no partial result is visible."
-_TODO_BY_ERRNO: Final = {
+_ADVICE_BY_ERRNO: Final = {
     errno.ENOSPC: f"Free space on the disk of the lake, or in the folder for temporary files. {_AGAIN}",
     errno.EDQUOT: f"Free space on the disk of the lake, or in the folder for temporary files. {_AGAIN}",
     errno.EFBIG: f"Raise the limit on the size of files (ulimit -f). {_AGAIN}",
@@ -61,7 +61,7 @@ _TODO_BY_ERRNO: Final = {
     errno.ENFILE: f"Raise the machine's limit on open files. {_AGAIN}",
     errno.ENOENT: f"Restore the file if somebody removed it from the lake. {_AGAIN}",
 }
-_TODO_BY_SQLITE: Final = {
+_ADVICE_BY_SQLITE: Final = {
     "SQLITE_BUSY": f"Another process holds the catalog's database: let it end, or stop it. {_AGAIN}",
     "SQLITE_LOCKED": f"Another process holds the catalog's database: let it end, or stop it. {_AGAIN}",
     "SQLITE_FULL": f"Free space on the disk of the catalog's database. {_AGAIN}",
@@ -186,13 +186,13 @@ def _errno_of_java(error: BaseException) -> int | None:
 
 def _of_sqlite(error: BaseException, name: str) -> LakeError:
     base = "_".join(name.split("_")[:2])
-    advice = _TODO_BY_SQLITE.get(base, f"Check the catalog's database. {_AGAIN}")
+    advice = _ADVICE_BY_SQLITE.get(base, f"Check the catalog's database. {_AGAIN}")
     return LakeError(_place(error), "an answer of the catalog's database", name, advice)
 
 
 def _of_system(error: OSError, number: int) -> LakeError:
     found = f"{os.strerror(number)} ({errno.errorcode.get(number, number)}){_at_file(error)}"
-    advice = _TODO_BY_ERRNO.get(number, f"Check the disk, the store and the network. {_AGAIN}")
+    advice = _ADVICE_BY_ERRNO.get(number, f"Check the disk, the store and the network. {_AGAIN}")
     return LakeError(_place(error), "to read and write files", found, advice)
 
 

@@ -51,15 +51,15 @@ class KnownTable:
 def asset_names(history: History) -> dict[str, SourceName]:
     """The asset name of each source table: the table's name, with the TSO of its DROP where a later table has that
     name."""
-    bearers: dict[SourceName, SourceTable] = {}
+    by_name: dict[SourceName, SourceTable] = {}
     for source_table in history.source_tables:
         name = fold_name(*source_table.name)
-        bearer = bearers.get(name)
+        bearer = by_name.get(name)
         if bearer is None or _age(source_table) > _age(bearer):
-            bearers[name] = source_table
+            by_name[name] = source_table
     return {
         source_table.id: source_table.name
-        if bearers[fold_name(*source_table.name)] is source_table
+        if by_name[fold_name(*source_table.name)] is source_table
         else _retired_name(source_table)
         for source_table in history.source_tables
     }

@@ -112,11 +112,11 @@ class Feed:
 def progress_logger(context: dg.AssetExecutionContext) -> OnProgress:
     """Writes progress to Dagster's log and to the listener in this process, if there is one."""
 
-    def on_progress(said: str | Count) -> None:
-        if isinstance(said, str):  # counts would fill the log
-            context.log.info(said)
+    def on_progress(update: str | Count) -> None:
+        if isinstance(update, str):  # counts would fill the log
+            context.log.info(update)
         listener = PROGRESS.get()
         if listener is not None:
-            listener(said)
+            listener(update)
 
     return on_progress

@@ -56,7 +56,7 @@ class _Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _Locations:
     """Where the stream is read; `source` is None if it is invalid."""
 
     source: Source | None = None
@@ -77,7 +77,7 @@ def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Ch
         feeds.problem(name, "a name of letters, _ and, after the first, digits", found, f"Call it {as_name(name)}.")
     stream = _stream(section, base)
     sink = stream.sink if stream is not None else _UNKNOWN
-    places = _places(section, stream, base)
+    places = _locations(section, stream, base)
     large_rows = LargeRowSources(places.claim_check, _upstream(section, sink, base))
     time_zone, tables = _time_zone(section), _tables(section, sink)
     schemas = SchemaSources(places.registry, tuple(_schema_files(section, base)), section.text("ddl_from"))
@@ -105,14 +105,14 @@ def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Ch
     )
 
 
-def _places(section: Section, stream: _Stream | None, base: Path) -> _Places:
+def _locations(section: Section, stream: _Stream | None, base: Path) -> _Locations:
     if stream is None:
         for key in ("source", "schema_registry", "claim_check"):
             section.raw(key)
-        return _Places()
+        return _Locations()
     source = read_source(section, stream.uri, stream.sink, stream.config, base)
     registry = read_registry(section, stream.sink, source, stream.config, base)
-    return _Places(source, registry, read_claim_check(section, stream.sink, source, base))
+    return _Locations(source, registry, read_claim_check(section, stream.sink, source, base))
 
 
 def _mirror(section: Section, sink: SinkOptions) -> MirrorConfig:

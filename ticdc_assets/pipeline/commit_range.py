@@ -49,7 +49,7 @@ class CommitRange:
         return self.hold is not None and self.hold.state is TableState.DROPPED
 
     @property
-    def is_spent(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether the table needs no more rows."""
         return self.is_over and self.high <= self.low
 
@@ -101,7 +101,7 @@ def is_held(commit_range: CommitRange) -> bool:
 
 def may_have_rows(commit_range: CommitRange, name: SourceName) -> bool:
     """Whether records under this name may be rows that the source table lacks."""
-    return not commit_range.is_spent and any(
+    return not commit_range.is_exhausted and any(
         fold_name(name_period.schema, name_period.table) == name
         and (name_period.until_ts is None or name_period.until_ts > commit_range.low)
         for name_period in commit_range.source_table.name_periods

@@ -184,9 +184,9 @@ def _sweep(lake: Lake, report: MaintenanceReport, tables: list[Table], policy: P
         without = {str(t.metadata.table_uuid): gone.get(".".join(t.name()), ()) for t in existing}
     done: set[str] = set()
     for table in each_counted(existing, "table", on_progress):
-        swept = sweep(lake.catalog, table, others, policy.older_than, without, remove=not policy.dry_run)
-        fresh = [leftover for leftover in swept.leftovers if leftover.uri not in done]
+        cleanup = sweep(lake.catalog, table, others, policy.older_than, without, remove=not policy.dry_run)
+        fresh = [leftover for leftover in cleanup.leftovers if leftover.uri not in done]
         done.update(leftover.uri for leftover in fresh)
         report.leftovers.extend(fresh)
-        if swept.left_alone:
-            report.left_alone[swept.location] = swept.left_alone
+        if cleanup.left_alone:
+            report.left_alone[cleanup.location] = cleanup.left_alone

@@ -45,13 +45,13 @@ class RowTime:
     """The time of a row that has no commit_ts, in Unix milliseconds; None where it is not known.
 
     commit_ms: when the row was committed.
-    sent_ms: when it was sent, if `by_place`.
-    by_place: whether the row is ordered by its offset, not by its time, because TiCDC did not write the stream.
+    sent_ms: when it was sent, if `by_position`.
+    by_position: whether the row is ordered by its offset, not by its time, because TiCDC did not write the stream.
     """
 
     commit_ms: int | None = None
     sent_ms: int | None = None
-    by_place: bool = False
+    by_position: bool = False
 
 
 NO_HINTS: Final = RowHints()

@@ -28,7 +28,7 @@ _DIGEST_BYTES: Final = 6
 _LENGTH: Final = struct.Struct(">i")
 _RECORD_HEAD: Final = struct.Struct(">qi")
 _READ_BYTES: Final = 4 << 20
-_TODO: Final = "Capture the messages again; a file that is still being written must be complete before it is read."
+_ADVICE: Final = "Capture the messages again; a file that is still being written must be complete before it is read."
 
 
 class Message(NamedTuple):
@@ -124,7 +124,7 @@ def lines(path: Path, start: MessagePosition) -> Iterator[tuple[MessagePosition,
         while line := file.readline(MAX_LINE_BYTES + 1):
             where = f"{path}:{number + 1}"
             if len(line) > MAX_LINE_BYTES:
-                raise SourceError(where, f"a line of at most {MAX_LINE_BYTES} bytes", "a longer one", _TODO)
+                raise SourceError(where, f"a line of at most {MAX_LINE_BYTES} bytes", "a longer one", _ADVICE)
             if not line.isspace():
                 yield MessagePosition(start.file, byte, number), _message(line, where)
             number, byte = number + 1, byte + len(line)
@@ -134,9 +134,9 @@ def _message(line: bytes, where: str) -> Message:
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise SourceError(where, "a JSON object", f"bytes that are not JSON, from byte {error.pos}", _TODO) from None
+        raise SourceError(where, "a JSON object", f"bytes that are not JSON, from byte {error.pos}", _ADVICE) from None
     if not isinstance(fields, dict):
-        raise SourceError(where, "a JSON object", f"a JSON {type(fields).__name__}", _TODO)
+        raise SourceError(where, "a JSON object", f"a JSON {type(fields).__name__}", _ADVICE)
     return Message(
         topic=_text(fields, "topic", where),
         partition=_number(fields, "partition", where),
@@ -150,14 +150,14 @@ def _message(line: bytes, where: str) -> Message:
 def _text(fields: dict[str, Any], name: str, where: str) -> str:
     if isinstance(value := fields.get(name), str) and value:
         return value
-    raise SourceError(where, f"`{name}` as text", _kind(fields, name), _TODO)
+    raise SourceError(where, f"`{name}` as text", _kind(fields, name), _ADVICE)
 
 
 def _number(fields: dict[str, Any], name: str, where: str) -> int:
     value = fields.get(name)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
         return value
-    raise SourceError(where, f"`{name}` as a whole number that is not negative", _kind(fields, name), _TODO)
+    raise SourceError(where, f"`{name}` as a whole number that is not negative", _kind(fields, name), _ADVICE)
 
 
 def _bytes(fields: dict[str, Any], name: str, where: str) -> bytes | None:
@@ -166,8 +166,8 @@ def _bytes(fields: dict[str, Any], name: str, where: str) -> bytes | None:
         if name in fields and (value is None or isinstance(value, str)):
             return None if value is None else b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise SourceError(where, f"`{name}` as base64 or null", "text that is not base64", _TODO) from None
-    raise SourceError(where, f"`{name}` as base64 or null", _kind(fields, name), _TODO)
+        raise SourceError(where, f"`{name}` as base64 or null", "text that is not base64", _ADVICE) from None
+    raise SourceError(where, f"`{name}` as base64 or null", _kind(fields, name), _ADVICE)
 
 
 def _kind(fields: dict[str, Any], name: str) -> str:
@@ -237,12 +237,12 @@ def record_end(data: bytes | memoryview, at: int, where: str) -> int:
 def record_is_cut(path: Path, record: int, expected_bytes: int, found_bytes: int) -> SourceError:
     """The error of a file that ends within a record."""
     found = f"{found_bytes} before the end of the file"
-    return SourceError(f"{path}: record {record}", f"at least {expected_bytes} bytes", found, _TODO)
+    return SourceError(f"{path}: record {record}", f"at least {expected_bytes} bytes", found, _ADVICE)
 
 
 def _length(length: int, where: str) -> int:
     if not -1 <= length <= MAX_FIELD_BYTES:
-        raise SourceError(where, f"a length from -1 to {MAX_FIELD_BYTES}", str(length), _TODO)
+        raise SourceError(where, f"a length from -1 to {MAX_FIELD_BYTES}", str(length), _ADVICE)
     return max(0, length)
 
 

@@ -46,7 +46,7 @@ _SCHEMA_NOT_FOUND: Final = 40403
 _BUSY: Final = frozenset({429, 500, 502, 503, 504})
 _DENIED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
-_TODO: Final = "Check `schema_registry` in the config; if the address is right, run again when the registry answers."
+_ADVICE: Final = "Check `schema_registry` in the config; if the address is right, run again when the registry answers."
 
 
 class UnknownSchemaError(LookupError):
@@ -88,7 +88,7 @@ class RegistryClient:
                 return _schema(*self._ask(f"{self._path}/schemas/ids/{schema_id}", where), where)
             except _BusyError as busy:
                 found = str(busy)
-        raise SourceError(where, "an answer of the schema registry", f"{found}, {self._patience.tries} times", _TODO)
+        raise SourceError(where, "an answer of the schema registry", f"{found}, {self._patience.tries} times", _ADVICE)
 
     def _ask(self, path: str, where: str) -> tuple[int, bytes]:
         """Returns status and body."""
@@ -204,7 +204,7 @@ def _body(response: HTTPResponse, where: str) -> bytes:
         raise SourceError(where, "an answer of the host that is configured", f"a redirect ({response.status})", advice)
     body = response.read(ANSWER_BYTES_MAX + 1)
     if len(body) > ANSWER_BYTES_MAX:
-        raise SourceError(where, f"an answer of at most {ANSWER_BYTES_MAX} bytes", "a larger one", _TODO)
+        raise SourceError(where, f"an answer of at most {ANSWER_BYTES_MAX} bytes", "a larger one", _ADVICE)
     if response.length:
         raise _BusyError("an answer that was cut")
     return body
@@ -216,13 +216,13 @@ def _schema(status: int, body: bytes, where: str) -> str:
         schema, kind = answer.get("schema"), answer.get("schemaType", "AVRO")
         if not isinstance(schema, str) or kind != "AVRO":
             found = "a schema of another kind" if isinstance(schema, str) else "another answer"
-            raise SourceError(where, "an Avro schema from a schema registry", found, _TODO)
+            raise SourceError(where, "an Avro schema from a schema registry", found, _ADVICE)
         return schema
     if status == HTTPStatus.NOT_FOUND and answer.get("error_code") == _SCHEMA_NOT_FOUND:
         raise UnknownSchemaError
     if status in _BUSY:
         raise _BusyError(f"HTTP {status}")
-    advice = "Check `schema_registry.auth` and what that user may read." if status in _DENIED else _TODO
+    advice = "Check `schema_registry.auth` and what that user may read." if status in _DENIED else _ADVICE
     raise SourceError(where, "a schema registry that answers", f"HTTP {status}", advice)
 
 

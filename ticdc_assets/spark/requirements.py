@@ -16,7 +16,7 @@ from ticdc_assets.errors import MachineError
 
 JAVA_MAJOR_MIN: Final = 17
 JAVA_SECONDS_MAX: Final = 30
-_FIT: Final[set[tuple[str, int]]] = set()
+_ACCEPTED: Final[set[tuple[str, int]]] = set()
 """Javas that this process has found fit, by path and time of change: each start of one takes a third of a second."""
 
 
@@ -38,11 +38,11 @@ def _java_fault(java: str) -> str | None:
     """What is wrong with this Java; None if Spark can use it."""
     with suppress(OSError):
         identity = java, Path(java).stat().st_mtime_ns
-        if identity in _FIT:
+        if identity in _ACCEPTED:
             return None
         fault = _fault_of(java)
         if fault is None:
-            _FIT.add(identity)
+            _ACCEPTED.add(identity)
         return fault
     return _fault_of(java)
 

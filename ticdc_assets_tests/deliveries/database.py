@@ -96,7 +96,7 @@ class Statement:
         return shape.source_table
 
 
-Happened = RowChange | Statement
+DatabaseEvent = RowChange | Statement
 Action = tuple[int, str, int, int]
 """Of a transaction: which table, what to do, to which row, with which value."""
 
@@ -105,7 +105,7 @@ Action = tuple[int, str, int, int]
 class Database:
     """The database now, and its log; the rows of a table are by their handle, a hidden one where it has no key."""
 
-    log: list[Happened] = field(default_factory=list)
+    log: list[DatabaseEvent] = field(default_factory=list)
     now: int = START_TS
     live: list[SchemaState] = field(default_factory=list)
     _rows: dict[int, dict[int, Row]] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from ticdc_assets_tests.deliveries.database import (
     NAMES,
     START_TS,
     Database,
-    Happened,
+    DatabaseEvent,
     Name,
     RowChange,
     Statement,
@@ -133,7 +133,7 @@ class Deliveries(RuleBasedStateMachine):
         notes = [t.note for t in held if (t.schema, t.table) not in expected]
         assert not notes, notes
         assert not lake.control.quarantined()
-        wanted, found = self.carried(self.database.changes(self.since, tso)), self.observer.changes(lake)
+        wanted, found = self.sent(self.database.changes(self.since, tso)), self.observer.changes(lake)
         late = self._ever_called({(t.schema, t.table) for t in held})
         assert not found - wanted, _difference(found, wanted)
         assert not [c for c in (wanted - found) if (c.schema, c.table) not in late], _difference(found, wanted)
@@ -161,7 +161,7 @@ class Deliveries(RuleBasedStateMachine):
         source_tables = {source_table for source_table, name in called if name in names}
         return {name for source_table, name in called if source_table in source_tables}
 
-    def carried(self, changes: Counter[Any]) -> Counter[Any]:
+    def sent(self, changes: Counter[Any]) -> Counter[Any]:
         """The changes as the stream tells them."""
         return changes
 
@@ -266,7 +266,7 @@ class MessageDeliveries(Deliveries):
         self.idle()
 
 
-def _names(event: Happened) -> list[Name]:
+def _names(event: DatabaseEvent) -> list[Name]:
     if isinstance(event, RowChange):
         return [(event.shape.schema, event.shape.name)]
     return [(shape.schema, shape.name) for shape in (event.before, event.after) if shape is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ticdc_assets_tests.deliveries.database import Database, Happened, RowChange, Statement
+from ticdc_assets_tests.deliveries.database import Database, DatabaseEvent, RowChange, Statement
 
 
 @dataclass
@@ -17,24 +17,24 @@ class Queues:
     _sent: dict[int, int] = field(default_factory=dict)
     _statement_ts: int = 0
 
-    def pending(self) -> dict[int, list[Happened]]:
+    def pending(self) -> dict[int, list[DatabaseEvent]]:
         """What of each table is still to be sent, in order."""
-        found: dict[int, list[Happened]] = {}
+        found: dict[int, list[DatabaseEvent]] = {}
         for event in self._log():
             found.setdefault(source_table_of(event), []).append(event)
         return {n: queue[self._sent.get(n, 0) :] for n, queue in found.items() if len(queue) > self._sent.get(n, 0)}
 
-    def options(self, pending: dict[int, list[Happened]]) -> list[int]:
+    def options(self, pending: dict[int, list[DatabaseEvent]]) -> list[int]:
         """The tables of which something can be sent now."""
         statements = (event for event in self._log() if isinstance(event, Statement))
         next_one = next((event for event in statements if event.commit_ts > self._statement_ts), None)
         return [n for n, queue in pending.items() if isinstance(queue[0], RowChange) or queue[0] is next_one]
 
-    def resolved(self, pending: dict[int, list[Happened]]) -> int:
+    def resolved(self, pending: dict[int, list[DatabaseEvent]]) -> int:
         """The TSO up to which everything has been sent."""
         return min([queue[0].commit_ts - 1 for queue in pending.values()], default=self.database.now)
 
-    def rows(self, source_table: int, queue: list[Happened], count: int) -> list[RowChange]:
+    def rows(self, source_table: int, queue: list[DatabaseEvent], count: int) -> list[RowChange]:
         """The next rows of a table, up to its next statement; a transaction may be cut anywhere."""
         taken: list[RowChange] = []
         for event in queue[:count]:
@@ -62,9 +62,9 @@ class Queues:
         begin = max(floor, *statement_tsos, 0)
         self._sent[source_table] = min(self._sent[source_table], sum(event.commit_ts <= begin for event in events))
 
-    def _log(self) -> list[Happened]:
+    def _log(self) -> list[DatabaseEvent]:
         return [event for event in self.database.log if event.commit_ts > self.checkpoint]
 
 
-def source_table_of(event: Happened) -> int:
+def source_table_of(event: DatabaseEvent) -> int:
     return event.source_table if isinstance(event, Statement) else event.shape.source_table

@@ -90,7 +90,7 @@ class StorageDeliveries(Deliveries):
         else:
             self.sink.day += 1
 
-    def carried(self, changes: Counter[Any]) -> Counter[Any]:
+    def sent(self, changes: Counter[Any]) -> Counter[Any]:
         if self.form != "csv":
             return changes
         return Counter(change._replace(old=None) for change in changes.elements())

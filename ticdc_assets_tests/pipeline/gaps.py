@@ -1,6 +1,6 @@
 """What a stream with gaps must still tell: every gap of the project's table as what it makes of a change.
 
-`as_carried` turns the changes of a log into those that a reader of the stream can know, gap by gap, and leaves all
+`as_sent` turns the changes of a log into those that a reader of the stream can know, gap by gap, and leaves all
 else as it is. Only where a gap makes something uncertain (`as_read`) is the reader's side turned too.
 """
 
@@ -95,63 +95,63 @@ class Log:
         return [one for since, now, one in self._name_periods if now == name and since < change.commit_ts][-1]
 
 
-# -- what a gap makes of a change: the change as far as carried, as it was, its log ----------------------------------
+# -- what a gap makes of a change: the change as far as sent, as it was, its log ----------------------------------
 
 
-def _without_commit_ts(carried: Change, true: Change, log: Log) -> Change:
-    return carried._replace(commit_ts=None)
+def _without_commit_ts(sent: Change, true: Change, log: Log) -> Change:
+    return sent._replace(commit_ts=None)
 
 
-def _without_old_values(carried: Change, true: Change, log: Log) -> Change:
-    return carried._replace(old=None)
+def _without_old_values(sent: Change, true: Change, log: Log) -> Change:
+    return sent._replace(old=None)
 
 
-def _as_upsert(carried: Change, true: Change, log: Log) -> Change:
-    return carried._replace(op=carried.op.replace("U", "I"))
+def _as_upsert(sent: Change, true: Change, log: Log) -> Change:
+    return sent._replace(op=sent.op.replace("U", "I"))
 
 
-def _deleted_is_key(carried: Change, true: Change, log: Log) -> Change:
+def _deleted_is_key(sent: Change, true: Change, log: Log) -> Change:
     if true.op != "D":
-        return carried
+        return sent
     key = log.shape(true).key
-    return carried._replace(new=tuple((name, cell if name in key else None) for name, cell in carried.new))
+    return sent._replace(new=tuple((name, cell if name in key else None) for name, cell in sent.new))
 
 
-def _cut_delete_is_key(carried: Change, true: Change, log: Log) -> Change:
-    return _deleted_is_key(carried, true, log) if true.op == "D" and log.is_cut(true) else carried
+def _cut_delete_is_key(sent: Change, true: Change, log: Log) -> Change:
+    return _deleted_is_key(sent, true, log) if true.op == "D" and log.is_cut(true) else sent
 
 
-def _avro_delete(carried: Change, true: Change, log: Log) -> Change:
+def _avro_delete(sent: Change, true: Change, log: Log) -> Change:
     """Only the cells that are sent: which columns the table had at the delete may not be known."""
     if true.op != "D":
-        return carried
-    key = _deleted_is_key(carried, true, log)
+        return sent
+    key = _deleted_is_key(sent, true, log)
     return key._replace(new=tuple(pair for pair in key.new if pair[1] is not None), commit_ts=None)
 
 
-def _avro_delete_as_read(carried: Change, true: Change, log: Log) -> Change:
-    return carried if carried.op != "D" else carried._replace(new=tuple(p for p in carried.new if p[1] is not None))
+def _avro_delete_as_read(sent: Change, true: Change, log: Log) -> Change:
+    return sent if sent.op != "D" else sent._replace(new=tuple(p for p in sent.new if p[1] is not None))
 
 
-def _avro_names(carried: Change, true: Change, log: Log) -> Change:
-    schema, table = (re.sub(r"[^A-Za-z0-9._-]", "_", name) for name in (carried.schema, carried.table))
-    new = tuple(sorted((re.sub(r"[^A-Za-z0-9_]", "_", name), cell) for name, cell in carried.new))
-    return carried._replace(schema=schema, table=table, new=new)
+def _avro_names(sent: Change, true: Change, log: Log) -> Change:
+    schema, table = (re.sub(r"[^A-Za-z0-9._-]", "_", name) for name in (sent.schema, sent.table))
+    new = tuple(sorted((re.sub(r"[^A-Za-z0-9_]", "_", name), cell) for name, cell in sent.new))
+    return sent._replace(schema=schema, table=table, new=new)
 
 
-def _avro_types(carried: Change, true: Change, log: Log) -> Change:
+def _avro_types(sent: Change, true: Change, log: Log) -> Change:
     as_text = "avro-decimal-handling-mode=string" in log.workload.variant["sink_uri"]
-    new = tuple((n, f"{c:f}" if as_text and isinstance(c, Decimal) else c) for n, c in carried.new)
-    return carried._replace(new=new, partitioned=False)
+    new = tuple((n, f"{c:f}" if as_text and isinstance(c, Decimal) else c) for n, c in sent.new)
+    return sent._replace(new=new, partitioned=False)
 
 
-def _null_as_default(carried: Change, true: Change, log: Log) -> Change:
+def _null_as_default(sent: Change, true: Change, log: Log) -> Change:
     shape = log.shape(true)
 
     def fill(image: Image | None) -> Image | None:
         return image and tuple((n, _default(shape.column(n), log) if c is None else c) for n, c in image)
 
-    return carried._replace(new=fill(carried.new), old=fill(carried.old))
+    return sent._replace(new=fill(sent.new), old=fill(sent.old))
 
 
 def _default(column: Column | None, log: Log) -> Any:
@@ -163,7 +163,7 @@ def _default(column: Column | None, log: Log) -> Any:
     return comparable(lake_value(column.type, text, log.workload.time_zone))
 
 
-CARRIED: Mapping[str, Callable[[Change, Change, Log], Change]] = {
+AS_SENT: Mapping[str, Callable[[Change, Change, Log], Change]] = {
     "csv.commit-ts": _without_commit_ts,
     "csv.old-values": _without_old_values,
     "canal-json.commit-ts": _without_commit_ts,
@@ -191,20 +191,20 @@ READ: Mapping[str, Callable[[Change, Change, Log], Change]] = {
 """Gaps that leave the reader something uncertain: an operation that may be another, columns that may be more."""
 
 
-def as_carried(wanted: Iterable[Change], gaps: Iterable[Limitation], log: Log) -> Counter[Change]:
+def as_sent(wanted: Iterable[Change], gaps: Iterable[Limitation], log: Log) -> Counter[Change]:
     """The changes of a log as a stream with these gaps tells them."""
     held = {gap.id for gap in gaps}
     found: Counter[Change] = Counter()
     for true in wanted:
-        carried = true
-        for name in CARRIED:
+        sent = true
+        for name in AS_SENT:
             if name in held:
-                carried = CARRIED[name](carried, true, log)
-        if carried.commit_ts is None and "avro.statements" not in held:
+                sent = AS_SENT[name](sent, true, log)
+        if sent.commit_ts is None and "avro.statements" not in held:
             # A changelog says which table it is of, and not what that was called when.
             schema, table = log.first_name(true)
-            carried = carried._replace(schema=schema, table=table)
-        found[carried] += 1
+            sent = sent._replace(schema=schema, table=table)
+        found[sent] += 1
     return found
 
 

@@ -14,7 +14,7 @@ from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets.protocols.limitations import Limitation
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
-from ticdc_assets_tests.pipeline.gaps import CARRIED, Log, as_carried, as_read
+from ticdc_assets_tests.pipeline.gaps import AS_SENT, Log, as_sent, as_read
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.upstreams import is_cut, upstream_of
 from ticdc_assets_tests.protocols.happened import Change
@@ -61,7 +61,7 @@ def test_two_streams_of_one_log_give_one_changelog(first: Workload, other: Workl
     changes, gaps = changes_of(other, folder)
     log = Log(other)
 
-    assert not {gap.id for gap in nothing} & CARRIED.keys()
-    wanted = as_carried(whole.elements(), gaps, log)
+    assert not {gap.id for gap in nothing} & AS_SENT.keys()
+    wanted = as_sent(whole.elements(), gaps, log)
     found = as_read(changes, wanted, gaps, log)
     assert found == wanted, difference(found, wanted)

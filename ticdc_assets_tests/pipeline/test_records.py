@@ -72,10 +72,10 @@ def test_a_table_is_brought_to_its_stop_and_given_up_with_its_drop(
 
     assert (found.high, found.state) == (reached, state)
     assert (found.is_open, is_held(found)) == (True, False)
-    assert (found.is_over, found.is_spent) == (state is TableState.DROPPED, False)
-    spent = one(stops, 30, high)
-    assert (spent.is_open, spent.is_spent) == (False, state is TableState.DROPPED)
-    assert may_have_rows(spent, T) is not spent.is_spent
+    assert (found.is_over, found.is_exhausted) == (state is TableState.DROPPED, False)
+    exhausted = one(stops, 30, high)
+    assert (exhausted.is_open, exhausted.is_exhausted) == (False, state is TableState.DROPPED)
+    assert may_have_rows(exhausted, T) is not exhausted.is_exhausted
     assert one(stops, 35, high).high == max(35, high if state is TableState.LIVE else 30)
 
 
@@ -90,7 +90,7 @@ def test_a_hold_that_is_not_the_stop_lets_nothing_through():
 # -- records ----------------------------------------------------------------------------------------------------------
 
 OLD = TableRecord(TABLE.id, *T, "live", "old note", ["id"], 20, ["m", "t"], 5, ["c", "t"], 6, 7, "digest")
-PLACE = TableLocations(
+POSITION = TableLocations(
     mirror=("new", "mirror"),
     changelog=("new", "log"),
     mirror_location=None,
@@ -101,13 +101,13 @@ PLACE = TableLocations(
 
 
 def test_a_table_that_was_brought_forward_says_how_far_and_keeps_what_its_mirror_was():
-    found = table_record(CommitRange(TABLE, 20, 50), None, OLD, PLACE, None, "")
+    found = table_record(CommitRange(TABLE, 20, 50), None, OLD, POSITION, None, "")
 
     assert found == replace(OLD, watermark=50, note="")
 
 
 def test_a_table_that_is_held_after_all_stays_where_it_was_and_says_why():
-    found = table_record(CommitRange(TABLE, 20, 50), HOLD, OLD, PLACE, None, "a warning")
+    found = table_record(CommitRange(TABLE, 20, 50), HOLD, OLD, POSITION, None, "a warning")
 
     assert found == replace(OLD, state="waiting", note="no file; a warning")
 
@@ -115,12 +115,12 @@ def test_a_table_that_is_held_after_all_stays_where_it_was_and_says_why():
 def test_marks_of_the_history_are_noted_unless_the_table_is_held():
     marked = replace(TABLE, marks=("a guess",))
 
-    assert table_record(CommitRange(marked, 20, 50), None, None, PLACE, None, "w").note == "a guess; w"
-    assert table_record(CommitRange(marked, 20, 50), HOLD, None, PLACE, None, "").note == "no file"
+    assert table_record(CommitRange(marked, 20, 50), None, None, POSITION, None, "w").note == "a guess; w"
+    assert table_record(CommitRange(marked, 20, 50), HOLD, None, POSITION, None, "").note == "no file"
 
 
 def test_a_table_without_a_record_and_without_a_changelog_has_neither():
-    found = table_record(CommitRange(DROPPED, 20, 50), None, None, PLACE, None, "")
+    found = table_record(CommitRange(DROPPED, 20, 50), None, None, POSITION, None, "")
 
     assert found == TableRecord(TABLE.id, *T, "dropped", "", ["id"], 50, None, None, None, None, None, None)
     assert unknown_table(*T, "waiting", "why").watermark == 0
@@ -129,14 +129,14 @@ def test_a_table_without_a_record_and_without_a_changelog_has_neither():
 def test_a_changelog_tells_its_place_and_snapshot_and_an_empty_one_keeps_the_recorded_snapshot(tmp_path: Path):
     catalog = SqlCatalog("lake", uri="sqlite:///:memory:", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("new")
-    log = catalog.create_table(PLACE.changelog, pa.schema([("id", pa.int64())]))
+    log = catalog.create_table(POSITION.changelog, pa.schema([("id", pa.int64())]))
 
-    empty = table_record(CommitRange(TABLE, 20, 50), None, OLD, PLACE, log, "")
+    empty = table_record(CommitRange(TABLE, 20, 50), None, OLD, POSITION, log, "")
     assert (empty.changelog, empty.changelog_snapshot_id, empty.history) == (["new", "log"], 6, None)
-    assert table_record(CommitRange(TABLE, 20, 50), None, None, PLACE, log, "").changelog_snapshot_id is None
+    assert table_record(CommitRange(TABLE, 20, 50), None, None, POSITION, log, "").changelog_snapshot_id is None
 
     log.append(pa.table({"id": [1]}))
     snapshot = log.current_snapshot()
     assert snapshot is not None
-    found = table_record(CommitRange(TABLE, 20, 50), None, OLD, PLACE, log, "")
+    found = table_record(CommitRange(TABLE, 20, 50), None, OLD, POSITION, log, "")
     assert found.changelog_snapshot_id == snapshot.snapshot_id

@@ -16,7 +16,7 @@ from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.fixtures import needs_fixtures, workloads
-from ticdc_assets_tests.pipeline.gaps import CARRIED, Log, expected
+from ticdc_assets_tests.pipeline.gaps import AS_SENT, Log, expected
 from ticdc_assets_tests.pipeline.lakes import config_of
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "protocols.md"
@@ -73,7 +73,7 @@ def test_what_is_given_decides():
 
 
 def test_every_gap_in_rows_is_known_to_the_tests():
-    assert {gap.id for gap in GAPS if gap.about is About.ROWS} - CARRIED.keys() == HELD_ELSEWHERE
+    assert {gap.id for gap in GAPS if gap.about is About.ROWS} - AS_SENT.keys() == HELD_ELSEWHERE
 
 
 @pytest.mark.parametrize("protocol", ["csv", "canal-json", "open-protocol", "simple", "avro"])
@@ -98,14 +98,14 @@ def _changed(tmp: Path) -> frozenset[str]:
         capture = workload.root / "messages.jsonl"
         source = capture if capture.exists() else workload.root / "data"
         changefeed = config_of(workload, tmp / workload.root.parent.name, source).changefeeds[0]
-        wanted = [gap.id for gap in gaps_of(changefeed) if gap.id in CARRIED.keys() - found]
+        wanted = [gap.id for gap in gaps_of(changefeed) if gap.id in AS_SENT.keys() - found]
         log = Log(workload)
-        found.update(n for n in wanted if any(CARRIED[n](c, c, log) != c for c in expected(workload)))
+        found.update(n for n in wanted if any(AS_SENT[n](c, c, log) != c for c in expected(workload)))
     return frozenset(found)
 
 
 @needs_fixtures
-@pytest.mark.parametrize("name", sorted(CARRIED))
+@pytest.mark.parametrize("name", sorted(AS_SENT))
 def test_no_gap_is_idle(name: str, tmp_path_factory: pytest.TempPathFactory):
     assert name in _changed(tmp_path_factory.getbasetemp())
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Config
 
 EXPECTED: Final = "expected.json"
-_TODO: Final = "Run the demo again; if it says so again, please report it."
+_ADVICE: Final = "Run the demo again; if it says so again, please report it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +132,4 @@ def _rows(outcome: SampleOutcome, wanted: Mapping[str, Any]) -> str:
 
 
 def _fault(table: str, changefeed: str, expected: str, found: str) -> str:
-    return f"{table}, {changefeed}: expected {expected}, found {found}. {_TODO}"
+    return f"{table}, {changefeed}: expected {expected}, found {found}. {_ADVICE}"

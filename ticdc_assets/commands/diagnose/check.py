@@ -21,7 +21,7 @@ from ticdc_assets.commands.process.through_dagster import (
     raise_if_interrupted,
     step_failures,
 )
-from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.pipeline.lake import Lake, read_only
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _checked_or_failed(config: Config, changefeed: Changefeed, instance: dg.Dags
 
 
 def _checked(config: Config, changefeed: Changefeed, instance: dg.DagsterInstance) -> Checked:
-    lake = Lake(to_look_at(config), changefeed)
+    lake = Lake(read_only(config), changefeed)
     if lake.control.newest() is None:
         advice = "Run `ticdc-assets run` first."
         sentence = f"{changefeed.name}: expected a recorded run to check, found none. {advice}"

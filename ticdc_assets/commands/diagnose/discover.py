@@ -10,7 +10,7 @@ from ticdc_assets.commands.each import each
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import MachineError
-from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.pipeline.lake import Lake, read_only
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables import messages as messages_table
@@ -26,7 +26,7 @@ def discover(config: Config, chosen: Sequence[Changefeed]) -> int:
 
 
 def _discover(terminal: Terminal, config: Config, changefeed: Changefeed) -> bool:
-    lake = Lake(to_look_at(config), changefeed)
+    lake = Lake(read_only(config), changefeed)
     if isinstance(changefeed.source, KafkaSource) and not _has_landed(lake):
         how = f"`ticdc-assets run --changefeed {changefeed.name}`"
         terminal.result(f"{changefeed.name}: no tables are known before the first landing: {how} lands the topics.")

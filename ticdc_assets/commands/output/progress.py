@@ -75,11 +75,11 @@ class Stage:
         count, first = self._count, self._first
         if count is None or first is None:
             return []
-        said = counted(count.done, count.unit) if count.total is None else f"{count.done:,} of {_all(count)}"
+        figure = counted(count.done, count.unit) if count.total is None else f"{count.done:,} of {_all(count)}"
         taken_s, done = self._now() - self._began, count.done - first.done
         if taken_s < ESTIMATED_AFTER_S or done <= 0:
-            return [said]
-        figures = [said, rate(done / taken_s, count.unit)]
+            return [figure]
+        figures = [figure, rate(done / taken_s, count.unit)]
         if count.total is not None:
             # As estimated when the count was reached: it falls until the next one, and does not rise.
             whole_s = (count.total - count.done) * (self._counted - self._began) / done
@@ -108,10 +108,10 @@ def clock(seconds: float) -> str:
 def fitted(name: str, figures: list[str], width: int) -> str:
     """The name and the figures in one line of at most `width` cells."""
     for shown in (figures, figures[:1] + figures[2:], figures[:1]):
-        said = ", ".join(shown)
-        room = width - cell_len(said) - len(_GAP) * bool(said)
+        text = ", ".join(shown)
+        room = width - cell_len(text) - len(_GAP) * bool(text)
         if cell_len(name) <= room or room >= _NAME_WIDTH_MIN:
-            return f"{_cut(name, room)}{_GAP if said else ''}{said}"
+            return f"{_cut(name, room)}{_GAP if text else ''}{text}"
     return _cut(name, width)
 
 
@@ -133,4 +133,4 @@ def _tasks_of_spark() -> Count | None:
 
 def named(name: str, on_progress: OnProgress) -> OnProgress:
     """Stages with the name of a changefeed before their own."""
-    return lambda said: on_progress(f"{name}: {said}" if isinstance(said, str) else said)
+    return lambda update: on_progress(f"{name}: {update}" if isinstance(update, str) else update)

@@ -40,15 +40,15 @@ class Terminal:
         self._status: Status | None = None
         self._stage: Stage | None = None
 
-    def on_progress(self, said: str | Count) -> None:
+    def on_progress(self, update: str | Count) -> None:
         """Show that a stage begins, or how far it is. Shows nothing outside `working`, and elsewhere than on a
         terminal."""
         if self._status is None or self._stage is None:
             return
-        if isinstance(said, Count):
-            self._stage.reached(said)
+        if isinstance(update, Count):
+            self._stage.reached(update)
         else:
-            self._stage = Stage(said, self._width)
+            self._stage = Stage(update, self._width)
             self._status.update(self._stage)
 
     def note(self, text: str) -> None:

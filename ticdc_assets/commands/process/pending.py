@@ -28,7 +28,7 @@ _NAMES_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ChangefeedResult:
     """The result of one changefeed. `faults` and `warnings` are sentences; only `faults` need action.
 
     `error_code` is the exit code of the error that ended the run, else 0.
@@ -48,7 +48,7 @@ class Ran:
         return self.error_code or (EXIT_FAILED if self.faults else 0)
 
 
-def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tuple[Ran, bool]:
+def scan_result(config: Config, changefeed: Changefeed, until: int | None) -> tuple[ChangefeedResult, bool]:
     """The result if no run is needed, and whether one is needed."""
     lake = Lake(config, changefeed)
     pending = run_of(lake, until).scan()
@@ -60,7 +60,7 @@ def looked_at(config: Config, changefeed: Changefeed, until: int | None) -> tupl
         clock = Clock(pending.checkpoint, datetime.now(UTC), lake.measures_lag)
         moves = source_moves(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
-    return Ran(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
+    return ChangefeedResult(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
 
 
 def _without_history(lake: Lake, pending: Pending) -> Iterator[str]:

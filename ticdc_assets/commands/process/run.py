@@ -13,8 +13,8 @@ from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.output.tso_text import moment
-from ticdc_assets.commands.process.pending import Ran, looked_at
-from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.commands.process.pending import ChangefeedResult, scan_result
+from ticdc_assets.pipeline.lake import Lake, read_only
 from ticdc_assets.plurals import counted
 from ticdc_assets.spark.requirements import require_java
 
@@ -34,7 +34,7 @@ def run(config: Config, chosen: Sequence[Changefeed], until: int | None, environ
     return max((ran.exit_code for ran in results), default=0)
 
 
-def _print(terminal: Terminal, ran: Ran) -> None:
+def _print(terminal: Terminal, ran: ChangefeedResult) -> None:
     terminal.result(summary(ran))
     for sentence in ran.warnings:
         terminal.note(f"warning: {sentence}")
@@ -49,8 +49,8 @@ def run_all(
     until: int | None,
     environ: Mapping[str, str],
     log: Path,
-    on_result: Callable[[Ran], None] = lambda _: None,
-) -> list[Ran]:
+    on_result: Callable[[ChangefeedResult], None] = lambda _: None,
+) -> list[ChangefeedResult]:
     """Run one changefeed after another, with one Spark session. Output of Spark and Dagster goes to `log`.
 
     An error in one changefeed does not stop the others. `on_result` is called with each result. Changefeeds that take
@@ -80,19 +80,19 @@ class _Runs:
         self._opened = opened
         self._instance: DagsterInstance | None = None
 
-    def run(self, changefeed: Changefeed) -> Ran:
+    def run(self, changefeed: Changefeed) -> ChangefeedResult:
         """Run one changefeed. An error is part of the result."""
         try:
             with self._terminal.working(f"{changefeed.name}: reading the source"):
                 return self._run(changefeed)
         except Exception as error:  # noqa: BLE001  an error in one changefeed must not stop the others
             sentence = f"{changefeed.name}: {sentence_of(error)}"
-            return Ran(changefeed.name, None, True, (sentence,), error_code=code_of(error))
+            return ChangefeedResult(changefeed.name, None, True, (sentence,), error_code=code_of(error))
 
-    def _run(self, changefeed: Changefeed) -> Ran:
-        if Lake(to_look_at(self._config), changefeed).control.newest() is None:
+    def _run(self, changefeed: Changefeed) -> ChangefeedResult:
+        if Lake(read_only(self._config), changefeed).control.newest() is None:
             require_java()  # before the first scan, which may take long and be useless without Java
-        ran, needed = looked_at(self._config, changefeed, self._until)
+        ran, needed = scan_result(self._config, changefeed, self._until)
         if not needed:
             return ran
         require_java()
@@ -110,7 +110,7 @@ class _Runs:
         return replace(after, warnings=(*ran.warnings, *after.warnings))
 
 
-def summary(ran: Ran) -> str:
+def summary(ran: ChangefeedResult) -> str:
     """One line for a changefeed."""
     if ran.error_code:
         return f"{ran.changefeed}: failed."

@@ -18,7 +18,7 @@ from ticdc_assets.assets.metadata.figures import OPS, watermark_metadata
 from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
 from ticdc_assets.assets.stages.schema_cache import OFFSETS_LEFT, is_new, observation
 from ticdc_assets.commands.process.event_log import connections_kept
-from ticdc_assets.commands.process.pending import Counts, Ran, held
+from ticdc_assets.commands.process.pending import ChangefeedResult, Counts, held
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import log_named
 from ticdc_assets.pipeline.lake import Lake
@@ -61,14 +61,14 @@ def run_changefeed(
     until: int | None,
     on_progress: OnProgress,
     instance: dg.DagsterInstance,
-) -> Ran:
+) -> ChangefeedResult:
     """Process everything pending of one changefeed, once."""
     lake = Lake(config, changefeed)
     result = _execute(config, changefeed, until, on_progress, instance)
     raise_if_interrupted(result)
     record = Lake(config, changefeed).control.newest()
     faults = [*_failures(result), *held(lake, record)]
-    return Ran(
+    return ChangefeedResult(
         changefeed.name,
         record,
         True,

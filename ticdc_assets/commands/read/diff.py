@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.pipeline.history.differences import TableDifference, differences
-from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.pipeline.lake import Lake, read_only
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Options:
 def diff(config: Config, changefeed: Changefeed, options: Options) -> int:
     """Print the difference of each table. Returns the exit code: 1 if a table cannot be compared."""
     terminal = Terminal()
-    lake = Lake(to_look_at(config), changefeed)
+    lake = Lake(read_only(config), changefeed)
 
     def on_rows(table: TableDifference, rows: pa.Table) -> None:
         for row in rows.to_pylist():

@@ -12,7 +12,7 @@ from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.history.tables import split_name, statements_of, table_at, version_after
-from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.pipeline.lake import Lake, read_only
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.type_text import default_text, type_text
 from ticdc_assets.tables.iceberg.types import iceberg_type
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def schema(config: Config, changefeed: Changefeed, name: str, at: int, as_json: bool) -> int:
     """Print the table's columns at a TSO. Returns the exit code."""
     terminal = Terminal()
-    found = schema_at(Lake(to_look_at(config), changefeed), name, at)
+    found = schema_at(Lake(read_only(config), changefeed), name, at)
     if as_json:
         terminal.json(found)
         return 0

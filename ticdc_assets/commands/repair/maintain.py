@@ -12,7 +12,7 @@ from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
-from ticdc_assets.pipeline.lake import Lake, to_look_at
+from ticdc_assets.pipeline.lake import Lake, read_only
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.maintenance.retention import pin, unpin
@@ -45,7 +45,7 @@ class Options:
 
 def change_pins(config: Config, changefeed: Changefeed, options: Options) -> int:
     """Pin or unpin a record; no maintenance. A dry run only shows the pins that would result."""
-    terminal, control = Terminal(), Lake(to_look_at(config), changefeed).control
+    terminal, control = Terminal(), Lake(read_only(config), changefeed).control
     pins: tuple[int, ...] = ()
     if options.pin is not None:
         pins = pin(control, options.pin, write=not options.dry_run)
@@ -80,7 +80,7 @@ def maintain_all(config: Config, chosen: Sequence[Changefeed], options: Options)
 
 def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, options: Options) -> MaintenanceReport:
     on_progress = named(changefeed.name, terminal.on_progress)
-    return maintain(Lake(to_look_at(config), changefeed), options.policy(), jvm_of(config), on_progress)
+    return maintain(Lake(read_only(config), changefeed), options.policy(), jvm_of(config), on_progress)
 
 
 def as_object(report: MaintenanceReport) -> dict[str, Any]:

@@ -31,10 +31,10 @@ BAD_RECORDS_MAX: Final = 1000
 ALL_BAD_MIN: Final = 10
 """A file with at least this many records and no valid one: the configuration is wrong, so its table stops."""
 
-_TODO: Final = "Check that the table's schema at this commit is the one the row was written with; the record is kept."
-_TODO_DATES: Final = "Set `zero_dates: null` to take such dates as NULL; the record is kept."
-_TODO_KEY: Final = "Check the key that the config names for this table; the record is kept."
-_TODO_KEY_VALUE: Final = "The record is kept; give the row another key at the source."
+_ADVICE: Final = "Check that the table's schema at this commit is the one the row was written with; the record is kept."
+_ADVICE_DATES: Final = "Set `zero_dates: null` to take such dates as NULL; the record is kept."
+_ADVICE_KEY: Final = "Check the key that the config names for this table; the record is kept."
+_ADVICE_KEY_VALUE: Final = "The record is kept; give the row another key at the source."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ def sound_changes(raw: RawRows, rules: RowRules) -> tuple[TypedChanges, list[Bad
 def _strict(raw: RawRows, rules: RowRules) -> TypedChanges:
     changes = typed(raw, rules.columns, rules.table.unique_columns, rules.forms)
     if not rules.zero_dates_allowed and _zero_date(raw, rules) is not None:
-        raise DecodeError(rules.where, "a date that exists", "a zero date", _TODO_DATES)
+        raise DecodeError(rules.where, "a date that exists", "a zero date", _ADVICE_DATES)
     if may_have_faults(changes, rules.table.key, rules.forms.zone) and _key_fault(raw, rules) is not None:
-        raise DecodeError(rules.where, "a value in every key column", "none", _TODO_KEY)
+        raise DecodeError(rules.where, "a value in every key column", "none", _ADVICE_KEY)
     return changes
 
 
@@ -120,16 +120,16 @@ def _first_fault(raw: RawRows, rules: RowRules, where: str) -> DecodeError:
         try:
             text_columns.column(column.type, text, rules.forms)
         except DecodeError as error:
-            return DecodeError(f"{where}, column {column.name!r}", error.expected, error.found, _TODO)
+            return DecodeError(f"{where}, column {column.name!r}", error.expected, error.found, _ADVICE)
     name = None if rules.zero_dates_allowed else _zero_date(raw, rules)
     if name is not None:
-        return DecodeError(f"{where}, column {name!r}", "a date that exists", "a zero date", _TODO_DATES)
+        return DecodeError(f"{where}, column {name!r}", "a date that exists", "a zero date", _ADVICE_DATES)
     fault = _key_fault(raw, rules)
     if fault is not None:
         name, found = fault
-        advice = _TODO_KEY if found == keys.NULL else _TODO_KEY_VALUE
+        advice = _ADVICE_KEY if found == keys.NULL else _ADVICE_KEY_VALUE
         return DecodeError(f"{where}, column {name!r}", "a value, since it is of the key", found, advice)
-    return DecodeError(where, "values that the table's columns hold", "another one", _TODO)
+    return DecodeError(where, "values that the table's columns hold", "another one", _ADVICE)
 
 
 def _cells(raw: RawRows, rules: RowRules) -> Iterator[tuple[Column, pa.Array]]:

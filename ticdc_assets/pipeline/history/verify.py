@@ -102,15 +102,15 @@ def _chosen(
     where: str, lake: Lake, record: WatermarkRecord, chosen: Sequence[str]
 ) -> list[tuple[SourceTable, TableRecord]]:
     source_tables = lake.history().by_id()
-    living = [
+    existing = [
         table for table in record.tables if table.state != TableState.DROPPED and table.source_table in source_tables
     ]
     wanted = {name.lower() for name in chosen}
-    named = {f"{table.schema}.{table.table}".lower() for table in living}
+    named = {f"{table.schema}.{table.table}".lower() for table in existing}
     for name in sorted(wanted - named):
         advice = f"The tables at {record.tso} are: {', '.join(sorted(named)) or 'none'}."
         raise ConfigError(where, "a table of the record", name, advice)
-    found = [table for table in living if not wanted or f"{table.schema}.{table.table}".lower() in wanted]
+    found = [table for table in existing if not wanted or f"{table.schema}.{table.table}".lower() in wanted]
     found.sort(key=lambda table: (table.schema, table.table))
     return [(source_tables[table.source_table], table) for table in found]
 

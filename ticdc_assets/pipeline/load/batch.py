@@ -63,8 +63,8 @@ class DumpBatch:
         ranges = self._pending.commit_ranges
         by_name = {fold_name(*ranges[i].source_table.name): i for i in self._open}
         tasks = []
-        for number, dealt in enumerate(pack(files, self._lake.cores, {})):
-            ids = {file.name: by_name[file.name] for file in dealt}
+        for number, task_files in enumerate(pack(files, self._lake.cores, {})):
+            ids = {file.name: by_name[file.name] for file in task_files}
             tasks.append(
                 DumpTask(
                     run_id=self._pending.run_id,
@@ -73,7 +73,7 @@ class DumpBatch:
                     form=self._request.form,
                     zone=self._request.zone,
                     ts=self._request.ts,
-                    files=dealt,
+                    files=task_files,
                     versions={name: ranges[i].source_table.versions[0] for name, i in ids.items()},
                     targets={name: target_of(ranges[i], tables[i], ranges[i].low) for name, i in ids.items()},
                     io_properties=self._lake.io_properties,

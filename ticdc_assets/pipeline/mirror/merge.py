@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import mirror_columns
 from ticdc_assets.names import column_name
-from ticdc_assets.pipeline.mirror.merge_task import LiveFile, MergeReport, MergeTask, SegmentChanges, Taken, VectorPlace
+from ticdc_assets.pipeline.mirror.merge_task import (
+    LiveFile,
+    MergeReport,
+    MergeTask,
+    MirrorColumn,
+    SegmentChanges,
+    VectorPosition,
+)
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, NewFile, OldVector, RowDelta, Vector
 from ticdc_assets.tables.iceberg.types import arrow_field, can_identify
 from ticdc_assets.tables.mirror.writer import Segment
@@ -80,7 +87,7 @@ def plan(
     shares = max(1, min(cores, rows // SHARE_ROWS, len(segment.files)))
     whole = MergeTask(
         source_table_id=source_table_id,
-        columns=_taken(table, changelog, segment),
+        columns=_mirror_columns(table, changelog, segment),
         key=tuple(column_name(name) for name in segment.version.table.key),
         changes=SegmentChanges(
             files=tuple(file.uri for file in segment.files),
@@ -94,23 +101,23 @@ def plan(
         shares=shares,
         io_properties=lake.io_properties,
     )
-    files = [LiveFile(file.uri, file.rows, _place(file)) for file in live]
+    files = [LiveFile(file.uri, file.rows, _vector_position(file)) for file in live]
     tasks = tuple(replace(whole, share=n, live=tuple(files[n::shares])) for n in range(shares))
     return MergePlan(tasks, {file.uri: file.vector for file in live if file.vector is not None})
 
 
-def _place(file: LiveDataFile) -> VectorPlace | None:
+def _vector_position(file: LiveDataFile) -> VectorPosition | None:
     vector = file.vector
-    return VectorPlace(vector.uri, vector.offset_bytes, vector.size_bytes) if vector is not None else None
+    return VectorPosition(vector.uri, vector.offset_bytes, vector.size_bytes) if vector is not None else None
 
 
-def _taken(table: Table, changelog: Table, segment: Segment) -> tuple[Taken, ...]:
+def _mirror_columns(table: Table, changelog: Table, segment: Segment) -> tuple[MirrorColumn, ...]:
     """The mirror's columns, in its order, with the position of their values in the changelog."""
     version = segment.version.table
     uids = {column.name: column.uid for column in mirror_columns(version.stored_columns, version.key)}
     places = columns_of(changelog.properties)
     commit_ts = changelog.schema().find_field(layout.COMMIT_TS).field_id
     return tuple(
-        Taken(arrow_field(field), commit_ts if field.name == layout.COMMIT_TS else places[uids[field.name]][0])
+        MirrorColumn(arrow_field(field), commit_ts if field.name == layout.COMMIT_TS else places[uids[field.name]][0])
         for field in table.schema().fields
     )

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class MirrorColumn:
     """A column of the mirror: the field that it is written as, and its field id in the changelog."""
 
     field: pa.Field
@@ -16,7 +16,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class VectorPlace:
+class VectorPosition:
     """The position of a deletion vector: a part of a Puffin file."""
 
     uri: str
@@ -30,7 +30,7 @@ class LiveFile:
 
     uri: str
     rows: int
-    vector: VectorPlace | None = None
+    vector: VectorPosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class MergeTask:
     """
 
     source_table_id: str
-    columns: tuple[Taken, ...]
+    columns: tuple[MirrorColumn, ...]
     key: tuple[str, ...]
     changes: SegmentChanges
     live: tuple[LiveFile, ...]
@@ -77,7 +77,7 @@ class WrittenRows:
 
 
 @dataclass(frozen=True, slots=True)
-class GoneRows:
+class DeletedRows:
     """All deleted rows of a data file, as the blob of a deletion vector."""
 
     data_uri: str
@@ -91,5 +91,5 @@ class MergeReport:
 
     source_table_id: str
     written: tuple[WrittenRows, ...] = ()
-    gone: tuple[GoneRows, ...] = ()
+    gone: tuple[DeletedRows, ...] = ()
     unfit: str = ""

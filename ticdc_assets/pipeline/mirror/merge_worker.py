@@ -22,14 +22,21 @@ from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.newest import Ints, newest_of_each, rows_with
-from ticdc_assets.pipeline.mirror.merge_task import GoneRows, LiveFile, MergeReport, MergeTask, Taken, WrittenRows
+from ticdc_assets.pipeline.mirror.merge_task import (
+    DeletedRows,
+    LiveFile,
+    MergeReport,
+    MergeTask,
+    MirrorColumn,
+    WrittenRows,
+)
 from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
 from ticdc_assets.tables.iceberg.types import FIELD_ID
 
 _GATHERED_BYTES: Final = 12 << 20
 """The least size of a row group."""
 
-_Places = npt.NDArray[np.int32]
+_Indices = npt.NDArray[np.int32]
 
 
 class UnfitError(Exception):
@@ -57,8 +64,8 @@ class _Newest:
     """The newest change of every key: its key, the number of its file, its row there, and whether it is a delete."""
 
     keys: list[pa.ChunkedArray]
-    files: _Places
-    rows: _Places
+    files: _Indices
+    rows: _Indices
     is_delete: np.ndarray
 
 
@@ -66,7 +73,7 @@ class _Newest:
 
 
 def _newest(io: FileIO, task: MergeTask) -> _Newest:
-    keys = [taken for taken in task.columns if taken.field.name in task.key]
+    keys = [column for column in task.columns if column.field.name in task.key]
     found = [_identities(io, task, number, keys) for number in range(len(task.changes.files))]
     table = pa.concat_tables(found)
     columns = [table.column(f"k{number}") for number in range(len(keys))]
@@ -85,13 +92,13 @@ def _newest(io: FileIO, task: MergeTask) -> _Newest:
     )
 
 
-def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[Taken]) -> pa.Table:
+def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[MirrorColumn]) -> pa.Table:
     """Key, order and kind of the changes of one file that are in the segment."""
     bound = layout.SEQ if task.changes.by_arrival else layout.COMMIT_TS
     system = [layout.OP, layout.COMMIT_TS, layout.SEQ, *([layout.TABLE_VERSION] if task.changes.by_arrival else [])]
     with ExitStack() as stack:
         file = _open(io, task.changes.files[number], stack)
-        names = [_name_of(file, taken.changelog_id) for taken in keys]
+        names = [_name_of(file, column.changelog_id) for column in keys]
         found = []
         for group, first in _groups(file, bound, task.changes.low + 1, task.changes.high):
             table = file.read_row_group(group, columns=[*system, *names], use_threads=False)
@@ -114,8 +121,8 @@ def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[Taken])
     return pa.concat_tables(found) if found else _no_identities(keys)
 
 
-def _no_identities(keys: Sequence[Taken]) -> pa.Table:
-    fields = [(f"k{n}", taken.field.type) for n, taken in enumerate(keys)]
+def _no_identities(keys: Sequence[MirrorColumn]) -> pa.Table:
+    fields = [(f"k{n}", column.field.type) for n, column in enumerate(keys)]
     order = [(name, pa.int64()) for name in ("seq", "ts")]
     return pa.schema([*fields, *order, ("gone", pa.bool_()), ("file", pa.int32()), ("row", pa.int32())]).empty_table()
 
@@ -123,15 +130,15 @@ def _no_identities(keys: Sequence[Taken]) -> pa.Table:
 # -- the mirror as it is -----------------------------------------------------------------------------------------------
 
 
-def _gone(io: FileIO, task: MergeTask, live: LiveFile, newest: _Newest) -> GoneRows | None:
+def _gone(io: FileIO, task: MergeTask, live: LiveFile, newest: _Newest) -> DeletedRows | None:
     """The deleted rows of a data file, by this segment or before it; None where this segment deletes none."""
-    keys = [taken for taken in task.columns if taken.field.name in task.key]
+    keys = [column for column in task.columns if column.field.name in task.key]
     found: list[Ints] = []
     if not len(newest.rows):
         return None
     with ExitStack() as stack:
         file = _open(io, live.uri, stack)
-        names = [_name_of(file, _field_id(taken.field)) for taken in keys]
+        names = [_name_of(file, _field_id(column.field)) for column in keys]
         least, most = _bounds(newest.keys[0])
         for group, first in _groups(file, names[0], least, most):
             table = file.read_row_group(group, columns=names, use_threads=False)
@@ -142,7 +149,7 @@ def _gone(io: FileIO, task: MergeTask, live: LiveFile, newest: _Newest) -> GoneR
         return None
     before = positions_of(_vector(io, live)) if live.vector is not None else positions_of(blob_of(()))
     now = before | positions_of(blob_of(positions.tolist()))
-    return GoneRows(live.uri, blob_of(now), len(now)) if len(now) > len(before) else None
+    return DeletedRows(live.uri, blob_of(now), len(now)) if len(now) > len(before) else None
 
 
 def _vector(io: FileIO, live: LiveFile) -> bytes:
@@ -165,7 +172,7 @@ def _bounds(keys: pa.ChunkedArray) -> tuple[int | None, int | None]:
 
 def _write(io: FileIO, task: MergeTask, newest: _Newest, written: list[WrittenRows]) -> None:
     """Write the rows from this worker's files as one data file, one row group at a time."""
-    schema = pa.schema([taken.field for taken in task.columns])
+    schema = pa.schema([column.field for column in task.columns])
     own = ~newest.is_delete & (newest.files % task.shares == task.share)
     if not own.any():
         return
@@ -186,7 +193,7 @@ def _rows(io: FileIO, task: MergeTask, newest: _Newest, own: np.ndarray, schema:
         wanted = np.sort(newest.rows[own & (newest.files == number)])
         with ExitStack() as stack:
             file = _open(io, task.changes.files[number], stack)
-            names = {taken.field.name: _name_or_none(file, taken.changelog_id) for taken in task.columns}
+            names = {column.field.name: _name_or_none(file, column.changelog_id) for column in task.columns}
             read = [name for name in names.values() if name is not None]
             for group, first in _groups(file):
                 begin, end = np.searchsorted(wanted, (first, first + file.metadata.row_group(group).num_rows))

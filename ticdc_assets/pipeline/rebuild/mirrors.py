@@ -166,8 +166,8 @@ def chosen_tables(
     recorded = {i: table for i, table in lake.recorded(record).items() if table.changelog is not None}
     known = [source_table for source_table in history.source_tables if source_table.id in recorded]
     if not only:
-        living = [n for n in known if n.dropped_ts is None]
-        return [n for n in living if keyless or list(reached_versions(n, recorded[n.id].watermark))]
+        existing = [n for n in known if n.dropped_ts is None]
+        return [n for n in existing if keyless or list(reached_versions(n, recorded[n.id].watermark))]
     found: list[SourceTable] = []
     for name in only:
         named = [source_table for source_table in known if _folded(".".join(source_table.name)) == _folded(name)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class ReplayInput:
     """A quarantined record and the bytes to decode: its own, or corrected ones."""
 
     record: QuarantinedRecord

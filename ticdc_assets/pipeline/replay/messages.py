@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, above, no_table_for, rows_of
+from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, above, no_table_for, rows_of
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.ddl_source import ddl_log
 from ticdc_assets.pipeline.stream.decode.make_task import task_of
 from ticdc_assets.pipeline.stream.decode.task import Mark, MessageTask, VersionClock
 from ticdc_assets.pipeline.stream.decode.worker import decode_messages
-from ticdc_assets.pipeline.stream.official_canal import Places
+from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
@@ -48,17 +48,17 @@ class MessageReplay:
         self._replay_context = replay_context
         self._folder = folder
 
-    def decode(self, offered: Sequence[Offered]) -> list[Decoded]:
+    def decode(self, inputs: Sequence[ReplayInput]) -> list[Decoded]:
         """The result for every message."""
-        wanted = {one.record.position: one for one in offered}
+        wanted = {one.record.position: one for one in inputs}
         found = self._found(wanted)
         pending = self._pending(found)
-        decoded = [self._decode(pending, one.record, found.get(one.record.position)) for one in offered]
+        decoded = [self._decode(pending, one.record, found.get(one.record.position)) for one in inputs]
         return decoded + list(self._freed(pending, decoded))
 
     # -- the messages and what is around them -------------------------------------------------------------------------
 
-    def _found(self, wanted: Mapping[Position, Offered]) -> dict[Position, Found]:
+    def _found(self, wanted: Mapping[Position, ReplayInput]) -> dict[Position, Found]:
         """The messages with their ordinals in the capture, with the corrected bytes where given. A message that is no
         longer in the capture is taken from quarantine, where its ordinal does not matter."""
         found = {}
@@ -89,7 +89,7 @@ class MessageReplay:
             commit_ranges=replay_context.commit_ranges,
             names=self._context.names(scan, replay_context.history),
             follows=self._lake.follows,
-            places=Places.of(self._lake.control.ddl_events()),
+            statement_positions=StatementPositions.of(self._lake.control.ddl_events()),
         )
 
     def _with_corrections(self, found: Mapping[Position, Found]) -> Iterator[tuple[MessagePosition, Message]]:
@@ -172,7 +172,7 @@ class MessageReplay:
 
     def _undated(self, message: Message, rows: Sequence[RowEvent]) -> str:
         """Why a row is rejected whose schema is in no other message, where only messages carry schemas."""
-        if self._context.clock is not VersionClock.PLACE:
+        if self._context.clock is not VersionClock.POSITION:
             return ""
         known = {event.version for event in self._lake.control.ddl_events()}
         if all(row.hints.schema_version is None or row.hints.schema_version in known for row in rows):
@@ -198,7 +198,7 @@ def _position(message: Message) -> Position:
     return (f"{message.topic}/{message.partition}", message.offset)
 
 
-def _corrected(message: Message, one: Offered) -> Message:
+def _corrected(message: Message, one: ReplayInput) -> Message:
     """The message with the given bytes. A message without a value is kept by its key."""
     if not one.is_corrected:
         return message

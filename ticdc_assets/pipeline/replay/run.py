@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.replay.changelog import put_back
-from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, Rows, replay_context_of
+from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, replay_context_of
 from ticdc_assets.pipeline.sources import replay_of
 from ticdc_assets.tables.control import QuarantinedRecord, now
 
@@ -76,13 +76,13 @@ def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
     lake.control.resolve(dict.fromkeys(request.discarded, str(Resolution.DISCARDED)), report.run_id)
     report.outcomes += [ReplayOutcome(kept[position], Resolution.DISCARDED) for position in sorted(request.discarded)]
     wanted = kept.keys() - request.discarded if request.only is None else request.only - request.discarded
-    offered = [_offered(kept[position], request) for position in sorted(wanted)]
-    replay_context = replay_context_of(lake, report.run_id) if offered else None
+    inputs = [_input(kept[position], request) for position in sorted(wanted)]
+    replay_context = replay_context_of(lake, report.run_id) if inputs else None
     if replay_context is not None:
-        _take_in(lake, replay_context, offered, report)
-    elif offered:
+        _take_in(lake, replay_context, inputs, report)
+    elif inputs:
         reason = "expected a changefeed that was published, found none. Run `ticdc-assets run` first."
-        report.outcomes += [ReplayOutcome(one.record, Resolution.STILL_BAD, reason) for one in offered]
+        report.outcomes += [ReplayOutcome(one.record, Resolution.STILL_BAD, reason) for one in inputs]
     return report
 
 
@@ -97,14 +97,14 @@ def _check_named(lake: Lake, kept: Mapping[Position, QuarantinedRecord], named: 
             )
 
 
-def _offered(record: QuarantinedRecord, request: ReplayRequest) -> Offered:
+def _input(record: QuarantinedRecord, request: ReplayRequest) -> ReplayInput:
     corrected = request.corrected.get(record.position)
-    return Offered(record, record.raw) if corrected is None else Offered(record, corrected, is_corrected=True)
+    return ReplayInput(record, record.raw) if corrected is None else ReplayInput(record, corrected, is_corrected=True)
 
 
-def _take_in(lake: Lake, replay_context: ReplayContext, offered: Sequence[Offered], report: ReplayReport) -> None:
+def _take_in(lake: Lake, replay_context: ReplayContext, inputs: Sequence[ReplayInput], report: ReplayReport) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        decoded = replay_of(lake)(replay_context, Path(folder)).decode(offered)
+        decoded = replay_of(lake)(replay_context, Path(folder)).decode(inputs)
     by_source_table = _by_source_table(decoded)
     for source_table_id, rows in sorted(by_source_table.items()):
         report.added[source_table_id] = put_back(replay_context, source_table_id, rows)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ticdc_assets.changes import layout, order
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import Decoded, Offered, ReplayContext, Rows, above, no_table_for, rows_of
+from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, above, no_table_for, rows_of
 from ticdc_assets.pipeline.storage.batch import decoding_of
 from ticdc_assets.pipeline.storage.decode import decode
 from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, FileState, Target, TaskFile
@@ -36,9 +36,9 @@ class StorageReplay:
         self._timelines = replay_context.history.timelines()
         self._number = 0
 
-    def decode(self, offered: Sequence[Offered]) -> list[Decoded]:
+    def decode(self, inputs: Sequence[ReplayInput]) -> list[Decoded]:
         """The result for every record, alone or with its neighbour."""
-        in_order = sorted(offered, key=lambda one: one.record.position)
+        in_order = sorted(inputs, key=lambda one: one.record.position)
         alone = [self._decode((one,)) for one in in_order]
         if self._format is not FileFormat.CSV:
             return alone
@@ -50,13 +50,13 @@ class StorageReplay:
             at += 2 if pair else 1
         return found
 
-    def _pair(self, offered: Sequence[Offered], alone: Sequence[Decoded]) -> Decoded | None:
-        if len(offered) < 2 or not all(one.problem for one in alone):
+    def _pair(self, inputs: Sequence[ReplayInput], alone: Sequence[Decoded]) -> Decoded | None:
+        if len(inputs) < 2 or not all(one.problem for one in alone):
             return None
-        first, second = (one.record for one in offered)
+        first, second = (one.record for one in inputs)
         if (first.path, first.line + 1) != second.position:
             return None
-        both = self._decode(tuple(offered))
+        both = self._decode(tuple(inputs))
         return None if both.problem else both
 
     @property
@@ -65,14 +65,14 @@ class StorageReplay:
 
     # -- one record, or the two of an update --------------------------------------------------------------------------
 
-    def _decode(self, offered: tuple[Offered, ...]) -> Decoded:
-        records = tuple(one.record for one in offered)
+    def _decode(self, inputs: tuple[ReplayInput, ...]) -> Decoded:
+        records = tuple(one.record for one in inputs)
         record = records[-1]
         name = fold_name(record.schema, record.table)
         targets = self._replay_context.targets(self._folder / f"{self._number}")
         if name not in self._timelines or not targets or record.version is None:
             return Decoded(records, problem=no_table_for(record))
-        file = self._written(offered, name, record.version)
+        file = self._written(inputs, name, record.version)
         task = self._task(file, {i: t for i, t in targets.items() if i in self._source_tables(name)} or targets)
         try:
             report = decode(task)
@@ -85,17 +85,17 @@ class StorageReplay:
     def _source_tables(self, name: SourceName) -> set[str]:
         return {period.source_table_id for period in self._timelines[name] if isinstance(period, SchemaPeriod)}
 
-    def _written(self, offered: tuple[Offered, ...], name: SourceName, version: int) -> TaskFile:
+    def _written(self, inputs: tuple[ReplayInput, ...], name: SourceName, version: int) -> TaskFile:
         """The records as a file with their ordinal, so that they keep their order among other files."""
         self._number += 1
-        record = offered[-1].record
-        data = b"".join(self._ended(one) for one in offered)
+        record = inputs[-1].record
+        data = b"".join(self._ended(one) for one in inputs)
         path = self._folder / f"{self._number}" / _FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         return TaskFile(_FILE, len(data), name, record.schema, record.table, version, record.ordinal or 0)
 
-    def _ended(self, one: Offered) -> bytes:
+    def _ended(self, one: ReplayInput) -> bytes:
         """The bytes with a line end: an editor may have written another one, or none."""
         if not one.is_corrected:
             return one.data

@@ -54,8 +54,8 @@ class StorageBatch:
         whole = {name: any(_is_keyless(period) for period in timeline) for name, timeline in plan.timelines.items()}
         decoding = decoding_of(self._lake, self._changefeed.bad_input.quarantines)
         tasks = []
-        for number, dealt in enumerate(pack(plan.task_files(), self._lake.cores, whole)):
-            timelines = {file.name: plan.timelines[file.name] for file in dealt}
+        for number, task_files in enumerate(pack(plan.task_files(), self._lake.cores, whole)):
+            timelines = {file.name: plan.timelines[file.name] for file in task_files}
             periods = (period for timeline in timelines.values() for period in timeline)
             source_tables = {period.source_table_id for period in periods if isinstance(period, SchemaPeriod)}
             tasks.append(
@@ -64,7 +64,7 @@ class StorageBatch:
                     number=number,
                     root_uri=self._lake.storage_uri,
                     decoding=decoding,
-                    files=dealt,
+                    files=task_files,
                     timelines=timelines,
                     targets={i: target for i, target in targets.items() if i in source_tables},
                     io_properties=self._lake.io_properties,
@@ -86,7 +86,7 @@ class StorageBatch:
     def bad_records(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> list[QuarantinedRecord]:
         """The bad records of the tables that advance. Files of held tables are read again later."""
         pending, plan = self._pending, self._plan
-        offered = {file.path: file for file in plan.read}
+        read_files = {file.path: file for file in plan.read}
         listed = {file.path: file for file in plan.task_files()}
         return [
             QuarantinedRecord(
@@ -95,7 +95,7 @@ class StorageBatch:
             )
             for report in reports
             for file in report.files
-            if file.state is FileState.READ and plan.held_by(offered[file.path]).isdisjoint(held)
+            if file.state is FileState.READ and plan.held_by(read_files[file.path]).isdisjoint(held)
             for bad in file.bad
         ]  # fmt: skip
 

@@ -21,10 +21,10 @@ def pack(files: Sequence[TaskFile], cores: int, whole: Mapping[SourceName, bool]
     if count > cores:
         count -= count % cores  # a last round with few tasks would leave cores idle
     tasks: dict[int, list[TaskFile]] = {}
-    dealt = 0
+    packed_bytes = 0
     for name, group in groupby(files, key=lambda file: file.name):
         for run in [list(group)] if whole.get(name) else [[file] for file in group]:
-            number = min(count - 1, dealt * count // max(1, total))
+            number = min(count - 1, packed_bytes * count // max(1, total))
             tasks.setdefault(number, []).extend(run)
-            dealt += sum(file.size_bytes for file in run)
+            packed_bytes += sum(file.size_bytes for file in run)
     return [tuple(task) for task in tasks.values()]

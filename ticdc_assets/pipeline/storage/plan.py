@@ -66,14 +66,14 @@ class Plan:
         asked = (
             i
             for i, commit_range in self.commit_ranges.items()
-            if not is_held(commit_range) and not commit_range.is_spent
+            if not is_held(commit_range) and not commit_range.is_exhausted
         )
         return {i for i in asked if i in self.progress}
 
     @cached_property
     def held(self) -> dict[str, int]:
         """The source tables whose rows are left for a later run, with the TSO above which they are."""
-        left = {i: n.low for i, n in self.commit_ranges.items() if not n.is_spent}
+        left = {i: n.low for i, n in self.commit_ranges.items() if not n.is_exhausted}
         return {i: low for i, low in left.items() if i not in self.open}
 
     @cached_property
@@ -102,7 +102,7 @@ class Plan:
         if self.by_arrival or file.path in self.seen:
             return self.awaiting(file)
         asked = self.source_tables_of(file) & self.commit_ranges.keys()
-        return {i for i in asked if not self.commit_ranges[i].is_spent}
+        return {i for i in asked if not self.commit_ranges[i].is_exhausted}
 
     def held_by(self, file: SourceFile) -> set[str]:
         """The tables that cannot advance while the file cannot be read: those expected to have rows in it."""
@@ -111,7 +111,7 @@ class Plan:
     def _has(self, source_table_id: str, file: SourceFile) -> bool:
         """Whether the table, by arrival, has the file or does not need it."""
         commit_range = self.commit_ranges[source_table_id]
-        if commit_range.is_spent or (commit_range.is_over and self._is_beyond_stop(source_table_id, file)):
+        if commit_range.is_exhausted or (commit_range.is_over and self._is_beyond_stop(source_table_id, file)):
             return True
         return source_table_id in self.progress and arrivals.has(self.progress[source_table_id], file)
 

@@ -36,8 +36,8 @@ MANY_JSON_BYTES: Final = 4 << 20
 
 Records = Iterable[tuple[int, RowEvent] | BadRecord | Incomplete]
 
-_TODO_RECORD: Final = "The record is kept; check what wrote into this folder."
-_TODO_SCHEMA: Final = "Check whether schema files were removed from the bucket."
+_ADVICE_RECORD: Final = "The record is kept; check what wrote into this folder."
+_ADVICE_SCHEMA: Final = "Check whether schema files were removed from the bucket."
 
 
 class FileReader:
@@ -148,7 +148,7 @@ def _folder_period(task: DecodeTask, file: TaskFile) -> SchemaPeriod:
     begun = [period for period in task.timelines[file.name] if period.after_ts <= file.folder_version]
     periods = [period for period in begun if isinstance(period, SchemaPeriod)]
     if not periods:
-        raise DecodeError(file.path, f"a schema of {file.schema}.{file.table} for its folder", "none", _TODO_SCHEMA)
+        raise DecodeError(file.path, f"a schema of {file.schema}.{file.table} for its folder", "none", _ADVICE_SCHEMA)
     return periods[-1]
 
 
@@ -225,7 +225,7 @@ def _lone_halves(records: list[CsvRecord | BadRecord | Incomplete]) -> Iterator[
 
 def _other_table(file: TaskFile, line: int) -> DecodeError:
     where, expected = f"{file.path}, record {line}", f"a record of {file.schema}.{file.table}"
-    return DecodeError(where, expected, "one of another table", _TODO_RECORD)
+    return DecodeError(where, expected, "one of another table", _ADVICE_RECORD)
 
 
 def _no_commit_ts(file: TaskFile, line: int) -> DecodeError:
@@ -236,7 +236,7 @@ def _no_commit_ts(file: TaskFile, line: int) -> DecodeError:
 
 
 def _half(file: TaskFile, line: int) -> DecodeError:
-    return DecodeError(f"{file.path}, record {line}", "both halves of an update", "one of them", _TODO_RECORD)
+    return DecodeError(f"{file.path}, record {line}", "both halves of an update", "one of them", _ADVICE_RECORD)
 
 
 def _unfinished(file: TaskFile, line: int) -> NotYetError:
@@ -267,7 +267,7 @@ def from_events(rows: list[tuple[int, RowEvent]], columns: tuple[str, ...], wher
         if unknown:
             name = f"{event.schema}.{event.table}"
             found = f"a column {unknown[0]!r} that is in no schema file"
-            raise DecodeError(f"{where}, record {line}", f"columns of {name}", found, _TODO_SCHEMA)
+            raise DecodeError(f"{where}, record {line}", f"columns of {name}", found, _ADVICE_SCHEMA)
     return RawRows(
         op=pa.array([str(event.op) for event in events], pa.string()),
         commit_ts=pa.array([event.commit_ts for event in events], pa.int64()),

@@ -74,7 +74,7 @@ class StreamBatch:
 
     @staticmethod
     def _may_come_late(pending: StreamPending, commit_range: CommitRange) -> bool:
-        return pending.has_unread and not is_held(commit_range) and not commit_range.is_spent
+        return pending.has_unread and not is_held(commit_range) and not commit_range.is_exhausted
 
     def _target(self, scan: StreamScan, commit_range: CommitRange, table: Table) -> Target:
         if not self._lake.by_arrival:
@@ -153,7 +153,9 @@ class StreamBatch:
         passed = {
             partition: scan.watermarks.passed_before(partition, offset) for partition, offset in moved.offsets.items()
         }
-        return replace(moved, watermarks=dict(scan.watermarks.newest), carried=self._carried(), passed=passed).to_json()
+        return replace(
+            moved, watermarks=dict(scan.watermarks.newest), tables_by_topic=self._tables_by_topic(), passed=passed
+        ).to_json()
 
     def _only_topics_stop(self, stopped: Collection[str]) -> bool:
         """Whether nothing but faults of topics that are left out holds tables."""
@@ -171,16 +173,16 @@ class StreamBatch:
             for i in stopped
             for period in commit_ranges[i].source_table.name_periods
         }
-        carriers = {topic for topic, carried in scan.tables.carried.items() if not names.isdisjoint(carried)}
+        carriers = {topic for topic, tables in scan.tables.by_topic.items() if not names.isdisjoint(tables)}
         excluded = carriers | scan.offsets.left_out
         return {p: offset for p, offset in self._first_unconsumed().items() if p[0] not in excluded}
 
-    def _carried(self) -> dict[str, frozenset[SourceName]]:
+    def _tables_by_topic(self) -> dict[str, frozenset[SourceName]]:
         """The tables of each topic that a later run may need."""
         scan = self._pending.scan
         if not self._context.changefeed.sink.dispatch.topics and len({topic for topic, _ in scan.offsets.ends}) < 2:
             return {}
-        return {topic: frozenset(names) for topic, names in scan.tables.carried.items() if names}
+        return {topic: frozenset(names) for topic, names in scan.tables.by_topic.items() if names}
 
     def _first_unconsumed(self) -> dict[Partition, int]:
         scan = self._pending.scan

@@ -58,7 +58,7 @@ class StreamContext:
         sink = self.changefeed.sink
         has_statements = self.protocol != "avro" or self.changefeed.schemas.ddl_from is not None or sink.has_watermark
         if not has_statements:
-            return VersionClock.PLACE
+            return VersionClock.POSITION
         return VersionClock.COMMIT_TS if sink.has_commit_ts else VersionClock.COMMIT_MS
 
     def form(
@@ -82,4 +82,4 @@ class StreamContext:
         if scan.avro is None:
             return {}
         known = {(t.schema, t.table) for source_table in history.source_tables for t in source_table.name_periods}
-        return true_names(scan.avro.names, sorted(known) if self.clock is not VersionClock.PLACE else ())
+        return true_names(scan.avro.names, sorted(known) if self.clock is not VersionClock.POSITION else ())

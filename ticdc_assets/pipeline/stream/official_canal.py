@@ -24,7 +24,7 @@ _SECOND_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedRow:
+class PositionedRow:
     """The position of a row, its times of execution and sending, and its column names in lower case."""
 
     partition: Partition
@@ -34,7 +34,7 @@ class PlacedRow:
     columns: frozenset[str]
 
     @classmethod
-    def of(cls, row: RowEvent, partition: Partition, offset: int) -> PlacedRow:
+    def of(cls, row: RowEvent, partition: Partition, offset: int) -> PositionedRow:
         """The row of a message at this offset."""
         return cls(
             partition, offset, row.time.commit_ms, row.time.sent_ms, frozenset(name.lower() for name in row.wire)
@@ -48,7 +48,7 @@ class PlacedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class StatementPositions:
     """The positions of such a stream's statements: by partition their offsets and TSOs; by TSO their times of execution
     and sending."""
 
@@ -56,8 +56,8 @@ class Places:
     times: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, events: Iterable[DdlEvent]) -> Places:
-        """The places and times of statements that only positions order."""
+    def of(cls, events: Iterable[DdlEvent]) -> StatementPositions:
+        """The positions and times of statements that only positions order."""
         steps: dict[Partition, dict[int, int]] = {}
         times: dict[int, tuple[int | None, int | None]] = {}
         for event in events:
@@ -67,7 +67,7 @@ class Places:
                 times[event.commit_ts] = (event.commit_ms, event.sent_ms)
         return cls({partition: tuple(sorted(found.items())) for partition, found in steps.items()}, times)
 
-    def period(self, timeline: Timeline, row: PlacedRow) -> SchemaPeriod | SchemaGap | None:
+    def period(self, timeline: Timeline, row: PositionedRow) -> SchemaPeriod | SchemaGap | None:
         """The schema period or gap that the row falls in."""
         begins = [period.after_ts for period in timeline]
         before, after = self._around(row)
@@ -87,13 +87,13 @@ class Places:
                 undecided.append(period)
         return next((period for period in (chosen, *undecided) if row.fits(period)), chosen)
 
-    def _around(self, row: PlacedRow) -> tuple[int, int | None]:
+    def _around(self, row: PositionedRow) -> tuple[int, int | None]:
         """The TSOs of the statements before and after the row in its own partition."""
         steps = self.steps.get(row.partition, ())
         number = bisect_left(steps, (row.offset,))
         return steps[number - 1][1] if number else 0, steps[number][1] if number < len(steps) else None
 
-    def _is_behind(self, row: PlacedRow, ts: int) -> bool | None:
+    def _is_behind(self, row: PositionedRow, ts: int) -> bool | None:
         """Whether the row was executed after a statement of another partition; None where that is unknown."""
         commit_ms, sent_ms = self.times.get(ts, (ts >> LOGICAL_BITS, None))
         if row.commit_ms is not None and commit_ms is not None:

@@ -11,7 +11,7 @@ from ticdc_assets.pipeline.late_statements import is_unrecorded
 from ticdc_assets.pipeline.late_tables import is_passed, with_holds
 from ticdc_assets.pipeline.source import Pending
 from ticdc_assets.pipeline.stream.decode.task import MessageName
-from ticdc_assets.pipeline.stream.official_canal import Places
+from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.blocked_topics import CaptureHolds
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
@@ -38,7 +38,7 @@ class StreamPending(Pending):
     log: DdlLog | None = None
     faults: CaptureHolds = field(default_factory=CaptureHolds)
     fresh: frozenset[str] = frozenset()
-    places: Places = field(default_factory=Places)
+    statement_positions: StatementPositions = field(default_factory=StatementPositions)
 
     def with_held(self, held: Mapping[str, Hold]) -> StreamPending:
         """The same with these tables held."""

@@ -21,7 +21,7 @@ from ticdc_assets.pipeline.stream.batch import StreamBatch
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.ddl_source import DdlLog, ddl_log
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
-from ticdc_assets.pipeline.stream.official_canal import Places
+from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.advance import gone
 from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
     CaptureHolds,
@@ -105,7 +105,7 @@ class StreamChanges:
     def _shared(self, scan: StreamScan) -> set[str]:
         """The topics that may have statements of any table."""
         topics = {topic for topic, _ in scan.offsets.partitions}
-        return topics if len(topics) < 2 else topics - set(scan.tables.carried) | {self._changefeed.default_topic}
+        return topics if len(topics) < 2 else topics - set(scan.tables.by_topic) | {self._changefeed.default_topic}
 
     def _late(self, pending: StreamPending, statements: LateStatements) -> list[SourceTable]:
         """The tables that lack rows: a run passed messages that may be of them before they were selected, or their rows
@@ -154,14 +154,14 @@ class StreamChanges:
             names=names,
             follows=self._lake.follows,
             log=log,
-            places=Places.of([*kept_events, *statements]),
+            statement_positions=StatementPositions.of([*kept_events, *statements]),
         )
 
     def _reached(self, scan: StreamScan, events: Sequence[DdlEvent]) -> int:
         """The TSO that the stream has reached: without watermarks the newest commit_ts, without commit_ts a count of
         messages."""
         if self._lake.by_arrival:
-            return scan.messages if self._context.clock is VersionClock.PLACE else scan.commits.newest
+            return scan.messages if self._context.clock is VersionClock.POSITION else scan.commits.newest
         live = self._live(self._lake.folds.of(events))
         watermark = scan.watermark(live, self._changefeed.sink.dispatch.partition_num) or 0
         return watermark if self._until is None else min(watermark, self._until)

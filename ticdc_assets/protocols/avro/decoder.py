@@ -43,12 +43,12 @@ MS_MAX: Final = TS_MAX >> 18
 """The largest Unix time in milliseconds of a TSO."""
 OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.DELETE}
 """For a delete with values, newer encoders write "d" and older ones an empty text."""
-_TODO: Final = "Check that the topic is written by TiCDC with protocol=avro; the message stays quarantined."
-_TODO_EXTENSION: Final = (
+_ADVICE: Final = "Check that the topic is written by TiCDC with protocol=avro; the message stays quarantined."
+_ADVICE_EXTENSION: Final = (
     "Set enable-tidb-extension for the changefeed: otherwise a DELETE cannot be distinguished from an UPDATE."
 )
-_TODO_SCHEMA: Final = "Check that the schema registry is the one that TiCDC registers at."
-_TODO_FILE: Final = "Export the registry again as a list of {id, subject, version, schema}."
+_ADVICE_SCHEMA: Final = "Check that the schema registry is the one that TiCDC registers at."
+_ADVICE_FILE: Final = "Export the registry again as a list of {id, subject, version, schema}."
 
 
 def registry_from_json(data: bytes, where: str) -> dict[int, str]:
@@ -62,7 +62,7 @@ def registry_from_json(data: bytes, where: str) -> dict[int, str]:
         return {_id(entry["id"]): _text(entry["schema"]) for entry in entries}
     except (ValueError, TypeError, KeyError) as error:
         found = "a text that is not JSON" if isinstance(error, ValueError) else "another JSON value"
-        raise DecodeError(where, "a JSON list of {id, schema}", found, _TODO_FILE) from None
+        raise DecodeError(where, "a JSON list of {id, schema}", found, _ADVICE_FILE) from None
 
 
 def _id(value: Any) -> int:
@@ -182,7 +182,7 @@ def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: AvroOpt
     columns = {name: record[name] for name in row_writer.columns}
     before = extension.get(fields.BEFORE)
     if row_writer.hides_deletes and before is not None:
-        raise DecodeError(where, f"{fields.OP} next to {fields.BEFORE}", "none", _TODO_EXTENSION)
+        raise DecodeError(where, f"{fields.OP} next to {fields.BEFORE}", "none", _ADVICE_EXTENSION)
     op = _op(extension, where)
     schema, name = options.table or (row_writer.schema, row_writer.table)
     row = RowEvent(
@@ -240,7 +240,8 @@ def _lookup(schema_id: int, where: str, options: AvroOptions) -> str:
     try:
         return options.schemas(schema_id)
     except LookupError:
-        raise DecodeError(where, "a registered schema", f"schema id {schema_id}, which is not", _TODO_SCHEMA) from None
+        found = f"schema id {schema_id}, which is not"
+        raise DecodeError(where, "a registered schema", found, _ADVICE_SCHEMA) from None
 
 
 def _tso(value: bytes, where: str) -> int:
@@ -263,4 +264,4 @@ def _ddl(value: bytes, where: str) -> DdlEvent:
 
 
 def _bad(where: str, expected: str, found: str) -> DecodeError:
-    return DecodeError(where, expected, found, _TODO)
+    return DecodeError(where, expected, found, _ADVICE)

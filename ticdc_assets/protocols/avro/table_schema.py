@@ -34,7 +34,7 @@ BEFORE: Final = "_ticdc_before"
 _EXTENSION: Final = {OP: "string", COMMIT_TS: "long", COMMIT_MS: "long"}
 _INTEGRITY: Final = {CHECKSUM: "string", CORRUPTED: "boolean", CHECKSUM_VERSION: "int"}
 _PARAMETERS: Final = "connect.parameters"
-_TODO: Final = "Check that the subject was registered by TiCDC with protocol=avro."
+_ADVICE: Final = "Check that the subject was registered by TiCDC with protocol=avro."
 _SHOWN_CHARS_MAX: Final = 40
 _WRITERS_MAX: Final = 256
 
@@ -87,7 +87,7 @@ def writer(text: str, where: str = "schema registry") -> Writer:
     schema = schema_of(text, where)
     reader = compiled(schema, where)
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise DecodeError(where, "an Avro schema of type record", "another type", _TODO)
+        raise DecodeError(where, "an Avro schema of type record", "another type", _ADVICE)
     namespace, _, name = _full_name(schema).rpartition(".")
     fields: list[dict[str, Any]] = schema["fields"]
     extension = frozenset(f["name"] for f in fields if _is_extension(f))
@@ -122,7 +122,7 @@ def table_schema(
     if key_schema is not None:
         key = writer(key_schema, where).columns
         if not set(key) <= set(row.columns):
-            raise SchemaError(where, "a key made of the row's columns", "other fields", _TODO)
+            raise SchemaError(where, "a key made of the row's columns", "other fields", _ADVICE)
         indexes = (Index("PRIMARY", key, unique=True, primary=True),)
     schema, table = names or (row.schema, row.table)
     return TableSchema(schema, table, columns, indexes)
@@ -131,7 +131,7 @@ def table_schema(
 def _column(field: dict[str, Any], where: str) -> Column:
     nullable, type_ = _nullable(field["type"])
     if not isinstance(type_, dict) or not isinstance(type_.get(_PARAMETERS), dict):
-        raise SchemaError(where, "columns with connect.parameters", "a field without", _TODO)
+        raise SchemaError(where, "columns with connect.parameters", "a field without", _ADVICE)
     mysql_type = _mysql_type(type_, where)
     return Column(field["name"], mysql_type, nullable, _default(field.get("default"), mysql_type, where))
 
@@ -154,7 +154,7 @@ def _mysql_type(type_: dict[str, Any], where: str) -> MySqlType:
     written = parameters.get("tidb_type")
     kind = _KINDS.get(written) if isinstance(written, str) else None
     if kind is None or not isinstance(written, str):
-        raise SchemaError(where, "a tidb_type that TiCDC writes", _shown(written), _TODO)
+        raise SchemaError(where, "a tidb_type that TiCDC writes", _shown(written), _ADVICE)
     if kind is Kind.DECIMAL:
         return _decimal(type_)
     if kind is Kind.BIT:
@@ -182,7 +182,7 @@ def _decimal(type_: dict[str, Any]) -> MySqlType:
 def _length(parameters: dict[str, Any], where: str) -> int:
     length = parameters.get("length")
     if not isinstance(length, str) or not length.isascii() or not length.isdigit() or not 1 <= int(length) <= 64:
-        raise SchemaError(where, "a BIT with a length from 1 to 64", _shown(length), _TODO)
+        raise SchemaError(where, "a BIT with a length from 1 to 64", _shown(length), _ADVICE)
     return int(length)
 
 
@@ -204,7 +204,7 @@ def _default(default: Any, type_: MySqlType, where: str) -> Default | None:
         is_now = is_time and default.upper().startswith("CURRENT_TIMESTAMP")
         return Default(expression=default) if is_now else Default(default)
     if isinstance(default, bool) or not isinstance(default, int | float):
-        raise SchemaError(where, "a default as a number or a text", type(default).__name__, _TODO)
+        raise SchemaError(where, "a default as a number or a text", type(default).__name__, _ADVICE)
     if type_.kind is Kind.BIGINT and type_.unsigned and isinstance(default, int) and default < 0:
         default += 1 << 64
     return Default(str(default))
@@ -215,4 +215,4 @@ def _base64(default: Any, where: str) -> bytes:
     try:
         return b64decode(default, validate=True)
     except (TypeError, ValueError):
-        raise SchemaError(where, "a bytes default in base64", "another", _TODO) from None
+        raise SchemaError(where, "a bytes default in base64", "another", _ADVICE) from None

@@ -177,7 +177,7 @@ def _common(message: dict[str, Any], op: Op, where: str, official: bool) -> dict
 
 def _time(message: dict[str, Any], where: str, official: bool) -> RowTime:
     commit_ms = _commit_ms(message, where)
-    return RowTime(commit_ms, _sent_ms(message), by_place=True) if official else RowTime(commit_ms)
+    return RowTime(commit_ms, _sent_ms(message), by_position=True) if official else RowTime(commit_ms)
 
 
 def _images(message: dict[str, Any], name: str, where: str) -> list[dict[str, str | None]]:

@@ -22,7 +22,7 @@ from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
 from ticdc_assets.schema.mysql_types import parse_type
 
-_TODO: Final = "Check that the topic is written by TiCDC with protocol=canal-json and the configured compression."
+_ADVICE: Final = "Check that the topic is written by TiCDC with protocol=canal-json and the configured compression."
 _UNDATED: Final = (
     "The row is not read. Look for another writer to the topic; if the changefeed writes without the extension, say "
     "enable-tidb-extension=false here, in a changefeed of another name."
@@ -43,7 +43,7 @@ class CanalJsonOptions:
 def decode(key: bytes | None, value: bytes | None, where: str, options: CanalJsonOptions) -> Iterator[Event]:
     """The events of a message; the key is ignored. Raises DecodeError."""
     if not value:
-        raise DecodeError(where, "a message with a value", "none", _TODO)
+        raise DecodeError(where, "a message with a value", "none", _ADVICE)
     events = canal_json.decode(decompress(value, options.compression, where), where, options.is_dated)
     return _dated(events, where) if options.is_dated else events
 
@@ -60,7 +60,7 @@ def open_claim(data: bytes, where: str, options: CanalJsonOptions) -> Iterator[E
     """The row of a claim-check file: `{"key": null, "value": base64}` with a whole message, or only its value."""
     events = list(decode(None, data if options.claim_check_raw_value else _claimed(data, where), where, options))
     if any(not isinstance(event, RowEvent) or event.claim or event.handle_only for event in events):
-        raise DecodeError(where, "a whole row in the claim-check file", "another message", _TODO)
+        raise DecodeError(where, "a whole row in the claim-check file", "another message", _ADVICE)
     return iter(events)
 
 
@@ -68,7 +68,7 @@ def _claimed(data: bytes, where: str) -> bytes:
     try:
         return b64decode(json_object(data, where)["value"], validate=True)
     except (KeyError, TypeError, ValueError):
-        raise DecodeError(where, "`value` as base64 in the claim-check file", "none", _TODO) from None
+        raise DecodeError(where, "`value` as base64 in the claim-check file", "none", _ADVICE) from None
 
 
 def column(column: Column, array: pa.Array, zone: str) -> pa.Array:

@@ -33,8 +33,8 @@ DECIMAL_BYTES_MAX: Final = 64
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 
-_TODO_BYTES: Final = "Check that the message was written by TiCDC with this schema; it stays quarantined."
-_TODO_SCHEMA: Final = "Check what registered this schema; TiCDC writes no such one."
+_ADVICE_BYTES: Final = "Check that the message was written by TiCDC with this schema; it stays quarantined."
+_ADVICE_SCHEMA: Final = "Check what registered this schema; TiCDC writes no such one."
 
 
 class MalformedError(ValueError):
@@ -76,11 +76,11 @@ class _Names:
 def schema_of(text: str | bytes, where: str) -> Any:
     """The JSON of a schema, bounded in size and depth."""
     if len(text) > SCHEMA_BYTES_MAX:
-        raise DecodeError(where, f"an Avro schema of at most {SCHEMA_BYTES_MAX} bytes", f"{len(text)}", _TODO_SCHEMA)
+        raise DecodeError(where, f"an Avro schema of at most {SCHEMA_BYTES_MAX} bytes", f"{len(text)}", _ADVICE_SCHEMA)
     try:
         return orjson.loads(text)
     except ValueError:
-        raise DecodeError(where, "an Avro schema in JSON", "a text that is not JSON", _TODO_SCHEMA) from None
+        raise DecodeError(where, "an Avro schema in JSON", "a text that is not JSON", _ADVICE_SCHEMA) from None
 
 
 def compiled(schema: Any, where: str) -> Reader:
@@ -88,7 +88,7 @@ def compiled(schema: Any, where: str) -> Reader:
     try:
         return _compile(schema, "", _Names(), SCHEMA_DEPTH_MAX)
     except MalformedError as exc:
-        raise DecodeError(where, exc.expected, exc.found, _TODO_SCHEMA) from None
+        raise DecodeError(where, exc.expected, exc.found, _ADVICE_SCHEMA) from None
 
 
 def read_whole(reader: Reader, data: bytes, where: str, start: int = 0) -> Any:
@@ -96,13 +96,13 @@ def read_whole(reader: Reader, data: bytes, where: str, start: int = 0) -> Any:
     try:
         value, end = reader.read(data, start)
     except IndexError:
-        raise DecodeError(where, "a whole Avro value", "bytes that end early", _TODO_BYTES) from None
+        raise DecodeError(where, "a whole Avro value", "bytes that end early", _ADVICE_BYTES) from None
     except UnicodeDecodeError:
-        raise DecodeError(where, "text in UTF-8", "other bytes", _TODO_BYTES) from None
+        raise DecodeError(where, "text in UTF-8", "other bytes", _ADVICE_BYTES) from None
     except MalformedError as exc:
-        raise DecodeError(where, exc.expected, exc.found, _TODO_BYTES) from None
+        raise DecodeError(where, exc.expected, exc.found, _ADVICE_BYTES) from None
     if end != len(data):
-        raise DecodeError(where, "one Avro value", f"{len(data) - end} bytes after it", _TODO_BYTES)
+        raise DecodeError(where, "one Avro value", f"{len(data) - end} bytes after it", _ADVICE_BYTES)
     return value
 
 

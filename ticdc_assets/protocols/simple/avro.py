@@ -19,7 +19,7 @@ from ticdc_assets.protocols.formats.avro_reader import Reader, compiled, read_wh
 
 SCHEMA_FILE: Final = "simple-message.avsc.json"
 _PAYLOADS: Final = {"WATERMARK": "Watermark", "BOOTSTRAP": "Bootstrap", "DDL": "DDL", "DML": "DML"}
-_TODO: Final = "Check that the topic is written with encoding-format=avro and without compression, or configure both."
+_ADVICE: Final = "Check that the topic is written with encoding-format=avro and without compression, or configure both."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ def message(body: bytes, where: str) -> dict[str, Any]:
     """The message as an object with the fields of its JSON form. Raises DecodeError."""
     form = _format()
     if not body.startswith(form.head):
-        raise DecodeError(where, "a Simple message in Avro", "another first byte", _TODO)
+        raise DecodeError(where, "a Simple message in Avro", "another first byte", _ADVICE)
     outer = read_whole(form.reader, body, where)
     payload: dict[str, Any] = outer["payload"]
     if payload.keys() != form.payload_fields[outer["type"]]:
-        raise DecodeError(where, "a payload of the type that the message names", "another", _TODO)
+        raise DecodeError(where, "a payload of the type that the message names", "another", _ADVICE)
     return {"type": outer["type"], **payload}
 
 

@@ -30,7 +30,7 @@ _ROWS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _DDLS: Final = frozenset({"CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY"})
 _TYPES: Final = ", ".join((*_ROWS, "WATERMARK", "BOOTSTRAP", *sorted(_DDLS)))
 _TS_MAX: Final = 1 << 63
-_TODO: Final = "Check that the topic is written by TiCDC with protocol=simple and the configured compression."
+_ADVICE: Final = "Check that the topic is written by TiCDC with protocol=simple and the configured compression."
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,4 +235,4 @@ def _crc(fields: Mapping[str, Any], name: str, where: str) -> int:
 
 
 def _bad(where: str, expected: str, found: str) -> DecodeError:
-    return DecodeError(where, expected, found, _TODO)
+    return DecodeError(where, expected, found, _ADVICE)

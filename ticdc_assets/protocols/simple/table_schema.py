@@ -16,7 +16,7 @@ from ticdc_assets.schema.mysql_types import is_possible
 
 PRIMARY: Final = "PRIMARY"
 
-_TODO: Final = "Check that the topic is written by TiCDC with protocol=simple; the message stays quarantined."
+_ADVICE: Final = "Check that the topic is written by TiCDC with protocol=simple; the message stays quarantined."
 _DISPLAY_WIDTHS: Final = {
     Kind.TINYINT: (4, 3),
     Kind.SMALLINT: (6, 5),
@@ -205,4 +205,4 @@ def _size(declared: Mapping[str, Any], name: str, where: str) -> int | None:
 
 
 def _wrong(expected: str, found: Any, where: str) -> DecodeError:
-    return DecodeError(where, f"in a tableSchema {expected}", f"a value of type {type(found).__name__}", _TODO)
+    return DecodeError(where, f"in a tableSchema {expected}", f"a value of type {type(found).__name__}", _ADVICE)

@@ -30,7 +30,7 @@ LOCATION: Final = "location"
 _WALL_TIME: Final = MySqlType(Kind.DATETIME)
 _BIT_BYTES_MAX: Final = 8
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
-_TODO: Final = "Check the table's schema and the changefeed's protocol and options; the message stays quarantined."
+_ADVICE: Final = "Check the table's schema and the changefeed's protocol and options; the message stays quarantined."
 
 
 def value(column: Column, wire: Any, zone: str, labels: bool = False) -> Any:
@@ -149,4 +149,4 @@ def _forms(wire: Any, zone: str, labels: bool) -> TextForms:
 
 def _bad_value(column: Column, wire: Any) -> DecodeError:
     expected = f"a value of a {column.type.kind} column"
-    return DecodeError(f"column `{column.name}`", expected, f"a {type(wire).__name__} that is none", _TODO)
+    return DecodeError(f"column `{column.name}`", expected, f"a {type(wire).__name__} that is none", _ADVICE)

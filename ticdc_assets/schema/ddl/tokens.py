@@ -21,7 +21,7 @@ from ticdc_assets.schema.ddl.words import begins_body
 TEXT_CHARS_MAX: Final = 16 * 1024 * 1024
 # TiDB's largest table, 4,096 columns and 8,192 partitions, is about 200,000 tokens.
 STATEMENT_TOKENS_MAX: Final = 400_000
-_TODO: Final = "Install a newer version if there is one, or report the statement."
+_ADVICE: Final = "Install a newer version if there is one, or report the statement."
 
 _HEAD_WORDS: Final = 4  # CREATE OR REPLACE PROCEDURE
 
@@ -131,7 +131,7 @@ def _scan(text: str, escapes: bool) -> Iterator[Token]:
 
 
 def _fault(at: int, expected: str, found: str) -> SchemaError:
-    return SchemaError(f"character {at + 1} of the statement", expected, found, _TODO)
+    return SchemaError(f"character {at + 1} of the statement", expected, found, _ADVICE)
 
 
 def _is_restored(text: str, restored: bool | None) -> bool:

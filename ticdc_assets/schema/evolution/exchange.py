@@ -17,7 +17,7 @@ from ticdc_assets.schema.history.source_table import SourceName
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.schema.partitions.rows import PartitionRows, rows_of
 
-_TODO: Final = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables again."
+_ADVICE: Final = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +69,4 @@ def _key_text(table: TableSchema) -> str:
 
 
 def _fault(event: DdlEvent, expected: str, found: str) -> SchemaError:
-    return SchemaError(f"EXCHANGE PARTITION of {event.schema}.{event.table}", expected, found, _TODO)
+    return SchemaError(f"EXCHANGE PARTITION of {event.schema}.{event.table}", expected, found, _ADVICE)

@@ -15,7 +15,7 @@ from ticdc_assets.schema.evolution.promotion import preserves
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
 from ticdc_assets.schema.mysql_types import CHARACTER_KINDS, INTEGER_BITS
 
-_TODO: Final = (
+_ADVICE: Final = (
     "A statement is missing from the stream; if there was none, give the table's CREATE TABLE in `schema_files`."
 )
 _UNSIGNED: Final = frozenset({*INTEGER_BITS, Kind.DECIMAL})
@@ -74,4 +74,4 @@ def _lowered(names: tuple[str, ...]) -> set[str]:
 
 
 def _error(table: TableSchema, expected: str, found: str) -> SchemaError:
-    return SchemaError(f"{table.schema}.{table.name}", expected, found, _TODO)
+    return SchemaError(f"{table.schema}.{table.name}", expected, found, _ADVICE)

@@ -32,13 +32,13 @@ SAMPLE_MESSAGES: Final = 2_000
 
 SAY_EVERY: Final = 20_000
 
-_TODO_GAP: Final = {
+_ADVICE_GAP: Final = {
     "capture": "Capture the missing offsets; if the topic is compacted or expired, they are lost.",
     "kafka": "Compaction or transactions leave such gaps, and TiCDC uses neither: tables are held until `skip_offsets` "
     "names the offsets.",
 }
-_TODO_EMPTY: Final = "Inspect again when TiCDC has written to the topic."
-_TODO_PROTOCOL: Final = f"Protocols that are read: {', '.join(REGISTRY)}. Check the changefeed's protocol."
+_ADVICE_EMPTY: Final = "Inspect again when TiCDC has written to the topic."
+_ADVICE_PROTOCOL: Final = f"Protocols that are read: {', '.join(REGISTRY)}. Check the changefeed's protocol."
 
 
 def inspect_messages(origin: MessageOrigin, bounds: Bounds, on_progress: OnProgress) -> Inspection:
@@ -50,7 +50,7 @@ def inspect_messages(origin: MessageOrigin, bounds: Bounds, on_progress: OnProgr
         for problem in found.problems.values():
             raise SourceError(problem.where, problem.expected, problem.found, problem.advice)
         seen = f"no such message among the first {found.read.messages:,}" if found.read.messages else "no message"
-        advice = _TODO_EMPTY if origin.ranges and not found.read.messages else _TODO_PROTOCOL
+        advice = _ADVICE_EMPTY if origin.ranges and not found.read.messages else _ADVICE_PROTOCOL
         raise SourceError(origin.place, "messages of a protocol that TiCDC writes", seen, advice)
     found.read.messages, found.problems = 0, {}
     found.protocol = form.protocol
@@ -245,7 +245,7 @@ def _offset(found: Inspection, seen: PartitionSeen, message: Message) -> None:
     if missing > 0:
         seen.missing += missing
         expected, gap = "offsets without gaps", "a gap before it"
-        found.problem(message.where, expected, gap, _TODO_GAP[found.kind])
+        found.problem(message.where, expected, gap, _ADVICE_GAP[found.kind])
     elif missing < 0:
         seen.repeats += 1
     seen.last_offset = max(seen.last_offset, message.offset)

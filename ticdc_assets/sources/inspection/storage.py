@@ -37,7 +37,7 @@ SNIFFED_FILES: Final = 200
 SNIFFED_BYTES: Final = 1 << 20
 
 _EVERYTHING: Final = (1 << 63) - 1
-_TODO_CUT: Final = "TiCDC is still writing it, or it was copied too early: copy it again."
+_ADVICE_CUT: Final = "TiCDC is still writing it, or it was copied too early: copy it again."
 
 
 def is_storage(root: Root) -> bool:
@@ -178,7 +178,7 @@ class _Rows:
             self._found.fault(record.error)
         else:
             where = f"{self._root.where(file.path)}, record {record.line}"
-            self._found.problem(where, "a whole record", "the end of the file inside it", _TODO_CUT)
+            self._found.problem(where, "a whole record", "the end of the file inside it", _ADVICE_CUT)
 
     def _within(self, files: list[SourceFile], on_progress: OnProgress) -> Iterator[tuple[SourceFile, bytes]]:
         for number, file in enumerate(files):

@@ -25,7 +25,7 @@ _UNAVAILABLE: Final = (
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.KAFKA_STORAGE_ERROR,
 )
-_TODO_BY_CODE: Final = {
+_ADVICE_BY_CODE: Final = {
     KafkaError._AUTHENTICATION: "Check username, password and mechanism in source.kafka.security.",
     KafkaError.SASL_AUTHENTICATION_FAILED: "Check username, password and mechanism in source.kafka.security.",
     KafkaError._SSL: "Check source.kafka.security: protocol, the authority in ca, and cert and key if brokers ask.",
@@ -49,14 +49,14 @@ _OF_A_TOPIC: Final = (
     *_UNAVAILABLE,
 )
 _LOGIN_CODES: Final = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
-_TODO_OFFSETS: Final = (
+_ADVICE_OFFSETS: Final = (
     "The retention of the topic has removed unread messages, or the topic was created again. Start at the "
     "first message that is left, with source.kafka.starting and a new target folder, or start a new changefeed."
 )
-_TODO: Final = "Check source.kafka.brokers and that the brokers can be reached, then try again. Nothing is lost."
+_ADVICE: Final = "Check source.kafka.brokers and that the brokers can be reached, then try again. Nothing is lost."
 _TLS_ALERT: Final = "SSL alert number"
 _TLS_REFUSED: Final = "SSL handshake failed"
-_TODO_TLS: Final = "Check source.kafka.security.protocol, and that the brokers run. Nothing is lost."
+_ADVICE_TLS: Final = "Check source.kafka.security.protocol, and that the brokers run. Nothing is lost."
 _ADDRESS: Final = re.compile(r"^[^ ]*(?:\d+|bootstrap): ")
 
 
@@ -98,8 +98,8 @@ def fault_of(error: KafkaException, where: str, what: str, causes: Causes) -> So
     """The error sentence for an error while `what` was requested."""
     found: KafkaError = error.args[0]
     if found.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-        return TopicError(where, what, "an offset that the partition does not hold", _TODO_OFFSETS)
-    is_cause = found.code() in _TODO_BY_CODE and found.code() != KafkaError._ALL_BROKERS_DOWN
+        return TopicError(where, what, "an offset that the partition does not hold", _ADVICE_OFFSETS)
+    is_cause = found.code() in _ADVICE_BY_CODE and found.code() != KafkaError._ALL_BROKERS_DOWN
     cause = found if is_cause else (causes.cause or found)
     kind = TopicError if _code(cause) in _OF_A_TOPIC else SourceError
     return kind(where, what, _words(cause), _todo(cause))
@@ -113,7 +113,7 @@ def _says(error: KafkaError) -> int:
 def _todo(cause: KafkaError) -> str:
     # librdkafka reports a failed handshake of TLS as any lost connection.
     is_tls = cause.code() == KafkaError._TRANSPORT and _TLS_REFUSED in cause.str()
-    return _TODO_TLS if is_tls else _TODO_BY_CODE.get(_code(cause), _TODO)
+    return _ADVICE_TLS if is_tls else _ADVICE_BY_CODE.get(_code(cause), _ADVICE)
 
 
 def _code(error: KafkaError) -> int:

@@ -45,16 +45,16 @@ ASKED_ONE_BY_ONE: Final = 16
 """Up to this number, files are measured by name in a folder of any size; above it, listings may be cheaper."""
 
 _NOTHING: Final = Done(0, 0)
-_TODO_FILE: Final = "Restore the file, or name it in skip_files if its rows may be lost."
-_TODO_LAYOUT: Final = (
+_ADVICE_FILE: Final = "Restore the file, or name it in skip_files if its rows may be lost."
+_ADVICE_LAYOUT: Final = (
     "Its rows are not read. Give the changefeed's own {} in its configuration here: `ticdc-assets inspect` on the "
     "bucket prints it."
 )
-_TODO_ORDER: Final = (
+_ADVICE_ORDER: Final = (
     "Its rows are not read. If they are repeats, name the files in skip_files; else read the source in a changefeed of "
     "another name, with another `target`."
 )
-_TODO_SEPARATOR: Final = _TODO_LAYOUT.format("date-separator")
+_ADVICE_SEPARATOR: Final = _ADVICE_LAYOUT.format("date-separator")
 
 
 class HeldError(TicdcAssetsError):
@@ -240,10 +240,10 @@ class VersionReader:
             advice = "The next run reads it again."
             raise NotYetError(where, "the name of a data file", "half of one or another text", advice)
         if last.extension != self.layout.extension:
-            advice = _TODO_LAYOUT.format("protocol")
+            advice = _ADVICE_LAYOUT.format("protocol")
             raise HeldError(where, f"a .{self.layout.extension} file", f"one of .{last.extension}", advice)
         if last.dispatcher != dispatcher:
-            raise HeldError(where, "the index of its own files", "the name of another's", _TODO_FILE)
+            raise HeldError(where, "the index of its own files", "the name of another's", _ADVICE_FILE)
         return last
 
     def _unindexed(self, path: str, folder: DataFolder, wanted: set[str | None] | None) -> list[_Sequence]:
@@ -338,7 +338,7 @@ class VersionReader:
                 continue
             if name.number in found:
                 two = f"{found[name.number][0].rpartition('/')[2]} and {entry.name}"
-                raise HeldError(self.root.where(path), f"one file of number {name.number}", two, _TODO_FILE)
+                raise HeldError(self.root.where(path), f"one file of number {name.number}", two, _ADVICE_FILE)
             found[name.number] = (f"{path}/{entry.name}", entry.size)
         return found
 
@@ -372,7 +372,7 @@ class VersionReader:
         where, found = self.root.where(file), "no such file" if size is None else "an empty file"
         later = [n for n, (_, later_size) in sizes.items() if number < n <= sequence.last and later_size]
         if later:
-            return HeldError(where, f"a file, since there is number {min(later)}", found, _TODO_FILE)
+            return HeldError(where, f"a file, since there is number {min(later)}", found, _ADVICE_FILE)
         advice = (
             "TiCDC is still writing it, or stopped before the file was complete, and the date has changed since. "
             "If the file does not arrive, restore it or name it in skip_files."
@@ -423,7 +423,7 @@ class VersionReader:
         by = f"a folder by {separator}" if separator else "files that are in no folder of a date"
         expected = f"{expected}, since date-separator is {self.layout.date_separator}"
         found = f"{by}, as date-separator {separator or 'none'} makes them"
-        return HeldError(self.root.where(path), expected, found, _TODO_SEPARATOR)
+        return HeldError(self.root.where(path), expected, found, _ADVICE_SEPARATOR)
 
 
 def check_order(reader: VersionReader, folders: Iterable[FolderScan], other: str) -> None:
@@ -436,7 +436,7 @@ def check_order(reader: VersionReader, folders: Iterable[FolderScan], other: str
         if folder.files:
             where = reader.root.where(folder.files[0].path)
             expected = f"no new file there, since files of {other} were read and rows without commit_ts are in order"
-            raise HeldError(where, expected, f"{counted(len(folder.files), 'file')} that came later", _TODO_ORDER)
+            raise HeldError(where, expected, f"{counted(len(folder.files), 'file')} that came later", _ADVICE_ORDER)
 
 
 def _is_any_date(name: str) -> bool:

@@ -31,7 +31,7 @@ METADATA_BYTES_MAX: Final = 4096
 SCHEMA_BYTES_MAX: Final = 16 << 20
 """A schema with 4096 columns and long defaults is far smaller."""
 
-_TODO_TABLE_ID: Final = (
+_ADVICE_TABLE_ID: Final = (
     "Set use-table-id-as-path in the changefeed's configuration here, if it is set there: `ticdc-assets inspect` on "
     "the bucket shows it."
 )
@@ -200,7 +200,7 @@ class _Scanner:
         newest = files[-1]
         if numeral(folder.path) and newest.table:
             expected, found = "a database's folder", f"the table {newest.schema}.{newest.table} in a folder by its id"
-            raise HeldError(self.root.where(newest.where), expected, found, _TODO_TABLE_ID)
+            raise HeldError(self.root.where(newest.where), expected, found, _ADVICE_TABLE_ID)
         if joined(newest.schema, newest.table) != folder.path:
             advice = "Move the file to its own table's folder, or name it in skip_files."
             raise HeldError(self.root.where(newest.where), "names that lead to this folder", "other names", advice)

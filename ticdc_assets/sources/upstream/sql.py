@@ -36,7 +36,7 @@ class HexBytes:
 
 
 _LABELLED: Final = frozenset({Kind.ENUM, Kind.SET})
-_TODO: Final = "Check that `upstream` is the TiDB that the changefeed reads from."
+_ADVICE: Final = "Check that `upstream` is the TiDB that the changefeed reads from."
 
 
 def select(
@@ -101,7 +101,7 @@ def _cell(column: Column, sent: bytes | None) -> Cell:
     try:
         return sent.decode()
     except UnicodeDecodeError:
-        raise DecodeError(f"column `{column.name}`", "UTF-8 text of upstream", "other bytes", _TODO) from None
+        raise DecodeError(f"column `{column.name}`", "UTF-8 text of upstream", "other bytes", _ADVICE) from None
 
 
 def parameter(column: Column, key: Any) -> Any:

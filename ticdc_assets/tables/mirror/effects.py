@@ -11,7 +11,7 @@ from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.schema.history.source_table import Version
 from ticdc_assets.schema.model import Kind
 from ticdc_assets.tables.mirror.sql import literal
-from ticdc_assets.tables.mirror.typed_literals import TODO, typed
+from ticdc_assets.tables.mirror.typed_literals import ADVICE, typed
 from ticdc_assets.tso import to_datetime
 
 
@@ -50,5 +50,5 @@ def _moment(effect: FillColumn, commit_ts: int, zone: str) -> Any:
         f"column {effect.name}",
         "a default that can be computed for existing rows",
         f"an expression for {effect.type.kind}",
-        TODO,
+        ADVICE,
     )

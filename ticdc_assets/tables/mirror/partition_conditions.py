@@ -23,7 +23,7 @@ from ticdc_assets.tables.mirror.partition_hashes import (
     whole_number,
 )
 from ticdc_assets.tables.mirror.sql import literal
-from ticdc_assets.tables.mirror.typed_literals import TODO, typed
+from ticdc_assets.tables.mirror.typed_literals import ADVICE, typed
 
 
 def rows_condition(partitions: Iterable[PartitionRows], zone: str) -> str:
@@ -134,4 +134,4 @@ def _bound(key: PartitionedBy, text: str, zone: str) -> str:
         return str(int(text))
     except (ValueError, OverflowError):
         expected = "a partition bound that is a number or time"
-        raise SchemaError(f"column {key.column.name}", expected, "another text", TODO) from None
+        raise SchemaError(f"column {key.column.name}", expected, "another text", ADVICE) from None

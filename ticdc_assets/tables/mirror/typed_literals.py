@@ -8,7 +8,7 @@ from ticdc_assets.errors import LOAD_AGAIN, DecodeError, SchemaError
 from ticdc_assets.protocols.values.text import TextForms, value
 from ticdc_assets.schema.model import MySqlType
 
-TODO: Final = LOAD_AGAIN
+ADVICE: Final = LOAD_AGAIN
 
 
 def typed(name: str, column_type: MySqlType, text: str | bytes, zone: str) -> Any:
@@ -19,4 +19,4 @@ def typed(name: str, column_type: MySqlType, text: str | bytes, zone: str) -> An
         return value(column_type, text, TextForms(binary="raw", enum="label", zone=zone))
     except DecodeError as error:
         expected = f"a literal that {column_type.kind} holds"
-        raise SchemaError(f"column {name}", expected, error.found, TODO) from None
+        raise SchemaError(f"column {name}", expected, error.found, ADVICE) from None

@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
 from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
-from ticdc_assets_tests.pipeline.gaps import Log, as_carried, as_read, expected
+from ticdc_assets_tests.pipeline.gaps import Log, as_sent, as_read, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.pipeline.upstreams import upstream_of
 
@@ -38,7 +38,7 @@ def test_one_run_holds_every_change_once(workload: Workload, tmp_path: Path):
     assert not blocked, " // ".join(blocked)
     assert [q.reason for q in lake.lake.control.quarantined()] == []
     gaps, log = gaps_of(lake.lake.changefeed), Log(workload)
-    wanted = as_carried(expected(workload), gaps, log)
+    wanted = as_sent(expected(workload), gaps, log)
     found = as_read(lake.changes(), wanted, gaps, log)
     assert found == wanted, difference(found, wanted)
     assert lake.publish() is None  # nor does it need the upstream, which is gone

@@ -129,8 +129,8 @@ def test_no_record_is_complete_while_a_killed_run_left_tables_beyond_its_tso(
         sink.bucket.checkpoint(115)
     feed.lake.publish(until=None if goes_back else 115)
     assert feed.lake.complete_tso() == 0
-    [told] = held(feed.lake.lake, feed.lake.lake.control.newest())
-    assert "beyond 115, since a run ended early. A run up to 1000 or later" in told
+    [sentence] = held(feed.lake.lake, feed.lake.lake.control.newest())
+    assert "beyond 115, since a run ended early. A run up to 1000 or later" in sentence
     sink.bucket.checkpoint(1000)
 
     feed.run()

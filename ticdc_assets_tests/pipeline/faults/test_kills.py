@@ -13,7 +13,7 @@ from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
 from ticdc_assets_tests.pipeline.faults.killed import dies
-from ticdc_assets_tests.pipeline.gaps import Log, as_carried, as_read, expected
+from ticdc_assets_tests.pipeline.gaps import Log, as_sent, as_read, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.mirror.test_mirrors import snapshot_tsos
 
@@ -58,7 +58,7 @@ def test_changelogs_hold_every_change_once_after_runs_that_were_killed(
     lake.publish()
 
     gaps, log = gaps_of(lake.lake.changefeed), Log(workload)
-    wanted = as_carried(expected(workload), gaps, log)
+    wanted = as_sent(expected(workload), gaps, log)
     found = as_read(lake.changes(), wanted, gaps, log)
     assert found == wanted, difference(found, wanted)
     assert lake.lake.control.quarantined() == []

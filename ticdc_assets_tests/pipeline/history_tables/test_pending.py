@@ -112,8 +112,8 @@ def test_a_table_whose_changelog_does_not_determine_its_rows_has_no_history(feed
 
     assert plans(feed) == []
     assert reason in refusal(feed.lake, made, 50)
-    told = refusals(feed.lake, feed.history, feed.record())
-    assert told == ({} if "no key" in reason else {made.id: refusal(feed.lake, made, 50)})
+    found = refusals(feed.lake, feed.history, feed.record())
+    assert found == ({} if "no key" in reason else {made.id: refusal(feed.lake, made, 50)})
     assert refusal(feed.lake, made, 29) == ""
 
 

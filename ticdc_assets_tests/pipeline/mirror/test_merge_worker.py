@@ -10,7 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from ticdc_assets.changes import layout
-from ticdc_assets.pipeline.mirror.merge_task import LiveFile, MergeReport, MergeTask, SegmentChanges, Taken, VectorPlace
+from ticdc_assets.pipeline.mirror.merge_task import (
+    LiveFile,
+    MergeReport,
+    MergeTask,
+    MirrorColumn,
+    SegmentChanges,
+    VectorPosition,
+)
 from ticdc_assets.pipeline.mirror.merge_worker import merge
 from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
 from ticdc_assets.tables.iceberg.types import field_id
@@ -18,7 +25,7 @@ from ticdc_assets.tables.iceberg.types import field_id
 ID = pa.field("id", pa.int64(), nullable=False, metadata=field_id(1))
 NAME = pa.field("name", pa.string(), metadata=field_id(2))
 COMMIT_TS = pa.field(layout.COMMIT_TS, pa.int64(), metadata=field_id(3))
-COLUMNS = (Taken(ID, 11), Taken(NAME, 12), Taken(COMMIT_TS, 2))
+COLUMNS = (MirrorColumn(ID, 11), MirrorColumn(NAME, 12), MirrorColumn(COMMIT_TS, 2))
 SYSTEM = [
     pa.field(layout.OP, pa.string(), metadata=field_id(1)),
     pa.field(layout.COMMIT_TS, pa.int64(), metadata=field_id(2)),
@@ -57,7 +64,7 @@ class Stretch:
         if gone:
             blob = blob_of(gone)
             (self.folder / "v.puffin").write_bytes(b"PFA1" + blob)
-            vector = VectorPlace(f"file://{self.folder}/v.puffin", 4, len(blob))
+            vector = VectorPosition(f"file://{self.folder}/v.puffin", 4, len(blob))
         self.live.append(LiveFile(uri, len(rows), vector))
         return uri
 

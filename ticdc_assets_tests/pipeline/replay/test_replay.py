@@ -30,9 +30,9 @@ def sink(tmp_path: Path) -> Sink:
     return made
 
 
-def again(feed: Feed | FeedLake, **wish) -> ReplayReport:
+def again(feed: Feed | FeedLake, **request) -> ReplayReport:
     lake = feed.lake.lake if isinstance(feed, Feed) else feed.lake
-    return replay(lake, ReplayRequest(**wish))
+    return replay(lake, ReplayRequest(**request))
 
 
 def resolutions(report: ReplayReport) -> list[tuple[int, str]]:
@@ -95,14 +95,14 @@ def test_a_replay_that_ended_before_it_could_say_so_adds_nothing_the_second_time
     sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), corrected.replace(b"115,7", b"115,sieben")])
     feed = sink.feed(tmp_path / "lake")
     feed.run()
-    wish = {"corrected": {(FILE, 1): corrected}}
+    request = {"corrected": {(FILE, 1): corrected}}
     with monkeypatch.context() as killed:
         killed.setattr(replay_module, "_record", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            again(feed, **wish)
+            again(feed, **request)
     assert len(feed.quarantined()) == 1
 
-    report = again(feed, **wish)
+    report = again(feed, **request)
 
     assert (resolutions(report), sum(report.added.values())) == ([(1, "replayed")], 0)
     assert_all_is_well(feed)
@@ -126,12 +126,12 @@ def test_a_replay_whose_answer_was_lost_before_another_run_went_on_keeps_what_it
         raise CommitStateUnknownException("no answer")
 
     monkeypatch.setattr(SqlCatalog, "commit_table", loses_the_answer)
-    wish = {"corrected": {(FILE, 1): corrected}}
+    request = {"corrected": {(FILE, 1): corrected}}
 
     with pytest.raises(StaleRunError):
-        again(feed, **wish)
+        again(feed, **request)
 
-    report = again(feed, **wish)
+    report = again(feed, **request)
     assert (resolutions(report), sum(report.added.values())) == ([(1, "replayed")], 0)
     assert_all_is_well(feed)
 

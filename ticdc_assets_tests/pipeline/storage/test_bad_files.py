@@ -61,7 +61,7 @@ def test_each_broken_file_holds_its_own_table_until_it_is_restored(sink: Sink, t
         paths[hazard] = sink.file(name, 2, lines)
     sink.file(T, 1, [sink.insert(T, 110, 1, "eins")])
     feed = sink.feed(tmp_path / "lake")
-    wholes = {hazard: path.read_bytes() for hazard, path in paths.items()}
+    originals = {hazard: path.read_bytes() for hazard, path in paths.items()}
     for hazard, path in paths.items():
         BROKEN_FILES[hazard][0](path)
 
@@ -71,7 +71,7 @@ def test_each_broken_file_holds_its_own_table_until_it_is_restored(sink: Sink, t
     assert all(path.name in feed.note(names[hazard]) for hazard, path in paths.items())
     assert feed.quarantined() == []
     for hazard, path in paths.items():
-        path.write_bytes(wholes[hazard])
+        path.write_bytes(originals[hazard])
     feed.run()
     assert_whole(feed)
 
@@ -203,18 +203,18 @@ def test_a_workload_comes_out_as_it_happened_after_its_files_were_broken_and_cor
     feed = cut_out(variant, [USERS, ORDERS], tmp_path)
     files = sorted(p for p in feed.bucket.joinpath(*USERS).rglob("CDC*") if p.suffix in (".csv", ".json"))
     middle, last = files[0], files[-1]
-    wholes = {path: path.read_bytes() for path in (middle, last)}
+    originals = {path: path.read_bytes() for path in (middle, last)}
     middle.unlink()
 
     feed.run()
     assert_held(feed, {USERS: (feed.state(USERS), middle.name)})
     assert feed.state(USERS) in ("waiting", "stopped")
 
-    middle.write_bytes(wholes[middle])
-    last.write_bytes(wholes[last][:-7])
+    middle.write_bytes(originals[middle])
+    last.write_bytes(originals[last][:-7])
     feed.run()
     assert_held(feed, {USERS: ("waiting", last.name)})
 
-    last.write_bytes(wholes[last])
+    last.write_bytes(originals[last])
     feed.run()
     assert_whole(feed)

@@ -46,18 +46,18 @@ BROKEN_SCHEMAS: dict[str, tuple[Callable[[str], str], str, str]] = {
 
 
 def test_a_schema_file_that_cannot_be_read_holds_its_table_even_if_it_is_its_first(sink: Sink, tmp_path: Path):
-    names, wholes = one_table_each(BROKEN_SCHEMAS), {}
+    names, originals = one_table_each(BROKEN_SCHEMAS), {}
     for hazard, name in names.items():
         path = tmp_path / "bucket" / sink.table(name)
         sink.file(name, 1, [sink.insert(name, 110, 1, "eins")])
-        wholes[path] = path.read_text()
-        path.write_text(BROKEN_SCHEMAS[hazard][0](wholes[path]))
+        originals[path] = path.read_text()
+        path.write_text(BROKEN_SCHEMAS[hazard][0](originals[path]))
     feed = sink.feed(tmp_path / "lake")
 
     feed.run()
 
     assert_held(feed, {names[hazard]: (state, said) for hazard, (_, state, said) in BROKEN_SCHEMAS.items()})
-    for path, whole in wholes.items():
+    for path, whole in originals.items():
         path.write_text(whole)
     feed.run()
     assert_whole(feed)

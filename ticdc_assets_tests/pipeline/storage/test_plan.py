@@ -83,9 +83,9 @@ def test_a_file_of_no_known_table_waits_for_its_schema_only_where_it_is_selected
 
 
 def test_a_file_of_a_table_that_needs_no_more_rows_is_passed():
-    spent = CommitRange(replace(T, stop=Stop(50, GONE.reason)), 50, 50, GONE)
+    exhausted = CommitRange(replace(T, stop=Stop(50, GONE.reason)), 50, 50, GONE)
 
-    assert plan(file(1), **with_range(spent)).file_plans[file(1).path] is FilePlan.DONE
+    assert plan(file(1), **with_range(exhausted)).file_plans[file(1).path] is FilePlan.DONE
 
 
 def test_rows_of_a_file_that_no_run_has_read_may_be_of_every_table_that_had_its_name():

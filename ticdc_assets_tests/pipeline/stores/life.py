@@ -29,7 +29,7 @@ from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.apart import CONTEXT, apart
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.faults.raced import Meeting
-from ticdc_assets_tests.pipeline.gaps import Log, as_carried, as_read, expected
+from ticdc_assets_tests.pipeline.gaps import Log, as_sent, as_read, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
 from ticdc_assets_tests.pipeline.maintenance.maintained import LATER
 from ticdc_assets_tests.services.object_store import S3Store
@@ -113,7 +113,7 @@ class OpenedLake(FeedLake):
 
     def lost_and_repeated(self) -> tuple[int, int]:
         """How many changes the changelogs lack, and how many they have too often."""
-        wanted = as_carried(expected(self.workload), gaps_of(self.lake.changefeed), Log(self.workload))
+        wanted = as_sent(expected(self.workload), gaps_of(self.lake.changefeed), Log(self.workload))
         found = as_read(self.changes(), wanted, gaps_of(self.lake.changefeed), Log(self.workload))
         return (wanted - found).total(), (found - wanted).total()
 

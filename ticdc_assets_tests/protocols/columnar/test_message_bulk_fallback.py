@@ -77,7 +77,7 @@ def plain_rows(form: Stream, pairs: list[Pair]) -> list[Pair]:
 def test_any_sign_in_place_of_any_other_is_read_as_the_reference_reads_it(prefix: str, name: str):
     form = STREAMS[name][0]
     sound = plain_rows(form, CAPTURED[prefix])
-    harmed = [
+    damaged = [
         (key, value[:place] + sign + value[place + 1 :])
         for key, value in sound
         if value
@@ -88,9 +88,9 @@ def test_any_sign_in_place_of_any_other_is_read_as_the_reference_reads_it(prefix
     ]
 
     assert len(sound) == 3
-    assert len(harmed) > 1000
-    for begin in range(0, len(harmed), BATCH):
-        agree(form, [*sound, *harmed[begin : begin + BATCH], *sound])
+    assert len(damaged) > 1000
+    for begin in range(0, len(damaged), BATCH):
+        agree(form, [*sound, *damaged[begin : begin + BATCH], *sound])
 
 
 def test_one_damaged_message_leaves_the_others_to_bulk():

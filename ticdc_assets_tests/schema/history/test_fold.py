@@ -59,9 +59,9 @@ def test_one_statement_text_is_two_statements_at_two_places_or_of_two_tables():
     rename = replace(event(20, "t", "RENAME TABLE a TO t"), old_name=("shop", "a"))
     from_another = replace(rename, old_name=("other", "a"))
 
-    told = [truncate, again, rename, from_another]
+    statements = [truncate, again, rename, from_another]
 
-    assert in_order([*told, truncate, from_another]) == told
+    assert in_order([*statements, truncate, from_another]) == statements
 
 
 def test_a_table_of_a_name_that_was_dropped_starts_afresh():
@@ -86,9 +86,9 @@ def test_a_swap_in_one_statement_swaps_whatever_its_order_and_text(third: str, o
         event(30, "a", "RENAME TABLE `b` TO `a`"),
         event(30, "b", third),
     ]
-    births = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
+    creates = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
 
-    history = fold([*births, *(parts[n] for n in order)])
+    history = fold([*creates, *(parts[n] for n in order)])
 
     assert {source_table.id: source_table.name for source_table in history.source_tables} == {
         "shop.a@10": ("shop", "b"),
@@ -97,9 +97,9 @@ def test_a_swap_in_one_statement_swaps_whatever_its_order_and_text(third: str, o
 
 
 def test_a_swap_through_a_name_that_was_not_sent_swaps():
-    births = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
+    creates = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
 
-    history = fold([*births, event(30, "a", "RENAME TABLE `b` TO `a`"), event(30, "b", "RENAME TABLE `a` TO `b`")])
+    history = fold([*creates, event(30, "a", "RENAME TABLE `b` TO `a`"), event(30, "b", "RENAME TABLE `a` TO `b`")])
 
     assert {source_table.id: source_table.name for source_table in history.source_tables} == {
         "shop.a@10": ("shop", "b"),
@@ -145,10 +145,10 @@ def test_schema_files_of_such_a_swap_begin_the_other_table(parts: list[tuple[str
 
 
 def test_three_names_change_hands_though_nothing_was_heard_of_one():
-    births = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "c")]
+    creates = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "c")]
     parts = [("a", "tmp"), ("b", "a"), ("c", "b"), ("a", "c")]
 
-    history = fold([*births, *(event(30, new, f"RENAME TABLE `{old}` TO `{new}`") for old, new in parts)])
+    history = fold([*creates, *(event(30, new, f"RENAME TABLE `{old}` TO `{new}`") for old, new in parts)])
 
     assert {source_table.id: source_table.name for source_table in history.source_tables} == {
         "shop.a@10": ("shop", "c"),
@@ -159,9 +159,9 @@ def test_three_names_change_hands_though_nothing_was_heard_of_one():
 @pytest.mark.parametrize("source", ["a", "unknown"])
 def test_a_table_whose_name_another_takes_by_a_rename_is_dropped(source: str):
     """As with `ignore-event = ["drop table"]`: the stream does not tell that the name was free."""
-    births = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
+    creates = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "b")]
 
-    history = fold([*births, event(30, "b", f"RENAME TABLE `{source}` TO `b`", after=table("b", "id", key=("id",)))])
+    history = fold([*creates, event(30, "b", f"RENAME TABLE `{source}` TO `b`", after=table("b", "id", key=("id",)))])
 
     assert history.by_id()["shop.b@10"].dropped_ts == 30
     taken = history.as_of("shop", "b", 31)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets import spark
 from ticdc_assets.assets.checks.results import no_late_rows
 from ticdc_assets.assets.known_tables import remember, tables_of
-from ticdc_assets.commands.process.pending import Counts, Ran, held, is_needed
+from ticdc_assets.commands.process.pending import ChangefeedResult, Counts, held, is_needed
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import LandingReport, land
 from ticdc_assets.pipeline.mirror.run import run_mirrors
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.source import Pending
     from ticdc_assets.schema.history.source_table import History
 
-ThroughDagster = Callable[["Changefeed", OnProgress], Ran]
+ThroughDagster = Callable[["Changefeed", OnProgress], ChangefeedResult]
 
 DAGSTER_EVERY_S: Final = 600.0
 RETRY_TIMEOUT_S: Final = 10.0
@@ -55,7 +55,7 @@ class FollowedRun:
     checkpoint: int
     seconds: Mapping[str, float]
     run_id: str = ""
-    ran: Ran | None = None
+    ran: ChangefeedResult | None = None
     landed: LandingReport | None = None
 
 
@@ -145,7 +145,7 @@ class FollowedChangefeed:
         stages: _Stages,
         warnings: tuple[str, ...],
         on_progress: OnProgress,
-    ) -> tuple[Ran, str]:
+    ) -> tuple[ChangefeedResult, str]:
         report: ChangelogReport | None = None
         if not pending.is_empty:
             with stages.stage("changelogs"):
@@ -160,7 +160,9 @@ class FollowedChangefeed:
         late = no_late_rows({names[i]: rows for i, rows in report.late_rows.items()} if report is not None else {})
         warnings += () if late.passed else (f"{self.changefeed.name}: {late.sentence}",)
         changes: dict[str, Counts] = report.rows_by_op if report is not None else {}
-        return Ran(self.changefeed.name, record, True, faults, warnings, changes), report.run_id if report else ""
+        return ChangefeedResult(
+            self.changefeed.name, record, True, faults, warnings, changes
+        ), report.run_id if report else ""
 
     def _remember(self, lake: Lake, pending: Pending) -> tuple[str, ...]:
         """Write the list of tables that get assets, where the history has changed."""

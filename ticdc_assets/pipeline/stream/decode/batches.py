@@ -88,7 +88,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Tally:
+class RowCounts:
     """Counts of one source name in a batch."""
 
     rows: int = 0
@@ -101,7 +101,7 @@ class BulkOutcome:
     """The result of a batch: typed changes, counts by name, and the indices of messages for the reference decoder."""
 
     pieces: list[Piece] = field(default_factory=list)
-    tallies: dict[SourceName, Tally] = field(default_factory=dict)
+    row_counts: dict[SourceName, RowCounts] = field(default_factory=dict)
     left: list[int] = field(default_factory=list)
 
 
@@ -134,7 +134,7 @@ def decode_in_bulk(task: MessageTask, bulk: Bulk, batch: Batch) -> BulkOutcome:
     outcome, read = BulkOutcome(), batch.was_read(task)
     typed = [one for rows in found for one in _typed(task, bulk, batch, rows, fallback, read)]
     for rows in found:
-        _count(task, outcome.tallies, batch, rows, fallback, read)
+        _count(task, outcome.row_counts, batch, rows, fallback, read)
     outcome.pieces = [piece for piece in (_without(piece, batch, fallback) for piece in typed) if len(piece.changes)]
     outcome.left = [int(index) for index in np.flatnonzero(fallback)]
     return outcome
@@ -169,7 +169,7 @@ def _found(task: MessageTask, batch: Batch, table: TableRows, name: SourceName) 
 def _numbers(task: MessageTask, batch: Batch, table: TableRows, name: SourceName, timeline: Timeline) -> Ints:
     """The schema period of each row: the last one whose `after_ts` is below the row's time."""
     after = np.array([period.after_ts for period in timeline], np.int64)
-    if task.schemas.clock is VersionClock.PLACE:
+    if task.schemas.clock is VersionClock.POSITION:
         known = task.schemas.versions.get((name, table.schema_version or 0))
         own = batch.ordinals[_messages_of(table)] if known is None else np.full(len(table), known)
         return np.maximum(np.searchsorted(after, own + 1, side="left").astype(np.int64) - 1, 0)
@@ -239,7 +239,7 @@ def _wanted(task: MessageTask, target: Target, commit_ts: pa.Array, batch: Batch
 
 def _count(
     task: MessageTask,
-    tallies: dict[SourceName, Tally],
+    row_counts: dict[SourceName, RowCounts],
     batch: Batch,
     found: _Found,
     fallback: Bools,
@@ -247,14 +247,14 @@ def _count(
 ) -> None:
     lines = _messages_of(found.table)
     sound = ~fallback[lines]
-    tally = tallies.setdefault(found.name, Tally())
-    tally.rows += int(sound.sum())
+    counts = row_counts.setdefault(found.name, RowCounts())
+    counts.rows += int(sound.sum())
     for number, _, target in found.targets(task, found.number[sound]):
         rows = np.flatnonzero(sound & (found.number == number))
         commit_ts = found.table.rows.commit_ts.take(pa.array(rows))
         wanted = _wanted(task, target, commit_ts, batch, lines[rows], read)
-        tally.above += int(wanted.above.sum())
-        tally.repeats += int(wanted.again.sum())
+        counts.above += int(wanted.above.sum())
+        counts.repeats += int(wanted.again.sum())
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.upstream.rows import ROWS_MAX, UpstreamRows
 from ticdc_assets.sources.upstream.sql import Row
 
-_TODO = "Check that `upstream` is the TiDB that the changefeed reads from; the next run tries again."
-_TODO_CLAIM_CHECK = 'Set `large-message-handle-option = "claim-check"` for the changefeed: then no row is cut.'
+_ADVICE = "Check that `upstream` is the TiDB that the changefeed reads from; the next run tries again."
+_ADVICE_CLAIM_CHECK = 'Set `large-message-handle-option = "claim-check"` for the changefeed: then no row is cut.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _batch(row: CutRow) -> tuple[Any, ...]:
 def _events(task: MessageTask, rows: UpstreamRows, cut: Sequence[CutRow]) -> list[RowEvent]:
     commit_ts = cut[0].event.commit_ts
     if commit_ts is None:
-        raise NotYetError(".".join(cut[0].name), "a commit_ts to read upstream at", "none", _TODO_CLAIM_CHECK)
+        raise NotYetError(".".join(cut[0].name), "a commit_ts to read upstream at", "none", _ADVICE_CLAIM_CHECK)
     key = _key(cut[0])
     after = _rows(task, rows, cut, key, [row.event.wire for row in cut], commit_ts)
     with_before = [row for row in cut if _wants_before(task, row.event)]
@@ -125,7 +125,7 @@ def _key(row: CutRow) -> list[Column]:
     found = [row.table.column(name) for name in row.event.wire]
     if not found or None in found:
         missing = "none" if not found else "a column that its schema lacks"
-        raise NotYetError(".".join(row.name), "the handle key of the row", missing, _TODO_CLAIM_CHECK)
+        raise NotYetError(".".join(row.name), "the handle key of the row", missing, _ADVICE_CLAIM_CHECK)
     return [column for column in found if column is not None]
 
 
@@ -149,7 +149,9 @@ def _key_values(task: MessageTask, where: str, key: Sequence[Column], wire: Any)
     read = REGISTRY[task.decoding.protocol].value_under(task.decoding.options)
     values = [read(column, lowered[column.name.lower()], task.decoding.zone) for column in key]
     if None in values:
-        raise NotYetError(where, "a value in each column of the handle key", "a NULL or a zero date", _TODO_CLAIM_CHECK)
+        raise NotYetError(
+            where, "a value in each column of the handle key", "a NULL or a zero date", _ADVICE_CLAIM_CHECK
+        )
     return values
 
 
@@ -157,7 +159,7 @@ def _event(cut: CutRow, now: Row | None, before: Row | None, commit_ts: int) -> 
     event = cut.event
     if now is None or (before is None and event.before is not None):
         at = commit_ts if now is None else commit_ts - 1
-        raise NotYetError(f"{event.schema}.{event.table}", f"the row upstream at {at}", "none of that key", _TODO)
+        raise NotYetError(f"{event.schema}.{event.table}", f"the row upstream at {at}", "none of that key", _ADVICE)
     op = Op.UPDATE if before is not None else event.op
     return replace(
         event, op=op, wire=now, before=before, before_is_partial=False, handle_only=False, claim=None, upsert=False

@@ -80,7 +80,7 @@ def _schemas(context: StreamContext, pending: StreamPending) -> Schemas:
         clock=context.clock,
         selectors=context.changefeed.sink.content.column_selectors,
         names=pending.names,
-        statement_places=pending.places,
+        statement_positions=pending.statement_positions,
     )
 
 

@@ -108,7 +108,7 @@ def inferred_by(task: MessageTask, name: Name, event: RowEvent, message: Message
         table = _table(task, event, message)
     except (SchemaError, DecodeError):
         return None
-    if table is None or task.schemas.clock is VersionClock.PLACE:
+    if table is None or task.schemas.clock is VersionClock.POSITION:
         return None  # by position, the first pass has all schemas in messages
     schema, own = name
     after = replace(table, schema=schema, name=own, inferred=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
-from ticdc_assets.pipeline.stream.official_canal import PlacedRow
+from ticdc_assets.pipeline.stream.official_canal import PositionedRow
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline
 from ticdc_assets.sources.capture import Message
@@ -34,10 +34,10 @@ def _entry_of(
     ordinal: int,
 ) -> SchemaPeriod | SchemaGap | None:
     """The period or gap of the row: the last one whose `after_ts` is below the row's time."""
-    if event.time.by_place:
-        placed = PlacedRow.of(event, (message.topic, message.partition), message.offset)
-        return task.schemas.statement_places.period(timeline, placed)
-    if task.schemas.clock is VersionClock.PLACE:
+    if event.time.by_position:
+        placed = PositionedRow.of(event, (message.topic, message.partition), message.offset)
+        return task.schemas.statement_positions.period(timeline, placed)
+    if task.schemas.clock is VersionClock.POSITION:
         known = task.schemas.versions.get((name, event.hints.schema_version or 0), ordinal)
         return _last_below(timeline, known + 1) or timeline[0]
     if task.decoding.protocol == "simple" and (name, event.hints.schema_version) not in task.schemas.versions:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ticdc_assets.config import Upstream
-from ticdc_assets.pipeline.stream.official_canal import Places
+from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition, Window
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.protocols.avro.table_names import Name
@@ -37,7 +37,7 @@ class VersionClock(StrEnum):
 
     COMMIT_TS = "commit_ts"
     COMMIT_MS = "commit_ms"
-    PLACE = "place"
+    POSITION = "position"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Schemas:
     tables: the selected tables; no other table needs a schema.
     selectors: the columns that rows lack.
     names: the true names of tables that messages cannot spell, None where they are not known.
-    statement_places: the positions of statements that only their position orders.
+    statement_positions: the positions of statements that only their position orders.
     """
 
     timelines: dict[SourceName, Timeline]
@@ -118,7 +118,7 @@ class Schemas:
     clock: VersionClock
     selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
     names: dict[MessageName, Name | None] = field(default_factory=dict)
-    statement_places: Places = field(default_factory=Places)
+    statement_positions: StatementPositions = field(default_factory=StatementPositions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,11 +109,11 @@ class MessageDecoder:
         except Exception as error:  # noqa: BLE001  the reference decoder finds its table
             of_one_table(error)
             return range(len(batch))
-        for name, tally in outcome.tallies.items():
+        for name, counts in outcome.row_counts.items():
             name_state = self._names.setdefault(name, NameState())
-            name_state.rows += tally.rows
-            name_state.above += tally.above
-            name_state.repeats += tally.repeats
+            name_state.rows += counts.rows
+            name_state.above += counts.above
+            name_state.repeats += counts.repeats
         for piece in outcome.pieces:
             self._names[piece.name].zero_dates += 0 if piece.late else piece.changes.zero_dates
             self._names[piece.name].ambiguous_times += 0 if piece.late else piece.changes.ambiguous_times
@@ -223,7 +223,7 @@ class MessageDecoder:
             name_state.above += 1  # the statement that creates its table is above this run too
         elif true is None or self._is_asked_for(true):
             untyped = self._untyped(event)
-            if event.time.by_place and fold_name(event.schema, event.table) in self._task.schemas.timelines:
+            if event.time.by_position and fold_name(event.schema, event.table) in self._task.schemas.timelines:
                 problem = f"{message.where}: {no_table(event)}"
             else:
                 problem = f"{message.where}: {event.schema}.{event.table}: {untyped}" if untyped else no_schema(event)

@@ -29,7 +29,7 @@ def advanced(cursor: StreamCursor, scan: StreamScan, ends: Mapping[Partition, in
         end = max(old_end, first_left)
         if is_dated and first_left < old_end:
             left = (
-                scan.commits.rising[partition].first_offset_from(old_end) if partition in scan.commits.rising else None
+                scan.commits.maxima[partition].first_offset_from(old_end) if partition in scan.commits.maxima else None
             )
             end = max(old_end, scan.offsets.ends[partition] if left is None else left)
             seen = within(seen, old_end, end)

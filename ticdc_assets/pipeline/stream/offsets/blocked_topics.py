@@ -150,7 +150,7 @@ def _needs_more(commit_range: CommitRange) -> bool:
 def _is_elsewhere(scan: StreamScan, fault: CaptureFault, names: Set[SourceName], shared: Collection[str]) -> bool:
     if fault.partition is None or fault.partition[0] in shared:
         return False
-    carriers = {topic for topic, carried in scan.tables.carried.items() if not names.isdisjoint(carried)}
+    carriers = {topic for topic, tables in scan.tables.by_topic.items() if not names.isdisjoint(tables)}
     return bool(carriers) and fault.partition[0] not in carriers
 
 

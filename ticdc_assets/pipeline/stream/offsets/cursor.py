@@ -19,14 +19,14 @@ class StreamCursor:
     changes up to the recorded TSO are in the changelogs.
 
     All offsets between are consumed except `gaps`; `digests` identify some of these messages. `messages` is the number
-    of messages in the capture when all were consumed, where only their order says what came first. `carried` has the
-    tables with rows or statements in each topic, where there may be several topics: a topic whose tables are all gone
-    gets no more watermarks, even when all its messages are consumed.
+    of messages in the capture when all were consumed, where only their order says what came first. `tables_by_topic`
+    has the tables with rows or statements in each topic, where there may be several topics: a topic whose tables are
+    all dropped gets no more watermarks, even when all its messages are consumed.
     """
 
     offsets: dict[Partition, int] = field(default_factory=dict)
     watermarks: dict[Partition, int] = field(default_factory=dict)
-    carried: dict[str, frozenset[SourceName]] = field(default_factory=dict)
+    tables_by_topic: dict[str, frozenset[SourceName]] = field(default_factory=dict)
     passed: dict[Partition, int] = field(default_factory=dict)
     begins: dict[Partition, int] = field(default_factory=dict)
     read: dict[Partition, int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class StreamCursor:
     def rewound(self) -> StreamCursor:
         """The cursor before the first message, with all that is known of the stream."""
         read = {partition: end for partition, end in self.read.items() if partition not in self.gaps}
-        return StreamCursor({}, self.watermarks, self.carried, {}, self.begins, read, digests=self.digests)
+        return StreamCursor({}, self.watermarks, self.tables_by_topic, {}, self.begins, read, digests=self.digests)
 
     def window(self, until: Mapping[Partition, int] = MappingProxyType({})) -> Window:
         """The messages that are not consumed."""
@@ -70,8 +70,8 @@ class StreamCursor:
         stored |= {"gaps": gaps} if gaps else {}
         stored["digests"] = [[*partition, list(of.items())] for partition, of in sorted(self.digests.items()) if of]
         stored |= {"messages": self.messages} if self.messages else {}
-        if self.carried:
-            stored["carried"] = {topic: sorted(names) for topic, names in sorted(self.carried.items())}
+        if self.tables_by_topic:
+            stored["carried"] = {topic: sorted(names) for topic, names in sorted(self.tables_by_topic.items())}
         return json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod

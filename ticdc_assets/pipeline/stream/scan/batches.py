@@ -15,7 +15,7 @@ from ticdc_assets.pipeline.stream.decode.batches import Batch, Ints
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
-from ticdc_assets.pipeline.stream.scan.rising_rows import RisingRows
+from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 from ticdc_assets.pipeline.stream.scan.state import StreamForm, avro_schema, first_row, infer_from_schema
 from ticdc_assets.protocols.avro.decoder import HEAD_BYTES
 from ticdc_assets.protocols.columnar.message_rows import RowHeaders
@@ -85,7 +85,7 @@ def _can_infer(heads: RowHeaders, stream: StreamForm) -> npt.NDArray[np.bool_]:
 
 def _times(heads: RowHeaders, dating: VersionClock, ordinals: Ints) -> Ints:
     """The time of each row, as far as rows have one."""
-    if dating is VersionClock.PLACE:
+    if dating is VersionClock.POSITION:
         return np.asarray(ordinals[heads.message.to_numpy()] + 1)
     ts, ms = _filled(heads.commit_ts), _filled(heads.commit_ms)
     return np.asarray(np.where(heads.commit_ts.is_null().to_numpy(zero_copy_only=False), ms << LOGICAL_BITS, ts))
@@ -135,7 +135,7 @@ def _in_their_order(
         if only_key and key and table.name not in avro.keys and sent[row] is None:
             avro.keep_key(table, block.message(index))
         ts = avro.row(table, sent[row], only_key, key, ordinal)
-        time = ordinal + 1 if stream.dating is VersionClock.PLACE else ts or 0
+        time = ordinal + 1 if stream.dating is VersionClock.POSITION else ts or 0
         if place not in earliest or time < earliest[place]:
             earliest[place] = time
             scan.tables.add_row(block.partitions[owner][0], table.schema, table.table, time)
@@ -174,26 +174,26 @@ def _is_there(array: pa.Array) -> npt.NDArray[np.bool_]:
 def _add_dates(scan: StreamScan, batch: Batch, dates: Ints) -> None:
     every, codes = batch.block.partitions, batch.block.owners
     for partition, _ in batch.block.of_partitions():
-        scan.commits.rising.setdefault(partition, RisingRows())
+        scan.commits.maxima.setdefault(partition, RunningMaxima())
     if not len(dates):
         return
     indices, ts = dates[np.lexsort((dates[:, 1], dates[:, 0]))].T
     for code, partition in enumerate(every):
         in_partition = codes[indices] == code
         if in_partition.any():
-            _add_rising(scan, partition, batch, indices[in_partition], ts[in_partition])
+            _add_maxima(scan, partition, batch, indices[in_partition], ts[in_partition])
     scan.commits.newest = max(scan.commits.newest, int(ts.max()))
 
 
-def _add_rising(scan: StreamScan, partition: Partition, batch: Batch, indices: Ints, ts: Ints) -> None:
-    """Add the rising rows of one partition; where an offset is smaller than the previous one, they begin again."""
-    rising, offsets = scan.commits.rising[partition], batch.block.offsets[indices]
+def _add_maxima(scan: StreamScan, partition: Partition, batch: Batch, indices: Ints, ts: Ints) -> None:
+    """Add the running maxima of one partition; where an offset is smaller than the previous one, they begin again."""
+    maxima, offsets = scan.commits.maxima[partition], batch.block.offsets[indices]
     before = np.concatenate(([scan.commits.last_offsets.get(partition, -1)], offsets[:-1]))
     cuts = np.flatnonzero(offsets < before)
-    newest = rising.newest
+    newest = maxima.newest
     for first, end in pairwise([0, *(int(cut) for cut in cuts), len(ts)]):
         grows = first + np.flatnonzero(_grows(ts[first:end], -1 if first in cuts else newest))
-        rising.add(offsets[grows], ts[grows], batch.ordinals[indices[grows]])
+        maxima.add(offsets[grows], ts[grows], batch.ordinals[indices[grows]])
     scan.commits.last_offsets[partition] = int(offsets[-1])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ticdc_assets.pipeline.stream.decode.task import MessageName
-from ticdc_assets.pipeline.stream.official_canal import PlacedRow, Places
+from ticdc_assets.pipeline.stream.official_canal import PositionedRow, StatementPositions
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.protocols.avro.table_names import Name, sanitised
 from ticdc_assets.protocols.events import DdlEvent
@@ -28,7 +28,7 @@ class _FirstRow:
     name: Name
     ts: int
     inferred: DdlEvent | None
-    placed: tuple[PlacedRow, ...] = ()
+    placed: tuple[PositionedRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,10 @@ class SchemaGuesses:
         events, history = list(known), self.folds.of(known)
         for together in _parts(self._first_rows(high), known):
             timelines = history.timelines() if any(row.placed for row in together) else {}
-            places = Places.of(events) if timelines else Places()
-            unknown = [row for row in together if not _is_known(history, row, _source_tables(row, places, timelines))]
+            positions = StatementPositions.of(events) if timelines else StatementPositions()
+            unknown = [
+                row for row in together if not _is_known(history, row, _source_tables(row, positions, timelines))
+            ]
             guessed = self._guessed(unknown, events)
             if guessed:
                 events += guessed
@@ -60,7 +62,7 @@ class SchemaGuesses:
             sent_name = fold_name(schema, table)
             name = true.get(sent_name, (schema, table))
             if name is not None and (high is None or ts <= high):
-                placed = tuple(self.scan.tables.first_placed.get(sent_name, {}).values())
+                placed = tuple(self.scan.tables.first_positioned.get(sent_name, {}).values())
                 yield _FirstRow(sent_name, name, ts, self.scan.tables.inferred.get(sent_name), placed)
 
     def _guessed(self, rows: Sequence[_FirstRow], events: Sequence[DdlEvent]) -> list[DdlEvent]:
@@ -135,10 +137,12 @@ def _as_it_was(event: DdlEvent) -> DdlEvent:
     return DdlEvent(version or 0, before.schema, before.name, "", after=before, version=version, where=where)
 
 
-def _source_tables(row: _FirstRow, places: Places, timelines: Mapping[SourceName, Timeline]) -> list[str | None]:
+def _source_tables(
+    row: _FirstRow, positions: StatementPositions, timelines: Mapping[SourceName, Timeline]
+) -> list[str | None]:
     """The source tables of rows that only positions order."""
     timeline = timelines.get(row.sent_name, ())
-    found = [places.period(timeline, placed) for placed in row.placed]
+    found = [positions.period(timeline, placed) for placed in row.placed]
     return [period.source_table_id if isinstance(period, SchemaPeriod) else None for period in found]
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ticdc_assets.pipeline.stream.decode.task import Mark
-from ticdc_assets.pipeline.stream.official_canal import Clocks, PlacedRow
+from ticdc_assets.pipeline.stream.official_canal import Clocks, PositionedRow
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import Partition
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
-from ticdc_assets.pipeline.stream.scan.rising_rows import RisingRows
+from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 from ticdc_assets.pipeline.tasks import QuarantineEntry
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
@@ -82,25 +82,25 @@ class ScannedTables:
     """The tables that messages name.
 
     `first_rows` has schema, table and the smallest commit_ts of every name (its first place where rows have none);
-    `first_placed` has the first row in every partition, where only places order them.
+    `first_positioned` has the first row in every partition, where only places order them.
     `inferred` has the schema of a table's earliest row, in effect from just before that row. Where a table's rows are
     on several partitions, the first row to arrive may be from after a statement.
-    `carried` has, by topic, the tables that its rows and statements are of. `behind` has the names of tables in
+    `by_topic` has, by topic, the tables that its rows and statements are of. `behind` has the names of tables in
     messages that are not read because of a fault.
     `waiting` has the tables with rows that wait; their messages are in nothing else.
     """
 
     first_rows: dict[SourceName, tuple[str, str, int]] = field(default_factory=dict)
-    first_placed: dict[SourceName, dict[Partition, PlacedRow]] = field(default_factory=dict)
+    first_positioned: dict[SourceName, dict[Partition, PositionedRow]] = field(default_factory=dict)
     inferred: dict[SourceName, DdlEvent] = field(default_factory=dict)
-    carried: dict[str, set[SourceName]] = field(default_factory=dict)
+    by_topic: dict[str, set[SourceName]] = field(default_factory=dict)
     behind: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
     waiting: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
 
     def add_row(self, topic: str, schema: str, table: str, ts: int) -> None:
         """Add a topic's row of a table at this time."""
         name = fold_name(schema, table)
-        self.carried.setdefault(topic, set()).add(name)
+        self.by_topic.setdefault(topic, set()).add(name)
         if name not in self.first_rows or ts < self.first_rows[name][2]:
             self.first_rows[name] = (schema, table, ts)
 
@@ -111,11 +111,11 @@ class ScannedTables:
 
 @dataclass(slots=True)
 class ScannedCommits:
-    """The commit_ts of messages. `newest` is the largest; `rising` has, by partition, the messages that are above all
+    """The commit_ts of messages. `newest` is the largest; `maxima` has, by partition, the messages that are above all
     earlier ones, and `last_offsets` the offset of the last message with a commit_ts."""
 
     newest: int = 0
-    rising: dict[Partition, RisingRows] = field(default_factory=dict)
+    maxima: dict[Partition, RunningMaxima] = field(default_factory=dict)
     last_offsets: dict[Partition, int] = field(default_factory=dict)
 
 
@@ -170,7 +170,7 @@ class StreamScan:
         """Whether the stream's watermark waits for this topic."""
         if topic in self.offsets.left_out:
             return False
-        names = self.tables.carried.get(topic)
+        names = self.tables.by_topic.get(topic)
         return not names or not names.isdisjoint(live)
 
     def finish(self) -> None:
@@ -180,11 +180,11 @@ class StreamScan:
 
     def first_above(self, partition: Partition, high: int) -> int:
         """The first offset of a partition with a commit_ts above `high`, else its end."""
-        rising = self.commits.rising.get(partition)
-        found = rising.first_offset_above(high) if rising is not None else None
+        maxima = self.commits.maxima.get(partition)
+        found = maxima.first_offset_above(high) if maxima is not None else None
         return self.offsets.ends[partition] if found is None else found
 
     def last_before(self, ts: int) -> int:
         """The ordinal of the last message before the first one above `ts`."""
-        above = (rows.first_ordinal_above(ts) for rows in self.commits.rising.values())
+        above = (rows.first_ordinal_above(ts) for rows in self.commits.maxima.values())
         return min((ordinal for ordinal in above if ordinal is not None), default=self.messages) - 1

@@ -33,8 +33,8 @@ from ticdc_assets.pipeline.stream.scan.state import (
     date_of,
     first_row,
     infer_from_schema,
-    placed_row,
-    placed_statement,
+    positioned_row,
+    positioned_statement,
 )
 from ticdc_assets.pipeline.stream.scan.topics import named_in
 from ticdc_assets.plurals import counted
@@ -77,7 +77,7 @@ def scan_readable(
         until = {partition: cursor.offsets.get(partition, 0) for partition in ledger.partitions}
     sound = scan_all(log.blocks(passed.position), stream, cursor, until, passed)
     sound.offsets.faults, sound.offsets.until = faults, until
-    sound.tables.behind, sound.tables.carried = scan.mentioned, scan.tables.carried
+    sound.tables.behind, sound.tables.by_topic = scan.mentioned, scan.tables.by_topic
     return sound
 
 
@@ -110,13 +110,13 @@ def scan_all(
 ) -> StreamScan:
     """Read every message once. Consumed messages are only counted; of each partition, those from `until` on are
     skipped. `passed` are consumed messages before the first of `blocks`."""
-    carried = {topic: set(names) for topic, names in cursor.carried.items()}
+    tables_by_topic = {topic: set(names) for topic, names in cursor.tables_by_topic.items()}
     passed_ts = {partition: [(cursor.offsets.get(partition, 0) - 1, ts)] for partition, ts in cursor.passed.items()}
     known = frozenset(cursor.offsets) | frozenset(cursor.watermarks) | passed.partitions
     scan = StreamScan(
         offsets=ScannedOffsets(Ledger(cursor.digests), known=known),
         watermarks=ScannedWatermarks(dict(cursor.watermarks), passed_ts),
-        tables=ScannedTables(carried=carried),
+        tables=ScannedTables(by_topic=tables_by_topic),
         messages=passed.ordinal,
         clocks=Clocks(stream.placed),
     )
@@ -218,13 +218,13 @@ def _message(scan: StreamScan, stream: StreamForm, message: Message, ordinal: in
             scan.watermarks.add((message.topic, message.partition), message.offset, event.ts)
         elif isinstance(event, DdlEvent):
             # Simple lists columns by their ids; other protocols with columns list them in table order.
-            event = placed_statement(scan, event, message) if event.as_written else event
+            event = positioned_statement(scan, event, message) if event.as_written else event
             scan.statements.append(replace(event, after_is_ordered=stream.protocol != "simple"))
-            scan.tables.carried.setdefault(message.topic, set()).update(named_in(message.topic, event, stream.topics))
+            scan.tables.by_topic.setdefault(message.topic, set()).update(named_in(message.topic, event, stream.topics))
             yield event.commit_ts
         else:
             row = scan.avro.change(event, message, ordinal) if scan.avro else event
-            given = placed_row(scan, row, message) if row.time.by_place else None
+            given = positioned_row(scan, row, message) if row.time.by_position else None
             first_row(scan, stream, row, message, ordinal, given)
             infer_from_schema(scan, stream, schema, row.schema, row.table, row.commit_ts)
             yield date_of(row, stream.dating) if given is None else given

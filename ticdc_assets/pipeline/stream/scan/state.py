@@ -8,7 +8,7 @@ from typing import Any
 
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
-from ticdc_assets.pipeline.stream.official_canal import PlacedRow
+from ticdc_assets.pipeline.stream.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import QuarantineEntry
@@ -44,17 +44,17 @@ class StreamForm:
         return not row.handle_only and not (self.deletes_are_keys and row.op is Op.DELETE)
 
 
-def placed_statement(scan: StreamScan, event: DdlEvent, message: Message) -> DdlEvent:
+def positioned_statement(scan: StreamScan, event: DdlEvent, message: Message) -> DdlEvent:
     """A statement that its position orders, with its assigned time."""
     place = (message.topic, message.partition, message.offset)
     return replace(event, commit_ts=scan.clocks.of_statement(place, event.commit_ms), place=place)
 
 
-def placed_row(scan: StreamScan, row: RowEvent, message: Message) -> int:
+def positioned_row(scan: StreamScan, row: RowEvent, message: Message) -> int:
     """The time assigned to a row that its position orders."""
     partition = (message.topic, message.partition)
-    of_name = scan.tables.first_placed.setdefault(fold_name(row.schema, row.table), {})
-    of_name.setdefault(partition, PlacedRow.of(row, partition, message.offset))
+    of_name = scan.tables.first_positioned.setdefault(fold_name(row.schema, row.table), {})
+    of_name.setdefault(partition, PositionedRow.of(row, partition, message.offset))
     return scan.clocks.of_row((*partition, message.offset), row.time.commit_ms)
 
 
@@ -63,7 +63,7 @@ def first_row(
 ) -> None:
     """Record the time of a table's first row (`given` where the row has none), and the columns inferred from it."""
     name = fold_name(row.schema, row.table)
-    ts = ordinal + 1 if stream.dating is VersionClock.PLACE else row.commit_ts if given is None else given
+    ts = ordinal + 1 if stream.dating is VersionClock.POSITION else row.commit_ts if given is None else given
     if ts is None:
         ts = (row.time.commit_ms or 0) << LOGICAL_BITS
     scan.tables.add_row(message.topic, row.schema, row.table, ts)
@@ -74,7 +74,7 @@ def first_row(
         table = infer(row)
     except SchemaError:
         return  # a later row, or the user's schema_files, may have more columns
-    place = (message.topic, message.partition, message.offset) if row.time.by_place else None
+    place = (message.topic, message.partition, message.offset) if row.time.by_position else None
     before_ts = max(0, ts - 1)
     scan.tables.inferred[name] = DdlEvent(
         before_ts, row.schema, row.table, "", after=table, where=message.where, place=place
@@ -86,7 +86,7 @@ def avro_schema(
 ) -> DdlEvent | None:
     """The writer schema of an Avro message, where no earlier message had it."""
     schema = avro.schema(message)
-    if schema is not None and stream.dating is VersionClock.PLACE:
+    if schema is not None and stream.dating is VersionClock.POSITION:
         # Such a stream has no other schemas: each is in effect from the first message that is written with it.
         # Positions count from 1, as those of rows: 0 is for schemas from before the stream, which have a version.
         scan.statements.append(replace(schema, commit_ts=ordinal + 1))
@@ -98,7 +98,7 @@ def infer_from_schema(
 ) -> None:
     """Record the schema of a row as inferred from this row."""
     name, ts = fold_name(schema, table), commit_ts or 0
-    if event is not None and stream.dating is not VersionClock.PLACE and not scan.tables.is_inferred(name, ts):
+    if event is not None and stream.dating is not VersionClock.POSITION and not scan.tables.is_inferred(name, ts):
         scan.tables.inferred[name] = replace(event, commit_ts=max(0, ts - 1), version=None)
 
 

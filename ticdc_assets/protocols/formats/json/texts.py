@@ -31,16 +31,16 @@ class Names:
 
     @staticmethod
     def of(columns: Iterable[str]) -> Names:
-        """The columns of these names, those spelled without escapes; others are learnt where they are met."""
+        """The columns of these names, those spelled without escapes; others are extended_by where they are met."""
         every = tuple(columns)
         plain = [(orjson.dumps(name)[1:-1], place) for place, name in enumerate(every)]
         return Names(every, tuple((name, place) for name, place in plain if b"\\" not in name))
 
-    def learnt(self, begins: Iterable[bytes]) -> Names | None:
+    def extended_by(self, begins: Iterable[bytes]) -> Names | None:
         """With the spelling, one with escapes, of a name that begins at one of these; None where all mean no column."""
-        return next((more for begin in begins if (more := self._learnt(begin)) is not None), None)
+        return next((more for begin in begins if (more := self._extended_by(begin)) is not None), None)
 
-    def _learnt(self, begin: bytes) -> Names | None:
+    def _extended_by(self, begin: bytes) -> Names | None:
         found = _STRING.match(begin)
         if found is None or b"\\" not in found[0] or len(self.spellings) >= 2 * len(self.columns):
             return None
@@ -112,7 +112,7 @@ def noted(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Name
     )
     outcomes = _scanned(data, starts, ends, form, names, found)
     others = np.flatnonzero(outcomes >= 0)
-    while len(others) and (more := names.learnt(_names_at(data, outcomes[others]))) is not None:
+    while len(others) and (more := names.extended_by(_names_at(data, outcomes[others]))) is not None:
         names = more
         again = found.take(others)
         outcomes[others] = _scanned(data, starts[others], ends[others], form, names, again)

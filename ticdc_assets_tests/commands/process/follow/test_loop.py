@@ -17,7 +17,7 @@ from ticdc_assets.commands.process.follow.backoff import PAUSE_MAX_S, Backoff
 from ticdc_assets.commands.process.follow.changefeed import FollowedChangefeed, FollowedRun
 from ticdc_assets.commands.process.follow.metrics import Metrics
 from ticdc_assets.commands.process.follow.stopping import Stop
-from ticdc_assets.commands.process.pending import Ran
+from ticdc_assets.commands.process.pending import ChangefeedResult
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.maintenance.compaction import FileCounts
@@ -179,7 +179,7 @@ def test_the_metrics_add_up_over_runs_and_the_lag_grows_with_the_clock():
     record: Any = type("Record", (), {"tso": tso, "tables": ()})()
     for name in ("shop", "undated"):
         for _ in range(2):
-            ran = Ran(name, record, True, changes={"t": {"I": 2, "D": 1}})
+            ran = ChangefeedResult(name, record, True, changes={"t": {"I": 2, "D": 1}})
             metrics.add(FollowedRun(name, tso, {"scan": 0.25}, "run", ran), FileCounts(7, 3))
     metrics.add_fault("shop")
     metrics.add(FollowedRun("shop", tso, {"scan": 5.0}), FileCounts(7, 3))  # nothing was pending

@@ -20,7 +20,7 @@ from ticdc_assets.sources.upstream import rows as upstream
 from ticdc_assets.sources.upstream.rows import RetryPolicy
 from ticdc_assets_tests.fixtures import Workload, of_full_set, read_jsonl, workloads
 from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
-from ticdc_assets_tests.pipeline.gaps import Log, as_carried, expected
+from ticdc_assets_tests.pipeline.gaps import Log, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.pipeline.upstreams import is_cut
 from ticdc_assets_tests.protocols.happened import Change, parse_create, tables
@@ -43,7 +43,7 @@ def waiting(lake: FeedLake) -> dict[Name, str]:
 
 
 def whole(workload: Workload, lake: FeedLake) -> Counter[Change]:
-    return as_carried(expected(workload), gaps_of(lake.lake.changefeed), Log(workload))
+    return as_sent(expected(workload), gaps_of(lake.lake.changefeed), Log(workload))
 
 
 def apart_from(changes: Counter[Change], names: dict[Name, str]) -> Counter[Change]:

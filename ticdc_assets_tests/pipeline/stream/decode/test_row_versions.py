@@ -116,7 +116,7 @@ def test_by_position_a_row_has_the_version_that_it_names_else_the_one_at_its_own
 ):
     versions = {(T, 1): 10, (T, 2): 20, (T, 3): 4}
 
-    assert version_of(DROPPED, row(version=version), VersionClock.PLACE, ordinal=ordinal, versions=versions) == found
+    assert version_of(DROPPED, row(version=version), VersionClock.POSITION, ordinal=ordinal, versions=versions) == found
 
 
 @pytest.mark.parametrize(

@@ -10,21 +10,21 @@ from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, Range
 from ticdc_assets.pipeline.stream.scan.result import ScannedCommits, ScannedOffsets, StreamScan
-from ticdc_assets.pipeline.stream.scan.rising_rows import RisingRows
+from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 
 P = ("feed", 0)
 
 
 def scan(*ranges: Range, above: tuple[int, ...] = ()) -> StreamScan:
     """A capture with these offsets, of which `above` have rows above the TSO of the run."""
-    ledger, rising = Ledger(), RisingRows()
+    ledger, maxima = Ledger(), RunningMaxima()
     for first, end in ranges:
         ledger.add_range(P, first, end)
     offsets = np.array(above, np.int64)
-    rising.add(offsets, offsets, offsets)
-    rows = {P: rising} if above else {}
+    maxima.add(offsets, offsets, offsets)
+    rows = {P: maxima} if above else {}
     held = ScannedOffsets(ledger, ledger.begins(), {P: ranges[-1][1]})
-    return StreamScan(held, commits=ScannedCommits(rising=rows), messages=9)
+    return StreamScan(held, commits=ScannedCommits(maxima=rows), messages=9)
 
 
 def after(cursor: StreamCursor, found: StreamScan, first_left: int, *, is_dated: bool = True) -> StreamCursor:

@@ -44,9 +44,9 @@ def ranges(found: dict[str, SourceTable], low: int = 20, hold: Hold | None = Non
 TWO = tables(create("t"), create("u"))
 
 
-def scan(*faults: CaptureFault, **carried: set[tuple[str, str]]) -> StreamScan:
-    rows = {NEW: (*NEW, 30)} if any(NEW in names for names in carried.values()) else {}
-    return StreamScan(ScannedOffsets(faults=faults), tables=ScannedTables(rows, carried=carried))
+def scan(*faults: CaptureFault, **by_topic: set[tuple[str, str]]) -> StreamScan:
+    rows = {NEW: (*NEW, 30)} if any(NEW in names for names in by_topic.values()) else {}
+    return StreamScan(ScannedOffsets(faults=faults), tables=ScannedTables(rows, by_topic=by_topic))
 
 
 def held(holds: CaptureHolds) -> dict[str, Hold]:
@@ -110,7 +110,7 @@ def test_a_table_that_was_given_up_needs_no_more_messages():
 def topics(**newest: int) -> StreamScan:
     """`t` is in the topic `one` and `u` in `two`, with these watermarks."""
     known = {(topic, 0): ts for topic, ts in newest.items()}
-    return StreamScan(ScannedOffsets(), ScannedWatermarks(known), ScannedTables({}, carried={"one": {T}, "two": {U}}))
+    return StreamScan(ScannedOffsets(), ScannedWatermarks(known), ScannedTables({}, by_topic={"one": {T}, "two": {U}}))
 
 
 def waiting(found: dict[str, Hold]) -> dict[str, str]:
@@ -179,7 +179,7 @@ def capture(*watermarks: int | None) -> StreamScan:
     for number in range(len(watermarks)):
         ledger.add_range(("feed", number), 0, 1)
     known = {("feed", number): ts for number, ts in enumerate(watermarks) if ts is not None}
-    seen = ScannedTables({NEW: (*NEW, 30)}, carried={"feed": {T, NEW}})
+    seen = ScannedTables({NEW: (*NEW, 30)}, by_topic={"feed": {T, NEW}})
     return StreamScan(ScannedOffsets(ledger), ScannedWatermarks(known), seen)
 
 

@@ -12,7 +12,7 @@ def test_a_rewound_cursor_keeps_what_is_known_of_the_stream_and_has_consumed_not
     cursor = StreamCursor(
         offsets={P: 9, Q: 9},
         watermarks={P: 50, Q: 60},
-        carried={"feed": frozenset({("s", "t")})},
+        tables_by_topic={"feed": frozenset({("s", "t")})},
         passed={P: 40},
         begins={P: 3, Q: 4},
         read={P: 12, Q: 13},
@@ -25,7 +25,7 @@ def test_a_rewound_cursor_keeps_what_is_known_of_the_stream_and_has_consumed_not
 
     assert rewound == StreamCursor(
         watermarks={P: 50, Q: 60},
-        carried={"feed": frozenset({("s", "t")})},
+        tables_by_topic={"feed": frozenset({("s", "t")})},
         begins={P: 3, Q: 4},
         read={Q: 13},
         digests={P: {3: "digest"}},

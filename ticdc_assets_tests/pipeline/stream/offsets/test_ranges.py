@@ -88,7 +88,7 @@ def test_a_partition_without_a_cursor_is_new_from_its_first_message():
 WHOLE = StreamCursor(
     offsets={P: 7, ("feed", 1): 0},
     watermarks={P: 90},
-    carried={"feed": frozenset({("shop", "t"), ("shop", "u")})},
+    tables_by_topic={"feed": frozenset({("shop", "t"), ("shop", "u")})},
     passed={P: 80},
     begins={P: 2},
     read={P: 6},

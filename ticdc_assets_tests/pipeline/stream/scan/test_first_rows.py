@@ -72,7 +72,7 @@ def test_each_table_has_its_own_first_row(wire: Wire):
     found = scanned(wire, (0, row(30, T)), (0, row(40, U)), (1, row(20, older)), (1, row(50, U)))
 
     assert first_schemas(found) == {"t": (20, ["id"], 19), "u": (40, ["id", "w"], 39)}
-    assert found.tables.carried == {"feed": {("shop", "t"), ("shop", "u")}}
+    assert found.tables.by_topic == {"feed": {("shop", "t"), ("shop", "u")}}
     assert found.commits.newest == BASE + 50
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.pipeline.stream.official_canal import PlacedRow
+from ticdc_assets.pipeline.stream.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
@@ -189,10 +189,12 @@ def test_a_table_that_had_the_name_at_the_bound_is_not_as_it_was():
 def placed(guess: SchemaGuesses, **offsets: int) -> SchemaGuesses:
     """With the first row of each table at this offset of the only partition, with the columns that it tells."""
     for name, offset in offsets.items():
-        told = guess.scan.tables.inferred.get(("shop", name))
-        shape = frozenset(column.name for column in told.after.columns) if told and told.after else frozenset()
-        row = PlacedRow(("feed", 0), offset, None, None, shape)
-        guess.scan.tables.first_placed["shop", name] = {("feed", 0): row}
+        inferred = guess.scan.tables.inferred.get(("shop", name))
+        shape = (
+            frozenset(column.name for column in inferred.after.columns) if inferred and inferred.after else frozenset()
+        )
+        row = PositionedRow(("feed", 0), offset, None, None, shape)
+        guess.scan.tables.first_positioned["shop", name] = {("feed", 0): row}
     return guess
 
 

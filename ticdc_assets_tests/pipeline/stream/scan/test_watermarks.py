@@ -12,7 +12,7 @@ T, U = ("s", "t"), ("s", "u")
 def scan(watermarks: dict[tuple[str, int], int], *silent: tuple[str, int], left_out: str = "") -> StreamScan:
     """Partitions with these watermarks and others with none; `t` is in the topic `one` and `u` in `two`."""
     offsets = ScannedOffsets(known=frozenset({*watermarks, *silent}), left_out=frozenset({left_out} - {""}))
-    return StreamScan(offsets, ScannedWatermarks(watermarks), ScannedTables({}, carried={"one": {T}, "two": {U}}))
+    return StreamScan(offsets, ScannedWatermarks(watermarks), ScannedTables({}, by_topic={"one": {T}, "two": {U}}))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class RisingRows:
+class RunningMaxima:
     """The offset, commit_ts and ordinal of each such message, in their order, batch by batch.
 
     Where an offset is smaller than the previous one, the sequence begins again.
