@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,9 +17,9 @@ from ticdc_assets.tso import is_tso, to_datetime
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.metadata.history_points import Point
+    from ticdc_assets.assets.table_status import Reported
     from ticdc_assets.pipeline.report import ChangelogReport
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control import TableRecord
     from ticdc_assets.tables.fields import LakeTable
 
 Metadata = dict[str, Any]
@@ -45,9 +46,30 @@ def watermark_metadata(watermark: int, clock: Clock) -> Metadata:
     }
 
 
-def table_metadata(record: TableRecord, source_table: SourceTable, clock: Clock) -> Metadata:
+@dataclass(frozen=True, slots=True)
+class ShownTable:
+    """The table of the lake that an asset shows.
+
+    identifier: its parts after the catalog; empty before the table is made.
+    content: its columns and rows; None before the table is made.
+    """
+
+    catalog: str
+    identifier: tuple[str, ...]
+    location: str | None
+    content: LakeTable | None
+
+    def metadata(self, source_table: SourceTable) -> Metadata:
+        """Its name, its location and its columns."""
+        name = {"dagster/table_name": ".".join((self.catalog, *self.identifier))} if self.identifier else {}
+        uri = {"dagster/uri": self.location} if self.identifier and self.location is not None else {}
+        columns = {"dagster/column_schema": column_schema(self.content, source_table)} if self.content else {}
+        return {**name, **uri, **columns}
+
+
+def table_metadata(table: Reported, clock: Clock) -> Metadata:
     """The metadata that changelogs and mirrors have in common."""
-    comment = source_table.newest.comment
+    record, comment = table.record, table.source_table.newest.comment
     return {
         "source_table": f"{record.schema}.{record.table}",
         **({"comment": comment} if comment else {}),
@@ -59,24 +81,18 @@ def table_metadata(record: TableRecord, source_table: SourceTable, clock: Clock)
 
 
 def changelog_metadata(
-    catalog: str,
-    record: TableRecord,
-    source_table: SourceTable,
-    location: str | None,
-    table: LakeTable | None,
-    source: dg.AssetKey,
-    report: ChangelogReport | None,
-    clock: Clock,
+    table: Reported, shown: ShownTable, source: dg.AssetKey, report: ChangelogReport | None, clock: Clock
 ) -> Metadata:
-    """A run's changes to a changelog, if any. Without `table`, no columns and no rows are listed."""
+    """A run's changes to a changelog, if any."""
+    source_table = table.source_table
     rows = report.rows_by_op.get(source_table.id, {}) if report else {}
+    count = shown.content.rows if shown.content is not None else None
     return {
-        **table_metadata(record, source_table, clock),
+        **table_metadata(table, clock),
         **{name: rows.get(op, 0) for op, name in OPS.items()},
         **(_findings(report, source_table.id) if report else {}),
-        **(_place(catalog, record.changelog, location) if record.changelog else {}),
-        **({"dagster/row_count": table.rows} if table is not None and table.rows is not None else {}),
-        **({"dagster/column_schema": column_schema(table, source_table)} if table else {}),
+        **({"dagster/row_count": count} if count is not None else {}),
+        **shown.metadata(source_table),
         "dagster/column_lineage": changelog_lineage(source_table, source),
     }
 
@@ -95,48 +111,32 @@ def _findings(report: ChangelogReport, source_table_id: str) -> Metadata:
 
 
 def mirror_metadata(
-    catalog: str,
-    record: TableRecord,
-    source_table: SourceTable,
-    location: str | None,
-    table: LakeTable | None,
+    table: Reported,
+    shown: ShownTable,
     rows: Mapping[str, int],
     points: Sequence[Point],
     changelog_key: dg.AssetKey,
     clock: Clock,
 ) -> Metadata:
-    """A mirror's state after a run, and the run's changes to it. Without `table`, no columns are listed."""
+    """A mirror's state after a run, and the run's changes to it."""
+    record = table.record
     return {
-        **table_metadata(record, source_table, clock),
+        **table_metadata(table, clock),
         **{name: rows.get(op, 0) for op, name in OPS.items()},
         **({"dagster/row_count": record.rows} if record.rows is not None else {}),
         **({"snapshot_id": str(record.mirror_snapshot_id)} if record.mirror_snapshot_id else {}),
-        **(_place(catalog, record.mirror, location) if record.mirror else {}),
-        **({"dagster/column_schema": column_schema(table, source_table)} if table else {}),
-        "dagster/column_lineage": mirror_lineage(source_table, changelog_key),
+        **shown.metadata(table.source_table),
+        "dagster/column_lineage": mirror_lineage(table.source_table, changelog_key),
         **({"recent": dg.MetadataValue.md(chart_markdown(points))} if clock.measures_lag else {}),
     }
 
 
-def history_metadata(
-    catalog: str,
-    record: TableRecord,
-    source_table: SourceTable,
-    location: str | None,
-    table: LakeTable | None,
-    changelog_key: dg.AssetKey,
-    clock: Clock,
-) -> Metadata:
-    """A history's state after a run. Without `table`, no columns are listed."""
+def history_metadata(table: Reported, shown: ShownTable, changelog_key: dg.AssetKey, clock: Clock) -> Metadata:
+    """A history's state after a run."""
+    record = table.record
     return {
-        **table_metadata(record, source_table, clock),
+        **table_metadata(table, clock),
         **({"snapshot_id": str(record.history_snapshot_id)} if record.history_snapshot_id else {}),
-        **(_place(catalog, record.history_table, location) if record.history_table else {}),
-        **({"dagster/column_schema": column_schema(table, source_table)} if table else {}),
-        "dagster/column_lineage": mirror_lineage(source_table, changelog_key),
+        **shown.metadata(table.source_table),
+        "dagster/column_lineage": mirror_lineage(table.source_table, changelog_key),
     }
-
-
-def _place(catalog: str, identifier: Iterable[str], location: str | None) -> Metadata:
-    uri = {} if location is None else {"dagster/uri": location}
-    return {"dagster/table_name": ".".join((catalog, *identifier)), **uri}

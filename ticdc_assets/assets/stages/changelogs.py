@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 import dagster as dg
 
 from ticdc_assets.assets.known_tables import KnownTable, asset_names
-from ticdc_assets.assets.metadata.figures import Metadata, changelog_metadata
+from ticdc_assets.assets.metadata.figures import Metadata, ShownTable, changelog_metadata
 from ticdc_assets.assets.metadata.statements import by_name, statements_of
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.run_step import run_step
-from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES, Feed, progress_logger
+from ticdc_assets.assets.stages.table_specs import changelog_spec
+from ticdc_assets.assets.steps import CODE_VERSION, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, kept_aside, reported
 from ticdc_assets.schema.history.source_table import History, fold_name
 from ticdc_assets.tables.fields import lake_tables
@@ -39,23 +40,6 @@ def _quarantine_spec(feed: Feed) -> dg.AssetSpec:
         kinds={"iceberg"},
         code_version=f"{feed.names.protocol}-{CODE_VERSION}",
         description="Records that cannot be decoded: raw, with position and reason.",
-    )
-    return feed.translated(spec)
-
-
-def changelog_spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
-    """The changelog of a table, also of one that the code location has not loaded."""
-    spec = dg.AssetSpec(
-        feed.names.plain.changelog(table.schema, table.table),
-        deps=[feed.names.plain.schema_cache],
-        group_name=feed.names.group,
-        kinds={"iceberg", "changelog"},
-        code_version=f"{feed.names.protocol}-{CODE_VERSION}",
-        description=f"Every change of `{table.schema}.{table.table}`, once and in order. {SOURCE_TYPES}",
-        metadata=feed.changelog_metadata(table),
-        owners=feed.shown.owners_of(table.schema, table.table),
-        tags=feed.shown.tags_of(table.schema, table.table),
-        freshness_policy=feed.freshness,
     )
     return feed.translated(spec)
 
@@ -122,16 +106,10 @@ class _Results:
 
     def metadata(self, table: Reported) -> Metadata:
         source_table = table.source_table
-        metadata = changelog_metadata(
-            self._catalog,
-            table.record,
-            source_table,
-            self._places[source_table.id].changelog_location,
-            self._tables.get(tuple(table.record.changelog or ())),
-            self._source,
-            self._report,
-            self._clock,
-        )
+        identifier = tuple(table.record.changelog or ())
+        location = self._places[source_table.id].changelog_location
+        shown = ShownTable(self._catalog, identifier, location, self._tables.get(identifier))
+        metadata = changelog_metadata(table, shown, self._source, self._report, self._clock)
         quarantined = len(self._quarantined_now.get(source_table.id, ()))
         statements = statements_of(source_table, self._statements)
         return {

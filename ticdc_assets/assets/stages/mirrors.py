@@ -7,13 +7,19 @@ from collections.abc import Iterable, Iterator
 import dagster as dg
 
 from ticdc_assets.assets.known_tables import KnownTable
-from ticdc_assets.assets.metadata.figures import Metadata, history_metadata, mirror_metadata, watermark_metadata
+from ticdc_assets.assets.metadata.figures import (
+    Metadata,
+    ShownTable,
+    history_metadata,
+    mirror_metadata,
+    watermark_metadata,
+)
 from ticdc_assets.assets.metadata.history_points import recent
 from ticdc_assets.assets.resources import ChangefeedRun
-from ticdc_assets.assets.stages.changelogs import changelog_spec
 from ticdc_assets.assets.stages.days import closed_days
 from ticdc_assets.assets.stages.run_step import run_step
-from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, SOURCE_TYPES, Feed, progress_logger
+from ticdc_assets.assets.stages.table_specs import changelog_spec, history_spec, mirror_spec
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.pipeline.history_tables.pending import refusal
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
@@ -29,7 +35,7 @@ def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
 
 def mirror_specs(feed: Feed) -> list[dg.AssetSpec]:
     """The record of the TSO, the mirrors and the histories."""
-    mirrors = (_spec(feed, table) for table in feed.mirrored)
+    mirrors = (mirror_spec(feed, table) for table in feed.mirrored)
     return [_watermarks_spec(feed), *mirrors, *(history_spec(feed, table) for table in feed.with_history)]
 
 
@@ -45,39 +51,6 @@ def _watermarks_spec(feed: Feed) -> dg.AssetSpec:
         kinds={"iceberg"},
         code_version=CODE_VERSION,
         description="The TSOs at which all tables can be read together, with the snapshots to read.",
-    )
-    return feed.translated(spec)
-
-
-def _spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
-    spec = dg.AssetSpec(
-        feed.names.plain.mirror(table.schema, table.table),
-        deps=[feed.names.plain.changelog(table.schema, table.table)],
-        group_name=feed.names.group,
-        kinds={"iceberg", "spark", "mirror"},
-        code_version=CODE_VERSION,
-        description=f"The current rows of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
-        metadata=feed.mirror_metadata(table),
-        owners=feed.shown.owners_of(table.schema, table.table),
-        tags=feed.shown.tags_of(table.schema, table.table),
-        freshness_policy=feed.freshness,
-    )
-    return feed.translated(spec)
-
-
-def history_spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
-    """The history of a table."""
-    spec = dg.AssetSpec(
-        feed.names.plain.history(table.schema, table.table),
-        deps=[feed.names.plain.changelog(table.schema, table.table)],
-        group_name=feed.names.group,
-        kinds={"iceberg", "spark", "history"},
-        code_version=CODE_VERSION,
-        description=f"Every version of every row of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
-        metadata=feed.history_metadata(table),
-        owners=feed.shown.owners_of(table.schema, table.table),
-        tags=feed.shown.tags_of(table.schema, table.table),
-        freshness_policy=feed.freshness,
     )
     return feed.translated(spec)
 
@@ -106,7 +79,7 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
     new = [t for t in feed.without_assets(tables) if only is None and t.name == t.source_table.name]
     for table in new:
         if table.record.mirror:
-            key = _spec(feed, KnownTable(*table.name)).key
+            key = mirror_spec(feed, KnownTable(*table.name)).key
             context.log_event(dg.AssetMaterialization(key, metadata=results.metadata(table)))
         if table.record.history_table:
             key = history_spec(feed, KnownTable(*table.name)).key
@@ -178,30 +151,32 @@ class _Results:
         """The same for a table's history."""
         if table is None:
             return dg.MaterializeResult(asset_key=key, metadata={"state": "unknown"})
-        metadata = history_metadata(
-            self._run.config.catalog.name,
-            table.record,
-            table.source_table,
-            self._places[table.source_table.id].history_location,
-            self._tables.get(tuple(table.record.history_table or ())),
-            changelog_spec(self._feed, KnownTable(*table.name)).key,
-            self._clock,
-        )
+        key_of_changelog = changelog_spec(self._feed, KnownTable(*table.name)).key
+        metadata = history_metadata(table, self._history(table), key_of_changelog, self._clock)
         reason = refusal(self._run.lake, table.source_table, table.record.watermark)
         metadata |= {"no_history": reason} if reason else {}
         version = dg.DataVersion(str(table.record.history_snapshot_id))
         return dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=version)
 
     def metadata(self, table: Reported) -> Metadata:
-        source_table = table.source_table
+        source_table_id = table.source_table.id
         return mirror_metadata(
-            self._run.config.catalog.name,
-            table.record,
-            source_table,
-            self._places[source_table.id].mirror_location,
-            self._tables.get(tuple(table.record.mirror or ())),
-            self._rows.get(source_table.id, {}),
-            self._points.get(source_table.id, ()),
+            table,
+            self._mirror(table),
+            self._rows.get(source_table_id, {}),
+            self._points.get(source_table_id, ()),
             changelog_spec(self._feed, KnownTable(*table.name)).key,
             self._clock,
         )
+
+    def _mirror(self, table: Reported) -> ShownTable:
+        location = self._places[table.source_table.id].mirror_location
+        return self._shown(table.record.mirror, location)
+
+    def _history(self, table: Reported) -> ShownTable:
+        location = self._places[table.source_table.id].history_location
+        return self._shown(table.record.history_table, location)
+
+    def _shown(self, identifier: Iterable[str] | None, location: str | None) -> ShownTable:
+        name = tuple(identifier or ())
+        return ShownTable(self._run.config.catalog.name, name, location, self._tables.get(name))

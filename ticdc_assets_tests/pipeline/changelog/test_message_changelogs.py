@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
 from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
-from ticdc_assets_tests.pipeline.gaps import Log, as_sent, as_read, expected
+from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.pipeline.upstreams import upstream_of
 

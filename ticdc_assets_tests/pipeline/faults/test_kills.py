@@ -13,7 +13,7 @@ from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
 from ticdc_assets_tests.pipeline.faults.killed import dies
-from ticdc_assets_tests.pipeline.gaps import Log, as_sent, as_read, expected
+from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.mirror.test_mirrors import snapshot_tsos
 

@@ -29,7 +29,7 @@ from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.apart import CONTEXT, apart
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.faults.raced import Meeting
-from ticdc_assets_tests.pipeline.gaps import Log, as_sent, as_read, expected
+from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
 from ticdc_assets_tests.pipeline.maintenance.maintained import LATER
 from ticdc_assets_tests.services.object_store import S3Store
