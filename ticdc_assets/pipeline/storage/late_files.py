@@ -19,10 +19,11 @@ from ticdc_assets.errors import StaleRunError, TicdcAssetsError
 from ticdc_assets.pipeline.storage.closed_folders import Closed, Names, Version, is_closed, last_files, reopened
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
-from ticdc_assets.sources.storage.files import Skip, VersionReader
+from ticdc_assets.sources.storage.data_folders import data_folders
 from ticdc_assets.sources.storage.folders import listing
 from ticdc_assets.sources.storage.paths import Layout, below, data_name, numeral
 from ticdc_assets.sources.storage.scan_result import Done, Place
+from ticdc_assets.sources.storage.version_folder import Skip, VersionFolder
 from ticdc_assets.tables.control import now
 
 if TYPE_CHECKING:
@@ -181,8 +182,10 @@ class _Comparison:
         known = self.closed.get((folder, version), {})
         opened = state.open.get(version, VersionState())
         read, over = VersionState(done={**opened.done, **known}), opened.over
-        reader = VersionReader(self.root, self.layout, self.skip, folder, version, state.schema, state.table, read)
-        for data_folder in reader.data_folders():
+        version_folder = VersionFolder(
+            self.root, self.layout, self.skip, folder, version, state.schema, state.table, read
+        )
+        for data_folder in data_folders(version_folder):
             is_listed = data_folder.partition not in over or data_folder.date > over[data_folder.partition].unlisted
             if is_closed(state, version, data_folder.path) and is_listed:
                 yield _Folder((folder, version), data_folder.path)

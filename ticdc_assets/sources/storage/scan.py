@@ -20,10 +20,11 @@ from ticdc_assets.errors import NotYetError, SchemaError, SourceError
 from ticdc_assets.protocols.storage.schema_file import SchemaFile, parse_schema_file
 from ticdc_assets.sources.filesystem import OutsideError, Root
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
-from ticdc_assets.sources.storage.files import HeldError, Skip, VersionReader, check_order
+from ticdc_assets.sources.storage.files import check_order, new_files
 from ticdc_assets.sources.storage.folders import NOTES_MAX, Folder, find_folders, listing
 from ticdc_assets.sources.storage.paths import META, METADATA, Layout, below, joined, numeral, schema_name
 from ticdc_assets.sources.storage.scan_result import FolderScan, Problem, ProblemKind, Scan, TableScan
+from ticdc_assets.sources.storage.version_folder import HeldError, Skip, VersionFolder
 
 METADATA_BYTES_MAX: Final = 4096
 """The file holds one number."""
@@ -138,26 +139,26 @@ class _Scanner:
         notes = [f"{file.where}: not the checksum of its name" for file in found.schema_files if not file.checksum_ok]
         closed_below = state.closed_below if state is not None else 0
         for version in sorted(v for v in folder.versions if v <= self.checkpoint_ts):
-            reader = self._reader(found, state, version)
+            version_folder = self._version_folder(found, state, version)
             try:
-                versions[version] = reader.scan()
+                versions[version] = new_files(version_folder)
                 if version < closed_below and not self.recognises_repeats:
-                    check_order(reader, versions[version], "a newer version of its table")
+                    check_order(version_folder, versions[version], "a newer version of its table")
             except _HELD as error:
-                return replace(found, problems=(Problem.of(error, reader.schema, reader.table),))
-            notes += reader.notes
+                return replace(found, problems=(Problem.of(error, version_folder.schema, version_folder.table),))
+            notes += version_folder.notes
         return replace(found, versions=versions, notes=tuple(notes[:NOTES_MAX]))
 
-    def _reader(self, found: TableScan, state: TableCursor | None, version: int) -> VersionReader:
+    def _version_folder(self, found: TableScan, state: TableCursor | None, version: int) -> VersionFolder:
         by_version = {file.version: (file.schema, file.table) for file in found.schema_files}
         schema, table = by_version.get(version) or (state.names(version) if state else (found.schema, found.table))
         opened = state.open.get(version) if state else None
-        return VersionReader(
+        return VersionFolder(
             root=self.root,
             layout=self.layout,
             skip=self.skip,
             folder=found.folder,
-            version=version,
+            version_ts=version,
             schema=schema,
             table=table,
             state=opened or VersionState(),
