@@ -7,7 +7,7 @@ goes to the reference decoder, so that no row is decoded twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,20 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.changes.keys import may_have_faults
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.pipeline.stream.decode.bulk_values import REFERENCE_DECIDES, typed_changes
 from ticdc_assets.pipeline.stream.decode.row_schemas import is_of_keys, missing_column, sample_is_unlike
-from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
+from ticdc_assets.pipeline.stream.decode.row_values import unknown_column
 from ticdc_assets.pipeline.stream.decode.task import Arrival, MessageTask, VersionClock
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages, TableRows, take
-from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.protocols.values.ambiguous_times import count
-from ticdc_assets.protocols.values.text import DATE_KINDS
-from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
-from ticdc_assets.schema.model import Column
 from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.tso import LOGICAL_BITS
 
@@ -273,7 +268,7 @@ def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, fallback:
                 continue
             try:
                 _refuse_other_columns(task, batch, found.name, period, table)
-                changes = _changes(task, bulk, period, table, batch.ordinals)
+                changes = typed_changes(task, bulk, period, table, batch.ordinals[_messages_of(table)])
             except DecodeError:
                 fallback[_messages_of(table)] = True
                 continue
@@ -297,85 +292,7 @@ def _refuse_other_columns(
         unlike = missing_column(task, known, columns, as_written if fold_name(*as_written) == name else name)
     last = batch.block.message(int(_messages_of(table)[-1]))
     if unlike is not None or sample_is_unlike(task, known, name, last):
-        raise DecodeError(table.table, "the columns of its version", "others", "The reference decoder decides.")
-
-
-def _changes(task: MessageTask, bulk: Bulk, period: SchemaPeriod, table: TableRows, ordinals: Ints) -> TypedChanges:
-    columns = period.version.table.stored_columns
-    rows = table.rows
-    places = {name.lower(): number for number, name in enumerate(rows.columns)}
-    now = _columns(task, bulk, columns, places, rows.wire, len(rows))
-    before = _columns(task, bulk, columns, places, rows.before, len(rows))
-    zero_dates = _zero_dates(task, columns, places, rows.wire, now)
-    if zero_dates and not task.decoding.zero_dates_allowed:
-        raise DecodeError(table.table, "dates that exist", "zero dates", "The reference decoder decides.")
-    changes = TypedChanges(
-        columns,
-        rows.op.cast(pa.string()),
-        rows.commit_ts,
-        rows.commit_ms,
-        pa.array(ordinals[_messages_of(table)]),
-        pa.array(np.zeros(len(rows), np.int64)),
-        now,
-        before,
-        rows.has_before if rows.has_before is not None else pa.array(np.zeros(len(rows), np.bool_)),
-        zero_dates,
-        _ambiguous_times(task, columns, places, rows.wire, now),
-    )
-    zone = None if task.decoding.protocol == "simple" else _zone(task)
-    if may_have_faults(changes, period.version.table.key, zone):
-        raise DecodeError(table.table, "keys that the lake can hold", "another", "The reference decoder decides.")
-    return changes
-
-
-def _columns(
-    task: MessageTask,
-    bulk: Bulk,
-    columns: Sequence[Column],
-    places: Mapping[str, int],
-    wire: tuple[pa.Array, ...] | None,
-    length: int,
-) -> tuple[pa.Array, ...]:
-    arrays = []
-    for column in columns:
-        place = places.get(spelt(task, column))
-        if wire is None or place is None:
-            arrays.append(pa.nulls(length, arrow_type(column.type)))
-        else:
-            arrays.append(bulk.column(column, wire[place], task.decoding.zone))
-    return tuple(arrays)
-
-
-def _zero_dates(
-    task: MessageTask,
-    columns: Sequence[Column],
-    places: Mapping[str, int],
-    wire: tuple[pa.Array, ...],
-    now: tuple[pa.Array, ...],
-) -> int:
-    """The number of sent dates that are not in the calendar; they became NULL."""
-    sent = ((values, places.get(spelt(task, c))) for c, values in zip(columns, now, strict=True) if _is_date(c))
-    return sum(values.null_count - wire[place].null_count for values, place in sent if place is not None)
-
-
-def _ambiguous_times(
-    task: MessageTask,
-    columns: Sequence[Column],
-    places: Mapping[str, int],
-    wire: tuple[pa.Array, ...],
-    now: tuple[pa.Array, ...],
-) -> int:
-    """The number of sent TIMESTAMPs that may be either of two times; the first was used."""
-    sent = ((c, places.get(spelt(task, c)), values) for c, values in zip(columns, now, strict=True))
-    return sum(count(c, wire[place], values, _zone(task)) for c, place, values in sent if place is not None)
-
-
-def _zone(task: MessageTask) -> str:
-    return REGISTRY[task.decoding.protocol].zone_of_times(task.decoding.zone)
-
-
-def _is_date(column: Column) -> bool:
-    return column.type.kind in DATE_KINDS
+        raise DecodeError(table.table, "the columns of its version", "others", REFERENCE_DECIDES)
 
 
 # -- deliveries -------------------------------------------------------------------------------------------------------
