@@ -25,7 +25,7 @@ PLANNING = (
     "stream/decode/row_schemas stream/decode/row_versions stream/offsets/advance stream/offsets/blocked_topics "
     "stream/offsets/cursor stream/offsets/ledger stream/offsets/ranges stream/pending stream/record "
     "stream/scan/avro_repeats stream/scan/batches stream/scan/inferred_schemas stream/scan/result "
-    "stream/scan/rising_rows stream/scan/state stream/scan/topics"
+    "stream/scan/running_maxima stream/scan/state stream/scan/topics"
 )
 FOLDERS = ("schema", "changes", "protocols")
 
