@@ -74,7 +74,7 @@ _ADVICE_BY_SQLITE: Final = {
 
 _STORE_CODE: Final = re.compile(r"AWS Error ([A-Z_]+)|HTTP (?:status|response code) ([0-9]{3})")
 _BUCKET: Final = re.compile(r"\bbucket '([^']+)'")
-_TODO_BY_STORE_CODE: Final = {
+_ADVICE_BY_STORE_CODE: Final = {
     "NO_SUCH_BUCKET": f"Make the bucket, or correct catalog.warehouse. {_AGAIN}",
     "ACCESS_DENIED": f"Let the credentials of object_store read, write and list there. {_AGAIN}",
     **dict.fromkeys(
@@ -205,7 +205,7 @@ def store_code(error: OSError) -> str | None:
 def _of_store(error: OSError, code: str) -> LakeError:
     bucket = _BUCKET.search(str(error))
     where = f"the bucket {bucket[1]}" if bucket else _place(error)
-    advice = _TODO_BY_STORE_CODE.get(code, f"Check object_store and the network. {_AGAIN}")
+    advice = _ADVICE_BY_STORE_CODE.get(code, f"Check object_store and the network. {_AGAIN}")
     return LakeError(where, "an answer of the object store", code, advice)
 
 

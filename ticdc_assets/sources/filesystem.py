@@ -36,7 +36,7 @@ _COPY_BYTES: Final = 8 << 20
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _LOCAL_SCHEMES: Final = ("file", "local")
 _SCHEME_NAMES: Final = {"gcs": "gs", "azure": "abfs", "azblob": "abfs"}
-_TODO_BY_CODE: Final = {"NO_SUCH_BUCKET": "Check the name of the bucket and the endpoint of its store."}
+_ADVICE_BY_CODE: Final = {"NO_SUCH_BUCKET": "Check the name of the bucket and the endpoint of its store."}
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -283,7 +283,7 @@ def _translated(where: str) -> Iterator[None]:
         raise SourceError(where, "options that the store takes", "others", "Check the URI's parameters.") from None
     except OSError as error:
         found = store_code(error) or error.strerror or type(error).__name__
-        advice = _TODO_BY_CODE.get(found, "Check the credentials and the network.")
+        advice = _ADVICE_BY_CODE.get(found, "Check the credentials and the network.")
         raise SourceError(where, "an answer of the store", found, advice) from None
 
 

@@ -42,7 +42,7 @@ _LOGIN: Final = frozenset({CR.CR_AUTH_PLUGIN_CANNOT_LOAD, CR.CR_AUTH_PLUGIN_ERR}
 _NO_PROTOCOL: Final = (AssertionError, ValueError, LookupError, RuntimeError, struct.error)
 """Raised by the client library for bytes that violate MySQL's protocol or request a local file."""
 _CHECK: Final = "Check `upstream` in the config; the next run tries again."
-_GC_TODO: Final = (
+_GC_ADVICE: Final = (
     "TiDB has removed these rows: load the table again in another lake. Set `tidb_gc_life_time` to more "
     "than the time between two runs, or let TiCDC use claim-check."
 )
@@ -209,7 +209,7 @@ class UpstreamRows:
             return self._denied(code, advice)
         if code in _GC_TOO_EARLY:
             found = "that the snapshot is older than TiDB's GC safe point"
-            return NotYetError(self._where, f"the rows at {tso}", found, _GC_TODO)
+            return NotYetError(self._where, f"the rows at {tso}", found, _GC_ADVICE)
         if code in _NOT_THERE:
             return NotYetError(self._where, f"the table and its columns at {tso}", f"none (error {code})", _CHECK)
         if code == ER.UNKNOWN_SYSTEM_VARIABLE:

@@ -17,6 +17,7 @@ from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages import mirrors
 from ticdc_assets.cli import main
 from ticdc_assets.errors import MachineError
+from ticdc_assets.spark import sessions
 from ticdc_assets_tests.assets.feeds import Feed, run_mirrors_without_java, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
@@ -116,7 +117,7 @@ def test_run_without_java_is_one_sentence(tmp_path: Path, capfd: Any, monkeypatc
     def no_java(*arguments: object) -> None:
         raise MachineError("Java", "version 17 or newer", "none", "Install a Java runtime 17 or newer.")
 
-    monkeypatch.setattr(spark, "session", no_java)
+    monkeypatch.setattr(sessions, "start", no_java)
 
     code = main(on(shop(tmp_path), "run"))
 

@@ -160,9 +160,8 @@ class FollowedChangefeed:
         late = no_late_rows({names[i]: rows for i, rows in report.late_rows.items()} if report is not None else {})
         warnings += () if late.passed else (f"{self.changefeed.name}: {late.sentence}",)
         changes: dict[str, Counts] = report.rows_by_op if report is not None else {}
-        return ChangefeedResult(
-            self.changefeed.name, record, True, faults, warnings, changes
-        ), report.run_id if report else ""
+        result = ChangefeedResult(self.changefeed.name, record, True, faults, warnings, changes)
+        return result, report.run_id if report else ""
 
     def _remember(self, lake: Lake, pending: Pending) -> tuple[str, ...]:
         """Write the list of tables that get assets, where the history has changed."""
