@@ -178,7 +178,7 @@ def _errno_of_java(error: BaseException) -> int | None:
     """The error of the operating system that Java met, as in `/lake/x (Read-only file system)`; None where it met
     none that is known here. A message that only quotes these words does not end with them."""
     for text in java_messages(error):
-        for number in _TODO_BY_ERRNO.keys() - {errno.ENOENT}:
+        for number in _ADVICE_BY_ERRNO.keys() - {errno.ENOENT}:
             if text.rstrip(")").endswith(os.strerror(number)):
                 return number
     return None
