@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from ticdc_assets.errors import CREATE_AGAIN
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names import column_name
@@ -314,5 +315,5 @@ def _key_came_back(source_table: SourceTable, watermark: int) -> str | None:
     return (
         f"{source_table.name[0]}.{source_table.name[1]}: expected a key at all times, "
         f"found a time without one, which begins at {lost}. "
-        "Its changelog is complete; the rows of that time cannot be in a mirror."
+        f"Its changelog is complete; the rows of that time cannot be in a mirror. {CREATE_AGAIN}"
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ticdc_assets.changes.layout import COMMIT_TS, LakeColumn, mirror_columns
-from ticdc_assets.errors import LOAD_AGAIN, SchemaError
+from ticdc_assets.errors import CREATE_AGAIN, LOAD_AGAIN, SchemaError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.schema.evolution.evolve import (
@@ -239,7 +239,7 @@ def _no_key(version: Version, column: str) -> SchemaError:
         f"{version.table.schema}.{version.table.name}, column {column!r}",
         f"a value in every row, since it is of the key from {version.from_ts} on",
         "rows without one: NULL, or a date that does not exist",
-        "No mirror can hold such rows: give them another key at the source, then load this table again.",
+        f"No mirror can hold such rows: give them another key or value at the source. {CREATE_AGAIN}",
     )
 
 

@@ -70,3 +70,21 @@ def test_a_copy_that_takes_the_name_is_complete(statement: str, run_between: boo
     lake.publish()
     assert states(lake) == {"old": "dropped", "t": "live"}
     assert ids(lake) == {"new": [1, 2], "t": [1, 3, 4]}  # by the name of the time; 1 is of the table that stopped
+
+
+def test_the_note_of_a_table_whose_key_came_back_says_that_it_is_to_be_created_again(tmp_path: Path):
+    stream = SmallStream(tmp_path)
+    stream.create(1, T)
+    stream.ddl(5, "ALTER TABLE `t` DROP PRIMARY KEY", T)
+    stream.ddl(10, "ALTER TABLE `t` ADD PRIMARY KEY(`id`)", T)
+    stream.put(15, T, 1)
+    stream.watermark(19)
+    lake = stream.lake()
+    lake.publish()
+
+    lake.complete_tso()
+
+    [record] = lake.records().values()
+    assert record.state == "stopped"
+    assert "expected a key at all times" in record.note
+    assert record.note.endswith(CREATE_AGAIN)
