@@ -1,8 +1,9 @@
 """`run --follow` of topics on a real broker: what is printed of a topic with a fault, and a process that goes on while
-the producer writes, partitions are added and the broker restarts."""
+the producer writes and the broker restarts."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ import pytest
 from ticdc_assets.cli import main
 from ticdc_assets.commands.process.follow.metrics import Metrics
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
+from ticdc_assets_tests.commands.process.follow.process import follower, scraped
 from ticdc_assets_tests.commands.process.follow.test_loop import Scripted, lines_of
 from ticdc_assets_tests.commands.process.follow.test_loop import no_pause as no_pause
+from ticdc_assets_tests.fixtures import workloads
+from ticdc_assets_tests.pipeline.lakes import expected_changes
+from ticdc_assets_tests.pipeline.landing.test_kafka_runs import feed_of, last_ts
 from ticdc_assets_tests.pipeline.landing.test_kafka_runs import sent as sent
 from ticdc_assets_tests.pipeline.landing.test_topic_faults import SentStream
 from ticdc_assets_tests.pipeline.landing.test_topic_faults import stream as stream
@@ -45,3 +50,31 @@ def test_a_fault_of_a_topic_is_printed_once_also_while_no_table_has_news(
     assert 'ticdc_assets_topics_with_faults{changefeed="feed"} 1' in shown[0].splitlines()
     assert 'ticdc_assets_offsets_left{changefeed="feed"} 0' in shown[0].splitlines()
     assert 'ticdc_assets_messages_total{changefeed="feed"} 7' in shown[0].splitlines()
+
+
+@pytest.mark.spark
+@pytest.mark.matrix
+def test_topics_are_followed_to_the_truth_while_the_producer_writes_and_the_broker_restarts(
+    kafka: KafkaServer, sent: Any, tmp_path: Path
+):
+    workload = workloads("canal-json-tidb", "seed1")[0]
+    producer = sent(workload)
+    feed = feed_of(workload, kafka, tmp_path / "lake")
+
+    with follower(feed.config.path, "--interval", "0.5", "--metrics", "0") as process:
+        url = process.until_note("metrics: ").split()[-1]
+        producer.send(0, 0.5)
+        process.until(lambda line: line.get("rows", 0) > 0)
+        kafka.stop()
+        process.until(lambda line: "error" in line)
+        kafka.start()
+        producer.send(0.5, 1)
+        last = process.until(lambda line: line.get("tso") == str(last_ts(workload)))[-1]
+        metrics = scraped(url)
+        code = process.end()
+
+    assert (code, last["complete"], last["held"]) == (0, True, [])
+    assert list(last["seconds"]) == ["land", "scan", "changelogs", "mirrors"]
+    assert f'ticdc_assets_messages_total{{changefeed="feed"}} {len(producer.messages)}' in metrics
+    assert feed.differences(last_ts(workload)) == []
+    assert feed.changes() == expected_changes(workload, old_values=True)
