@@ -51,8 +51,12 @@ def family(pid: int) -> list[int]:
 
 def family_cpu_s(pid: int) -> float:
     """Processor time of a process and its descendants, ended ones too where they were waited for."""
-    times = [_stat(member)[_UTIME : _UTIME + 4] for member in family(pid)]
-    return sum(int(ticks) for four in times for ticks in four) / _TICKS
+    return sum(cpu_s(member) for member in family(pid))
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process and of the children that it has waited for; 0 where it has ended."""
+    return sum(int(ticks) for ticks in _stat(pid)[_UTIME : _UTIME + 4]) / _TICKS
 
 
 def _stat(pid: int) -> list[str]:

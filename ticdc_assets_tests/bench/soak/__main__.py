@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ import yaml
 
 from ticdc_assets.config import load
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets_tests.bench.clock import family
+from ticdc_assets_tests.bench.clock import family, family_cpu_s
 from ticdc_assets_tests.bench.soak.picture import picture
-from ticdc_assets_tests.bench.soak.stream import FLUSH_S, SCHEMA, Stream
+from ticdc_assets_tests.bench.soak.stream import FLUSH_S, Stream
+from ticdc_assets_tests.bench.soak.truth import differences
 from ticdc_assets_tests.commands.process.follow.process import Follower, follower
 
 STATEMENT_EVERY = 4
@@ -79,6 +81,7 @@ class Soak:
         for checkpoint in [flushed for flushed in self._flushed if flushed <= int(line["tso"])]:
             self.fresh_s.append(now_s - self._flushed.pop(checkpoint))
         files, memory_mb = line["files"] or {}, self._memory_mb()
+        assert self._process is not None
         self.curve.append(
             {
                 "second": round(now_s - self._began_s, 1),
@@ -86,6 +89,7 @@ class Soak:
                 "run_s": round(sum(line["seconds"].values()), 3),
                 "rows": line["rows"],
                 **memory_mb,
+                "cpu_s": family_cpu_s(self._process.process.pid),
                 "data_files": files.get("data"),
                 "delete_files": files.get("delete"),
             }
@@ -126,19 +130,6 @@ def config_in(folder: Path) -> Path:
     return path
 
 
-def differences(config: Path, stream: Stream) -> list[str]:
-    """The tables whose mirror has other rows than the stream."""
-    loaded = load(config, {})
-    lake = Lake(loaded, loaded.changefeed("soak"))
-    wrong = []
-    for table in stream.tables:
-        found = lake.catalog.load_table((SCHEMA, table.name)).scan(selected_fields=tuple(table.columns)).to_arrow()
-        rows = {row["id"]: row for row in found.to_pylist()}
-        if len(found) != len(rows) or rows != table.rows:
-            wrong.append(table.name)
-    return wrong
-
-
 def main() -> int:
     """1 where a mirror differs from the stream."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -158,7 +149,8 @@ def main() -> int:
         began_s = time.time()
         _write(soak, stream, asked)
         code = soak.end()
-        wrong = differences(config, stream)
+        loaded = load(config, {})
+        wrong = differences(Lake(loaded, loaded.changefeed("soak")), stream)
         result = _result(soak, stream, code, wrong, time.time() - began_s) | {"asked": {**vars(asked), "out": None}}
     (asked.out / "result.json").write_text(json.dumps(result, indent=1))
     with (asked.out / "curve.csv").open("w", newline="") as file:
@@ -203,11 +195,19 @@ def _result(soak: Soak, stream: Stream, code: int, wrong: list[str], seconds: fl
         "run_median_s": round(statistics.median(point["run_s"] for point in soak.curve), 2),
         "driver_mb_max": max(point["driver_mb"] for point in soak.curve),
         "children_mb_max": max(point["children_mb"] for point in soak.curve),
+        "cores_used": _cores_used(soak.curve),
         "files_max": max((p["data_files"] or 0) + (p["delete_files"] or 0) for p in soak.curve),
         "faults": soak.errors,
         "load": os.getloadavg(),
         "cores": os.cpu_count(),
     }
+
+
+def _cores_used(curve: list[dict[str, Any]]) -> float:
+    """Processor seconds of a second, of the process that follows and all that it starts, between its runs."""
+    pairs = [(old, new) for old, new in pairwise(curve) if new["cpu_s"] >= old["cpu_s"]]  # a killed one begins anew
+    seconds = sum(new["second"] - old["second"] for old, new in pairs)
+    return round(sum(new["cpu_s"] - old["cpu_s"] for old, new in pairs) / seconds, 2) if seconds else 0.0
 
 
 if __name__ == "__main__":
