@@ -10,18 +10,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.exceptions import TableAlreadyExistsError
-from pyiceberg.io.pyarrow import (
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
-)
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
@@ -36,6 +28,7 @@ from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, other_table, refreshed, transaction
 from ticdc_assets.tables.iceberg.types import arrow_field, arrow_of, field_id, iceberg_type
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_of
 from ticdc_assets.tables.progress import (
     CHANGEFEED,
     COLUMNS,
@@ -66,15 +59,6 @@ PROPERTIES: Final[dict[str, str]] = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A Parquet file that a worker wrote: its URI, size and footer."""
-
-    uri: str
-    size_bytes: int
-    footer: pq.FileMetaData
 
 
 def ensure(
@@ -291,25 +275,3 @@ def _append(table: Table, files: Sequence[WrittenFile], summary: dict[str, str],
         with tx.update_snapshot(snapshot_properties=summary).fast_append() as append:
             for file in files:
                 append.append_data_file(data_file_of(table, file))
-
-
-def data_file_of(table: Table, file: WrittenFile) -> DataFile:
-    """The file as a manifest names it, with its partition and the statistics of its footer."""
-    schema, spec = table.schema(), table.spec()
-    statistics = data_file_statistics_from_parquet_metadata(
-        parquet_metadata=file.footer,
-        stats_columns=compute_statistics_plan(schema, table.properties),
-        parquet_column_mapping=parquet_path_to_id_mapping(schema),
-    )
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=file.uri,
-        file_format=FileFormat.PARQUET,
-        partition=statistics.partition(spec, schema),
-        file_size_in_bytes=file.size_bytes,
-        sort_order_id=None,
-        spec_id=spec.spec_id,
-        equality_ids=None,
-        key_metadata=None,
-        **statistics.to_serialized_dict(),
-    )

@@ -33,9 +33,9 @@ from pyiceberg.types import (
 from ticdc_assets.errors import LakeError, StaleRunError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.changelog import WrittenFile, data_file_of
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
 from ticdc_assets.tables.iceberg.types import field_id
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_of
 from ticdc_assets.tables.progress import CHANGEFEED, RUN_ID
 
 if TYPE_CHECKING:

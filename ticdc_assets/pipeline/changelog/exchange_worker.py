@@ -14,7 +14,7 @@ from pyiceberg.io import load_file_io
 from pyspark import TaskContext
 
 from ticdc_assets.changes import layout
-from ticdc_assets.tables.changelog import WrittenFile
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
 from ticdc_assets.tso import physical_ms
 
 ANSWER: Final = "file binary"

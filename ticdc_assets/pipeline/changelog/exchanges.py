@@ -25,6 +25,7 @@ from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.exchange import sql as exchange_sql
 from ticdc_assets.tables.exchange.marks import exchange_in, exchanges_of, with_exchange
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
 from ticdc_assets.tables.mirror.branch import snapshot_id
 from ticdc_assets.tables.mirror.partition_conditions import doubt_condition, rows_condition
 from ticdc_assets.tables.mirror.sql import any_row
@@ -280,7 +281,7 @@ class Exchanges:
     def _quoted(self, table: Table) -> str:
         return quote_path((self._jvm().name, *table.name()))
 
-    def _files(self, table: Table, exchange: Exchange, side: SourceTable, query: str) -> list[changelog.WrittenFile]:
+    def _files(self, table: Table, exchange: Exchange, side: SourceTable, query: str) -> list[WrittenFile]:
         version = _before(side, exchange)
         task = MovedRows(
             prefix=f"{table.location().rstrip('/')}/data/{uuid.uuid4().hex}-exchange",
@@ -293,7 +294,7 @@ class Exchanges:
         return list(_written_files(rows.mapInArrow(partial(write_moved, task), ANSWER).collect()))
 
 
-def _written_files(rows: list[Any]) -> Iterator[changelog.WrittenFile]:
+def _written_files(rows: list[Any]) -> Iterator[WrittenFile]:
     for row in rows:
         yield pickle.loads(row.file)  # noqa: S301  our own bytes
 

@@ -17,8 +17,8 @@ from ticdc_assets.pipeline.tasks import ChangelogPart, TaskReport
 from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tables.changelog import WrittenFile
 from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
 from ticdc_assets.tables.progress import Files, Progress, columns_of, late_rows_since, progress_of
 from ticdc_assets.tables.replayed import Replayed, marked
 from ticdc_assets.tables.written_history import HISTORY

@@ -17,7 +17,7 @@ from ticdc_assets.pipeline.landing.records import Records, row_groups
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.same_topic import mark_of
-from ticdc_assets.tables.changelog import WrittenFile
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
 from ticdc_assets.tables.messages import FILE_SCHEMA
 
 if TYPE_CHECKING:

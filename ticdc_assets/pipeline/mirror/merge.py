@@ -23,7 +23,7 @@ from ticdc_assets.pipeline.mirror.merge_task import (
     SegmentChanges,
     VectorPosition,
 )
-from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, NewFile, OldVector, RowDelta, Vector
+from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, OldVector, RowDelta, Vector
 from ticdc_assets.tables.iceberg.types import arrow_field, can_identify
 from ticdc_assets.tables.mirror.writer import Segment
 from ticdc_assets.tables.progress import columns_of
@@ -52,7 +52,7 @@ class MergePlan:
             return None
         gone = [gone for report in reports for gone in report.gone]
         return RowDelta(
-            tuple(NewFile(file.uri, file.size_bytes, file.rows) for r in reports for file in r.written),
+            tuple(file for report in reports for file in report.written),
             tuple(Vector(g.data_uri, g.blob, g.rows) for g in gone),
             tuple(self.vectors[g.data_uri] for g in gone if g.data_uri in self.vectors),
             f"{self.tasks[0].prefix_uri}-deletes.puffin",

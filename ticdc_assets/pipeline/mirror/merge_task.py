@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
+
 
 @dataclass(frozen=True, slots=True)
 class MirrorColumn:
@@ -68,15 +70,6 @@ class MergeTask:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenRows:
-    """A data file of new rows that is not yet committed."""
-
-    uri: str
-    size_bytes: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class DeletedRows:
     """All deleted rows of a data file, as the blob of a deletion vector."""
 
@@ -90,6 +83,6 @@ class MergeReport:
     """What one worker wrote and deleted. Where it was unfit, `unfit` gives the reason and all else is empty."""
 
     source_table_id: str
-    written: tuple[WrittenRows, ...] = ()
+    written: tuple[WrittenFile, ...] = ()
     gone: tuple[DeletedRows, ...] = ()
     unfit: str = ""

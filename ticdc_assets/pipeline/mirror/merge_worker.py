@@ -28,10 +28,10 @@ from ticdc_assets.pipeline.mirror.merge_task import (
     MergeReport,
     MergeTask,
     MirrorColumn,
-    WrittenRows,
 )
 from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
 from ticdc_assets.tables.iceberg.types import FIELD_ID
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
 
 _GATHERED_BYTES: Final = 12 << 20
 """The least size of a row group."""
@@ -46,17 +46,17 @@ class UnfitError(Exception):
 def merge(task: MergeTask) -> MergeReport:
     """Merge one share of a segment. An unfit worker leaves no file."""
     io = load_file_io(dict(task.io_properties), location=task.prefix_uri)
-    written: list[WrittenRows] = []
+    begun: list[str] = []
     try:
         newest = _newest(io, task)
         pa.default_memory_pool().release_unused()  # frees the identities; the rows need the memory
         gone = [found for live in task.live if (found := _gone(io, task, live, newest))]
-        _write(io, task, newest, written)
+        written = _write(io, task, newest, begun)
     except (UnfitError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        for file in written:
-            io.delete(file.uri)
+        for uri in begun:
+            io.delete(uri)
         return MergeReport(task.source_table_id, unfit=type(error).__name__)
-    return MergeReport(task.source_table_id, tuple(written), tuple(gone))
+    return MergeReport(task.source_table_id, written, tuple(gone))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,22 +170,21 @@ def _bounds(keys: pa.ChunkedArray) -> tuple[int | None, int | None]:
 # -- new rows ----------------------------------------------------------------------------------------------------------
 
 
-def _write(io: FileIO, task: MergeTask, newest: _Newest, written: list[WrittenRows]) -> None:
-    """Write the rows from this worker's files as one data file, one row group at a time."""
+def _write(io: FileIO, task: MergeTask, newest: _Newest, begun: list[str]) -> tuple[WrittenFile, ...]:
+    """Write the rows from this worker's files as one data file, one row group at a time; none without rows. Its URI is
+    in `begun` as soon as it exists."""
     schema = pa.schema([column.field for column in task.columns])
     own = ~newest.is_delete & (newest.files % task.shares == task.share)
     if not own.any():
-        return
+        return ()
     uri = f"{task.prefix_uri}-{task.share:03d}.parquet"
     stream = io.new_output(uri).create(overwrite=True)
-    rows = 0
     with stream, pq.ParquetWriter(stream, schema, compression="zstd", compression_level=1, store_schema=False) as file:
-        written.append(WrittenRows(uri, 0, 0))
+        begun.append(uri)
         for table in _gathered(_rows(io, task, newest, own, schema)):
             file.write_table(table)
-            rows += len(table)
         file.close()
-        written[-1] = WrittenRows(uri, stream.tell(), rows)
+        return (WrittenFile(uri, stream.tell(), file.writer.metadata),)
 
 
 def _rows(io: FileIO, task: MergeTask, newest: _Newest, own: np.ndarray, schema: pa.Schema) -> Iterator[pa.Table]:

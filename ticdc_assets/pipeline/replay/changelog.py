@@ -22,7 +22,7 @@ from ticdc_assets.pipeline.changelog.publish import key_names
 from ticdc_assets.pipeline.replay.context import ReplayContext, Rows
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tables.changelog import WrittenFile
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
 from ticdc_assets.tables.progress import Progress, progress_of
 from ticdc_assets.tables.replayed import Replayed, marked
 

@@ -14,23 +14,17 @@ import orjson
 from py4j.protocol import Py4JJavaError
 
 from ticdc_assets.tables.iceberg.jvm import kind
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from ticdc_assets.errors import StaleRunError
     from ticdc_assets.tables.iceberg.jvm import JvmTable
 
 _POSITION_FIELD_ID: Final = 2147483645  # of a row's position, as Iceberg's format reserves it
 _NOT_VALID: Final = "ValidationException"  # of a delta whose data files another run has removed
 _CREATED_BY: Final = "ticdc_assets"
-
-
-@dataclass(frozen=True, slots=True)
-class NewFile:
-    """A Parquet file of rows: its URI, size and number of rows."""
-
-    uri: str
-    size_bytes: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +51,7 @@ class RowDelta:
     """Added and deleted rows: data files, deletion vectors to write at `vectors_uri`, and the vectors that these
     replace."""
 
-    files: tuple[NewFile, ...]
+    files: tuple[WrittenFile, ...]
     vectors: tuple[Vector, ...]
     replaced: tuple[OldVector, ...]
     vectors_uri: str
@@ -101,19 +95,20 @@ def _data_file(table: JvmTable, task: Any) -> LiveDataFile:
     return LiveDataFile(file_json["file-path"], file_json["record-count"], vector, is_plain)
 
 
-def publish(table: JvmTable, planned_on: int, rows: RowDelta, summary: Mapping[str, str]) -> None:
-    """Add and delete rows in one snapshot on top of `planned_on`.
+def publish(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[str, str]) -> None:
+    """Add and delete rows in one snapshot on top of that of the table as `planned`.
 
     Raises StaleRunError where main has another snapshot. The files are then removed, unless a commit was tried:
     maintenance removes the files of failed commits.
     """
+    planned_on = planned.metadata.current_snapshot_id
     base = table.java.operations().refresh()
     written = [file.uri for file in rows.files]
     if base.currentSnapshot().snapshotId() != planned_on:
         raise _overtaken(table, written)
     delta = table.java.newRowDelta().validateFromSnapshot(planned_on)
     for file in rows.files:
-        delta.addRows(_java_file(table, file))
+        delta.addRows(_java_file(table, planned, file))
     if rows.vectors:
         written.append(rows.vectors_uri)
         for java in _write_vectors(table, rows.vectors, rows.vectors_uri):
@@ -134,14 +129,11 @@ def publish(table: JvmTable, planned_on: int, rows: RowDelta, summary: Mapping[s
     table.commit(base, fresh, snapshot.snapshotId())
 
 
-def _java_file(table: JvmTable, file: NewFile) -> Any:
-    java = table.java
-    config = table.named("org.apache.iceberg.MetricsConfig.forTable")(java)
-    metrics = table.named("org.apache.iceberg.parquet.ParquetUtil.fileMetrics")(
-        java.io().newInputFile(file.uri), config
-    )
-    made = table.named("org.apache.iceberg.DataFiles.builder")(java.spec()).withPath(file.uri).withFormat("PARQUET")
-    return made.withFileSizeInBytes(file.size_bytes).withMetrics(metrics).build()
+def _java_file(table: JvmTable, planned_on: Table, file: WrittenFile) -> Any:
+    """The file with the statistics of its footer. To read a footer takes Java longer than all the rest of a small
+    commit: it reads all of Hadoop's settings first."""
+    node = table.named("org.apache.iceberg.util.JsonUtil.mapper")().readTree(data_file_json(planned_on, file))
+    return table.named("org.apache.iceberg.ContentFileParser.fromJson")(node, table.java.spec())
 
 
 def _write_vectors(table: JvmTable, vectors: Sequence[Vector], uri: str) -> list[Any]:

@@ -23,7 +23,7 @@ from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg import row_delta
-from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, RowDelta
 from ticdc_assets.tables.mirror import sql as mirror_sql
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress, snapshot_id
@@ -65,6 +65,7 @@ class MirrorOptions:
             "write.update.mode": "copy-on-write",
             "write.parquet.compression-codec": "zstd",
             "commit.retry.num-retries": "0",
+            "commit.manifest.min-count-to-merge": "8",  # each merge reads all manifests, and adds two
             "write.metadata.delete-after-commit.enabled": "true",
             "write.metadata.previous-versions-max": "20",
         }
@@ -122,6 +123,7 @@ class MirrorWriter:
         self._options = options
         self._branch = MirrorBranch(jvm, identifier, changefeed, run_id)
         self._versions = VersionSteps(self._branch, zone)
+        self._loaded: JvmTable | None = None
 
     @property
     def identifier(self) -> Identifier:
@@ -229,7 +231,10 @@ class MirrorWriter:
 
     def data_files(self, table: Table) -> list[LiveDataFile]:
         """The data files of the mirror `table`."""
-        return row_delta.data_files(self._branch.load(), snapshot_id(table)) if has_files(table) else []
+        if not has_files(table):
+            return []
+        self._loaded = self._branch.load()
+        return row_delta.data_files(self._loaded, snapshot_id(table))
 
     def take(self, table: Table, segment: Segment, delta: RowDelta) -> Table:
         """Publish the files that workers wrote for a segment of the mirror's version."""
@@ -237,9 +242,14 @@ class MirrorWriter:
         summary = progress.summary(self._branch.changefeed, progress_of(table))
         summary[VERSION] = table.properties[VERSION]
         hit(Failpoint.BEFORE_MIRROR_COMMIT)
-        row_delta.publish(self._branch.load(), snapshot_id(table), delta, summary)
+        row_delta.publish(self._take_loaded(), table, delta, summary)
         hit(Failpoint.AFTER_MIRROR_COMMIT)
         return require_progress(table, progress)
+
+    def _take_loaded(self) -> JvmTable:
+        """The table that `data_files` loaded, which a commit refreshes."""
+        loaded, self._loaded = self._loaded, None
+        return loaded if loaded is not None else self._branch.load()
 
     def _after(self, table: Table, segment: Segment) -> Progress:
         position = progress_of(table).position if segment.position is None else segment.position

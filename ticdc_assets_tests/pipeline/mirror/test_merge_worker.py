@@ -88,7 +88,7 @@ def stretch(tmp_path: Path) -> Stretch:
 def new_rows(*reports: MergeReport) -> list[tuple[Any, ...]]:
     assert [report.unfit for report in reports] == ["" for _ in reports]
     tables = [pq.read_table(file.uri.removeprefix("file://")) for report in reports for file in report.written]
-    assert sum(f.rows for r in reports for f in r.written) == sum(len(table) for table in tables)
+    assert sum(f.footer.num_rows for r in reports for f in r.written) == sum(len(table) for table in tables)
     return sorted(tuple(row.values()) for table in tables for row in table.to_pylist())
 
 
