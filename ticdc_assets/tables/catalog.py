@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.fs as pafs
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError, NotInstalledError
 from pyiceberg.table import Table
 
 from ticdc_assets.config.object_store import PYARROW_ADVICE, StoreType
 from ticdc_assets.errors import ConfigError, SourceError
 from ticdc_assets.faults import plain
+from ticdc_assets.tables.sql_catalog import KeepingSqlCatalog
 
 if TYPE_CHECKING:
     from ticdc_assets.config import CatalogConfig
@@ -66,10 +68,18 @@ def _opened(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
     tries = _OPENING_TRIES if config.type == "sql" else 1
     for number in range(1, tries):
         try:
-            return load_catalog(config.name, **properties)
+            return _loaded(config, properties)
         except Exception:  # noqa: BLE001  every library has kinds of its own; the last try raises it
             time.sleep(_OPENING_PAUSE_S * number)
-    return load_catalog(config.name, **properties)
+    return _loaded(config, properties)
+
+
+def _loaded(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
+    catalog = load_catalog(config.name, **properties)
+    if not isinstance(catalog, SqlCatalog):
+        return catalog
+    catalog.engine.dispose()
+    return KeepingSqlCatalog(catalog.name, **catalog.properties)  # with what pyiceberg's own settings add
 
 
 def _require_file_system(config: CatalogConfig) -> None:
