@@ -21,16 +21,19 @@ from pyiceberg.expressions import (
     LessThan,
     LessThanOrEqual,
 )
+from pyiceberg.table import ManifestGroupPlanner
+from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.types import LongType
 
 from ticdc_assets.changes import layout
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.exchange.marks import is_awaited
 from ticdc_assets.tables.mirror.writer import ChangelogFile, Segment
-from ticdc_assets.tables.progress import BORN, VERSION, Progress, progress_of
+from ticdc_assets.tables.progress import BORN, VERSION, WATERMARK, Progress, from_summary, progress_of
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
 
 SEGMENT_ROWS: Final = 1_000_000
@@ -105,7 +108,8 @@ def _files(changelog: Table, bound: str, low: int, high: int, versions: BooleanE
         return ()
     field_id = changelog.schema().find_field(bound).field_id
     where = And(_between(bound, low, high), versions)
-    files = [task.file for task in changelog.scan(row_filter=where).plan_files()]
+    planner = ManifestGroupPlanner(changelog.metadata, changelog.io, where)
+    files = [task.file for task in planner.plan_files(_manifests(changelog, bound, low))]
     found = [
         ChangelogFile(
             file.file_path,
@@ -116,6 +120,26 @@ def _files(changelog: Table, bound: str, low: int, high: int, versions: BooleanE
         for file in files
     ]
     return tuple(sorted(found, key=lambda file: (file.first, file.uri)))
+
+
+def _manifests(changelog: Table, bound: str, low: int) -> list[ManifestFile]:
+    """The manifests that may name files with changes after `low`: those of later commits than the newest one whose
+    progress is not beyond it. A run appends each time, and must not read the manifests of all runs before it."""
+    snapshot = changelog.current_snapshot()
+    if snapshot is None:
+        return []
+    have = next((seq for seq, reached in _commits(changelog, bound) if reached <= low), -1)
+    return [m for m in snapshot.manifests(changelog.io) if (m.sequence_number or 0) > have]
+
+
+def _commits(changelog: Table, bound: str) -> Iterator[tuple[int, int]]:
+    """The sequence numbers of the commits with progress, newest first, each with the largest `bound` of all changes
+    up to it."""
+    for snapshot in ancestors_of(changelog.current_snapshot(), changelog.metadata):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        if WATERMARK in summary:
+            reached = from_summary(summary)
+            yield snapshot.sequence_number or 0, reached.position if bound == layout.SEQ else reached.watermark
 
 
 def _between(bound: str, low: int, high: int) -> BooleanExpression:

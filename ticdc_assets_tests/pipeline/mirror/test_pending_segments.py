@@ -35,7 +35,10 @@ class Lake:
     def changelog(
         self, *files: File, watermark: int = 0, position: int = -1, properties: dict[str, str] | None = None
     ) -> Table:
-        table = self._table("log", properties)
+        return self.more(self._table("log", properties), *files, watermark=watermark, position=position)
+
+    def more(self, table: Table, *files: File, watermark: int = 0, position: int = -1) -> Table:
+        """The changes of another run."""
         for file in files:
             changes = [("I", commit_ts, None, seq, version) for commit_ts, seq, version in file]
             table.append(
@@ -59,6 +62,14 @@ class Lake:
         nothing = table.schema().as_arrow().empty_table()
         table.append(nothing, snapshot_properties=Progress(watermark, position).summary("feed", Progress()))
         return table
+
+
+def without_manifests(table: Table) -> None:
+    """Remove the manifests of a changelog, as if nobody could read them."""
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    for manifest in snapshot.manifests(table.io):
+        table.io.delete(manifest.manifest_path)
 
 
 @pytest.fixture
@@ -220,3 +231,25 @@ def test_changes_of_a_version_that_the_mirror_passed_came_late(
         came_late(source_table(CREATE, ADD, "ALTER TABLE `t` ADD COLUMN `w` INT"), changelog, mirror(lake), watermark)
         is late
     )
+
+
+@pytest.mark.parametrize("by_arrival", [False, True])
+def test_manifests_of_commits_that_the_mirror_has_are_not_read(lake: Lake, by_arrival: bool):
+    table = lake.changelog([(11, 0, 10), (19, 1, 10)], watermark=20, position=1)
+    without_manifests(table)
+    table = lake.more(table, [(21, 2, 10), (29, 3, 10)], watermark=30, position=3)
+    mirror = lake.mirror(10, watermark=20, position=1)
+
+    [segment] = segments(source_table(CREATE), table, mirror, 30, by_arrival)
+
+    assert sum(file.rows for file in segment.files) == 2
+
+
+def test_a_mirror_that_is_several_commits_behind_gets_the_files_of_all_of_them(lake: Lake):
+    table = lake.changelog([(11, 0, 10)], watermark=20, position=0)
+    table = lake.more(table, [(21, 1, 10)], watermark=30, position=1)
+    table = lake.more(table, [(31, 2, 10)], watermark=40, position=2)
+
+    [segment] = segments(source_table(CREATE), table, lake.mirror(10, watermark=20, position=0), 40, False)
+
+    assert [file.first for file in segment.files] == [21, 31]
