@@ -14,11 +14,12 @@ spare_archives()
 
 from pyspark.daemon import manager  # noqa: E402  what follows would be looked for in Java's archives too
 
-from ticdc_assets.pipeline.mirror import merge_task  # noqa: E402
+from ticdc_assets.pipeline.mirror import merge_worker  # noqa: E402
 from ticdc_assets.pipeline.storage import decode  # noqa: E402
 from ticdc_assets.pipeline.stream.decode import worker as message_decode  # noqa: E402
+from ticdc_assets.tables.iceberg import rewrite_worker  # noqa: E402
 
-WORK = (decode, merge_task, message_decode)
+WORK = (decode, merge_worker, rewrite_worker, message_decode)
 """What workers run, with everything that it imports."""
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.pipeline.compaction import compact_small
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, each_table
-from ticdc_assets.tables.maintenance.compaction import FileCounts, compact, counts_of, is_scattered
+from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.maintenance.compaction import FileCounts, counts_of, is_scattered
 from ticdc_assets.tables.maintenance.retention import thin
 from ticdc_assets.tables.maintenance.snapshot_expiry import expire, expiry_of
 from ticdc_assets.tables.progress import source_table_of
@@ -71,7 +73,8 @@ class Upkeep:
         files = FileCounts()
         for table in each_table(lake):
             if source_table_of(table) is not None and is_scattered(table):
-                self.totals.files_compacted += compact(self._jvm(), table)
+                jvm = self._jvm()
+                self.totals.files_compacted += compact_small(jvm, SparkWorkers(jvm.spark), table)
                 table = table.refresh()
             files += counts_of(table)
             yield

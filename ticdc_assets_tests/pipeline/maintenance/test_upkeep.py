@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -59,11 +60,12 @@ def test_upkeep_does_one_step_at_least_and_goes_on_where_it_was(
 ):
     for name, value in {"ROUND_EVERY_S": 0.0, "STEPS_S": 0.0}.items():
         monkeypatch.setattr(upkeep_module, name, value)
-    scattered: list[str] = []
+    scattered: list[Any] = []
+    java = SimpleNamespace(spark="the session")
     monkeypatch.setattr(upkeep_module, "is_scattered", lambda table: table.name() == ("shop__changes", "users"))
-    monkeypatch.setattr(upkeep_module, "compact", lambda jvm, table: scattered.append(jvm) or FILES_MAX)
+    monkeypatch.setattr(upkeep_module, "compact_small", lambda jvm, _, table: scattered.append(jvm) or FILES_MAX)
     feed = after_small_runs(tmp_path)
-    upkeep = Upkeep(lambda: "the catalog in Java")  # type: ignore[arg-type, return-value]
+    upkeep = Upkeep(lambda: java)  # type: ignore[arg-type, return-value]
 
     steps = 0
     while upkeep.files is None:
@@ -71,7 +73,7 @@ def test_upkeep_does_one_step_at_least_and_goes_on_where_it_was(
         steps += 1
 
     assert steps == len(tables_of(feed.lake)) + 1
-    assert scattered == ["the catalog in Java"]
+    assert scattered == [java]
     assert upkeep.totals.files_compacted == FILES_MAX
 
 

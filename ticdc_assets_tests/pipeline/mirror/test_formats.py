@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ticdc_assets import spark
+from ticdc_assets.pipeline.compaction import compact_small
+from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-from ticdc_assets.tables.maintenance import compaction
 from ticdc_assets_tests.pipeline.small_feeds import ID, NAME, Feed, Name, Sink, column
 
 pytestmark = pytest.mark.spark
@@ -92,7 +93,7 @@ def test_a_mirror_whose_files_were_rewritten_goes_on_with_one_row_a_key(tmp_path
     shown(feed)
     session = spark.session(feed.lake.config)
     mirror = feed.lake.lake.catalog.load_table(tuple(feed.record(T).mirror or ()))
-    assert compaction.compact(JvmCatalog(session, feed.lake.catalog_name), mirror)
+    assert compact_small(JvmCatalog(session, feed.lake.catalog_name), SparkWorkers(session), mirror)
 
     sink.file(T, 3, [sink.line(T, "U", 2100, 1, "eins")])
     sink.bucket.checkpoint(3000)

@@ -1,0 +1,138 @@
+"""Small data files of a table, and the commit that replaces them, through Iceberg's Java API.
+
+The commit is a compare-and-swap from the metadata it was made on. Where the table has moved since the files were
+listed, nothing is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+import pyarrow as pa
+from pyiceberg.types import StructType
+
+from ticdc_assets.errors import StaleRunError
+from ticdc_assets.tables.iceberg.rewrite_worker import OldFile
+from ticdc_assets.tables.iceberg.types import arrow_field, field_id
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.tables.iceberg.jvm import JvmTable
+
+SMALL_BYTES: Final = 8 << 20
+"""A larger file is left as it is."""
+TOGETHER_BYTES: Final = 64 << 20
+"""Of the files that become one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFile:
+    """A small data file: what a worker reads, its size, its partition, and Iceberg's Java objects for it and for its
+    deletion vector."""
+
+    old: OldFile
+    size_bytes: int
+    partition: Any
+    spec_id: int
+    java: Any
+    java_vector: Any = None
+
+
+def small_files(table: JvmTable, snapshot_id: int) -> list[SmallFile] | None:
+    """The small data files of a snapshot. None where a file has deletes that only Iceberg's own procedure can apply."""
+    found = []
+    planned = table.java.newScan().useSnapshot(snapshot_id).planFiles()
+    try:
+        tasks = planned.iterator()
+        while tasks.hasNext():
+            task = tasks.next()
+            if int(task.file().fileSizeInBytes()) > SMALL_BYTES:
+                continue
+            file = _small_file(table, task)
+            if file is None:
+                return None
+            found.append(file)
+    finally:
+        planned.close()
+    return found
+
+
+def _small_file(table: JvmTable, task: Any) -> SmallFile | None:
+    parse, spec, java = table.named("org.apache.iceberg.ContentFileParser.toJson"), task.spec(), task.file()
+    deletes = task.deletes()
+    vector = deletes.get(0) if deletes.size() == 1 else None
+    place = orjson.loads(parse(vector, spec)) if vector is not None else {}
+    if deletes.size() > 1 or (place and place["file-format"].upper() != "PUFFIN"):
+        return None
+    file = orjson.loads(parse(java, spec))
+    if file["file-format"].upper() != "PARQUET":
+        return None
+    old = OldFile(
+        file["file-path"],
+        int(java.dataSequenceNumber()),
+        java.firstRowId(),
+        place.get("file-path", ""),
+        place.get("content-offset", 0),
+        place.get("content-size-in-bytes", 0),
+    )
+    return SmallFile(old, file["file-size-in-bytes"], file["partition"], file["spec-id"], java, vector)
+
+
+def together(files: Sequence[SmallFile]) -> list[list[SmallFile]]:
+    """The files in groups of at least two that become one file each: of one partition, and of TOGETHER_BYTES at
+    most."""
+    groups: dict[tuple[int, str], list[list[SmallFile]]] = {}
+    for file in sorted(files, key=lambda file: (file.old.sequence_number, file.old.uri)):
+        of_partition = groups.setdefault((file.spec_id, str(file.partition)), [[]])
+        if sum(other.size_bytes for other in of_partition[-1]) + file.size_bytes > TOGETHER_BYTES:
+            of_partition.append([])
+        of_partition[-1].append(file)
+    return [group for of_partition in groups.values() for group in of_partition if len(group) > 1]
+
+
+def file_schema(table: Table) -> pa.Schema:
+    """The Arrow schema, with field ids, of a data file that has all columns of the table."""
+    return pa.schema([_field(field) for field in table.schema().fields])
+
+
+def _field(field: Any) -> pa.Field:
+    if not isinstance(field.field_type, StructType):
+        return arrow_field(field)
+    members = pa.struct([_field(member) for member in field.field_type.fields])
+    return pa.field(field.name, members, nullable=not field.required, metadata=field_id(field.field_id))
+
+
+def replace_files(
+    table: JvmTable, planned: Table, groups: Sequence[Sequence[SmallFile]], written: Sequence[WrittenFile | None]
+) -> bool:
+    """Replace the files of each group by the written one in one commit; False where the table has moved."""
+    planned_on = planned.metadata.current_snapshot_id
+    base = table.java.operations().refresh()
+    if base.currentSnapshot().snapshotId() != planned_on:
+        return False
+    # As of the snapshot that was read: a delete that comes later still applies to the new file.
+    rewrite = table.java.newRewrite().validateFromSnapshot(planned_on)
+    rewrite = rewrite.dataSequenceNumber(base.currentSnapshot().sequenceNumber())
+    for group, new in zip(groups, written, strict=True):
+        for file in group:
+            rewrite.deleteFile(file.java)
+            if file.java_vector is not None:
+                rewrite.deleteFile(file.java_vector)
+        if new is not None:
+            made = data_file_json(planned, new, group[0].partition)
+            node = table.named("org.apache.iceberg.util.JsonUtil.mapper")().readTree(made)
+            rewrite.addFile(table.named("org.apache.iceberg.ContentFileParser.fromJson")(node, table.java.spec()))
+    snapshot = rewrite.apply()
+    if snapshot.parentId() != planned_on:
+        return False
+    fresh = table.named("org.apache.iceberg.TableMetadata.buildFrom")(base).setBranchSnapshot(snapshot, "main").build()
+    try:
+        table.commit(base, fresh, snapshot.snapshotId())
+    except StaleRunError:
+        return False
+    return True

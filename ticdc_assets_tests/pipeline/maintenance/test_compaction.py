@@ -1,0 +1,131 @@
+"""Small files that workers copy into one: rows, row ids, progress and records stay, and runs go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from ticdc_assets import spark
+from ticdc_assets.pipeline import compaction
+from ticdc_assets.pipeline.compaction import compact_small
+from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+from ticdc_assets.tables.iceberg.rewriting import replace_files
+from ticdc_assets.tables.maintenance.compaction import counts_of
+from ticdc_assets.tables.progress import progress_of
+from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, Sink, column
+
+T = ("s", "t")
+CHANGELOG = ("s__changes", "t")
+DAY = 86_400_000 << 18
+
+
+def written(folder: Path) -> tuple[Sink, Feed]:
+    """Runs that insert, update and delete rows, on two days, with a column that is renamed and one that is added."""
+    sink = Sink(folder / "bucket", checkpoint=1000, old_values=True)
+    sink.table(T)
+    sink.file(T, 1, [sink.line(T, "I", 110 + number, number, f"row {number}", half=False) for number in range(6)])
+    feed = sink.feed(folder / "lake")
+    feed.lake.run()
+    sink.file(T, 2, [*sink.update(T, 1100, (1, "row 1"), (1, "uno")), sink.line(T, "D", 1110, 2, "row 2", half=False)])
+    sink.bucket.checkpoint(2000)
+    feed.lake.run()
+    renamed = column("title", "VARCHAR", ColumnPrecision="200")
+    sink.alter(
+        T,
+        2100,
+        "ALTER TABLE `t` RENAME COLUMN `name` TO `title`, ADD COLUMN `n` INT",
+        [ID, renamed, column("n", "INT")],
+    )
+    sink.file(T, 1, [sink.line(T, "I", DAY + 5, 7, "seven", 7, half=False)], version=2100)
+    sink.bucket.checkpoint(DAY + 10)
+    feed.lake.run()
+    sink.file(T, 2, [sink.line(T, "D", DAY + 20, 3, "row 3", None, half=False)], version=2100)
+    sink.bucket.checkpoint(DAY + 30)
+    feed.lake.run()
+    return sink, feed
+
+
+def never(*_: Any) -> int:
+    pytest.fail("Spark's procedure was asked for")
+
+
+def compacted(feed: Feed, name: tuple[str, ...]) -> tuple[int, Table]:
+    session = spark.session(feed.lake.config)
+    jvm = JvmCatalog(session, feed.lake.catalog_name)
+    table = feed.lake.lake.catalog.load_table(name)
+    return compact_small(jvm, SparkWorkers(session), table, never), table.refresh()
+
+
+def shown(feed: Feed, name: tuple[str, ...], columns: str = "*") -> list[tuple[Any, ...]]:
+    """The rows as Spark reads them."""
+    session = spark.session(feed.lake.config)
+    rows = session.sql(f"SELECT {columns} FROM `{feed.lake.catalog_name}`.{'.'.join(name)}").collect()
+    return sorted((tuple(row) for row in rows), key=str)
+
+
+@pytest.fixture(scope="module")
+def fed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sink, Feed]:
+    """Each test compacts one of its two tables."""
+    return written(tmp_path_factory.mktemp("compaction"))
+
+
+def test_a_mirror_keeps_its_rows_their_ids_and_its_progress(fed: tuple[Sink, Feed], monkeypatch: pytest.MonkeyPatch):
+    sink, feed = fed
+    lineage = "_row_id, _last_updated_sequence_number, *"
+    rows, before = shown(feed, T, lineage), feed.lake.lake.catalog.load_table(T)
+    assert (counts_of(before).data, counts_of(before).deletes) == (3, 1)
+
+    files, mirror = compacted(feed, T)
+
+    assert (files, counts_of(mirror).data, counts_of(mirror).deletes) == (3, 1, 0)
+    assert shown(feed, T, lineage) == rows
+    assert progress_of(mirror) == progress_of(before)
+    assert len(mirror.scan(snapshot_id=feed.record(T).mirror_snapshot_id).to_arrow()) == len(rows)
+
+    sink.file(T, 3, [sink.line(T, "U", DAY + 40, 7, "sept", 8, half=False)], version=2100)
+    sink.bucket.checkpoint(DAY + 50)
+    feed.lake.run()
+    updated = shown(feed, T, lineage)
+    assert {row[2:] for row in updated} - {row[2:] for row in rows} == {(7, "sept", DAY + 40, 8)}
+
+    jvm = JvmCatalog(spark.session(feed.lake.config), feed.lake.catalog_name)
+    with monkeypatch.context() as patch:
+        patch.setattr(compaction, "replace_files", _after(lambda: jvm.load(T).append_nothing({})))
+        files, mirror = compacted(feed, T)
+    assert (files, counts_of(mirror).data) == (0, 2), "another writer was first"
+    files, mirror = compacted(feed, T)
+    assert (files, counts_of(mirror).all) == (2, 1)
+    assert shown(feed, T, lineage) == updated
+
+
+def _after(other: Callable[[], None]) -> Callable[..., bool]:
+    def replaced(*given: Any) -> bool:
+        other()
+        return replace_files(*given)
+
+    return replaced
+
+
+def test_a_changelog_keeps_its_changes_by_day(fed: tuple[Sink, Feed]):
+    sink, feed = fed
+    rows, before = shown(feed, CHANGELOG), feed.lake.lake.catalog.load_table(CHANGELOG)
+
+    files, changelog = compacted(feed, CHANGELOG)
+
+    assert files == counts_of(before).data >= 4
+    assert counts_of(changelog).all == 2, "one for each day"
+    assert shown(feed, CHANGELOG) == rows
+    assert len(changelog.scan().to_arrow()) == len(rows)
+    assert progress_of(changelog) == progress_of(before)
+    sink.file(T, 4, [sink.line(T, "I", DAY + 60, 8, "eight", 8, half=False)], version=2100)
+    sink.bucket.checkpoint(DAY + 70)
+    report = feed.lake.run()
+    assert report is not None
+    assert report.errors == {}
+    assert len(shown(feed, CHANGELOG)) == len(rows) + 1
+    assert (8, "eight", DAY + 60, 8) in shown(feed, T)
