@@ -161,3 +161,23 @@ def test_a_scan_in_bulk_tells_what_a_scan_message_by_message_tells(
     assert [bulk.first_above(p, single.commits.newest // 2) for p in bulk.offsets.ends] == [
         single.first_above(p, single.commits.newest // 2) for p in single.offsets.ends
     ]
+
+
+def test_a_message_that_cannot_be_decoded_is_kept_as_it_was_sent():
+    """Its value; of a message without a value, its key."""
+    stream = streams()["avro-ext"]
+    sent = [message for _, message in placed_messages(stream.workload.root / "messages.jsonl")]
+    row = next(message for message in sent if message.value and message.key)
+    delete = next(message for message in sent if message.value is None and message.key)
+    damaged = [row._replace(value=b"value", offset=5), delete._replace(key=b"key", offset=6)]
+
+    scan = scan_all(
+        blocks_of((MessagePosition(record=n), message) for n, message in enumerate(damaged)),
+        StreamForm("avro", stream.options),
+        StreamCursor(),
+    )
+
+    assert [(entry.path, entry.line, entry.raw) for entry in scan.bad] == [
+        (f"{row.topic}/{row.partition}", 5, b"value"),
+        (f"{delete.topic}/{delete.partition}", 6, b"key"),
+    ]
