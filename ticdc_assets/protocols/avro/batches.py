@@ -79,8 +79,8 @@ class SchemaGroup:
         good = np.flatnonzero(self.lanes.ok)
         for vector in self.vectors.values():
             if vector.is_text:
-                spoiled = vector.build(good).rows
-                good = good if spoiled is None else good[~spoiled]
+                invalid = vector.build(good).rows
+                good = good if invalid is None else good[~invalid]
         return good if self.before is None else _with_good_texts(self.before, good)
 
 
@@ -89,8 +89,8 @@ def _with_good_texts(before: Before, good: Ints) -> Ints:
         if vector.is_text:
             place = before.place[good]
             has_old = np.flatnonzero(place != NONE)
-            spoiled = vector.build(place[has_old]).rows
-            good = good if spoiled is None else np.delete(good, has_old[spoiled])
+            invalid = vector.build(place[has_old]).rows
+            good = good if invalid is None else np.delete(good, has_old[invalid])
     return good
 
 

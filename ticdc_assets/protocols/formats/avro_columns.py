@@ -23,14 +23,14 @@ _UPPER_HALF_MAX: Final = 10**DECIMAL_DIGITS_MAX >> 64
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class BuiltColumn:
     """An array, and the rows whose bytes turned out not to be text; they are null in it."""
 
     array: pa.Array
     rows: Mask | None = None
 
 
-Build = Callable[[Ints], Spoiled]
+Build = Callable[[Ints], BuiltColumn]
 """The array of these rows, which must be ones that did not fail."""
 
 
@@ -83,36 +83,36 @@ def _masked(values: Any, active: Mask | None, rows: Ints) -> pa.Array:
 
 def _read_long(lanes: AvroBatchReader, active: Mask | None) -> Vector:
     values = lanes.long(active)
-    return Vector(lambda rows: Spoiled(_masked(values, active, rows)))
+    return Vector(lambda rows: BuiltColumn(_masked(values, active, rows)))
 
 
 def _read_int(lanes: AvroBatchReader, active: Mask | None) -> Vector:
     values = lanes.long(active)
     invalid = (values < -(1 << 31)) | (values >= 1 << 31)
     lanes.fail(invalid if active is None else invalid & active)
-    return Vector(lambda rows: Spoiled(_masked(values, active, rows)))
+    return Vector(lambda rows: BuiltColumn(_masked(values, active, rows)))
 
 
 def _read_boolean(lanes: AvroBatchReader, active: Mask | None) -> Vector:
     values = lanes.slab.data[lanes.skip(1, active)]
     lanes.fail(values > 1 if active is None else (values > 1) & active)
-    return Vector(lambda rows: Spoiled(_masked(values.astype(np.bool_), active, rows)))
+    return Vector(lambda rows: BuiltColumn(_masked(values.astype(np.bool_), active, rows)))
 
 
 def _read_float(lanes: AvroBatchReader, active: Mask | None) -> Vector:
     values = lanes.slab.words[lanes.skip(4, active)].astype(np.uint32).view(np.float32)
-    return Vector(lambda rows: Spoiled(_masked(values, active, rows)))
+    return Vector(lambda rows: BuiltColumn(_masked(values, active, rows)))
 
 
 def _read_double(lanes: AvroBatchReader, active: Mask | None) -> Vector:
     values = lanes.slab.words[lanes.skip(8, active)].view(np.float64)
-    return Vector(lambda rows: Spoiled(_masked(values, active, rows)))
+    return Vector(lambda rows: BuiltColumn(_masked(values, active, rows)))
 
 
 def _read_bytes(lanes: AvroBatchReader, active: Mask | None) -> Vector:
     slab = lanes.slab
     start, length = lanes.blob(active)
-    return Vector(lambda rows: Spoiled(_pieces(slab, start, length, active, rows)))
+    return Vector(lambda rows: BuiltColumn(_pieces(slab, start, length, active, rows)))
 
 
 def _read_string(lanes: AvroBatchReader, active: Mask | None) -> Vector:
@@ -123,9 +123,9 @@ def _read_string(lanes: AvroBatchReader, active: Mask | None) -> Vector:
 
 def _once(build: Build) -> Build:
     """Keeps what it built last: texts are built to see whether they are any, then wanted of the same rows."""
-    last: list[tuple[Ints, Spoiled]] = []
+    last: list[tuple[Ints, BuiltColumn]] = []
 
-    def built(rows: Ints) -> Spoiled:
+    def built(rows: Ints) -> BuiltColumn:
         if not last or last[0][0] is not rows:
             last[:] = [(rows, build(rows))]
         return last[0][1]
@@ -137,14 +137,14 @@ def _pieces(slab: ByteSlab, start: Ints, length: Ints, active: Mask | None, rows
     return slab.pieces(start[rows], length[rows], None if active is None else active[rows])
 
 
-def texts(raw: pa.Array) -> Spoiled:
+def texts(raw: pa.Array) -> BuiltColumn:
     """Binary values as text; values that are not UTF-8 become null and are reported."""
     try:
-        return Spoiled(raw.cast(pa.string()))
+        return BuiltColumn(raw.cast(pa.string()))
     except pa.ArrowInvalid:
         invalid = np.array([not _is_text(one) for one in raw.to_pylist()], np.bool_)
         kept = pc.if_else(pa.array(invalid), pa.scalar(None, pa.binary()), raw)
-        return Spoiled(kept.cast(pa.string()), invalid)
+        return BuiltColumn(kept.cast(pa.string()), invalid)
 
 
 def _is_text(raw: bytes | None) -> bool:
@@ -166,18 +166,18 @@ def _decimal(precision: int, scale: int) -> Read:
         invalid = (length < 1) | (length > bytes_max)
         lanes.fail(invalid if active is None else invalid & active)
         if is_wide:
-            return Vector(lambda rows: Spoiled(_wide(_pieces(slab, start, length, active, rows), scale)))
+            return Vector(lambda rows: BuiltColumn(_wide(_pieces(slab, start, length, active, rows), scale)))
         high, low = slab.big_endian(start + length, np.clip(length, 1, bytes_max))
         # More digits than decimal128 can hold.
         invalid = (high >= _UPPER_HALF_MAX) | (high < -_UPPER_HALF_MAX)
         lanes.fail(invalid if active is None else invalid & active)
 
-        def build(rows: Ints) -> Spoiled:
+        def build(rows: Ints) -> BuiltColumn:
             halves = np.empty((len(rows), 2), np.uint64)
             halves[:, 0], halves[:, 1] = low[rows], high[rows].view(np.uint64)
             valid = None if active is None else pa.array(active[rows]).buffers()[1]
             wanted = pa.decimal128(DECIMAL_DIGITS_MAX, scale)
-            return Spoiled(pa.Array.from_buffers(wanted, len(rows), [valid, pa.py_buffer(halves)]))
+            return BuiltColumn(pa.Array.from_buffers(wanted, len(rows), [valid, pa.py_buffer(halves)]))
 
         return Vector(build)
 

@@ -29,8 +29,8 @@ from ticdc_assets.protocols.formats.avro_reader import compiled, read_whole
 from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, Compression, decompress
 from ticdc_assets.protocols.limits import COLUMNS_MAX
 from ticdc_assets.protocols.simple import avro as simple_avro
-from ticdc_assets.protocols.simple.avro_image_scanner import NULL, STRING
-from ticdc_assets.protocols.simple.avro_images import Cells, Grid, Names, read_images
+from ticdc_assets.protocols.simple.avro_image_scanner import NULL, STRING, Cells
+from ticdc_assets.protocols.simple.avro_images import Grid, column_names, empty_cells, read_images
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 
 _HEAD: Final = 0x060616
@@ -226,7 +226,7 @@ def _walk(every: AvroBatchReader, fields: _Fields, undecided: Ints, sets: _Sets)
     lanes, places = _standing_at_images(every, fields, undecided, widths[number[fields.group[undecided]]])
     of_set = number[fields.group[places]]
     columns = widths[of_set]
-    names = Names(list(sets.values()))
+    names = column_names(list(sets.values()))
     wire, base = _cells(columns)
     read_images(lanes, names, of_set, wire, base)
     decided = places[lanes.ok]
@@ -248,8 +248,8 @@ def _parts_of(walk: _Walk, fields: _Fields, messages: Ints, sets: _Sets) -> Iter
         rows, columns = good[some], sets[group]
         start = slab.starts[messages[walk.places[rows]]]
         old = np.flatnonzero(walk.old_base[rows] != _NONE)
-        now = walk.wire.grid(walk.base[rows], len(columns), start)
-        then = walk.before.grid(walk.old_base[rows[old]], len(columns), start[old])
+        now = Grid.of(walk.wire, walk.base[rows], len(columns), start)
+        then = Grid.of(walk.before, walk.old_base[rows[old]], len(columns), start[old])
         chosen, branches = _alike(now, then, old)
         if not chosen.all():
             kept = chosen[old]
@@ -282,9 +282,9 @@ def _standing_at_images(
 
 
 def _cells(columns: Ints) -> tuple[Cells, Ints]:
-    """Places for images of so many columns, and where those of each begin."""
+    """Cells for images of so many columns, and where those of each begin."""
     ends = np.cumsum(columns)
-    return Cells.empty(int(ends[-1]) if len(ends) else 0), ends - columns
+    return empty_cells(int(ends[-1]) if len(ends) else 0), ends - columns
 
 
 def _has_old(lanes: AvroBatchReader, op: Ints) -> Ints:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, take
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.formats.avro_batches import Ints, Mask, joined
-from ticdc_assets.protocols.formats.avro_columns import Spoiled
+from ticdc_assets.protocols.formats.avro_columns import BuiltColumn
 from ticdc_assets.protocols.simple.avro_batches import SchemaGroup, parts
 from ticdc_assets.protocols.simple.avro_image_scanner import NOT_SENT, STRING, TIMESTAMP
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
@@ -66,13 +66,13 @@ def _sound(part: SchemaGroup) -> Ints:
     sound = np.ones(len(part.messages), np.bool_)
     for number, branch in enumerate(part.branches):
         if branch in (STRING, TIMESTAMP):
-            _spoil(
+            _exclude_invalid_text(
                 sound, part, part.wire.array(number, branch, part.slab), part.before.array(number, branch, part.slab)
             )
     return np.flatnonzero(sound)
 
 
-def _spoil(sound: Mask, part: SchemaGroup, now: Spoiled, then: Spoiled) -> None:
+def _exclude_invalid_text(sound: Mask, part: SchemaGroup, now: BuiltColumn, then: BuiltColumn) -> None:
     if now.rows is not None:
         sound &= ~now.rows
     if then.rows is not None:
@@ -88,7 +88,7 @@ def _table(part: SchemaGroup) -> TableRows:
     wire, before = [], []
     for number, branch in enumerate(part.branches):
         now, then = (grid.array(number, branch, part.slab) for grid in (part.wire, part.before))
-        _spoil(sound, part, now, then)
+        _exclude_invalid_text(sound, part, now, then)
         wire.append(now.array)
         if len(part.old):
             sent = part.before.branch[number] != NOT_SENT

@@ -5,7 +5,7 @@ All functions are compiled (see `formats.jit`).
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,71 +27,85 @@ _32_BITS: Final = (1 << 32) - 1
 _VARINT_BYTES_MAX: Final = 10
 
 
+class ColumnNames(NamedTuple):
+    """The column names of several sets of columns, and a hash table of each set.
+
+    names, bounds: name n is `names[bounds[n]:bounds[n + 1]]`.
+    sets: set s has the names from `sets[s]` to `sets[s + 1]`.
+    slots, slot_bounds: the hash table of set s is `slots[slot_bounds[s]:slot_bounds[s + 1]]`, as many slots as a power
+        of two; a slot has the number of a name, or is FREE.
+    """
+
+    names: Bytes
+    bounds: Ints
+    sets: Ints
+    slots: Ints
+    slot_bounds: Ints
+
+
+class Cells(NamedTuple):
+    """The values of many images, one after the other: each image has a cell for every column of its set.
+
+    Of each value the union's branch, its number or length, and where its bytes begin.
+    """
+
+    branch: npt.NDArray[np.int8]
+    number: Ints
+    start: Ints
+
+
 @compiled
-def place_names(names: Bytes, bounds: Ints, sets: Ints, slots: Ints, slot_bounds: Ints) -> None:
-    """Put each name into a free slot of its set. Name n is `names[bounds[n]:bounds[n + 1]]`, set s has the names from
-    `sets[s]` to `sets[s + 1]` and as many slots as a power of two, which must all be FREE."""
-    for number in range(len(sets) - 1):
-        first, mask = slot_bounds[number], slot_bounds[number + 1] - slot_bounds[number] - 1
-        for name in range(sets[number], sets[number + 1]):
-            spread = _spread(names, bounds[name], bounds[name + 1])
+def fill_slots(of: ColumnNames) -> None:
+    """Put each name into a slot of its set's hash table, whose slots must all be FREE."""
+    for number in range(len(of.sets) - 1):
+        first, mask = of.slot_bounds[number], of.slot_bounds[number + 1] - of.slot_bounds[number] - 1
+        for name in range(of.sets[number], of.sets[number + 1]):
+            hashed = _hash(of.names, of.bounds[name], of.bounds[name + 1])
             for probe in range(_PROBES_MAX):
-                slot = first + ((spread + probe) & mask)
-                if slots[slot] == FREE:
-                    slots[slot] = name
+                slot = first + ((hashed + probe) & mask)
+                if of.slots[slot] == FREE:
+                    of.slots[slot] = name
                     break
 
 
 @compiled
 def scan_images(
-    data: Bytes,
-    at: Ints,
-    end: Ints,
-    ok: Mask,
-    of_set: Ints,
-    base: Ints,
-    names: Bytes,
-    bounds: Ints,
-    sets: Ints,
-    slots: Ints,
-    slot_bounds: Ints,
-    branch: npt.NDArray[np.int8],
-    number: Ints,
-    start: Ints,
+    data: Bytes, at: Ints, end: Ints, ok: Mask, of_set: Ints, base: Ints, names: ColumnNames, cells: Cells
 ) -> None:
     """Step over one map in every message that is `ok`, whose columns are of a set, each once.
 
-    The value of column c of message m is put at `base[m] + c` of `branch`, `number` and `start`: its union's branch,
-    its number or length, and where its bytes begin. A message that is not of this form is no longer `ok`.
+    The value of column c of message m is put into the cell `base[m] + c`. `at` moves behind the map. A message that is
+    not of this form is no longer `ok`.
     """
     for message in range(len(at)):
         if not ok[message]:
             continue
         of = of_set[message]
-        count, place = _long(data, at[message], end[message])
-        if place < 0 or count < 1 or count > sets[of + 1] - sets[of]:
-            place = _NONE
-        while place >= 0 and count:
+        count, offset = _long(data, at[message], end[message])
+        if offset < 0 or count < 1 or count > names.sets[of + 1] - names.sets[of]:
+            offset = _NONE
+        while offset >= 0 and count:
             count -= 1
-            found, place = _column(data, place, end[message], names, bounds, slots, slot_bounds[of : of + 2])
-            if place < 0:
+            column, offset = _column(data, offset, end[message], names, of)
+            if offset < 0:
                 break
-            cell = base[message] + found - sets[of]
-            is_again = branch[cell] != NOT_SENT
-            place = _value(data, place, end[message], cell, branch, number, start)
-            if is_again:
-                place = _NONE
-        if place < 0 or place >= end[message] or data[place] != 0:
+            cell = base[message] + column - names.sets[of]
+            is_repeated = cells.branch[cell] != NOT_SENT
+            offset = _value(data, offset, end[message], cell, cells)
+            if is_repeated:
+                offset = _NONE
+        if offset < 0 or offset >= end[message] or data[offset] != 0:
             ok[message], at[message] = False, end[message]
         else:
-            at[message] = place + 1
+            at[message] = offset + 1
 
 
 @inlined
-def _spread(data: Bytes, begin: int, end: int) -> int:
+def _hash(data: Bytes, begin: int, end: int) -> int:
+    """FNV-1a of 32 bits."""
     found = _FNV_START
-    for place in range(begin, end):
-        found = ((found ^ int(np.int64(data[place]))) * _FNV_PRIME) & _32_BITS
+    for offset in range(begin, end):
+        found = ((found ^ int(np.int64(data[offset]))) * _FNV_PRIME) & _32_BITS
     return found ^ (found >> 15)
 
 
@@ -123,34 +137,33 @@ def _length(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @inlined
-def _column(
-    data: Bytes, at: int, end: int, names: Bytes, bounds: Ints, slots: Ints, slot_bounds: Ints
-) -> tuple[int, int]:
-    """The name that stands here, and what follows it; _NONE where it is none of the set's."""
+def _column(data: Bytes, at: int, end: int, names: ColumnNames, of: int) -> tuple[int, int]:
+    """The number of the name that begins here, and what follows it; _NONE where it is none of the set `of`."""
     length, begin = _length(data, at, end)
     if begin < 0:
         return 0, _NONE
-    spread = _spread(data, begin, begin + length)
-    first, mask = slot_bounds[0], slot_bounds[1] - slot_bounds[0] - 1
+    hashed = _hash(data, begin, begin + length)
+    first, mask = names.slot_bounds[of], names.slot_bounds[of + 1] - names.slot_bounds[of] - 1
     for probe in range(_PROBES_MAX):
-        name = slots[first + ((spread + probe) & mask)]
+        name = names.slots[first + ((hashed + probe) & mask)]
         if name == FREE:
             break
-        if bounds[name + 1] - bounds[name] == length and _is_same(data, begin, names, bounds[name], length):
+        is_as_long = names.bounds[name + 1] - names.bounds[name] == length
+        if is_as_long and _is_same(data, begin, names.names, names.bounds[name], length):
             return name, begin + length
     return 0, _NONE
 
 
 @inlined
 def _is_same(data: Bytes, at: int, names: Bytes, begin: int, length: int) -> bool:
-    for place in range(length):  # noqa: SIM110  Numba has no `all` of a generator
-        if data[at + place] != names[begin + place]:
+    for number in range(length):  # noqa: SIM110  Numba has no `all` of a generator
+        if data[at + number] != names[begin + number]:
             return False
     return True
 
 
 @inlined
-def _value(data: Bytes, at: int, end: int, cell: int, branch: npt.NDArray[np.int8], number: Ints, start: Ints) -> int:
+def _value(data: Bytes, at: int, end: int, cell: int, cells: Cells) -> int:
     """Put a value of the union into its cell. Returns what follows it, or _NONE."""
     if at >= end or data[at] & 0xF1:
         return _NONE
@@ -173,5 +186,5 @@ def _value(data: Bytes, at: int, end: int, cell: int, branch: npt.NDArray[np.int
             after = after + found if after >= 0 else _NONE
     if begin < 0 or after < 0 or after > end:
         return _NONE
-    branch[cell], number[cell], start[cell] = kind, found, begin
+    cells.branch[cell], cells.number[cell], cells.start[cell] = kind, found, begin
     return after

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ticdc_assets.protocols.formats.avro_batches import AvroBatchReader, ByteSlab, Ints, Mask
-from ticdc_assets.protocols.formats.avro_columns import Spoiled, texts
+from ticdc_assets.protocols.formats.avro_columns import BuiltColumn, texts
 from ticdc_assets.protocols.simple.avro_image_scanner import (
     BYTES,
     DOUBLE,
@@ -27,7 +27,9 @@ from ticdc_assets.protocols.simple.avro_image_scanner import (
     STRING,
     TIMESTAMP,
     UNSIGNED,
-    place_names,
+    Cells,
+    ColumnNames,
+    fill_slots,
     scan_images,
 )
 from ticdc_assets.protocols.values.native import LOCATION
@@ -36,47 +38,28 @@ from ticdc_assets.protocols.values.native_columns import VALUE
 _SLOTS_OF_A_NAME: Final = 2
 
 
-class Names:
-    """Finds columns by set and name."""
-
-    __slots__ = ("bounds", "bytes", "sets", "slot_bounds", "slots")
-
-    def __init__(self, sets: Sequence[Sequence[str]]) -> None:
-        raws = [name.encode() for names in sets for name in names]
-        self.bytes = np.frombuffer(b"".join((*raws, b"\0")), np.uint8)
-        self.bounds = _bounds(map(len, raws))
-        self.sets = _bounds(map(len, sets))
-        self.slot_bounds = _bounds(1 << (_SLOTS_OF_A_NAME * len(names)).bit_length() for names in sets)
-        self.slots = np.full(self.slot_bounds[-1], FREE, np.int64)
-        place_names(self.bytes, self.bounds, self.sets, self.slots, self.slot_bounds)
+def column_names(sets: Sequence[Sequence[str]]) -> ColumnNames:
+    """The names of some sets of columns, by which a scan finds the columns."""
+    raws = [name.encode() for names in sets for name in names]
+    slot_bounds = _bounds(1 << (_SLOTS_OF_A_NAME * len(names)).bit_length() for names in sets)
+    found = ColumnNames(
+        np.frombuffer(b"".join((*raws, b"\0")), np.uint8),
+        _bounds(map(len, raws)),
+        _bounds(map(len, sets)),
+        np.full(slot_bounds[-1], FREE, np.int64),
+        slot_bounds,
+    )
+    fill_slots(found)
+    return found
 
 
 def _bounds(lengths: Iterable[int]) -> Ints:
     return np.array([0, *accumulate(lengths)], np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """The values of many images, one after the other: each has a place for every column of its set.
-
-    Of each value the union's branch, its number or length, and where its bytes begin.
-    """
-
-    branch: npt.NDArray[np.int8]
-    number: Ints
-    start: Ints
-
-    @staticmethod
-    def empty(count: int) -> Cells:
-        """Places without values."""
-        return Cells(np.full(count, NOT_SENT, np.int8), np.zeros(count, np.int64), np.zeros(count, np.int64))
-
-    def grid(self, base: Ints, columns: int, at: Ints) -> Grid:
-        """Images of one set, whose places begin at `base`; where a value was not sent it has no bytes, at `at`."""
-        places = base + np.arange(columns)[:, np.newaxis]
-        branch = self.branch[places]
-        start = np.where(branch == NOT_SENT, at, self.start[places])
-        return Grid(branch, self.number[places], start)
+def empty_cells(count: int) -> Cells:
+    """Cells without values."""
+    return Cells(np.full(count, NOT_SENT, np.int8), np.zeros(count, np.int64), np.zeros(count, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,55 +70,62 @@ class Grid:
     number: Ints
     start: Ints
 
+    @staticmethod
+    def of(cells: Cells, base: Ints, columns: int, at: Ints) -> Grid:
+        """Images of one set, whose cells begin at `base`; where a value was not sent it has no bytes, at `at`."""
+        chosen = base + np.arange(columns)[:, np.newaxis]
+        branch = cells.branch[chosen]
+        start = np.where(branch == NOT_SENT, at, cells.start[chosen])
+        return Grid(branch, cells.number[chosen], start)
+
     def select(self, images: Ints) -> Grid:
         """Some of the images."""
         return Grid(self.branch[:, images], self.number[:, images], self.start[:, images])
 
-    def array(self, column: int, branch: int, slab: ByteSlab) -> Spoiled:
+    def array(self, column: int, branch: int, slab: ByteSlab) -> BuiltColumn:
         """One column as wire values; null where it is null, absent, or of another branch."""
         is_other = self.branch[column] != branch
         return _ARRAYS[branch](slab, self.number[column], self.start[column], is_other)
 
 
-def read_images(lanes: AvroBatchReader, names: Names, of_set: Ints, cells: Cells, base: Ints) -> None:
+def read_images(lanes: AvroBatchReader, names: ColumnNames, of_set: Ints, cells: Cells, base: Ints) -> None:
     """Step over one map in every lane, whose columns are of a set, into the cells from `base` on."""
     at, ok = lanes.at.copy(), lanes.ok.copy()
-    of_names = (names.bytes, names.bounds, names.sets, names.slots, names.slot_bounds)
-    scan_images(lanes.slab.data, at, lanes.end, ok, of_set, base, *of_names, cells.branch, cells.number, cells.start)
+    scan_images(lanes.slab.data, at, lanes.end, ok, of_set, base, names, cells)
     lanes.at, lanes.ok = at, ok
 
 
-def _longs(_slab: ByteSlab, number: Ints, _start: Ints, is_other: Mask) -> Spoiled:
-    return Spoiled(pa.array(number, mask=is_other))
+def _longs(_slab: ByteSlab, number: Ints, _start: Ints, is_other: Mask) -> BuiltColumn:
+    return BuiltColumn(pa.array(number, mask=is_other))
 
 
-def _unsigned(_slab: ByteSlab, number: Ints, _start: Ints, is_other: Mask) -> Spoiled:
-    return Spoiled(pa.StructArray.from_arrays([pa.array(number)], [VALUE], mask=pa.array(is_other)))
+def _unsigned(_slab: ByteSlab, number: Ints, _start: Ints, is_other: Mask) -> BuiltColumn:
+    return BuiltColumn(pa.StructArray.from_arrays([pa.array(number)], [VALUE], mask=pa.array(is_other)))
 
 
-def _floats(slab: ByteSlab, _number: Ints, start: Ints, is_other: Mask) -> Spoiled:
-    return Spoiled(pa.array(slab.words[start].astype(np.uint32).view(np.float32), mask=is_other))
+def _floats(slab: ByteSlab, _number: Ints, start: Ints, is_other: Mask) -> BuiltColumn:
+    return BuiltColumn(pa.array(slab.words[start].astype(np.uint32).view(np.float32), mask=is_other))
 
 
-def _doubles(slab: ByteSlab, _number: Ints, start: Ints, is_other: Mask) -> Spoiled:
-    return Spoiled(pa.array(slab.words[start].view(np.float64), mask=is_other))
+def _doubles(slab: ByteSlab, _number: Ints, start: Ints, is_other: Mask) -> BuiltColumn:
+    return BuiltColumn(pa.array(slab.words[start].view(np.float64), mask=is_other))
 
 
-def _bytes(slab: ByteSlab, number: Ints, start: Ints, is_other: Mask) -> Spoiled:
-    return Spoiled(slab.pieces(start, np.where(is_other, 0, number), ~is_other))
+def _bytes(slab: ByteSlab, number: Ints, start: Ints, is_other: Mask) -> BuiltColumn:
+    return BuiltColumn(slab.pieces(start, np.where(is_other, 0, number), ~is_other))
 
 
-def _strings(slab: ByteSlab, number: Ints, start: Ints, is_other: Mask) -> Spoiled:
+def _strings(slab: ByteSlab, number: Ints, start: Ints, is_other: Mask) -> BuiltColumn:
     return texts(slab.pieces(start, np.where(is_other, 0, number), ~is_other))
 
 
-def _timestamps(slab: ByteSlab, _number: Ints, start: Ints, is_other: Mask) -> Spoiled:
+def _timestamps(slab: ByteSlab, _number: Ints, start: Ints, is_other: Mask) -> BuiltColumn:
     lanes = AvroBatchReader(slab, start, np.full(len(start), len(slab.data), np.int64))
     valid = ~is_other
     location, value = (texts(slab.pieces(*lanes.blob(valid), valid)) for _ in range(2))
     whole = pa.StructArray.from_arrays([location.array, value.array], [LOCATION, VALUE], mask=pa.array(is_other))
     rows = [part.rows for part in (location, value) if part.rows is not None]
-    return Spoiled(whole, np.logical_or.reduce(rows) if rows else None)
+    return BuiltColumn(whole, np.logical_or.reduce(rows) if rows else None)
 
 
 _ARRAYS: Final = {

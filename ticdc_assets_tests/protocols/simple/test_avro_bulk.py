@@ -31,7 +31,7 @@ from ticdc_assets.protocols.simple import (
 from ticdc_assets.protocols.simple import (
     decoder as simple,
 )
-from ticdc_assets.protocols.simple.avro_image_scanner import _spread
+from ticdc_assets.protocols.simple.avro_image_scanner import _hash
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.columnar.bulk_agreement import (
     ANY_COLUMN,
@@ -262,7 +262,7 @@ def of_one_slot(count):
     """So many column names of equal length that are all looked for in the first slot of a set of their number."""
     slots = 1 << (2 * count).bit_length()
     names = (f"c{number}" for number in range(100_000, 1_000_000))
-    of_first = (name for name in names if _spread(np.frombuffer(name.encode(), np.uint8), 0, len(name)) % slots == 0)
+    of_first = (name for name in names if _hash(np.frombuffer(name.encode(), np.uint8), 0, len(name)) % slots == 0)
     return list(islice(of_first, count))
 
 
