@@ -65,3 +65,11 @@ def test_a_change_takes_another_line_and_keeps_its_file_its_half_and_its_side(
     seqs = np.array([committed(*change, is_delete) for change in changes])
 
     assert at_line(seqs, line).tolist() == [committed(file, line, half, is_delete) for file, _, half in changes]
+
+
+def test_a_delete_keeps_its_place_of_arrival():
+    line, half = np.array([0, 0, 7]), np.array([0, 1, 0])
+
+    found = within_commit(3, line, half, np.array([True, True, True]))
+
+    assert found.tolist() == arrival(3, line, half).tolist()

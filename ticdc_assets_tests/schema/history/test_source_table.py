@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.source_table import (
     History,
     NamePeriod,
@@ -15,6 +16,7 @@ from ticdc_assets.schema.history.source_table import (
     same_name,
 )
 from ticdc_assets.schema.model import TableSchema
+from ticdc_assets_tests.schema.history.histories import event
 
 ONE, TWO, THREE = (Version(ts, TableSchema("s", "t", ())) for ts in (10, 20, 40))
 RENAMED = SourceTable("s.t@10", (NamePeriod("s", "t", 10, 30), NamePeriod("s", "U", 30, 50)), (ONE, TWO, THREE), 50)
@@ -103,3 +105,17 @@ def test_a_version_at_the_end_of_a_name_is_no_part_of_it():
         ("s", "t"): (SchemaPeriod(10, table.id, ONE), SchemaGap(20)),
         ("s", "u"): (SchemaPeriod(20, table.id, TWO),),
     }
+
+
+def test_a_version_one_tso_after_the_name_begins_there():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(11, "t", "ALTER TABLE `t` ADD COLUMN `v` INT"),
+    ])  # fmt: skip
+
+    periods = history.timelines()["shop", "t"]
+
+    assert [(p.after_ts, len(p.version.table.columns)) for p in periods if isinstance(p, SchemaPeriod)] == [
+        (10, 1),
+        (11, 2),
+    ]
