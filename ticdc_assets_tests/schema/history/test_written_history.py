@@ -114,3 +114,12 @@ def test_a_uid_is_renumbered_where_both_histories_know_it_under_another_name():
     ]
 
     assert found == [False, False, True]
+
+
+def test_a_name_ends_with_a_rename_or_the_drop():
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY)"
+
+    dropped = written(create, "RENAME TABLE `t` TO `u`", "DROP TABLE `u`")
+
+    assert dropped.names == (("shop", "t", 10, 20), ("shop", "u", 20, 30))
+    assert written(create).names == (("shop", "t", 10, None),)
