@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.rebuild.mirrors import RebuildReport, RebuildRequest, rebuild_tables
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
+
+_HELD: Final = (TableState.STOPPED, TableState.WAITING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def rebuild(config: Config, chosen: Sequence[Changefeed], options: Options) -> i
         objects = as_objects(changefeed.name, lake, report)
         results.extend(objects)
         if not options.as_json:
-            _print(terminal, objects)
+            print_tables(terminal, objects)
         for table in objects:
             if table["error"]:
                 terminal.note(f"{changefeed.name}, {table['table']}: {table['error']}")
@@ -65,16 +68,20 @@ def as_objects(changefeed: str, lake: Lake, report: RebuildReport) -> list[dict[
             "rebuilt": i in report.rebuilt,
             "watermark": report.rebuilt[i].watermark if i in report.rebuilt and lake.measures_lag else None,
             "rows": recorded[i].rows,
+            "state": recorded[i].state,
+            "note": recorded[i].note,
             "error": report.errors.get(i, ""),
         }
         for i in (*report.rebuilt, *report.errors)
     ]
 
 
-def _print(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
+def print_tables(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
+    """Print a line for each table: up to where it was rebuilt, and why it stays stopped or waiting."""
     for table in objects:
         if table["rebuilt"]:
             hit = f" up to {moment(table['watermark'])}" if table["watermark"] else ""
-            terminal.result(f"{table['changefeed']}, {table['table']}: rebuilt{hit}, {table['rows']:,} rows.")
+            held = f" The table stays {table['state']}: {table['note']}" if table["state"] in _HELD else ""
+            terminal.result(f"{table['changefeed']}, {table['table']}: rebuilt{hit}, {table['rows']:,} rows.{held}")
         else:
             terminal.result(f"{table['changefeed']}, {table['table']}: unchanged.")
