@@ -22,24 +22,24 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def arrival(file_ordinal: int, line: Ints, half: Ints) -> Ints:
+def arrival(file_ordinal: int | Ints, line: Ints, half: Ints) -> Ints:
     """Seq by arrival.
 
     Args:
-        file_ordinal: the number of the file among the files of its table, in order of arrival.
+        file_ordinal: the number of the file among the files of its table, in order of arrival; or that of each change.
         line: the line of each change in the file.
         half: 1 for the second change of a split update, else 0.
 
     Raises:
         OverflowError: `file_ordinal` does not fit.
     """
-    if file_ordinal >= 1 << _FILE_BITS:
+    if np.max(file_ordinal, initial=0) >= 1 << _FILE_BITS:
         raise OverflowError(f"a table of more than {1 << _FILE_BITS} files is beyond what seq can number")
-    base = np.int64(file_ordinal) << _FILE_SHIFT
+    base = np.asarray(file_ordinal, np.int64) << _FILE_SHIFT
     return base | (line << _HALF_BITS) | half
 
 
-def within_commit(file_ordinal: int, line: Ints, half: Ints, is_delete: Bools) -> Ints:
+def within_commit(file_ordinal: int | Ints, line: Ints, half: Ints, is_delete: Bools) -> Ints:
     """Seq inside one commit_ts: deletes first, then by arrival."""
     return arrival(file_ordinal, line, half) | np.where(is_delete, 0, _NOT_DELETE)
 

@@ -246,8 +246,11 @@ def commit_time(changes: TypedChanges) -> pa.Array:
     return ms.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
 
 
-def seq_of(changes: TypedChanges, file_ordinal: int, by_arrival: bool = False) -> pa.Array:
-    """`_ticdc_seq` of each change: within its commit_ts, or by arrival if `by_arrival` or a commit_ts is missing."""
+def seq_of(changes: TypedChanges, file_ordinal: int | order.Ints, by_arrival: bool = False) -> pa.Array:
+    """`_ticdc_seq` of each change: within its commit_ts, or by arrival if `by_arrival` or a commit_ts is missing.
+
+    `file_ordinal` is that of the file of all changes, or one for each change.
+    """
     line, half = _ints(changes.line), _ints(changes.half)
     if by_arrival or changes.commit_ts.null_count:
         return pa.array(order.arrival(file_ordinal, line, half))

@@ -63,15 +63,16 @@ class RowRules:
 def sound_changes(raw: RawRows, rules: RowRules) -> tuple[TypedChanges, list[BadRow]]:
     """The changes of all valid rows, in input order, and the invalid rows."""
     try:
-        return _strict(raw, rules), []
+        return strict_changes(raw, rules), []
     except DecodeError:
         bad = list(_bad_rows(raw, 0, rules))
     keep = np.ones(len(raw), np.bool_)
     keep[[position for position, _ in bad]] = False
-    return _strict(raw.filter(pa.array(keep)), rules), [row for _, row in bad]
+    return strict_changes(raw.filter(pa.array(keep)), rules), [row for _, row in bad]
 
 
-def _strict(raw: RawRows, rules: RowRules) -> TypedChanges:
+def strict_changes(raw: RawRows, rules: RowRules) -> TypedChanges:
+    """The changes of rows that are all valid. Raises DecodeError where one is not, without saying which."""
     changes = typed(raw, rules.columns, rules.table.unique_columns, rules.forms)
     if not rules.zero_dates_allowed and _zero_date(raw, rules) is not None:
         raise DecodeError(rules.where, "a date that exists", "a zero date", _ADVICE_DATES)
@@ -83,7 +84,7 @@ def _strict(raw: RawRows, rules: RowRules) -> TypedChanges:
 def _bad_rows(raw: RawRows, offset: int, rules: RowRules) -> Iterator[tuple[int, BadRow]]:
     """Every bad row with its position. The search stops after BAD_RECORDS_MAX bad rows."""
     try:
-        _strict(raw, rules)
+        strict_changes(raw, rules)
     except DecodeError:
         if len(raw) == 1:
             yield offset, _described(raw, rules)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputStream
 
-from ticdc_assets.changes import layout
+from ticdc_assets.changes import layout, order
 from ticdc_assets.changes.identity import first_of_each
 from ticdc_assets.changes.typed import TypedChanges, changelog_table, seq_of
 from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds, Target
@@ -114,9 +114,19 @@ class PartWriter:
         self.parts: list[ChangelogPart] = []
 
     def write(
-        self, changes: TypedChanges, key: Sequence[str], version_ts: int, file_ordinal: int, by_arrival: bool = False
+        self,
+        changes: TypedChanges,
+        key: Sequence[str],
+        version_ts: int,
+        file_ordinal: int | order.Ints,
+        by_arrival: bool = False,
     ) -> int:
-        """Write one batch of one version without its repeats. Returns the number of repeats."""
+        """Write one batch of one version without its repeats. Returns the number of repeats.
+
+        Args:
+            file_ordinal: that of the file of all changes, or one for each change. Files whose changes are written
+                together must not go back in commit_ts.
+        """
         if not len(changes):
             return 0
         repeats = 0
@@ -125,7 +135,9 @@ class PartWriter:
             if key:
                 fresh = self._fresh(changes, key)
                 repeats = len(changes) - len(fresh)
-                changes = changes.take(fresh) if repeats else changes
+                if repeats:
+                    changes = changes.take(fresh)
+                    file_ordinal = file_ordinal if isinstance(file_ordinal, int) else file_ordinal[fresh.to_numpy()]
         table = changelog_table(
             changes, seq_of(changes, file_ordinal, by_arrival), version_ts, self._target.schemas[version_ts]
         )

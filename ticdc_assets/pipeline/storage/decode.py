@@ -1,9 +1,10 @@
 """The worker's part of reading files: opens each file, decodes it in bulk, and writes typed changes as Parquet.
 
-A file that the bulk decoder cannot decode exactly goes to the reference decoder, which also finds the bad records. An
-error of one file never leaves here as an exception: it becomes the file's report, and the driver holds only its table.
-A file waits where it may become whole later, and stops its table where its rows cannot be interpreted. Single records
-that cannot be decoded are quarantined, unless the changefeed is configured to stop at them.
+Small files are decoded together. Where anything is wrong with one of them, each is decoded alone. A file that the bulk
+decoder cannot decode exactly goes to the reference decoder, which also finds the bad records. An error of one file
+never leaves here as an exception: it becomes the file's report, and the driver holds only its table. A file waits where
+it may become whole later, and stops its table where its rows cannot be interpreted. Single records that cannot be
+decoded are quarantined, unless the changefeed is configured to stop at them.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ from ticdc_assets.pipeline.changelog.bad_rows import (
     BadRow,
     RowRules,
     sound_changes,
+    strict_changes,
     too_many,
 )
 from ticdc_assets.pipeline.changelog.parts import PartWriter
+from ticdc_assets.pipeline.storage.aligned import aligned
+from ticdc_assets.pipeline.storage.file_groups import FileGroup, Ints, grouped
 from ticdc_assets.pipeline.storage.reader import FileReader
 from ticdc_assets.pipeline.tasks import (
     DecodeTask,
@@ -52,11 +56,11 @@ def decode(task: DecodeTask) -> TaskReport:
     for of_table in _by_name(task.files):
         table = _TableDecoder(task, files, io, writers)
         held = False
-        for file in of_table:
-            report = table.file(file) if not held else _passed_over(file)
-            held = report.state is not FileState.READ
-            hit(Failpoint.FILE_READ)
-            reports.append(report)
+        for files_together in grouped(of_table):
+            for report in table.decoded(files_together) if not held else map(_passed_over, files_together):
+                held |= report.state is not FileState.READ
+                hit(Failpoint.FILE_READ)
+                reports.append(report)
         if (fault := table.finish()) is not None:
             reports.append(FileReport(of_table[-1].path, of_table[-1].name, FileState.STOPPED, problem=str(fault)))
         hit(Failpoint.PARTS_WRITTEN)
@@ -80,16 +84,32 @@ def _passed_over(file: TaskFile) -> FileReport:
 
 @dataclass(slots=True)
 class _Count:
-    """Counts over one file. `bad` records could not be decoded; `misfits` do not fit their columns."""
+    """Counts over the files of a group, of rows by file. `bad` records could not be decoded; `misfits` do not fit their
+    columns."""
 
-    rows: int = 0
-    above: int = 0
-    left: int = 0
+    rows: Ints
+    above: Ints
+    left: Ints
     repeats: int = 0
     zero_dates: int = 0
     ambiguous_times: int = 0
     bad: list[QuarantineEntry] = field(default_factory=list)
     misfits: dict[int, BadRow] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, files: int) -> _Count:
+        """Counts of nothing yet."""
+        rows, above, left = np.zeros((3, files), np.int64)
+        return cls(rows, above, left)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Changes of one schema period. If `is_late`, they are at or below the `low` of their table."""
+
+    period: SchemaPeriod
+    changes: TypedChanges
+    is_late: bool
 
 
 _Stream = tuple[str, bool]
@@ -115,26 +135,52 @@ class _TableDecoder:
             return of_one_table(error)
         return None
 
-    def file(self, file: TaskFile) -> FileReport:
+    def decoded(self, files: tuple[TaskFile, ...]) -> Iterator[FileReport]:
+        """Decode the files of a group; every fault goes into the report of its file, and later files then wait."""
+        together = self._together(files) if len(files) > 1 else None
+        if together is not None:
+            yield from together
+            return
+        held = False
+        for file in files:
+            report = self._file(file) if not held else _passed_over(file)
+            held = report.state is not FileState.READ
+            yield report
+
+    def _together(self, files: tuple[TaskFile, ...]) -> list[FileReport] | None:
+        """The reports of files that are decoded together; None where nothing was written, since one of them is not
+        sound: decoded alone, it is found."""
+        count = _Count.of(len(files))
+        try:
+            joined = self._files.joined(files)
+            group = FileGroup(files, joined.line_ends)
+            batches = self._in_order(files[0], iter(joined.batches))
+            if not (self._task.decoding.by_arrival or group.is_in_order(batches)):
+                return None
+            pieces = [piece for raw in batches for piece in self._pieces(group, raw, count)]
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            of_one_table(error)
+            return None
+        try:
+            for piece in pieces:
+                count.repeats += self._write(group, piece)
+        except Exception as error:  # noqa: BLE001  as above
+            return [_failed(files[0], error), *map(_passed_over, files[1:])]
+        return [_report(file, count, number) for number, file in enumerate(files)]
+
+    def _file(self, file: TaskFile) -> FileReport:
         """Decode one file; every fault goes into its report."""
-        count = _Count()
+        count, group = _Count.of(1), FileGroup.of_one(file)
         try:
             batches = self._raw_rows(file, count)[::-1]
             while batches:  # frees each batch once it is written
-                self._rows(file, batches.pop(), count)
+                for piece in self._pieces(group, batches.pop(), count):
+                    count.repeats += self._write(group, piece)
             self._judge_bad(file, count)
             bad = (*count.bad, *self._misfits(file, count))
-        except (NotYetError, SourceError) as error:
-            return FileReport(file.path, file.name, FileState.WAITING, problem=str(error))
-        except TicdcAssetsError as error:
-            return FileReport(file.path, file.name, FileState.STOPPED, problem=str(error))
         except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-            problem = f"{file.path}: {of_one_table(error)}"
-            return FileReport(file.path, file.name, FileState.STOPPED, problem=problem)
-        return FileReport(
-            file.path, file.name, FileState.READ, count.rows, count.above, count.repeats, count.zero_dates, bad,
-            left=count.left, ambiguous_times=count.ambiguous_times,
-        )  # fmt: skip
+            return _failed(file, error)
+        return replace(_report(file, count, 0), bad=bad)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -158,23 +204,25 @@ class _TableDecoder:
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def _rows(self, file: TaskFile, raw: RawRows, count: _Count) -> None:
-        count.rows += len(raw)
-        for period, rows in self._by_period(file, raw, count):
-            for kept, is_late in self._to_write(file, period, rows, count):
+    def _pieces(self, group: FileGroup, raw: RawRows, count: _Count) -> Iterator[_Piece]:
+        """The changes that this run publishes."""
+        count.rows += group.counts(raw.line)
+        for period, rows in self._by_period(group, raw, count):
+            for kept, is_late in self._to_write(group, period, rows, count):
                 if not len(kept):
                     continue
-                changes = self._typed(file, period.version, self._aligned(file, period.version, kept), count)
+                fitting = aligned(self._task.decoding, group.first, period.version, kept)
+                changes = self._typed(group, period.version, fitting, count)
                 if not is_late:  # those of repeats were counted before
                     count.zero_dates += changes.zero_dates
                     count.ambiguous_times += changes.ambiguous_times
-                count.repeats += self._write(file, period, changes, is_late)
+                yield _Piece(period, changes, is_late)
 
-    def _by_period(self, file: TaskFile, raw: RawRows, count: _Count) -> Iterator[tuple[SchemaPeriod, RawRows]]:
-        timeline = self._task.timelines[file.name]
+    def _by_period(self, group: FileGroup, raw: RawRows, count: _Count) -> Iterator[tuple[SchemaPeriod, RawRows]]:
+        timeline = self._task.timelines[group.first.name]
         starts = np.array([period.after_ts for period in timeline], np.int64)
         if self._task.decoding.by_arrival:
-            numbers = np.full(len(raw), np.searchsorted(starts, file.folder_version, side="right") - 1)
+            numbers = np.full(len(raw), np.searchsorted(starts, group.first.folder_version, side="right") - 1)
         else:
             numbers = np.searchsorted(starts, raw.commit_ts.to_numpy(zero_copy_only=False), side="left") - 1
         for number in np.unique(numbers):
@@ -184,17 +232,17 @@ class _TableDecoder:
             if isinstance(period, SchemaPeriod):
                 yield period, rows
             else:
-                self._leave_or_raise(file, rows, count)
+                self._leave_or_raise(group, rows, count)
 
-    def _leave_or_raise(self, file: TaskFile, rows: RawRows, count: _Count) -> None:
+    def _leave_or_raise(self, group: FileGroup, rows: RawRows, count: _Count) -> None:
         """Rows from a time without a schema: above the run's TSO a schema may still come, below it none will."""
         horizon = max(target.high for target in self._task.targets.values())
         if self._task.decoding.by_arrival or not pc.all(pc.greater(rows.commit_ts, horizon)).as_py():
-            raise _no_schema(file)
-        count.above += len(rows)
+            raise _no_schema(group.first)
+        count.above += group.counts(rows.line)
 
     def _to_write(
-        self, file: TaskFile, period: SchemaPeriod, rows: RawRows, count: _Count
+        self, group: FileGroup, period: SchemaPeriod, rows: RawRows, count: _Count
     ) -> Iterator[tuple[RawRows, bool]]:
         """The rows that this run publishes, with those that may be late separate. Rows that are left for later are
         counted, so that the file is read again."""
@@ -204,70 +252,37 @@ class _TableDecoder:
         elif target is not None:
             below, rest = _parted(rows, pc.less_equal(rows.commit_ts, target.low))
             above, within = _parted(rest, pc.greater(rest.commit_ts, target.high))
-            count.above += len(above)
-            if file.is_seen:
+            count.above += group.counts(above.line)
+            if group.first.is_seen:
                 count.repeats += len(below)
             else:
                 yield below, True
             yield within, False
         else:
-            self._leave(file, period.source_table_id, rows, count)
+            self._leave(group, period.source_table_id, rows, count)
 
-    def _leave(self, file: TaskFile, source_table_id: str, rows: RawRows, count: _Count) -> None:
+    def _leave(self, group: FileGroup, source_table_id: str, rows: RawRows, count: _Count) -> None:
         """Count the rows of a held table; ignore rows of tables that are not selected."""
         low = self._task.held.get(source_table_id)
         if low is None:
             return
         if self._task.decoding.by_arrival:
-            count.above += len(rows)
+            count.above += group.counts(rows.line)
             return
         below, above = _parted(rows, pc.less_equal(rows.commit_ts, low))
-        count.above += len(above)
-        if file.is_seen:
+        count.above += group.counts(above.line)
+        if group.first.is_seen:
             count.repeats += len(below)
         else:
-            count.left += len(below)
+            count.left += group.counts(below.line)
 
-    def _aligned(self, file: TaskFile, version: Version, rows: RawRows) -> RawRows:
-        """The rows with the column names of the version. CSV fields are positional: TiCDC writes rows of another
-        version into a folder only where both have the same columns, possibly in another order."""
-        names = {column.name.lower(): column.name for column in version.table.stored_columns}
-        if self._task.decoding.is_csv:
-            there = {name.lower() for name in rows.columns}
-            if not there <= names.keys() or not all(self._is_left_out(file, names[n]) for n in names.keys() - there):
-                raise _other_columns(file, "the columns of another version than its folder's")
-            return replace(rows, columns=tuple(name for lowered, name in names.items() if lowered in there))
-        for name, *texts in zip(rows.columns, rows.wire, *([rows.before] if rows.before else []), strict=True):
-            if name.lower() not in names and any(text.null_count < len(text) for text in texts):
-                raise _other_columns(file, f"a column {name!r} that its version has not")
-        self._refuse_lacking(file, version, rows)
-        return replace(rows, columns=tuple(names.get(name.lower(), name) for name in rows.columns))
-
-    def _is_left_out(self, file: TaskFile, column: str) -> bool:
-        return self._task.decoding.selectors.leaves_out(file.schema, file.table, column)
-
-    def _refuse_lacking(self, file: TaskFile, version: Version, rows: RawRows) -> None:
-        """Raise DecodeError where whole rows lack a column that the changefeed does not leave out. A deleted row may
-        have only its key."""
-        table = version.table
-        if rows.sent is None or table.virtual_unknown:
-            return
-        sent = {name.lower(): array for name, array in zip(rows.columns, rows.sent, strict=True)}
-        keys = {name.lower() for name in table.unique_columns}
-        arrays = [sent[c.name.lower()] for c in table.stored_columns if c.name.lower() in sent.keys() - keys]
-        is_whole = pc.not_equal(rows.op, "D")
-        for array in arrays:
-            is_whole = pc.or_(is_whole, array)
-        for column in table.stored_columns:
-            there = sent.get(column.name.lower())
-            lacks = is_whole if there is None else pc.and_not(is_whole, there)
-            if pc.any(lacks).as_py() and not self._is_left_out(file, column.name):
-                raise _lacking(file, column.name)
-
-    def _typed(self, file: TaskFile, version: Version, rows: RawRows, count: _Count) -> TypedChanges:
-        rules = RowRules(file.path, version.table, self._task.decoding.forms, self._task.decoding.zero_dates_allowed)
+    def _typed(self, group: FileGroup, version: Version, rows: RawRows, count: _Count) -> TypedChanges:
+        file, decoding = group.first, self._task.decoding
+        rules = RowRules(file.path, version.table, decoding.forms, decoding.zero_dates_allowed)
+        if len(group.files) > 1:
+            return strict_changes(rows, rules)
         changes, misfits = sound_changes(rows, rules)
-        if misfits and (file.listed_columns or not self._task.decoding.quarantine):
+        if misfits and (file.listed_columns or not decoding.quarantine):
             raise misfits[0].fault
         for row in misfits:
             count.misfits.setdefault(row.line, row)
@@ -275,7 +290,8 @@ class _TableDecoder:
             raise too_many(file.path, len(count.misfits) + len(count.bad))
         return changes
 
-    def _write(self, file: TaskFile, period: SchemaPeriod, changes: TypedChanges, is_late: bool) -> int:
+    def _write(self, group: FileGroup, piece: _Piece) -> int:
+        period, is_late = piece.period, piece.is_late
         stream = (period.source_table_id, is_late)
         writer = self._writers.get(stream)
         if writer is None:
@@ -284,14 +300,16 @@ class _TableDecoder:
             writer = PartWriter(self._io, target, prefix, self._task.number, late=is_late)
             self._writers[stream] = writer
         self._used[stream] = writer
-        return writer.write(changes, period.version.table.key, period.version.from_ts, file.ordinal)
+        ordinals, line = group.places(piece.changes.line)
+        changes = replace(piece.changes, line=line)
+        return writer.write(changes, period.version.table.key, period.version.from_ts, ordinals)
 
     # -- bad records --------------------------------------------------------------------------------------------------
 
     def _judge_bad(self, file: TaskFile, count: _Count) -> None:
         """Quarantine bad records only where they are few enough to be accidents."""
         found = len(count.bad) + len(count.misfits)
-        none_good = found >= ALL_BAD_MIN and found == count.rows + len(count.bad)
+        none_good = found >= ALL_BAD_MIN and found == count.rows.sum() + len(count.bad)
         if found > BAD_RECORDS_MAX or none_good:
             raise too_many(file.path, found)
 
@@ -310,6 +328,26 @@ class _TableDecoder:
         return (row.line - 1, row.line) if is_pair else (row.line,)
 
 
+def _report(file: TaskFile, count: _Count, number: int) -> FileReport:
+    """The report of file `number` of a group; counts that are not by file are in that of the first."""
+    rows, above, left = (int(counts[number]) for counts in (count.rows, count.above, count.left))
+    if number:
+        return FileReport(file.path, file.name, FileState.READ, rows, above, left=left)
+    return FileReport(
+        file.path, file.name, FileState.READ, rows, above, count.repeats, count.zero_dates,
+        left=left, ambiguous_times=count.ambiguous_times,
+    )  # fmt: skip
+
+
+def _failed(file: TaskFile, error: Exception) -> FileReport:
+    """The report of a file at which the error was raised. Raises it again where it is not of one table."""
+    if isinstance(error, (NotYetError, SourceError)):
+        return FileReport(file.path, file.name, FileState.WAITING, problem=str(error))
+    if isinstance(error, TicdcAssetsError):
+        return FileReport(file.path, file.name, FileState.STOPPED, problem=str(error))
+    return FileReport(file.path, file.name, FileState.STOPPED, problem=f"{file.path}: {of_one_table(error)}")
+
+
 def _parted(rows: RawRows, mask: pa.Array) -> tuple[RawRows, RawRows]:
     """The rows where the mask is true, and the others."""
     if not pc.any(mask).as_py():
@@ -325,23 +363,4 @@ def _no_schema(file: TaskFile) -> DecodeError:
         f"rows of a time when {file.schema}.{file.table} existed",
         "rows from before its first or after its last schema",
         "Give the table's CREATE TABLE in `schema_files`, or check whether schema files were removed from the bucket.",
-    )
-
-
-def _lacking(file: TaskFile, column: str) -> DecodeError:
-    return DecodeError(
-        file.path,
-        f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
-        f"rows without {column!r}",
-        "If the changefeed leaves it out, give its `column-selectors` in the configuration here; else check whether "
-        "a statement was lost.",
-    )
-
-
-def _other_columns(file: TaskFile, found: str) -> DecodeError:
-    return DecodeError(
-        file.path,
-        f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
-        found,
-        "Check whether schema files were removed from the bucket, or files moved between folders.",
     )

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError
 from ticdc_assets.pipeline.changelog.bad_rows import BAD_RECORDS_MAX, too_many
 from ticdc_assets.pipeline.tasks import DecodeTask, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
-from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete, RawRows
+from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete, JoinedRows, RawRows
 from ticdc_assets.protocols.csv import decoder as csv
 from ticdc_assets.protocols.csv.decoder import CsvRecord
 from ticdc_assets.protocols.events import Op, RowEvent
@@ -66,6 +67,25 @@ class FileReader:
             else:
                 yield from _in_bulk(self._task, file, stream, columns)
 
+    def joined(self, files: tuple[TaskFile, ...]) -> JoinedRows:
+        """The changes of small files of one folder, read as one.
+
+        Raises an error where a file is not complete or has anything but sound records: it must be read alone.
+        """
+        self._root = self._root or open_root(self._task.root_uri)
+        blobs = self._root.map(self._content, files)
+        columns = columns_of(self._task, files[0], BytesIO(blobs[0]))  # of CSV all files must have as many fields
+        if not (self._many or self._task.decoding.is_csv or sum(map(len, blobs)) > SMALL_JSON_BYTES):
+            return _joined_records(self._task, files, blobs, columns)
+        return _joined_in_bulk(self._task, files[0], blobs, columns)
+
+    def _content(self, file: TaskFile) -> bytes:
+        assert self._root is not None
+        data = self._root.read_bytes(file.path, file.size_bytes)
+        if len(data) != file.size_bytes:
+            raise _other_size(file, len(data))
+        return data
+
     def record_bytes(self, file: TaskFile, lines: Collection[int]) -> dict[int, bytes]:
         """The raw records with these ordinals."""
         with self._opened(file) as stream:
@@ -106,12 +126,16 @@ def _found(file: TaskFile) -> Iterator[None]:
 def _check_size(file: TaskFile, stream: BinaryIO) -> None:
     size_bytes = os.fstat(stream.fileno()).st_size
     if size_bytes != file.size_bytes:
-        raise NotYetError(
-            file.path,
-            f"{file.size_bytes} bytes, as it was listed",
-            f"{size_bytes}",
-            "It is being written; the table continues when it is complete.",
-        )
+        raise _other_size(file, size_bytes)
+
+
+def _other_size(file: TaskFile, size_bytes: int) -> NotYetError:
+    return NotYetError(
+        file.path,
+        f"{file.size_bytes} bytes, as it was listed",
+        f"{size_bytes}",
+        "It is being written; the table continues when it is complete.",
+    )
 
 
 def columns_of(task: DecodeTask, file: TaskFile, stream: BinaryIO) -> tuple[str, ...]:
@@ -165,6 +189,26 @@ def _in_bulk(task: DecodeTask, file: TaskFile, stream: BufferedReader, columns: 
     return canal_json_bulk.read_stream(stream, columns, file.path, file.schema, file.table, batch_bytes)
 
 
+def _joined_in_bulk(task: DecodeTask, file: TaskFile, blobs: Sequence[bytes], columns: tuple[str, ...]) -> JoinedRows:
+    if task.decoding.is_csv:
+        from ticdc_assets.protocols.csv import bulk as csv_bulk
+
+        blobs = [_without_header(file, blob) for blob in blobs]
+        ends, name = np.cumsum([len(blob) for blob in blobs]), (file.schema, file.table)
+        return csv_bulk.read_joined(b"".join(blobs), ends, task.decoding.csv, columns, file.path, name)
+    from ticdc_assets.protocols.canal_json import files_bulk as canal_json_bulk
+
+    ends = np.cumsum([len(blob) for blob in blobs])
+    return canal_json_bulk.read_joined(b"".join(blobs), ends, columns, file.path, file.schema, file.table)
+
+
+def _without_header(file: TaskFile, data: bytes) -> bytes:
+    size = csv.header_bytes(data)
+    if size and data[size - 1 : size] != b"\n":
+        raise _unfinished(file, 0)
+    return data[size:]
+
+
 # -- record by record -------------------------------------------------------------------------------------------------
 
 
@@ -181,6 +225,23 @@ def _record_by_record(
             rows.append(record)
     if rows:
         yield from_events(rows, columns, file.path)
+
+
+def _joined_records(
+    task: DecodeTask, files: Sequence[TaskFile], blobs: Sequence[bytes], columns: tuple[str, ...]
+) -> JoinedRows:
+    rows: list[tuple[int, RowEvent]] = []
+    ends: list[int] = []
+    begin = 0
+    for file, blob in zip(files, blobs, strict=True):
+        for record in _json(task, file, blob):
+            if not isinstance(record, tuple):
+                raise BulkUnsupported(file.path, "sound records", "others", "Read it with the reference form.")
+            line, event = record
+            rows.append((begin + line, event))
+        begin = rows[-1][0] + 1 if rows else begin
+        ends.append(begin)
+    return JoinedRows((from_events(rows, columns, files[0].path),), np.array(ends))
 
 
 def _json(task: DecodeTask, file: TaskFile, data: bytes) -> Records:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.protocols.canal_json.grammar import row_form
-from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, RawRows
+from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows, RawRows
 from ticdc_assets.protocols.columnar.scanned_rows import raw_rows
 from ticdc_assets.protocols.columnar.table_names import table_names
 from ticdc_assets.protocols.formats.json.template import literal, maybe
@@ -55,6 +55,17 @@ def read_stream(
             line += len(rows)
 
 
+def read_joined(data: bytes, ends: Ints, columns: tuple[str, ...], where: str, schema: str, table: str) -> JoinedRows:
+    """The row changes of several files of `schema`.`table` whose bytes follow each other, the last of each before its
+    offset in `ends`. `where` names them in errors."""
+    reader, block = _Reader(columns, where, (schema, table)), np.frombuffer(data, np.uint8)
+    bounds = reader.bounds(block)
+    line_ends = np.searchsorted(bounds, ends)
+    if line_ends[-1] >= len(bounds) or (bounds[line_ends] != ends).any():
+        raise _unsupported(where, "a file that ends inside a line")
+    return JoinedRows(tuple(reader.rows_between(block, bounds, 0)), line_ends)
+
+
 def _blocks(stream: BufferedIOBase, where: str, batch_bytes: int) -> Iterator[memoryview]:
     """Blocks of whole lines in one reused buffer; a block is valid until the next one is requested."""
     # With a new buffer per block, the system would spend more time clearing pages than reading.
@@ -85,9 +96,17 @@ class _Reader:
 
     def rows(self, block: Bytes, line: int) -> Iterator[RawRows]:
         """The row changes of a block of lines; `line` is the ordinal of the first one in the file."""
+        return self.rows_between(block, self.bounds(block), line)
+
+    def bounds(self, block: Bytes) -> Ints:
+        """The offset of each line of a block, and the end of the last."""
         bounds = line_bounds(block)
         if bounds is None:
             raise _unsupported(self._where, "bytes that are not UTF-8")
+        return bounds
+
+    def rows_between(self, block: Bytes, bounds: Ints, line: int) -> Iterator[RawRows]:
+        """The row changes of the lines with these bounds; `line` is the ordinal of the first one."""
         lines_max = max(1, _CELLS_MAX // max(1, len(self._columns)))
         for first in range(0, len(bounds) - 1, lines_max):
             yield self._rows(block, bounds[first : first + lines_max + 1], line + first)

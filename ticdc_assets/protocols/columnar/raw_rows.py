@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
-from ticdc_assets.protocols.formats.string_arrays import Bytes
+from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints
 
 NUMBER_TYPE: Final = pa.struct([("number", pa.string())])
 """The type of numbers in `wire` if the protocol has both numbers and strings: their digits as sent."""
@@ -98,6 +98,15 @@ class RawRows:
             has_before=None if self.has_before is None else change(self.has_before),
             sent=None if self.sent is None else tuple(change(array) for array in self.sent),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRows:
+    """Changes of several files that were read as one. Their records are counted on from file to file: those of file n
+    end before record `line_ends[n]`."""
+
+    batches: tuple[RawRows, ...]
+    line_ends: Ints
 
 
 def concat(parts: Iterable[RawRows]) -> RawRows:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, RawRows, ops_of
+from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows, RawRows, ops_of
 from ticdc_assets.protocols.csv.decoder import HEADER_START, CsvOptions, header_bytes
 from ticdc_assets.protocols.csv.scanner import CUT, FULL, NO_QUOTE, OTHER_FORM, lead, scan
 from ticdc_assets.protocols.formats.span_columns import BACKSLASHES, Escapes, columns_of
@@ -76,6 +76,18 @@ def read_stream(
         begin, held, is_last = 0, len(rest) + more, not more
 
 
+def read_joined(
+    data: bytes, ends: Ints, options: CsvOptions, columns: tuple[str, ...], where: str, name: tuple[str, str]
+) -> JoinedRows:
+    """The row changes of several files whose bytes without header lines follow each other, the last of each before its
+    offset in `ends`. `where` names them in errors."""
+    reader = _Reader(options, columns, where, name, ends)
+    found = list(reader.batches(np.frombuffer(data, np.uint8), 0, True))
+    if not found or found[-1][1] != len(data):
+        raise _not_yet(where)
+    return JoinedRows(tuple(rows for rows, _ in found), reader.line_ends())
+
+
 def _first_bytes(stream: BufferedIOBase, where: str, batch_bytes: int) -> tuple[bytes, int]:
     """The first bytes of a file, and the length of its header line."""
     first = stream.read(max(batch_bytes, len(HEADER_START)))
@@ -115,9 +127,16 @@ class _Records:
 
 
 class _Reader:
-    """Reads blocks of one file."""
+    """Reads blocks of one file, or of files that end at the offsets `ends` of the only block."""
 
-    def __init__(self, options: CsvOptions, columns: tuple[str, ...], where: str, name: tuple[str, str] | None) -> None:
+    def __init__(
+        self,
+        options: CsvOptions,
+        columns: tuple[str, ...],
+        where: str,
+        name: tuple[str, str] | None,
+        ends: Ints | None = None,
+    ) -> None:
         self._options = options
         self._columns = columns
         self._where = where
@@ -130,6 +149,16 @@ class _Reader:
         self._source: list[str] | None = None
         self._is_utf8 = True
         self._line = 0
+        self._ends = ends
+        self._line_ends: list[Ints] = []
+
+    def line_ends(self) -> Ints:
+        """The number of records up to the end of each file."""
+        assert self._ends is not None
+        found = np.concatenate(self._line_ends)
+        if len(found) != len(self._ends):
+            raise _unsupported(self._where, "a file without records")
+        return found
 
     def batches(self, data: Bytes, begin: int, is_last: bool) -> Iterator[tuple[RawRows, int]]:
         """The row changes of the records from `begin` on, and the end offset of each batch.
@@ -144,6 +173,8 @@ class _Reader:
             if not len(records):
                 return
             self._check(data, begin, int(bounds[len(records)]), records)
+            if self._ends is not None:
+                self._line_ends.append(self._line_ends_in(self._ends, bounds[: len(records) + 1], records))
             begin = int(bounds[len(records)])
             yield self._rows(data, records), begin
 
@@ -186,6 +217,17 @@ class _Reader:
         pairs = records.pairs(self._options.include_commit_ts).sum()
         if self._name is not None and records.is_update.sum() != 2 * pairs:
             raise _unsupported(self._where, "half of an update")
+
+    def _line_ends_in(self, ends: Ints, bounds: Ints, records: _Records) -> Ints:
+        """The ends of files among these records. Raises BulkUnsupported where a record or an update goes on in the next
+        file: quotes may be balanced only by those of another file."""
+        within = ends[(ends > bounds[0]) & (ends <= bounds[-1])]
+        at = np.searchsorted(bounds, within)
+        if (bounds[at] != within).any():
+            raise _unsupported(self._where, "a file that ends inside a record")
+        if records.pairs(self._options.include_commit_ts)[at[at < len(records)] - 1].any():
+            raise _unsupported(self._where, "half of an update")
+        return np.asarray(self._line + at, np.int64)
 
     def _rows(self, data: Bytes, records: _Records) -> RawRows:
         """Each old half that adjoins its new half becomes the latter's `before`."""
