@@ -73,18 +73,14 @@ class FileReader:
         Raises an error where a file is not complete or has anything but sound records: it must be read alone.
         """
         self._root = self._root or open_root(self._task.root_uri)
-        blobs = self._root.map(self._content, files)
+        blobs = self._root.read_small([file.path for file in files], max(file.size_bytes for file in files))
+        for file, blob in zip(files, blobs, strict=True):
+            if len(blob) != file.size_bytes:
+                raise _other_size(file, len(blob))
         columns = columns_of(self._task, files[0], BytesIO(blobs[0]))  # of CSV all files must have as many fields
         if not (self._many or self._task.decoding.is_csv or sum(map(len, blobs)) > SMALL_JSON_BYTES):
             return _joined_records(self._task, files, blobs, columns)
         return _joined_in_bulk(self._task, files[0], blobs, columns)
-
-    def _content(self, file: TaskFile) -> bytes:
-        assert self._root is not None
-        data = self._root.read_bytes(file.path, file.size_bytes)
-        if len(data) != file.size_bytes:
-            raise _other_size(file, len(data))
-        return data
 
     def record_bytes(self, file: TaskFile, lines: Collection[int]) -> dict[int, bytes]:
         """The raw records with these ordinals."""
