@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.config.secrets import Settings
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.spark.catalog_settings import catalog_conf
 from ticdc_assets.spark.packages import packages_of
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 PACKAGES: Final = "spark.jars.packages"
 _SENT_PACKAGES: Final = "spark.submit.pyFiles"
 _IMPORT_PATH: Final = "spark.executorEnv.PYTHONPATH"
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOCAL_CONF: Final[dict[str, str]] = {  # workers on other machines could not reach this address
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -30,7 +33,7 @@ _CONF: Final[dict[str, str]] = {
     "spark.driver.memory": "2g",
     # A run ends before Java's optimised code pays off: compiling it took much of Java's time. Loops that stay hot, as
     # in a large MERGE, are still optimised.
-    "spark.driver.extraJavaOptions": (
+    _JAVA_OPTIONS: (
         "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
     ),
@@ -62,6 +65,12 @@ def session_conf(config: Config) -> dict[str, str]:
         **extra,
         **_path_to_sent_packages(extra),
     }
+
+
+def for_a_long_session(config: Config) -> Config:
+    """The config of a process whose session serves many runs: Java optimises as early as it does by default."""
+    options = {_JAVA_OPTIONS: "-XX:+IgnoreUnrecognizedVMOptions", **config.spark.conf}
+    return replace(config, spark=replace(config.spark, conf=Settings(options, config.spark.conf.hidden)))
 
 
 def is_local(master: str) -> bool:

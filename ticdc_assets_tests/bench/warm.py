@@ -27,6 +27,7 @@ from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.upkeep import Upkeep
 from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.spark.settings import for_a_long_session
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.bench.clock import cpu_s, family
 from ticdc_assets_tests.bench.soak.stream import SCHEMA, Stream
@@ -96,7 +97,7 @@ def config_in(folder: Path, name: str) -> Config:
     }
     document = {"catalog": catalog, "spark": {"master": "local[2]"}, "changefeeds": {SCHEMA: feed}}
     path.write_text(yaml.safe_dump(document))
-    return load(path, {})
+    return for_a_long_session(load(path, {}))
 
 
 def measure(folder: Path, tables: int, rows: int, runs: int) -> bool:

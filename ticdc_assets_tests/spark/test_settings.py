@@ -10,7 +10,7 @@ import pytest
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.spark.catalog_settings import catalog_conf
-from ticdc_assets.spark.settings import session_conf
+from ticdc_assets.spark.settings import for_a_long_session, session_conf
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 
 
@@ -42,6 +42,27 @@ def test_java_opens_the_database_that_python_opens(
 
 def spark_conf(folder: Path, **conf: str) -> dict[str, str]:
     return session_conf(loaded(folder, {"spark": {"conf": conf}, **with_feed()}))
+
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+def test_java_of_a_long_session_optimises_as_early_as_by_default(tmp_path: Path):
+    config = loaded(tmp_path, with_feed())
+    short, long = session_conf(config), session_conf(for_a_long_session(config))
+
+    assert "Tier4" in short.pop(JAVA_OPTIONS)
+    assert "Tier4" not in long.pop(JAVA_OPTIONS)
+    assert short == long
+
+
+def test_a_long_session_keeps_the_options_and_secrets_of_the_config(tmp_path: Path):
+    conf = {JAVA_OPTIONS: "-Xss4m", "spark.own.pass": "abc"}
+    config = loaded(tmp_path, {"spark": {"conf": conf}, **with_feed()})
+    long = for_a_long_session(config)
+
+    assert session_conf(long)[JAVA_OPTIONS] == "-Xss4m"
+    assert long.spark.conf.hidden == config.spark.conf.hidden
 
 
 def test_packages_that_are_sent_are_on_the_import_path_of_the_process_that_starts_workers(tmp_path: Path):

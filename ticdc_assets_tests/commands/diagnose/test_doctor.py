@@ -92,6 +92,7 @@ def test_workers_of_another_python_are_reported(
 
 @pytest.mark.spark
 def test_workers_of_a_real_session_import_this_package(tmp_path: Path, capfd: Any):
+    spark.stop()  # another test's session has other settings
     passed, sentence = findings(shop(tmp_path), capfd)["Spark"]
 
     assert passed, sentence

@@ -25,6 +25,7 @@ from ticdc_assets.commands.process.follow.stopping import Stop
 from ticdc_assets.errors import ConfigError, MachineError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.spark.jvm import end_jvm, kill_jvm
+from ticdc_assets.spark.settings import for_a_long_session
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -48,6 +49,7 @@ def follow(config: Config, chosen: Sequence[Changefeed], options: Options, envir
     Raises:
         ConfigError: the metrics cannot be served, or DAGSTER_HOME names no folder.
     """
+    config = for_a_long_session(config)
     stop = Stop(kill_jvm)
     report = Report(Terminal(), options.as_json)
     metrics = Metrics({feed.name: Lake(config, feed).measures_lag for feed in chosen})
