@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BETWEEN_NOTES: Final = "; "
 
 MIRROR_FAULT: Final = "its mirror: "
+"""The first words of a table's note where its mirror has a fault and its changelog has none."""
 
 
 def says_the_same(record: WatermarkRecord, other: WatermarkRecord) -> bool:

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from ticdc_assets.spark import Workers
     from ticdc_assets.tables.mirror.writer import Segment
 
-"""The first words of a table's note where its mirror has a fault and its changelog has none."""
-
 
 @dataclass(slots=True)
 class MirrorReport:
