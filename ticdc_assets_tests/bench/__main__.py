@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ticdc_assets_tests.bench.ground import ReplayContext
+from ticdc_assets_tests.bench.ground import BenchContext
 from ticdc_assets_tests.bench.measures import (
     bulk as measure_bulk,
 )
@@ -58,7 +58,7 @@ def main() -> int:
     tables = asked.tables or ([1, 10, 100, 500] if is_full else [1, 10, 50])
     turns = asked.turns or (3 if is_full else 1)
     with tempfile.TemporaryDirectory(dir=asked.scratch) as scratch:
-        ground = ReplayContext(asked.folder, Path(scratch), asked.events)
+        ground = BenchContext(asked.folder, Path(scratch), asked.events)
         parts: dict[str, Callable[[], None]] = {
             "loads": lambda: measure_loads.measure(ground, turns),
             "messages": lambda: measure_messages.measure(ground, turns),

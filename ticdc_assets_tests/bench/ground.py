@@ -17,7 +17,7 @@ from ticdc_assets_tests.bench.targets import Target
 
 
 @dataclass
-class ReplayContext:
+class BenchContext:
     """The recorded streams in `folder`, multiplied into `scratch` when first asked for."""
 
     folder: Path

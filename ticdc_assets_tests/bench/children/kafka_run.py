@@ -18,13 +18,13 @@ from ticdc_assets_tests.bench.clock import timed
 from ticdc_assets_tests.bench.streams.recorded import FORMS
 
 
-def run(scratch: Path, form: str, brokers: str, topic: str) -> dict[str, Any]:
+def run(scratch: Path, form: str, brokers: str, topic: str, capture: str) -> dict[str, Any]:
     """Seconds and processor seconds of landing and of what follows, the messages landed, and the rows of the mirror."""
-    warm_up = _config(scratch / "warm_up", form, brokers, topic)
+    warm_up = _config(scratch / "warm_up", form, brokers, topic, capture)
     workers = SparkWorkers(spark.session(warm_up))
     land(Lake(warm_up, warm_up.changefeeds[0]), workers)
     ours.again(warm_up)
-    config = _config(scratch / "lake", form, brokers, topic)
+    config = _config(scratch / "lake", form, brokers, topic, capture)
     spark.session(config)
     landing, report = timed(lambda: land(Lake(config, config.changefeeds[0]), workers))
     after, done = timed(lambda: ours.again(config))
@@ -33,7 +33,7 @@ def run(scratch: Path, form: str, brokers: str, topic: str) -> dict[str, Any]:
     return {"landing": landing.as_dict(), "after": after.as_dict(), "messages": report.messages, "rows": rows}
 
 
-def _config(lake: Path, form: str, brokers: str, topic: str) -> Config:
+def _config(lake: Path, form: str, brokers: str, topic: str, capture: str) -> Config:
     stream = FORMS[form]
     lake.mkdir(parents=True)
     catalog = {
@@ -43,7 +43,9 @@ def _config(lake: Path, form: str, brokers: str, topic: str) -> Config:
         "warehouse": f"{lake}/warehouse",
     }
     source = {"kafka": {"brokers": [brokers], "topics": [topic]}}
-    feed = {"sink_uri": stream.sink_uri, "config": {"sink": dict(stream.sink)}, "source": source}
+    feed: dict[str, Any] = {"sink_uri": stream.sink_uri, "config": {"sink": dict(stream.sink)}, "source": source}
+    if (registry := Path(capture) / "registry.json").exists():
+        feed["schema_registry"] = {"file": str(registry)}
     path = lake / "changefeeds.yaml"
     master = f"local[{ours.CORES}]"
     path.write_text(yaml.safe_dump({"catalog": catalog, "spark": {"master": master}, "changefeeds": {"bench": feed}}))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from ticdc_assets_tests.bench import child, targets
-from ticdc_assets_tests.bench.ground import ReplayContext
+from ticdc_assets_tests.bench.ground import BenchContext
 
 MESSAGES_MIN: Final = 5_000
 MESSAGES_MAX: Final = 25_000
 """Of each of four partitions: the reference forms take minutes for more."""
 
 
-def measure(ground: ReplayContext) -> None:
+def measure(ground: BenchContext) -> None:
     """Print rows a second of both forms of every protocol."""
     ground.on_progress("\nCaptured messages to changelogs, one thread")
     ground.on_progress(f"{'':20}{'rows':>9}{'reference rows/s':>18}{'bulk rows/s':>14}")

@@ -7,14 +7,14 @@ from pathlib import Path
 from ticdc_assets_tests.bench import child, targets
 from ticdc_assets_tests.bench.child import Outcome
 from ticdc_assets_tests.bench.children.idle_run import idle_run
-from ticdc_assets_tests.bench.ground import ReplayContext, events_of
+from ticdc_assets_tests.bench.ground import BenchContext, events_of
 from ticdc_assets_tests.bench.measures.loads import JSON, own_load
 
 TIMES: int = 10
 """The growth of events that memory is judged by."""
 
 
-def measure(ground: ReplayContext, sizes: list[int]) -> None:
+def measure(ground: BenchContext, sizes: list[int]) -> None:
     """Print a line for each number of events, and the verdicts on memory and on looking again after the last."""
     ground.on_progress("\nGrowth, storage Canal-JSON to changelog and mirror; each in processes of its own")
     ground.on_progress(f"{'events':>10}{'seconds':>10}{'rows/s':>10}  memory")
@@ -31,7 +31,7 @@ def measure(ground: ReplayContext, sizes: list[int]) -> None:
     _look_again(ground, Path(found[sizes[-1]].answer["lake"]) / "changefeeds.yaml")
 
 
-def _look_again(ground: ReplayContext, config: Path) -> None:
+def _look_again(ground: BenchContext, config: Path) -> None:
     tick = child.run("ticdc_assets_tests.bench.children.sensor_tick", ground.scratch / "tick", config=str(config))
     ground.on_progress(
         f"\nNothing new: a sensor's first tick {tick.answer['first_s']:.2f} s, which loads what it needs"

@@ -6,64 +6,74 @@ import os
 from typing import Any, Final
 
 from ticdc_assets_tests.bench import child, targets
-from ticdc_assets_tests.bench.ground import ReplayContext
+from ticdc_assets_tests.bench.ground import BenchContext
 from ticdc_assets_tests.bench.streams import topics
 from ticdc_assets_tests.services.kafka import KafkaServer, kafka_server
 
-FORM: Final = "canal-json-tidb"
+CANAL_JSON: Final = "canal-json-tidb"
 PARTITIONS: Final = (1, 8)
 
+Spent = dict[str, Any]
 
-def measure(ground: ReplayContext) -> None:
-    """Print messages a second and processor microseconds a message, for one partition and for eight."""
-    ground.on_progress("\nKafka, Canal-JSON: a topic to `messages`, changelog and mirror")
-    ground.on_progress(f"{'':44}{'partitions':>10}{'messages/s':>12}{'CPU us/message':>16}")
+
+def measure(ground: BenchContext) -> None:
+    """Print messages a second and processor microseconds a message, of each protocol in one partition and in eight.
+
+    The peers read Canal-JSON: Spark's source decodes nothing, and Flink SQL has no format for the others.
+    """
+    ground.on_progress("\nKafka: a topic to `messages`, changelog and mirror")
+    ground.on_progress(f"{'':62}{'partitions':>10}{'messages/s':>12}{'CPU us/message':>16}")
     with kafka_server(ground.scratch / "kafka") as kafka:
-        for partitions in PARTITIONS:
-            _measure(ground, kafka, partitions)
+        for form in targets.MESSAGES:
+            for partitions in PARTITIONS:
+                _measure(ground, kafka, form, partitions)
 
 
-def _measure(ground: ReplayContext, kafka: KafkaServer, partitions: int) -> None:
-    topic = f"bench{partitions}"
-    count = topics.send(kafka, ground.stream(FORM), topic, partitions)
+def _measure(ground: BenchContext, kafka: KafkaServer, form: str, partitions: int) -> None:
+    topic = f"bench-{form}-{partitions}"
+    count = topics.send(kafka, form, ground.stream(form), topic, partitions)
     named = {"brokers": kafka.brokers, "topic": topic}
-    alone = _run(ground, "peers.kafka_reading", topic, **named, partitions=partitions)
-    spark_source = _run(ground, "peers.spark_kafka", topic, **named, cores=ground.cores)
-    project = _run(ground, "children.kafka_run", topic, **named, form=FORM)
-    flink = _flink(ground, topic, named)
-    for answer in (alone, spark_source, project):
-        if answer["messages"] != count:
-            raise AssertionError(f"{count} messages were sent, {answer['messages']} were read")
-    if project["rows"] != len(ground.true_rows) * (ground.events // 100_000 or 1):
-        ground.on_progress(f"the mirror has {project['rows']:,} rows")
-    whole = {name: project["landing"][name] + project["after"][name] for name in ("wall_s", "cpu_s")}
+    outcome = _run(ground, "children.kafka_run", topic, **named, form=form, capture=str(ground.recorded(form)))
+    project = outcome.answer
+    landing, after = project["landing"], project["after"]
+    whole = {name: landing[name] + after[name] for name in ("wall_s", "cpu_s")}
     measured = {
-        "librdkafka alone, to nowhere": alone,
-        "Spark's Kafka source to Iceberg": spark_source,
-        "ticdc-assets, landing": project["landing"],
+        "librdkafka alone, to nowhere": _run(
+            ground, "peers.kafka_reading", topic, **named, partitions=partitions
+        ).answer,
+        "ticdc-assets, landing": landing | {"messages": project["messages"]},
         "ticdc-assets, landing, changelog and mirror": whole,
     }
-    if flink is not None:
-        measured["Flink SQL, canal-json upserted into Iceberg"] = flink
+    if project["rows"] != len(ground.true_rows) * (ground.events // 100_000 or 1):
+        ground.on_progress(f"the mirror has {project['rows']:,} rows")
+    if form == CANAL_JSON:
+        measured |= _peers(ground, topic, named, landing["wall_s"], whole["wall_s"])
     for name, spent in measured.items():
+        if spent.get("messages", count) != count:
+            raise AssertionError(f"{count} messages were sent, {spent['messages']} were read")
         ground.on_progress(
-            f"{name:44}{partitions:>10}{count / spent['wall_s']:>12,.0f}{spent['cpu_s'] / count * 1e6:>16,.0f}"
+            f"{form:18}{name:44}{partitions:>10}{count / spent['wall_s']:>12,.0f}{spent['cpu_s'] / count * 1e6:>16,.1f}"
         )
-    ground.judge(targets.LANDING, spark_source["wall_s"] / project["landing"]["wall_s"])
-    if flink is not None:
-        ground.on_progress(f"{'':44}Flink's table has {flink['rows']:,} rows, ours {project['rows']:,}")
-        ground.judge(targets.FLINK_KAFKA, flink["wall_s"] / whole["wall_s"])
+    ground.on_progress(f"{form:18}{outcome.peaks.line()}")
 
 
-def _flink(ground: ReplayContext, topic: str, named: dict[str, str]) -> dict[str, Any] | None:
-    """What Flink took; None where no jars are named."""
+def _peers(
+    ground: BenchContext, topic: str, named: dict[str, str], landing_s: float, whole_s: float
+) -> dict[str, Spent]:
+    """What the peers spent on the topic, judged beside the seconds of this project; Flink only where its jars are."""
+    spark_source = _run(ground, "peers.spark_kafka", topic, **named, cores=ground.cores).answer
+    ground.judge(targets.LANDING, spark_source["wall_s"] / landing_s)
+    found = {"Spark's Kafka source to Iceberg": spark_source}
     jars = os.environ.get("TICDC_ASSETS_BENCH_FLINK", "")
     if not jars:
         ground.on_progress("Flink SQL was not run: TICDC_ASSETS_BENCH_FLINK names no folder with its jars")
-        return None
-    return _run(ground, "peers.flink_kafka", topic, **named, cores=ground.cores, jars=jars)
+        return found
+    flink = _run(ground, "peers.flink_kafka", topic, **named, cores=ground.cores, jars=jars).answer
+    ground.judge(targets.FLINK_KAFKA, flink["wall_s"] / whole_s)
+    ground.on_progress(f"Flink's table has {flink['rows']:,} rows")
+    return found | {"Flink SQL, canal-json upserted into Iceberg": flink}
 
 
-def _run(ground: ReplayContext, module: str, name: str, **given: Any) -> dict[str, Any]:
+def _run(ground: BenchContext, module: str, name: str, **given: Any) -> child.Outcome:
     scratch = ground.scratch / f"{module.rpartition('.')[2]}-{name}"
-    return child.run(f"ticdc_assets_tests.bench.{module}", scratch, **given).answer
+    return child.run(f"ticdc_assets_tests.bench.{module}", scratch, **given)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ticdc_assets_tests.bench import child, ours, targets
 from ticdc_assets_tests.bench.child import ChildFailedError, Outcome
-from ticdc_assets_tests.bench.ground import ReplayContext, events_of
+from ticdc_assets_tests.bench.ground import BenchContext, events_of
 from ticdc_assets_tests.bench.streams import copies
 from ticdc_assets_tests.bench.targets import Target
 
@@ -35,7 +35,7 @@ _INSTALLED: Final = {
 """The peers that need what this project does not install: the variable that names it, and what it is."""
 
 
-def measure(ground: ReplayContext, turns: int) -> None:
+def measure(ground: BenchContext, turns: int) -> None:
     """Print rows a second of everybody, in so many turns, and the ratios against the targets.
 
     Who is compared is measured within minutes, and the middle one of the turns' ratios counts: a virtual machine may
@@ -51,7 +51,7 @@ def measure(ground: ReplayContext, turns: int) -> None:
             _judge(ground, target, [turn[name] / turn[JSON] for turn in seconds])
 
 
-def _turn(ground: ReplayContext, turn: int) -> dict[str, float]:
+def _turn(ground: BenchContext, turn: int) -> dict[str, float]:
     """One load by each; how many seconds each took."""
     seconds = {}
     for form in (JSON, CSV):
@@ -66,13 +66,13 @@ def _turn(ground: ReplayContext, turn: int) -> dict[str, float]:
     return seconds
 
 
-def _judge(ground: ReplayContext, target: Target, ratios: list[float]) -> None:
+def _judge(ground: BenchContext, target: Target, ratios: list[float]) -> None:
     ground.judge(target, median(ratios))
     if len(ratios) > 1:
         ground.on_progress("   the middle one of " + ", ".join(f"{ratio:.2f}" for ratio in ratios))
 
 
-def own_load(ground: ReplayContext, form: str, events: int | None = None, name: str = "own") -> Outcome:
+def own_load(ground: BenchContext, form: str, events: int | None = None, name: str = "own") -> Outcome:
     """This project's load, its rows compared with the true ones."""
     scratch = ground.scratch / f"{name}-{form}-{events or ground.events}"
     source = str(ground.stream(form, events))
@@ -83,7 +83,7 @@ def own_load(ground: ReplayContext, form: str, events: int | None = None, name: 
     return outcome
 
 
-def peer(ground: ReplayContext, name: str, turn: int = 0) -> Outcome | None:
+def peer(ground: BenchContext, name: str, turn: int = 0) -> Outcome | None:
     """A peer's load, and what its rows are like; None where it cannot run here."""
     variable, what = _INSTALLED.get(name, ("", ""))
     installed = os.environ.get(variable, "")
@@ -103,14 +103,14 @@ def peer(ground: ReplayContext, name: str, turn: int = 0) -> Outcome | None:
     return outcome
 
 
-def _verdict(ground: ReplayContext, outcome: Outcome) -> str:
+def _verdict(ground: BenchContext, outcome: Outcome) -> str:
     if "rows" not in outcome.answer:
         return "none kept"
     wanted = copies.shifted_rows(ground.rows_as_sent, copies.shifts(ground.events))
     return copies.fault(pq.read_table(Path(outcome.answer["rows"])), wanted) or "right"
 
 
-def print_line(ground: ReplayContext, name: str, outcome: Outcome, rows: str) -> None:
+def print_line(ground: BenchContext, name: str, outcome: Outcome, rows: str) -> None:
     """One line of the table."""
     count, answer = events_of(ground.events), outcome.answer
     start = f"{answer['start_s']:.1f}" if "start_s" in answer else "-"

@@ -6,11 +6,11 @@ from statistics import median
 
 from ticdc_assets_tests.bench import targets
 from ticdc_assets_tests.bench.child import Outcome
-from ticdc_assets_tests.bench.ground import ReplayContext, events_of
+from ticdc_assets_tests.bench.ground import BenchContext, events_of
 from ticdc_assets_tests.bench.measures.loads import JSON, own_load, print_line
 
 
-def measure(ground: ReplayContext, turns: int) -> None:
+def measure(ground: BenchContext, turns: int) -> None:
     """Print each protocol's load in so many turns, and its rows a second of processor time as a ratio to the files'.
 
     Every turn loads the files and all protocols one after the other, and the middle one of the turns' ratios counts.
@@ -26,7 +26,7 @@ def measure(ground: ReplayContext, turns: int) -> None:
         ground.on_progress(f"   processor time {', '.join(f'{ratio:.2f}' for ratio in cpu)}; by the wall {walls}")
 
 
-def _turn(ground: ReplayContext, turn: int) -> dict[str, Outcome]:
+def _turn(ground: BenchContext, turn: int) -> dict[str, Outcome]:
     outcomes = {}
     for form in (JSON, *targets.MESSAGES):
         outcomes[form] = own_load(ground, form, name=f"messages-{turn}")

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from ticdc_assets_tests.bench import child, targets
 from ticdc_assets_tests.bench.children.incremental import Amounts, Stages
-from ticdc_assets_tests.bench.ground import ReplayContext
+from ticdc_assets_tests.bench.ground import BenchContext
 from ticdc_assets_tests.bench.measures.loads import JSON
 from ticdc_assets_tests.bench.peers.columns import COLUMNS
 from ticdc_assets_tests.bench.streams import copies
@@ -19,7 +19,7 @@ from ticdc_assets_tests.bench.streams.recorded import KEY
 ROUNDS: Final = 2  # the first warms up what a base does not
 
 
-def measure(ground: ReplayContext) -> None:
+def measure(ground: BenchContext) -> None:
     """Print seconds of both, and the ratio."""
     amounts = Amounts()
     stages = Stages(ground.bucket(JSON), ground.log, ground.scratch / "stages", 2 * ground.events)
@@ -62,7 +62,7 @@ def _check(scratch: Any, stages: Stages, rounds: list[list[dict[str, Any]]]) -> 
         raise AssertionError(f"{len(found):,} rows, not {stages.rows + gained:,}")
 
 
-def _base_as_sent(ground: ReplayContext) -> str:
+def _base_as_sent(ground: BenchContext) -> str:
     """The base in the peers' columns, from this project's own mirror: both start from the same rows."""
     target = ground.scratch / "bare-base.parquet"
     base = pq.read_table(ground.scratch / "rounds" / "base.parquet")
@@ -70,7 +70,7 @@ def _base_as_sent(ground: ReplayContext) -> str:
     return str(target)
 
 
-def _ready(ground: ReplayContext, number: int, changed: list[dict[str, Any]]) -> str:
+def _ready(ground: BenchContext, number: int, changed: list[dict[str, Any]]) -> str:
     target = ground.scratch / f"round-{number}.parquet"
     typed = ground.log.table(changed)
     types = pa.table({KEY: [row[KEY] for row in changed], "type": [row["type"] for row in changed]}).sort_by(KEY)

@@ -7,13 +7,13 @@ from pathlib import Path
 from ticdc_assets_tests.bench import child, ours, targets
 from ticdc_assets_tests.bench.child import Outcome
 from ticdc_assets_tests.bench.children import many_tables
-from ticdc_assets_tests.bench.ground import ReplayContext
+from ticdc_assets_tests.bench.ground import BenchContext
 from ticdc_assets_tests.bench.measures.loads import JSON
 from ticdc_assets_tests.bench.streams import copies
 from ticdc_assets_tests.bench.streams.recorded import TABLE
 
 
-def measure(ground: ReplayContext, counts: list[int]) -> None:
+def measure(ground: BenchContext, counts: list[int]) -> None:
     """Print seconds of each number of tables, and the verdicts on the largest."""
     each = many_tables.CHANGES_EACH
     ground.on_progress(f"\nTables with {each} changes each; Spark started and warmed up before the clock")
@@ -38,7 +38,7 @@ def measure(ground: ReplayContext, counts: list[int]) -> None:
     ground.judge(targets.MANY_DECODE, answer["phases"]["decode and write"] / one["phases"]["decode and write"])
 
 
-def _load(ground: ReplayContext, source: Path, table: str, commit_ts: int) -> Outcome:
+def _load(ground: BenchContext, source: Path, table: str, commit_ts: int) -> Outcome:
     scratch = ground.scratch / f"{source.name}-run"
     outcome = child.run(
         "ticdc_assets_tests.bench.children.load",

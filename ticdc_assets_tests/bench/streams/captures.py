@@ -35,12 +35,13 @@ SIMPLE_AVRO_WATERMARK: Final = re.compile(rb"(?s)\A\x16\x00\x00\x02(?P<tso>" + _
 
 @dataclass(frozen=True)
 class Body:
-    """A message that can be shifted: rows, whose `keys` it tells, or a watermark."""
+    """A message that can be shifted: rows, which have `keys`, or a watermark, without them. `tsos` are those in it."""
 
     ts_ms: int
     key: Callable[[Shift], bytes | None]
     value: Callable[[Shift], bytes | None]
     keys: tuple[int, ...]
+    tsos: tuple[int, ...]
 
 
 def multiply(form: str, capture: Path, folder: Path, shifts: Sequence[Shift]) -> None:
@@ -76,7 +77,7 @@ def record(ts_ms: int, *fields: bytes | None) -> bytes:
 
 
 def _by_value(message: Message, template: Template) -> Body:
-    return Body(message.ts_ms, lambda _: message.key, template.shifted, tuple(template.keys))
+    return Body(message.ts_ms, lambda _: message.key, template.shifted, tuple(template.keys), tuple(template.tsos))
 
 
 def _canal_json(message: Message) -> Body | None:
@@ -100,9 +101,12 @@ def _open(message: Message) -> Body | None:
     head = (message.key or b"")[:_FRAME_BYTES]
     keys_of_rows = [Template(key, marked(key, OPEN_KEY)) for key in keys]
     rows = [Template(value, marked(value, OPEN_VALUE)) for value in values]
-    found = tuple(key for row in rows for key in row.keys)
     return Body(
-        message.ts_ms, lambda shift: head + _framed(keys_of_rows, shift), lambda shift: _framed(rows, shift), found
+        message.ts_ms,
+        lambda shift: head + _framed(keys_of_rows, shift),
+        lambda shift: _framed(rows, shift),
+        tuple(key for row in rows for key in row.keys),
+        tuple(tso for key in keys_of_rows for tso in key.tsos),
     )
 
 
@@ -131,9 +135,9 @@ def _avro(message: Message) -> Body:
     """Confluent's framing; keys begin with the one key column, values end with commit_ts and its time in ms."""
     key = _avro_template(message.key or b"", has_times=False)
     if message.value is None:
-        return Body(message.ts_ms, key.shifted, lambda _: None, tuple(key.keys))
+        return Body(message.ts_ms, key.shifted, lambda _: None, tuple(key.keys), ())
     value = _avro_template(message.value, has_times=True)
-    return Body(message.ts_ms, key.shifted, value.shifted, tuple(key.keys))
+    return Body(message.ts_ms, key.shifted, value.shifted, tuple(key.keys), tuple(value.tsos))
 
 
 def _avro_template(data: bytes, has_times: bool) -> Template:
@@ -162,6 +166,12 @@ _FORMS: Final[dict[str, Callable[[Message], Body | None]]] = {
     "simple-avro": _simple_avro,
     "avro": _avro,
 }
+
+
+def watermark(form: str, message: Message) -> int | None:
+    """The TSO of a watermark message; None for other messages."""
+    body = _FORMS[form](message)
+    return None if body is None or body.keys or not body.tsos else body.tsos[0]
 
 
 def narrowed(form: str, message: Message, keys: set[int]) -> Message | None:

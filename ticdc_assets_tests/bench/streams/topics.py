@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from ticdc_assets.sources.capture import Message, messages
+from ticdc_assets_tests.bench.streams.captures import watermark
 from ticdc_assets_tests.services.kafka import KafkaServer
 
 _ROUND = 100
 
 
-def send(kafka: KafkaServer, capture: Path, topic: str, partitions: int) -> int:
-    """Make the topic and send a capture of Canal-JSON to it; the number of messages.
+def send(kafka: KafkaServer, form: str, capture: Path, topic: str, partitions: int) -> int:
+    """Make the topic and send a capture to it; the number of messages.
 
-    Messages go to the partitions in turns, a hundred each. The recorded watermarks are of other partitions, so only the
-    newest one is sent, at the end of every partition.
+    Messages go to the partitions in turns, a hundred each; those of Avro, which have no order but that of a partition,
+    by their key. The recorded watermarks are of other partitions, so only the newest one is sent, at the end of every
+    partition.
     """
     kafka.make_topic(topic, partitions)
     marks: list[tuple[int, Message]] = []
@@ -26,20 +27,20 @@ def send(kafka: KafkaServer, capture: Path, topic: str, partitions: int) -> int:
     def rows() -> Iterator[Message]:
         for file in sorted(capture.glob("*.bin")):
             for message in messages(file):
-                ts = _watermark(message)
+                ts = watermark(form, message)
                 if ts is None:
                     yield message
                 else:
                     marks.append((ts, message))
 
-    count = kafka.send(_fields(m, topic, number // _ROUND % partitions) for number, m in enumerate(rows()))
+    def partition_of(number: int, message: Message) -> int:
+        return (zlib.crc32(message.key or b"") if form == "avro" else number // _ROUND) % partitions
+
+    count = kafka.send(_fields(m, topic, partition_of(number, m)) for number, m in enumerate(rows()))
+    if not marks:
+        return count
     _, last = max(marks, key=lambda mark: mark[0])
     return count + kafka.send(_fields(last, topic, partition) for partition in range(partitions))
-
-
-def _watermark(message: Message) -> int | None:
-    value = message.value or b""
-    return int(orjson.loads(value)["_tidb"]["watermarkTs"]) if b"TIDB_WATERMARK" in value else None
 
 
 def _fields(message: Message, topic: str, partition: int) -> dict[str, Any]:
