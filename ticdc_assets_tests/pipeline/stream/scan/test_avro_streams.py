@@ -124,7 +124,7 @@ def with_damage(sent: Sequence[Message]) -> list[Message]:
     return [m._replace(value=m.value[: len(m.value) // 2]) if m.value and n % 5 == 0 else m for n, m in enumerate(sent)]
 
 
-@pytest.mark.parametrize("dating", [VersionClock.COMMIT_TS, VersionClock.PLACE])
+@pytest.mark.parametrize("dating", [VersionClock.COMMIT_TS, VersionClock.POSITION])
 @pytest.mark.parametrize("part", [list, beginning_with_a_delete, without_deletes, with_damage])
 def test_a_scan_in_bulk_tells_what_a_scan_message_by_message_tells(
     dating: VersionClock, part: Callable[[Sequence[Message]], list[Message]], monkeypatch: pytest.MonkeyPatch
