@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ticdc_assets.pipeline.stream.offsets.advance import advanced, gone
+from ticdc_assets.pipeline.stream.offsets.advance import advanced, begun, gone, still_read
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, Range
 from ticdc_assets.pipeline.stream.scan.result import ScannedCommits, ScannedOffsets, StreamScan
 from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 
-P = ("feed", 0)
+P, Q = ("feed", 0), ("feed", 1)
 
 
 def scan(*ranges: Range, above: tuple[int, ...] = ()) -> StreamScan:
@@ -115,6 +117,53 @@ def test_without_commit_ts_all_of_a_scan_is_counted_and_nothing_is_read_in_part(
 )
 def test_a_capture_must_still_have_the_first_message_that_was_read(cursor: StreamCursor, first: int, is_gone: bool):
     assert gone(cursor, scan((first, 9))) == (P if is_gone else None)
+
+
+# -- messages that were read and are not consumed ---------------------------------------------------------------------
+
+READ = replace(CONSUMED, read={P: 9})
+
+
+@pytest.mark.parametrize(
+    ("ranges", "read"),
+    [
+        ([(5, 9)], 9),
+        ([(3, 12)], 9),
+        ([(5, 8)], 8),
+        ([(3, 5), (5, 6), (7, 12)], 6),
+        ([(3, 5), (6, 12)], 5),
+        ([(6, 12)], 5),
+    ],
+)
+def test_only_what_the_scan_has_from_the_cursor_on_without_a_gap_still_counts_as_read(ranges: list[Range], read: int):
+    found = scan(*ranges)
+
+    assert still_read(READ, found) == replace(READ, read={P: read})
+    assert advanced(READ, found, {}, is_dated=True).read == {P: read}
+
+
+@pytest.mark.parametrize(("until", "read"), [(4, 5), (5, 5), (6, 6), (9, 9), (10, 9)])
+def test_what_a_fault_keeps_from_being_read_no_longer_counts_as_read(until: int, read: int):
+    found = scan((3, 12))
+    found.offsets.until = {P: until}
+
+    assert still_read(READ, found).read == {P: read}
+
+
+# -- partitions that are new ------------------------------------------------------------------------------------------
+
+
+def test_a_new_partition_has_its_first_offset_before_any_of_it_is_consumed():
+    assert begun(StreamCursor({Q: 7}, begins={Q: 2}), scan((3, 9))) == StreamCursor({Q: 7, P: 3}, begins={Q: 2, P: 3})
+    assert begun(CONSUMED, scan((1, 9))) == CONSUMED
+
+
+@pytest.mark.parametrize(("until", "is_there"), [(2, False), (3, True), (4, True)])
+def test_a_new_partition_with_a_fault_before_its_first_offset_is_left_out(until: int, is_there: bool):
+    found = scan((3, 9))
+    found.offsets.until = {P: until}
+
+    assert begun(StreamCursor(), found) == (StreamCursor({P: 3}, begins={P: 3}) if is_there else StreamCursor())
 
 
 def test_a_capture_without_any_message_of_a_partition_has_lost_them():
