@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -140,7 +141,7 @@ def test_the_snippet_of_the_documentation_sends_to_slack_and_by_mail(
     monkeypatch: pytest.MonkeyPatch,
 ):
     url, received = webhook
-    mails: list[object] = []
+    mails: list[Any] = []
 
     class Smtp:
         def __init__(self, host: str, timeout: float) -> None: ...

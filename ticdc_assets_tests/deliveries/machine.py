@@ -57,6 +57,8 @@ EVENTS = st.one_of(
 class Deliveries(RuleBasedStateMachine):
     """What is common to all sources: the database, the lake, and what must hold after every run."""
 
+    lake: MemoryLake  # made by the first rule of each source
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="deliveries-", dir=_memory()))

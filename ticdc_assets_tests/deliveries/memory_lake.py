@@ -56,7 +56,7 @@ class MemoryCatalog(SqlCatalog):
         identifier = tuple(table.name())
         staged = self._update_and_stage_table(self.kept.get(identifier), identifier, requirements, updates)
         self.kept[identifier] = staged
-        return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)
+        return CommitTableResponse(**{"metadata": staged.metadata, "metadata-location": staged.metadata_location})
 
     @staticmethod
     def _delete_old_metadata(*_: Any) -> None:

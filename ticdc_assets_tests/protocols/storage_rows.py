@@ -71,7 +71,7 @@ def _of_batch(batch: RawRows) -> Iterator[Row]:
         old = [image if has else _nothing(image) for has, image in zip(flags, images, strict=True)]
     heads = (array.to_pylist() for array in (batch.line, batch.op, batch.commit_ts, batch.commit_ms))
     for head, now, then in zip(zip(*heads, strict=True), new, old, strict=True):
-        yield Row(*head, now, then)
+        yield Row._make((*head, now, then))
 
 
 def _nothing(image: Image) -> None:

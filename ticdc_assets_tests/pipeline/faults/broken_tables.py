@@ -18,8 +18,8 @@ T, U = ("s", "t"), ("s", "u")
 USERS, ORDERS = ("shop", "users"), ("shop", "orders")
 
 
-def written(folder: Path, kind: type[Sink] = Sink, **options: Any) -> Sink:
-    """Two tables, the second with two rows; the tests break the first."""
+def written(folder: Path, kind: type[Sink] = Sink, **options: Any) -> Any:
+    """A sink of this kind with two tables, the second with two rows; the tests break the first."""
     sink = kind(folder / "bucket", **options)
     for name in (T, U):
         sink.table(name)

@@ -103,7 +103,7 @@ def _other(shape: TableSchema, number: int) -> Any:
     ]
 
 
-KEYS = {
+KEYS: dict[str, list[tuple[Any, ...]]] = {
     "id BIGINT PRIMARY KEY": [(number - 9,) for number in range(17)],
     "id VARCHAR(9) PRIMARY KEY": [(f"é{number}",) for number in range(17)],
     "id VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY": [("aB"[number % 2] + str(number),) for number in range(17)],

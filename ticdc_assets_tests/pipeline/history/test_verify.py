@@ -84,8 +84,8 @@ def test_complete_tables_are_compared_while_another_is_held(tidb: Tidb, tmp_path
     feed.lake.publish()
     lake = feed.lake.lake
     published = lake.control.newest()
-    made = {name: mirrored(feed.lake, name) for name in (USERS, ORDERS)}
-    tables = tuple(made.get((t.schema, t.table), t) for t in published.tables)
+    with_mirrors = {name: mirrored(feed.lake, name) for name in (USERS, ORDERS)}
+    tables = tuple(with_mirrors.get((t.schema, t.table), t) for t in published.tables)
     lake.control.record(replace(published, run_id="mirrors", recorded_at=now(), tables=tables))
     newest = lake.control.newest()
     assert (newest.run_id, newest.complete) == ("mirrors", False)

@@ -67,7 +67,8 @@ def test_a_run_is_requested_when_the_smallest_watermark_has_advanced(kafka, topi
     assert landed.skip_reason.skip_message.startswith("0 offsets to land")
     assert of_both.run_requests[0].tags[REASON_TAG] == "the smallest watermark has advanced by 10 min 50 s"
     [observed] = of_both.asset_events
-    rows = [dict(record.data) for record in observed.metadata["partitions"].records]
+    partitions: Any = observed.metadata["partitions"]
+    rows = [dict(record.data) for record in partitions.records]
     assert [(r["partition"], r["watermark"], r["unlanded_offsets"]) for r in rows] == [
         (f"{topic}[0]", str(from_physical_ms(now_ms + 700_000)), 2),
         (f"{topic}[1]", str(from_physical_ms(now_ms + 650_000)), 2),

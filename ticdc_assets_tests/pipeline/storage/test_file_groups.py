@@ -153,4 +153,4 @@ def test_a_small_file_that_is_a_link_to_the_outside_is_not_read(tmp_path: Path):
     feed.run()
 
     assert feed.state(T) != "live"
-    assert not any(change.ts == 120 for change in feed.found(T))
+    assert not any(change.commit_ts == 120 for change in feed.found(T))

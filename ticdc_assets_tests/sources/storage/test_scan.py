@@ -221,7 +221,8 @@ def test_a_lower_checkpoint_leaves_later_versions_for_later(workload: Workload) 
     cursor = Cursor.empty().advance(first, first.data)
     second = scan(root, layout, cursor)
 
-    assert all(f.version <= middle for f in (*first.schema_files, *first.data))
+    assert all(f.version <= middle for f in first.schema_files)
+    assert all(f.version <= middle for f in first.data)
     assert {*first.schema_files, *second.schema_files} == set(whole.schema_files)
     assert sorted(f.path for f in (*first.data, *second.data)) == sorted(f.path for f in whole.data)
 
