@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.changes.order import next_position
-from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.storage.arrivals import series_of
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
 from ticdc_assets.schema.history.fold import fold
@@ -153,30 +153,33 @@ def test_by_arrival_ordinals_go_on_from_the_changelog():
     }
 
 
+def stopped(*, dropped_ts: int | None = None) -> CommitRange:
+    """The table `t`, which has all changes up to 20 and stops at a statement at 30."""
+    table = replace(T, stop=Stop(30, "a statement cannot be read"), dropped_ts=dropped_ts)
+    return commit_ranges([table], {T.id: 20}, 60, {})[T.id]
+
+
 @pytest.mark.parametrize(
-    ("hold", "version", "expected"),
+    ("dropped_ts", "version", "expected"),
     [
-        (GONE, 29, FilePlan.READ),
-        (GONE, 30, FilePlan.DONE),
+        (60, 29, FilePlan.READ),
+        (60, 30, FilePlan.DONE),
         (None, 29, FilePlan.READ),
         (None, 30, FilePlan.LEFT),
     ],
 )
 def test_by_arrival_files_from_after_the_statement_that_stops_a_table_are_not_read(
-    hold: Hold | None, version: int, expected: FilePlan
+    dropped_ts: int | None, version: int, expected: FilePlan
 ):
     """They are given up where the table is dropped, else they wait for the user."""
-    stop = Stop(30, GONE.reason)
-    held = hold or Hold(TableState.STOPPED, stop.reason)
-    given = with_range(CommitRange(replace(T, stop=stop), 20, 30, held), by_arrival=True)
+    given = with_range(stopped(dropped_ts=dropped_ts), by_arrival=True)
 
     assert plan(file(1, version=version), **given).file_plans[file(1, version=version).path] is expected
 
 
 def test_a_file_has_the_columns_of_its_schema_file_only_beyond_the_statement_that_stops_its_table():
-    stop = Stop(30, "a statement cannot be read")
     given = with_range(
-        CommitRange(replace(T, stop=stop), 20, 30, Hold(TableState.STOPPED, stop.reason)),
+        stopped(),
         schema_columns={(("shop", "t"), version): ("id", "new") for version in (29, 30)},
     )
     made = plan(file(1, version=29), file(1, version=30), **given)
