@@ -16,9 +16,9 @@ def test_a_run_lands_no_more_messages_than_its_bound(kafka, topic, tmp_path):
     kafka.make_topic(topic, 2)
     kafka.send(numbered(topic, 10, 4))
     lake = lake_of(tmp_path, kafka, [topic], max_messages=6)
-    assert land(lake, LocalWorkers()) == LandingReport(6, 8)
-    assert land(lake, LocalWorkers()) == LandingReport(6, 2)
-    assert land(lake, LocalWorkers()) == LandingReport(2, 0)
+    assert land(lake, LocalWorkers()) == LandingReport(6, 8, total=6)
+    assert land(lake, LocalWorkers()) == LandingReport(6, 2, total=12)
+    assert land(lake, LocalWorkers()) == LandingReport(2, 0, total=14)
 
     assert landed(lake) == {0: list(range(10)), 1: list(range(4))}
 
