@@ -21,6 +21,7 @@ from ticdc_assets.spark import class_archive, class_path
 from ticdc_assets.spark.catalog_settings import CATALOGS
 from ticdc_assets.spark.downloads import IVY, ivy_folder, packages_fetched_once
 from ticdc_assets.spark.jvm import started
+from ticdc_assets.spark.local_files import write_files_without_processes
 from ticdc_assets.spark.packages import WITHOUT_DEPENDENCIES
 from ticdc_assets.spark.requirements import require_java, require_user
 from ticdc_assets.spark.settings import PACKAGES, is_local, session_conf
@@ -66,6 +67,7 @@ def start(conf: dict[str, str]) -> SparkSession:
             spark.conf.set(key, value)
     context = spark.sparkContext
     context.setLogLevel("ERROR")
+    write_files_without_processes(spark)
     spare_archives()
     context._python_includes = [name for name in context._python_includes if not name.endswith(".jar")]  # noqa: SLF001
     if not os.environ.get(DEBUG_VARIABLE):

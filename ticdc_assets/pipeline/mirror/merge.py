@@ -23,7 +23,8 @@ from ticdc_assets.pipeline.mirror.merge_task import (
     SegmentChanges,
     VectorPosition,
 )
-from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, OldVector, RowDelta, Vector
+from ticdc_assets.tables.iceberg.deletion_vectors import Vector
+from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, OldVector, RowDelta
 from ticdc_assets.tables.iceberg.types import arrow_field, can_identify
 from ticdc_assets.tables.mirror.writer import Segment
 from ticdc_assets.tables.progress import columns_of

@@ -6,13 +6,14 @@ planned from: where main has moved, nothing is published. A commit whose answer 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from py4j.protocol import Py4JJavaError
 
+from ticdc_assets.tables.iceberg.deletion_vectors import Vector, puffin_of
 from ticdc_assets.tables.iceberg.jvm import kind
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
 
@@ -22,28 +23,22 @@ if TYPE_CHECKING:
     from ticdc_assets.errors import StaleRunError
     from ticdc_assets.tables.iceberg.jvm import JvmTable
 
-_POSITION_FIELD_ID: Final = 2147483645  # of a row's position, as Iceberg's format reserves it
 _NOT_VALID: Final = "ValidationException"  # of a delta whose data files another run has removed
-_CREATED_BY: Final = "ticdc_assets"
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """The new deletion vector of a data file: its blob and the number of rows it deletes."""
-
-    data_uri: str
-    blob: bytes
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
 class OldVector:
-    """The current deletion vector of a data file, and Iceberg's Java object for it."""
+    """The current deletion vector of a data file, and Iceberg's Java object of the task that reads both."""
 
     uri: str
     offset_bytes: int
     size_bytes: int
-    java: Any
+    task: Any
+
+    @property
+    def java(self) -> Any:
+        """Iceberg's Java object of the vector."""
+        return self.task.deletes().get(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +64,25 @@ class LiveDataFile:
 
 def data_files(table: JvmTable, snapshot_id: int) -> list[LiveDataFile]:
     """The data files of a snapshot."""
-    files = []
     planned = table.java.newScan().useSnapshot(snapshot_id).planFiles()
     try:
-        tasks = planned.iterator()
-        while tasks.hasNext():
-            files.append(_data_file(table, tasks.next()))
+        tasks = table.named("org.apache.iceberg.relocated.com.google.common.collect.Lists.newArrayList")(planned)
+        # Two calls for each file: py4j takes longer for one than Java does for all the rest of a file.
+        to_json = table.named("org.apache.iceberg.ScanTaskParser.toJson")
+        return [_data_file(task, orjson.loads(to_json(task))) for task in (tasks.get(n) for n in range(tasks.size()))]
     finally:
         planned.close()
-    return files
 
 
-def _data_file(table: JvmTable, task: Any) -> LiveDataFile:
-    parse, spec = table.named("org.apache.iceberg.ContentFileParser.toJson"), task.spec()
-    file_json = orjson.loads(parse(task.file(), spec))
-    listed = task.deletes()
-    # By index: a Java iterator ends with an exception, which is the most expensive call here through py4j.
-    deletes = [(orjson.loads(parse(java, spec)), java) for java in (listed.get(n) for n in range(listed.size()))]
-    is_plain = file_json["file-format"].upper() == "PARQUET" and len(deletes) <= 1
+def _data_file(task: Any, shown: Mapping[str, Any]) -> LiveDataFile:
+    file, deletes = shown["data-file"], shown.get("delete-files", [])
+    is_plain = file["file-format"].upper() == "PARQUET" and len(deletes) <= 1
     vector = None
-    for old, java in deletes:
+    for old in deletes:
         is_plain = is_plain and old["file-format"].upper() == "PUFFIN"
         if is_plain:
-            vector = OldVector(old["file-path"], old["content-offset"], old["content-size-in-bytes"], java)
-    return LiveDataFile(file_json["file-path"], file_json["record-count"], vector, is_plain)
+            vector = OldVector(old["file-path"], old["content-offset"], old["content-size-in-bytes"], task)
+    return LiveDataFile(file["file-path"], file["record-count"], vector, is_plain)
 
 
 def publish(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[str, str]) -> None:
@@ -106,13 +96,13 @@ def publish(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[st
     written = [file.uri for file in rows.files]
     if base.currentSnapshot().snapshotId() != planned_on:
         raise _overtaken(table, written)
-    delta = table.java.newRowDelta().validateFromSnapshot(planned_on)
+    delta, java_file = table.java.newRowDelta().validateFromSnapshot(planned_on), _java_files(table)
     for file in rows.files:
-        delta.addRows(_java_file(table, planned, file))
+        delta.addRows(java_file(data_file_json(planned, file)))
     if rows.vectors:
         written.append(rows.vectors_uri)
-        for java in _write_vectors(table, rows.vectors, rows.vectors_uri):
-            delta.addDeletes(java)
+        for shown in _written_vectors(planned, rows.vectors, rows.vectors_uri):
+            delta.addDeletes(java_file(shown))
     for old in rows.replaced:
         delta.removeDeletes(old.java)
     for key, value in summary.items():
@@ -129,43 +119,40 @@ def publish(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[st
     table.commit(base, fresh, snapshot.snapshotId())
 
 
-def _java_file(table: JvmTable, planned_on: Table, file: WrittenFile) -> Any:
-    """The file with the statistics of its footer. To read a footer takes Java longer than all the rest of a small
-    commit: it reads all of Hadoop's settings first."""
-    node = table.named("org.apache.iceberg.util.JsonUtil.mapper")().readTree(data_file_json(planned_on, file))
-    return table.named("org.apache.iceberg.ContentFileParser.fromJson")(node, table.java.spec())
+def _java_files(table: JvmTable) -> Callable[[str], Any]:
+    """What makes a content file from its JSON form. From a footer Java would make one slower than all the rest of a
+    small commit: it reads all of Hadoop's settings first."""
+    mapper, spec = table.named("org.apache.iceberg.util.JsonUtil.mapper")(), table.java.spec()
+    parse = table.named("org.apache.iceberg.ContentFileParser.fromJson")
+    return lambda shown: parse(mapper.readTree(shown), spec)
 
 
-def _write_vectors(table: JvmTable, vectors: Sequence[Vector], uri: str) -> list[Any]:
-    java = table.java
-    write = table.named("org.apache.iceberg.puffin.Puffin.write")
-    writer = write(java.io().newOutputFile(uri)).createdBy(_CREATED_BY).build()
-    try:
-        blobs = [writer.write(_blob(table, vector)) for vector in vectors]
-        writer.finish()
-        size_bytes = writer.fileSize()
-    finally:
-        writer.close()
-    build = table.named("org.apache.iceberg.FileMetadata.deleteFileBuilder")
-    deletes = []
-    for vector, blob in zip(vectors, blobs, strict=True):
-        made = build(java.spec()).ofPositionDeletes().withFormat("PUFFIN")
-        made = made.withPath(uri).withFileSizeInBytes(size_bytes).withReferencedDataFile(vector.data_uri)
-        made = made.withContentOffset(blob.offset()).withContentSizeInBytes(blob.length())
-        deletes.append(made.withRecordCount(vector.rows).build())
-    return deletes
+def _written_vectors(planned: Table, vectors: Sequence[Vector], uri: str) -> list[str]:
+    """Write the vectors to `uri`, and return the JSON form of each."""
+    puffin, offsets = puffin_of(vectors)
+    with planned.io.new_output(uri).create() as out:
+        out.write(puffin)
+    return [
+        _vector_json(vector, offset, uri, len(puffin), planned) for vector, offset in zip(vectors, offsets, strict=True)
+    ]
 
 
-def _blob(table: JvmTable, vector: Vector) -> Any:
-    fields = table.named("java.util.ArrayList")()
-    fields.add(_POSITION_FIELD_ID)
-    summary = table.named("java.util.HashMap")()
-    summary.put("referenced-data-file", vector.data_uri)
-    summary.put("cardinality", str(vector.rows))
-    inherited = -1  # snapshot and sequence number, as of every deletion vector
-    data = table.named("java.nio.ByteBuffer.wrap")(bytearray(vector.blob))
-    make = table.named("org.apache.iceberg.puffin.Blob")
-    return make("deletion-vector-v1", fields, inherited, inherited, data, None, summary)
+def _vector_json(vector: Vector, offset: int, uri: str, size_bytes: int, planned: Table) -> str:
+    """The vector in the JSON form of Iceberg's Java `ContentFileParser`."""
+    return orjson.dumps(
+        {
+            "spec-id": planned.spec().spec_id,
+            "content": "position-deletes",
+            "file-path": uri,
+            "file-format": "puffin",
+            "partition": [],
+            "file-size-in-bytes": size_bytes,
+            "record-count": vector.rows,
+            "referenced-data-file": vector.data_uri,
+            "content-offset": offset,
+            "content-size-in-bytes": len(vector.blob),
+        }
+    ).decode()
 
 
 def _overtaken(table: JvmTable, written: Sequence[str]) -> StaleRunError:

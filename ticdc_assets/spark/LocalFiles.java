@@ -1,0 +1,18 @@
+package ticdc_assets;
+
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+/** Files of this machine, with the permissions that the process gives them, and without files of checksums beside. */
+public class LocalFiles extends LocalFileSystem {
+    public LocalFiles() {
+        super(new Raw());
+        setWriteChecksum(false);
+    }
+
+    public static class Raw extends RawLocalFileSystem {
+        public void setPermission(Path path, FsPermission permission) {}
+    }
+}
