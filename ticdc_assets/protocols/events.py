@@ -86,19 +86,50 @@ class RowEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class DdlHints:
+    """What a message says of a table apart from the statement and its schemas; None where it is absent.
+
+    old_name: the names of database and table before a RENAME.
+    version, before_version: the schema versions of `after` and `before`, if rows of the protocol name versions.
+    table_id: TiDB's number of the table.
+    after_is_ordered: whether the columns of `after` are in table order.
+    """
+
+    old_name: tuple[str, str] | None = None
+    version: int | None = None
+    before_version: int | None = None
+    table_id: int | None = None
+    after_is_ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DdlOrigin:
+    """Where a statement was read, if TiCDC did not write the stream.
+
+    as_written: whether the query is the user's own text.
+    commit_ms, sent_ms: when the statement was executed and sent, in Unix milliseconds, if known.
+    place: topic, partition and offset, which order statements and inferred schemas of such a stream among the messages
+        of their partition; the `commit_ts` is derived from them.
+    """
+
+    as_written: bool = False
+    commit_ms: int | None = None
+    sent_ms: int | None = None
+    place: tuple[str, int, int] | None = None
+
+
+NO_DDL_HINTS: Final = DdlHints()
+FROM_TICDC: Final = DdlOrigin()
+
+
+@dataclass(frozen=True, slots=True)
 class DdlEvent:
     """A DDL statement, or, if `query` is "", the current schema of a table (a bootstrap).
 
     schema, table: the names in the protocol, after a RENAME the new ones; `table` is "" for statements on a database.
     after: the table's schema after the statement, None if the stream sends only the text.
     before: the table's schema before the statement, None if it is not sent.
-    version, before_version: the schema versions of `after` and `before`, if rows of the protocol name versions.
-    after_is_ordered: whether the columns of `after` are in table order.
     where: the position of the message, for errors.
-    as_written: whether the query is the user's own text, because TiCDC did not write the stream.
-    commit_ms, sent_ms: when such a statement was executed and sent, in Unix milliseconds, if known.
-    place: topic, partition and offset of such a statement, which order it among the messages of its partition;
-        its `commit_ts` is derived from them.
     fault: why the statement cannot be applied; its tables stop at `commit_ts`, which is before the execution.
     loaded: whether it is a CREATE TABLE of a dump at `commit_ts`, which has all that the stream sends up to there.
     """
@@ -109,16 +140,9 @@ class DdlEvent:
     query: str
     after: TableSchema | None = None
     before: TableSchema | None = None
-    old_name: tuple[str, str] | None = None
-    version: int | None = None
-    before_version: int | None = None
-    table_id: int | None = None
-    after_is_ordered: bool = True
+    hints: DdlHints = NO_DDL_HINTS
     where: str = ""
-    as_written: bool = False
-    commit_ms: int | None = None
-    sent_ms: int | None = None
-    place: tuple[str, int, int] | None = None
+    origin: DdlOrigin = FROM_TICDC
     fault: str = ""
     loaded: bool = False
 

@@ -12,11 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pydantic import TypeAdapter
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThanOrEqual
 from pyiceberg.table import Table, Transaction
@@ -157,13 +155,6 @@ _PROPERTIES: Final = {
 }
 
 
-@cache
-def _ddl_type() -> TypeAdapter[DdlEvent]:
-    from ticdc_assets.protocols.events import DdlEvent  # imported only when needed
-
-    return TypeAdapter(DdlEvent)
-
-
 class Control:
     """The control tables of one changefeed in its namespace."""
 
@@ -204,8 +195,10 @@ class Control:
         table = load_or_none(self._catalog, (*self.namespace, "schemas"))
         if table is None:
             return []
+        from ticdc_assets.tables.ddl_json import ddl_from_json  # imported only when needed
+
         rows = table.scan(selected_fields=("event",)).to_arrow().column("event").to_pylist()
-        return [_ddl_type().validate_json(row) for row in rows]
+        return [ddl_from_json(row) for row in rows]
 
     def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         """Add the events that the table lacks."""
@@ -360,12 +353,14 @@ def _committed(table: Table, write: Callable[[Table, Transaction], None], tries:
 
 
 def _ddl_row(event: DdlEvent) -> dict[str, Any]:
+    from ticdc_assets.tables.ddl_json import ddl_to_json  # imported only when needed
+
     return {
         "commit_ts": event.commit_ts,
         "schema": event.schema,
         "table": event.table,
         "query": event.query,
-        "event": _ddl_type().dump_json(event).decode(),
+        "event": ddl_to_json(event),
         "where": event.where,
     }
 

@@ -33,8 +33,8 @@ from ticdc_assets.tables.control import (
     QuarantinedRecord,
     TableRecord,
     WatermarkRecord,
-    _ddl_type,
 )
+from ticdc_assets.tables.ddl_json import ddl_from_json, ddl_to_json
 
 
 class MemoryCatalog(SqlCatalog):
@@ -83,7 +83,7 @@ class MemoryControl(Control):
     def __init__(self, catalog: Catalog) -> None:
         super().__init__(catalog, ("control",))
         self.records: list[WatermarkRecord] = []
-        self.events: list[bytes] = []
+        self.events: list[str] = []
         self.bad: list[QuarantinedRecord] = []
         self.closed: list[ClosedFolder] = []
         self.writes = 0
@@ -97,17 +97,17 @@ class MemoryControl(Control):
         self.records.append(record)
 
     def ddl_events(self) -> list[DdlEvent]:
-        return [_ddl_type().validate_json(event) for event in self.events]
+        return [ddl_from_json(event) for event in self.events]
 
     def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         self.writes += bool(events)
-        self.events += [_ddl_type().dump_json(event) for event in events]
+        self.events += [ddl_to_json(event) for event in events]
 
     def replace_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         changed = {event.where: event for event in events}
         kept = [changed.get(event.where, event) for event in self.ddl_events()]
         self.writes += bool(events)
-        self.events = [_ddl_type().dump_json(event) for event in kept]
+        self.events = [ddl_to_json(event) for event in kept]
 
     def quarantine(self, records: Sequence[QuarantinedRecord]) -> None:
         kept = {record.position for record in self.bad}

@@ -85,8 +85,8 @@ def _table_id(source_table: SourceTable, events: Iterable[DdlEvent]) -> int | No
                 not name_period.until_ts or event.commit_ts < name_period.until_ts
             )
             same = fold_name(event.schema, event.table) == fold_name(name_period.schema, name_period.table)
-            if event.table_id and inside and same:
-                return event.table_id
+            if event.hints.table_id and inside and same:
+                return event.hints.table_id
     return None
 
 

@@ -174,7 +174,7 @@ class MessageReplay:
         """Why a row is rejected whose schema is in no other message, where only messages carry schemas."""
         if self._context.clock is not VersionClock.POSITION:
             return ""
-        known = {event.version for event in self._lake.control.ddl_events()}
+        known = {event.hints.version for event in self._lake.control.ddl_events()}
         if all(row.hints.schema_version is None or row.hints.schema_version in known for row in rows):
             return ""
         return (

@@ -122,7 +122,7 @@ def _names(events: Sequence[DdlEvent]) -> Names:
     found = {}
     for event in events:
         parts = event.where.rpartition("/")[0].split("/")
-        found["/".join(parts[:-1]), event.version or event.commit_ts] = (event.schema, event.table)
+        found["/".join(parts[:-1]), event.hints.version or event.commit_ts] = (event.schema, event.table)
     return found
 
 

@@ -74,7 +74,7 @@ class StreamContext:
             until=log.tso if log is not None else None,
             newest=record.tso if record is not None and self.clock is VersionClock.COMMIT_TS else 0,
             deletes_are_keys=self.changefeed.sink.content.delete_only_output_handle_key_columns,
-            placed={event.place: event.commit_ts for event in kept_events if event.place is not None},
+            placed={event.origin.place: event.commit_ts for event in kept_events if event.origin.place is not None},
         )
 
     def names(self, scan: StreamScan, history: History) -> dict[MessageName, Name | None]:

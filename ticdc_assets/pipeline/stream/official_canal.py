@@ -61,10 +61,10 @@ class StatementPositions:
         steps: dict[Partition, dict[int, int]] = {}
         times: dict[int, tuple[int | None, int | None]] = {}
         for event in events:
-            if event.place is not None and event.as_written:
-                topic, partition, offset = event.place
+            if event.origin.place is not None and event.origin.as_written:
+                topic, partition, offset = event.origin.place
                 steps.setdefault((topic, partition), {}).setdefault(offset, event.commit_ts)
-                times[event.commit_ts] = (event.commit_ms, event.sent_ms)
+                times[event.commit_ts] = (event.origin.commit_ms, event.origin.sent_ms)
         return cls({partition: tuple(sorted(found.items())) for partition, found in steps.items()}, times)
 
     def period(self, timeline: Timeline, row: PositionedRow) -> SchemaPeriod | SchemaGap | None:

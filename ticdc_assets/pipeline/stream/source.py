@@ -201,7 +201,7 @@ class StreamChanges:
 
 
 def _identity(event: DdlEvent) -> tuple[int, str, str, str, int | None]:
-    return (event.commit_ts, event.schema, event.table, event.query, event.version)
+    return (event.commit_ts, event.schema, event.table, event.query, event.hints.version)
 
 
 def _up_to_empty(commit_range: CommitRange, log: DdlLog | None) -> CommitRange:

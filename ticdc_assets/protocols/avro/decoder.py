@@ -26,7 +26,7 @@ import orjson
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.avro import table_schema as fields
 from ticdc_assets.protocols.avro.table_schema import Writer, table_schema, writer
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints, Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
 from ticdc_assets.protocols.formats.avro_reader import read_whole
 from ticdc_assets.protocols.formats.frames import json_object
 from ticdc_assets.protocols.values import native as native_values
@@ -107,7 +107,7 @@ def schema_event(key: bytes | None, value: bytes | None, where: str, options: Av
         table = table_schema(value_text, key_text, f"schema {value_id}", options.table)
     except SchemaError as error:
         raise DecodeError(where, error.expected, error.found, error.advice) from None
-    return DdlEvent(0, table.schema, table.name, "", table, version=value_id, where=where)
+    return DdlEvent(0, table.schema, table.name, "", table, hints=DdlHints(version=value_id), where=where)
 
 
 def schema_ids(key: bytes | None, value: bytes | None, where: str) -> tuple[int | None, int | None]:

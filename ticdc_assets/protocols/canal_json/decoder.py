@@ -18,7 +18,17 @@ import orjson
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.canal_json.official import INIT, as_read, has_no_row, is_official
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
+from ticdc_assets.protocols.events import (
+    FROM_TICDC,
+    DdlEvent,
+    DdlOrigin,
+    Event,
+    Op,
+    RowEvent,
+    RowHints,
+    RowTime,
+    WatermarkEvent,
+)
 from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.protocols.values.text import value as text_value
@@ -119,9 +129,7 @@ def _ddl(message: dict[str, Any], where: str, official: bool) -> DdlEvent:
         table=_text(message, "table", where),
         query=_text(message, "sql", where),
         where=where,
-        as_written=official,
-        commit_ms=_commit_ms(message, where) if official else None,
-        sent_ms=_sent_ms(message) if official else None,
+        origin=DdlOrigin(True, _commit_ms(message, where), _sent_ms(message)) if official else FROM_TICDC,
     )
 
 

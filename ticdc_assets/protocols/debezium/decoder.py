@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, WatermarkEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints, Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.frames import Compression, decompress, json_object
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
@@ -122,7 +122,7 @@ def _ddl(payload: dict[str, Any], source: dict[str, Any], where: str) -> DdlEven
         schema=schema,
         table=table,
         query=query,
-        old_name=_old_name(payload.get("tableChanges"), schema, table),
+        hints=DdlHints(old_name=_old_name(payload.get("tableChanges"), schema, table)),
         where=where,
     )
 

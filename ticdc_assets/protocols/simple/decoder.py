@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, WatermarkEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints, Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.frames import Compression, decompress, json_object
 from ticdc_assets.protocols.simple import avro as simple_avro
 from ticdc_assets.protocols.simple.table_schema import table_schema
@@ -152,10 +152,12 @@ def _schema(fields: Mapping[str, Any], commit_ts: int, query: str, where: str) -
         query=query,
         after=new,
         before=old,
-        old_name=old_name if new is not None and old_name != (new.schema, new.name) else None,
-        version=None if after is None else _ts(after, "version", where),
-        before_version=None if before is None else _ts(before, "version", where),
-        table_id=None if after is None else _id(after, "tableID", where),
+        hints=DdlHints(
+            old_name=old_name if new is not None and old_name != (new.schema, new.name) else None,
+            version=None if after is None else _ts(after, "version", where),
+            before_version=None if before is None else _ts(before, "version", where),
+            table_id=None if after is None else _id(after, "tableID", where),
+        ),
         where=where,
     )
 

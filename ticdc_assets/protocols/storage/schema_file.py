@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_assets.errors import NotYetError, SchemaError
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema, is_hidden
 from ticdc_assets.schema.mysql_types import is_possible
 
@@ -79,7 +79,7 @@ class SchemaFile:
             table=self.table,
             query=self.query,
             after=self.table_schema(),
-            version=self.version,
+            hints=DdlHints(version=self.version),
             where=self.where,
         )
 

@@ -33,7 +33,7 @@ _TEXTS_MAX: Final = 16384
 
 def statements_of(event: DdlEvent) -> tuple[ddl.Statement, ...]:
     """An event's statements. Raises SchemaError where the text cannot be parsed."""
-    return statements_as_written(event.query) if event.as_written else statements_in(event.query)
+    return statements_as_written(event.query) if event.origin.as_written else statements_in(event.query)
 
 
 @lru_cache(maxsize=_TEXTS_MAX)

@@ -46,7 +46,7 @@ def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     """The events by commit_ts and first arrival, each once. A dump comes after the statements of its own TSO."""
     unique: dict[tuple[object, ...], DdlEvent] = {}
     for e in events:
-        unique.setdefault(e.place or (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.old_name), e)
+        unique.setdefault(e.origin.place or (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.hints.old_name), e)
     return sorted(unique.values(), key=_moment)
 
 

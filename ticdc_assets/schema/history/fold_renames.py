@@ -62,7 +62,7 @@ def _old_name(state: FoldState, event: DdlEvent, old: SourceName, new: SourceNam
         return old
     builders = [
         builder
-        for builder in candidates(state.live, old, event.after, event.after_is_ordered)
+        for builder in candidates(state.live, old, event.after, event.hints.after_is_ordered)
         if not same_name(builder.name, new)
     ]
     described = {n for n in state.known.tables if n[1] == old[1].lower() and not state.was_used(n)}
@@ -113,7 +113,7 @@ def _is_known_by_its_new_name(state: FoldState, event: DdlEvent, old: SourceName
     """Whether the stream showed the table under its new name before the rename; it then gets its old name for earlier
     rows."""
     builder = state.live.get(fold_name(*new))
-    if builder is None or event.version is None or builder.id != f"{new[0]}.{new[1]}@{event.version}":
+    if builder is None or event.hints.version is None or builder.id != f"{new[0]}.{new[1]}@{event.hints.version}":
         return False
     state.rename_before(builder, old, new, event.commit_ts)
     return True

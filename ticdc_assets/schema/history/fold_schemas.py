@@ -22,13 +22,13 @@ def fold_schema(state: FoldState, event: DdlEvent) -> None:
     builder = state.live.get(fold_name(event.schema, event.table))
     if builder is None:
         state.add_first_seen(event, event.after)
-    elif event.after.inferred and event.version is None and builder.shape.table.inferred:
+    elif event.after.inferred and event.hints.version is None and builder.shape.table.inferred:
         _widen(state, builder, event, event.after)
-    elif event.after.inferred and event.version is None and _is_known(builder, event.after):
+    elif event.after.inferred and event.hints.version is None and _is_known(builder, event.after):
         pass  # a statement or a schema has more than these rows
     elif event.after.inferred:
         _adopt(state, builder, event, event.after)
-    elif builder.stop is None and not same_columns(builder.shape.table, event.after, event.after_is_ordered):
+    elif builder.stop is None and not same_columns(builder.shape.table, event.after, event.hints.after_is_ordered):
         state.stop(builder, event, "the stream shows other columns than its statements lead to")
 
 

@@ -81,7 +81,9 @@ class FoldState:
         if event.before is None:
             return None
         table, marks = self.completed(name, event.before)
-        self.add(name, shape_of(replace(table, schema=name[0], name=name[1])), event.before_version or 0, 0, marks)
+        self.add(
+            name, shape_of(replace(table, schema=name[0], name=name[1])), event.hints.before_version or 0, 0, marks
+        )
         return self.live[fold_name(*name)]
 
     def completed(self, name: SourceName, sent: TableSchema) -> tuple[TableSchema, list[str]]:
@@ -158,7 +160,7 @@ class FoldState:
 
     def check(self, builder: SourceTableBuilder, event: DdlEvent) -> None:
         """Stop a table whose columns are not those that the stream sends with the statement."""
-        if event.after is not None and not same_columns(builder.shape.table, event.after, event.after_is_ordered):
+        if event.after is not None and not same_columns(builder.shape.table, event.after, event.hints.after_is_ordered):
             sent = ", ".join(c.name for c in event.after.columns)
             folded = ", ".join(c.name for c in builder.shape.table.columns)
             self.stop(builder, event, f"the stream has the columns ({sent}), its statements lead to ({folded})")

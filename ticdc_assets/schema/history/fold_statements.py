@@ -90,7 +90,7 @@ def _shape_of_create(
             state.stop_subject(event, str(error))
             return None
     like = with_schema(event, (statement.schema, statement.name), statement.like)
-    models = candidates(state.live, like, event.after, event.after_is_ordered)
+    models = candidates(state.live, like, event.after, event.hints.after_is_ordered)
     copies = [replace(model.shape.table, schema=name[0], name=name[1]) for model in models]
     is_known = event.after is not None or not any(model.stop for model in models)
     if is_known and len({as_made(copy) for copy in copies}) == 1:

@@ -32,12 +32,12 @@ class Written:
         self, event: DdlEvent, statements: tuple[ddl.Statement, ...] | None, live: Container[SourceName]
     ) -> Iterator[tuple[DdlEvent, tuple[ddl.Statement, ...] | None]]:
         """The event's statements, each with the name of its own table, without those that change nothing."""
-        if not event.as_written or statements is None:
+        if not event.origin.as_written or statements is None:
             yield event, statements
             return
-        key = (event.schema, event.table, event.query, event.commit_ms)
+        key = (event.schema, event.table, event.query, event.origin.commit_ms)
         if key in self._seen:
-            self._repeats.add(event.place)
+            self._repeats.add(event.origin.place)
         self._seen.add(key)
         for statement in statements:
             named = _named(event, statement)
@@ -46,7 +46,7 @@ class Written:
 
     def is_repeat(self, event: DdlEvent) -> bool:
         """Whether the statement was sent before, so that it cannot be done again."""
-        return event.as_written and event.place in self._repeats
+        return event.origin.as_written and event.origin.place in self._repeats
 
     def _is_done(self, event: DdlEvent, statement: ddl.Statement, live: Container[SourceName]) -> bool:
         if isinstance(statement, ddl.CreateTable):
@@ -82,7 +82,7 @@ def _renamed(event: DdlEvent, statement: ddl.Statement) -> list[SourceName]:
 def subject_of(event: DdlEvent) -> DdlEvent:
     """The event with the first table of its statement where it has no table, so that a statement that cannot be read
     stops this table and not the whole database."""
-    if not event.as_written or event.table:
+    if not event.origin.as_written or event.table:
         return event
     try:
         cursor = next(statements_of(event.query, restored=False))

@@ -21,12 +21,12 @@ def rename_pairs(event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) 
     """The old and new names of an event; the schema of an old name is "" where it is unknown."""
     for statement in statements or ():
         pairs = [(with_schema(event, new, old), (new[0] or event.schema, new[1])) for old, new in _written(statement)]
-        if event.as_written:  # one event for all of them
+        if event.origin.as_written:  # one event for all of them
             yield from pairs
             continue
         own = [pair for pair in pairs if same_name(pair[1], (event.schema, event.table))]
-        if len(own) == 1 and event.old_name is not None:
-            yield event.old_name, own[0][1]
+        if len(own) == 1 and event.hints.old_name is not None:
+            yield event.hints.old_name, own[0][1]
         else:
             yield from own or pairs
 
@@ -61,7 +61,7 @@ def are_in_order(renames: Iterable[Rename], live: Container[SourceName]) -> bool
     for event, pair in renames:
         old, new = fold_name(*pair[0]), fold_name(*pair[1])
         is_free = new not in taken and (new not in live or new in left)
-        if event.version == event.commit_ts or not (is_free or new == old):
+        if event.hints.version == event.commit_ts or not (is_free or new == old):
             return False
         source = present.get(old, old)
         taken.discard(source)

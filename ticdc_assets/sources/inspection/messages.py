@@ -212,7 +212,7 @@ class _Reader:
                 self._claims.check(self._found, event.claim, message.where)
 
     def _schema(self, event: DdlEvent) -> None:
-        identity = hash((event.commit_ts, event.schema, event.table, event.query, event.version))
+        identity = hash((event.commit_ts, event.schema, event.table, event.query, event.hints.version))
         self._traits.schema(event)
         if identity in self._statements or len(self._statements) >= 10 * NAMES_MAX:
             return  # repeated, or the same statement on another partition

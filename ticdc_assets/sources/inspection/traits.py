@@ -31,10 +31,10 @@ class SchemasSeen:
 
     def add(self, event: DdlEvent) -> None:
         """Add a statement or a schema."""
-        if event.version is not None and len(self.declared) < KEYS_MAX:
-            self.declared.add((event.schema, event.table, event.version))
-        if event.before is not None and event.before_version is not None and len(self.declared) < KEYS_MAX:
-            self.declared.add((event.before.schema, event.before.name, event.before_version))
+        if event.hints.version is not None and len(self.declared) < KEYS_MAX:
+            self.declared.add((event.schema, event.table, event.hints.version))
+        if event.before is not None and event.hints.before_version is not None and len(self.declared) < KEYS_MAX:
+            self.declared.add((event.before.schema, event.before.name, event.hints.before_version))
         if event.table and len(self.named) < NAMES_MAX:
             self.named.add((event.schema.lower(), event.table.lower()))
 

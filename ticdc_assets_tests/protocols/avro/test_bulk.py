@@ -56,7 +56,7 @@ def avro_columns(workload: Workload) -> dict[tuple[str, str, int | None], dict[s
     for key, value in pairs_of(workload):
         event = confluent_avro.schema_event(key, value, "here", avro_options(workload))
         if isinstance(event, DdlEvent) and event.after is not None:
-            for version in (event.version, None):
+            for version in (event.hints.version, None):
                 by_name = found.setdefault((event.schema, event.table, version), {})
                 by_name.update({column.name: column for column in event.after.columns})
     return found

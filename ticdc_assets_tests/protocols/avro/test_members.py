@@ -108,4 +108,4 @@ def test_a_message_names_its_schemas():
             schema_ids(damage, None, "here")
     event = schema_event(key(), extended("c"), "here", OPTIONS)
     assert event is not None
-    assert (event.commit_ts, event.version, event.query, event.schema, event.table) == (0, 3, "", "shop", "t")
+    assert (event.commit_ts, event.hints.version, event.query, event.schema, event.table) == (0, 3, "", "shop", "t")

@@ -147,7 +147,7 @@ def test_statements_and_watermarks_of_the_test_only_mode():
 def test_a_schema_comes_as_a_bootstrap_of_its_id():
     event = schema_event(key(), extended("c"), "here", OPTIONS)
 
-    assert (event.query, event.version, event.after.key) == ("", 3, ("id",))
+    assert (event.query, event.hints.version, event.after.key) == ("", 3, ("id",))
     assert [c.name for c in event.after.columns] == ["id", "name"]
     assert schema_event(key(), None, "here", OPTIONS) is None
 

@@ -97,7 +97,7 @@ def seeds(stream: Stream) -> list[Seed]:
         events = list(stream.known.decode(key, value, HERE, stream.options))
         for event in events:
             if isinstance(event, DdlEvent) and event.after is not None:
-                result[event.schema, event.table, event.version] = event.after
+                result[event.schema, event.table, event.hints.version] = event.after
         identity = tuple(_kind(event) for event in events)
         found = smallest.get(identity)
         if len(value or b"") <= SEED_BYTES_MAX and (found is None or _size(bodies) < _size(found.bodies)):

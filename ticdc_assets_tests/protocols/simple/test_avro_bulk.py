@@ -87,7 +87,7 @@ def test_every_simple_value_is_typed_as_the_reference_types_it(workload, zone):
     shapes = {}
     for event in events:
         if isinstance(event, DdlEvent):
-            for shape, version in ((event.after, event.version), (event.before, event.before_version)):
+            for shape, version in ((event.after, event.hints.version), (event.before, event.hints.before_version)):
                 if shape is not None:
                     shapes[shape.schema, shape.name, version] = {column.name: column for column in shape.columns}
     for table in rows.tables:

@@ -69,11 +69,11 @@ def schemas_of(events: list[Any]) -> tuple[Schemas, dict[tuple[str, str, int], i
     ids = {}
     for event in events:
         if isinstance(event, DdlEvent):
-            for shape, version in ((event.after, event.version), (event.before, event.before_version)):
+            for shape, version in ((event.after, event.hints.version), (event.before, event.hints.before_version)):
                 if shape is not None and version is not None:
                     shapes[shape.schema, shape.name, version] = shape
-            if event.after is not None and event.version is not None and event.table_id is not None:
-                ids[event.after.schema, event.after.name, event.version] = event.table_id
+            if event.after is not None and event.hints.version is not None and event.hints.table_id is not None:
+                ids[event.after.schema, event.after.name, event.hints.version] = event.hints.table_id
     return shapes, ids
 
 
@@ -144,8 +144,8 @@ def test_a_statement_comes_with_the_schema_after_it(workload):
             real = tables.as_of(event.schema, event.table, event.commit_ts + 1)
             assert {meaning(c) for c in real.columns} == {meaning(c) for c in event.after.columns}
             assert set(real.key) == set(event.after.key)
-            assert event.version is not None
-            assert event.version < event.commit_ts
+            assert event.hints.version is not None
+            assert event.hints.version < event.commit_ts
 
 
 @every_workload
@@ -174,7 +174,7 @@ def test_renames_name_the_old_table_and_nothing_else_does(workload):
     renames = {e["commit_ts"] for e in workload.events if e["kind"] == "ddl" and "new_table" in e}
     for event in events_of(workload):
         if isinstance(event, DdlEvent):
-            assert (event.commit_ts in renames) == (event.old_name is not None)
+            assert (event.commit_ts in renames) == (event.hints.old_name is not None)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_the_logs_hold_what_these_tests_are_about():
         assert isinstance(late[0], RowEvent)
         assert isinstance(late[-4], DdlEvent)
         assert all(isinstance(e, ChecksummedRow) for e in rows(CHECKSUMMED[encoding]))
-        assert any(e.old_name for e in by_variant[f"simple-{encoding}-swapraw"] if isinstance(e, DdlEvent))
+        assert any(e.hints.old_name for e in by_variant[f"simple-{encoding}-swapraw"] if isinstance(e, DdlEvent))
     assert any(e.handle_only and not e.claim for e in rows("simple-json-handle-key-only"))
 
 

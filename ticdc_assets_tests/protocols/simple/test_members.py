@@ -107,8 +107,8 @@ def test_a_statement_tells_the_table_before_and_after_it():
 
     event = of({**statement, "preTableSchema": TABLE})
 
-    assert (event.table, event.old_name, event.commit_ts) == ("u", ("shop", "t"), TS)
-    assert (event.version, event.before_version, event.table_id) == (TS - 4, TS - 4, 7)
+    assert (event.table, event.hints.old_name, event.commit_ts) == ("u", ("shop", "t"), TS)
+    assert (event.hints.version, event.hints.before_version, event.hints.table_id) == (TS - 4, TS - 4, 7)
     assert of({**statement, "tableSchema": TABLE, "preTableSchema": TABLE}).old_name is None
     assert of(statement).old_name is None
     dropped = of({"version": 1, "type": "ERASE", "sql": "DROP TABLE t", "commitTs": TS, "preTableSchema": TABLE})

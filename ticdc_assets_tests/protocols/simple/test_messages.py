@@ -22,7 +22,7 @@ def test_the_whole_value_may_be_compressed(compression):
 def test_a_bootstrap_is_a_schema_without_a_statement():
     event = of({"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "tableSchema": TABLE})
 
-    assert (event.query, event.commit_ts, event.version, event.table_id) == ("", 0, TS - 4, 7)
+    assert (event.query, event.commit_ts, event.hints.version, event.hints.table_id) == ("", 0, TS - 4, 7)
     assert (event.schema, event.table, event.after.key) == ("shop", "t", ("id",))
 
 
@@ -35,7 +35,7 @@ def test_database_statements_have_no_names_but_in_their_text():
 def test_a_rename_without_the_old_schema_names_no_old_table():
     event = of({"version": 1, "type": "RENAME", "sql": "RENAME TABLE a TO t", "commitTs": TS, "tableSchema": TABLE})
 
-    assert (event.old_name, event.before, event.table) == (None, None, "t")
+    assert (event.hints.old_name, event.before, event.table) == (None, None, "t")
 
 
 def test_a_rename_that_keeps_its_version_has_both_names():
@@ -43,7 +43,7 @@ def test_a_rename_that_keeps_its_version_has_both_names():
     given = {"tableSchema": TABLE, "preTableSchema": before}
     event = of({"version": 1, "type": "RENAME", "sql": "RENAME TABLE a TO t", "commitTs": TS, **given})
 
-    assert (event.old_name, event.table, event.version) == (("shop", "a"), "t", event.before_version)
+    assert (event.hints.old_name, event.table, event.hints.version) == (("shop", "a"), "t", event.hints.before_version)
 
 
 def test_an_update_with_some_old_columns_is_partial():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold import Known, fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
@@ -45,7 +45,7 @@ def test_a_table_is_renamed_into_another_database_from_the_only_one_that_has_its
 def test_the_old_name_that_a_stream_tells_is_believed():
     """The Simple protocol."""
     renamed = event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`", with_key("d2", "b"))
-    renamed = replace(renamed, old_name=("d1", "a"), before=with_key("d1", "a"))
+    renamed = replace(renamed, hints=DdlHints(old_name=("d1", "a")), before=with_key("d1", "a"))
 
     history = fold([event(10, "d1", "a", ID), event(10, "d2", "a", ID), renamed])
 

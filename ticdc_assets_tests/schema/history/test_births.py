@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.schema.history.fold import Known, fold
 from ticdc_assets.schema.history.source_table import History
@@ -61,7 +61,7 @@ def test_a_table_whose_name_was_borne_before_begins_where_it_is_shown():
 def test_a_table_that_is_first_heard_of_by_an_alter_was_as_the_stream_says_it_was():
     altered = event(20, "t", ADD, after=MORE)
 
-    folded = fold([replace(altered, before=T, before_version=7)])
+    folded = fold([replace(altered, before=T, hints=DdlHints(before_version=7))])
     assert lives(folded) == [("shop.t@7", [("t", 0, None)], [(0, 1), (20, 2)], None)]
     versions = folded.source_tables[0].versions
     assert {(version.table.schema, version.table.name) for version in versions} == {("shop", "t")}
@@ -82,7 +82,7 @@ def test_a_table_that_is_first_heard_of_by_its_drop_was_there_until_then():
 def test_a_table_that_is_first_heard_of_by_its_rename_bore_the_old_name():
     renamed = event(20, "u", "RENAME TABLE `t` TO `u`", after=replace(T, name="u"))
 
-    folded = fold([replace(renamed, before=T, before_version=7, old_name=("shop", "t"))])
+    folded = fold([replace(renamed, before=T, hints=DdlHints(before_version=7, old_name=("shop", "t")))])
     assert lives(folded) == [("shop.t@7", [("t", 0, 20), ("u", 20, None)], [(0, 1)], None)]
     after_alone = fold([renamed])
     assert lives(after_alone) == [("shop.u@20", [("u", 20, None)], [(20, 1)], None)]
@@ -126,7 +126,7 @@ def test_a_key_that_the_user_names_is_the_tables():
 
 
 def inferred(of: TableSchema, ts: int, version: int | None) -> DdlEvent:
-    return replace(shown(ts, replace(of, inferred=True)), version=version)
+    return replace(shown(ts, replace(of, inferred=True)), hints=DdlHints(version=version))
 
 
 def test_a_registered_schema_with_another_column_tells_what_older_rows_hold():
@@ -185,10 +185,10 @@ def test_a_table_in_the_way_of_a_rename_was_dropped():
 
 
 def test_a_table_that_was_shown_under_its_new_name_bore_the_old_one_before():
-    shown_first = replace(shown(10, replace(T, name="u")), version=10)
-    renamed = replace(event(20, "u", "RENAME TABLE `t` TO `u`", after=replace(T, name="u")), version=10)
+    shown_first = replace(shown(10, replace(T, name="u")), hints=DdlHints(version=10))
+    renamed = replace(event(20, "u", "RENAME TABLE `t` TO `u`", after=replace(T, name="u")), hints=DdlHints(version=10))
 
-    assert lives(fold([shown_first, replace(renamed, old_name=("shop", "t"))])) == [
+    assert lives(fold([shown_first, replace(renamed, hints=replace(renamed.hints, old_name=("shop", "t")))])) == [
         ("shop.u@10", [("t", 0, 20), ("u", 20, None)], [(0, 1)], None)
     ]
 
@@ -203,10 +203,10 @@ def test_a_rename_that_came_again_after_its_names_went_to_other_tables_stops_bot
     """Rows that came again with it are of one of the two, and the stream does not say of which."""
     statements = [(10, "t", CREATE), (20, "u", "RENAME TABLE `t` TO `u`"), (30, "t", CREATE)]
     written = [
-        replace(event(ts, name, query), as_written=True, place=("feed", 0, ts), commit_ms=ts)
+        replace(event(ts, name, query), origin=DdlOrigin(True, commit_ms=ts, place=("feed", 0, ts)))
         for ts, name, query in statements
     ]
-    again = replace(written[1], commit_ts=40, place=("feed", 0, 40))
+    again = replace(written[1], commit_ts=40, origin=replace(written[1].origin, place=("feed", 0, 40)))
 
     stops = {table.name[1]: table.stop for table in fold([*written, again]).source_tables}
 

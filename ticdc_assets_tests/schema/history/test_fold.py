@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.protocols.storage.schema_file import parse_schema_file
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.evolution.evolve import create
@@ -54,10 +54,10 @@ def test_redelivered_statements_count_once():
 
 
 def test_one_statement_text_is_two_statements_at_two_places_or_of_two_tables():
-    truncate = replace(event(10, "t", "TRUNCATE TABLE `t`"), place=("topic", 0, 5))
-    again = replace(truncate, place=("topic", 0, 6))
-    rename = replace(event(20, "t", "RENAME TABLE a TO t"), old_name=("shop", "a"))
-    from_another = replace(rename, old_name=("other", "a"))
+    truncate = replace(event(10, "t", "TRUNCATE TABLE `t`"), origin=DdlOrigin(place=("topic", 0, 5)))
+    again = replace(truncate, origin=DdlOrigin(place=("topic", 0, 6)))
+    rename = replace(event(20, "t", "RENAME TABLE a TO t"), hints=DdlHints(old_name=("shop", "a")))
+    from_another = replace(rename, hints=DdlHints(old_name=("other", "a")))
 
     statements = [truncate, again, rename, from_another]
 
@@ -132,7 +132,10 @@ def test_a_swap_with_a_table_that_nothing_was_heard_of_leaves_it_the_other_name(
 @pytest.mark.parametrize("parts", UNHEARD[:2], ids=str)
 def test_schema_files_of_such_a_swap_begin_the_other_table(parts: list[tuple[str, str]], order: tuple[int, ...]):
     files = [
-        replace(event(30, new, f"RENAME TABLE `{old}` TO `{new}`", after=table(new, "id", key=("id",))), version=30)
+        replace(
+            event(30, new, f"RENAME TABLE `{old}` TO `{new}`", after=table(new, "id", key=("id",))),
+            hints=DdlHints(version=30),
+        )
         for old, new in parts
     ]
 
@@ -280,8 +283,8 @@ def test_a_table_whose_key_the_user_names_stays_the_same_when_its_rows_tell_anot
 
 
 def test_a_table_that_was_shown_under_its_new_name_first_bore_the_old_one_until_its_rename():
-    shown = replace(event(10, "new", "", after=table("new", "id", key=("id",))), version=10)
-    rename = replace(event(50, "new", "RENAME TABLE `shop`.`old` TO `shop`.`new`"), version=10)
+    shown = replace(event(10, "new", "", after=table("new", "id", key=("id",))), hints=DdlHints(version=10))
+    rename = replace(event(50, "new", "RENAME TABLE `shop`.`old` TO `shop`.`new`"), hints=DdlHints(version=10))
 
     [source_table] = fold([shown, rename]).source_tables
 

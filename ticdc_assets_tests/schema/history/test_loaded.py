@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.fold_loaded import created
 from ticdc_assets.schema.history.source_table import History, SourceTable
@@ -43,7 +43,7 @@ def widened(ts: int) -> DdlEvent:
 
 
 def renamed(ts: int, old: str, new: str) -> DdlEvent:
-    return ddl(ts, new, f"RENAME TABLE {old} TO {new}", old_name=("shop", old))
+    return ddl(ts, new, f"RENAME TABLE {old} TO {new}", hints=DdlHints(old_name=("shop", old)))
 
 
 BEFORE = {

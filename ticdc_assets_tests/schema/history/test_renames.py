@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.history.official_statements import Written, subject_of
 from ticdc_assets.schema.history.pending_statements import PendingStatements
@@ -26,8 +26,8 @@ def event(query: str, table: str = "b", **more: Any) -> DdlEvent:
     return DdlEvent(5, "s", table, query, **more)
 
 
-def written(query: str, place: int = 1, table: str = "", **more: Any) -> DdlEvent:
-    return event(query, table, as_written=True, place=("t", 0, place), **more)
+def written(query: str, place: int = 1, table: str = "", commit_ms: int | None = None) -> DdlEvent:
+    return event(query, table, origin=DdlOrigin(True, commit_ms, place=("t", 0, place)))
 
 
 PAIRS = [
@@ -35,8 +35,11 @@ PAIRS = [
     (event("RENAME TABLE a TO B, c TO d"), [(("s", "a"), ("s", "B"))]),
     (event("RENAME TABLE a TO x.b"), [(("", "a"), ("x", "b"))]),
     (event("RENAME TABLE o.a TO s.b"), [(("o", "a"), ("s", "b"))]),
-    (event("RENAME TABLE a TO b", old_name=("o", "z")), [(("o", "z"), ("s", "b"))]),
-    (event("RENAME TABLE a TO x, c TO y", old_name=("o", "z")), [(("s", "a"), ("s", "x")), (("s", "c"), ("s", "y"))]),
+    (event("RENAME TABLE a TO b", hints=DdlHints(old_name=("o", "z"))), [(("o", "z"), ("s", "b"))]),
+    (
+        event("RENAME TABLE a TO x, c TO y", hints=DdlHints(old_name=("o", "z"))),
+        [(("s", "a"), ("s", "x")), (("s", "c"), ("s", "y"))],
+    ),
     (event("ALTER TABLE a ADD c INT, RENAME TO b"), [(("s", "a"), ("s", "b"))]),
     (event("ALTER TABLE a ADD c INT"), []),
     (event("DROP TABLE a"), []),
@@ -60,7 +63,7 @@ def test_a_statement_that_cannot_be_read_takes_no_name():
 def renames(*pairs: str, version: int | None = None) -> list[Rename]:
     """Renames such as `a>b`."""
     made = [pair.split(">") for pair in pairs]
-    return [(event("", new, version=version), (("s", old), ("S", new))) for old, new in made]
+    return [(event("", new, hints=DdlHints(version=version)), (("s", old), ("S", new))) for old, new in made]
 
 
 def names(text: str) -> Container[SourceName]:

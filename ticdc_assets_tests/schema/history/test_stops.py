@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.evolution.evolve import ExchangedRows
 from ticdc_assets.schema.history.fold import Known, fold
 from ticdc_assets.schema.model import TableSchema
@@ -29,7 +29,9 @@ def test_a_statement_that_cannot_be_read_stops_its_table_and_no_other():
 
 
 def test_a_rename_that_cannot_be_applied_stops_the_table_of_the_old_name():
-    renamed = replace(event(20, "u", "RENAME TABLE `t` TO `u`"), old_name=("shop", "t"), fault="it names no order")
+    renamed = replace(
+        event(20, "u", "RENAME TABLE `t` TO `u`"), hints=DdlHints(old_name=("shop", "t")), fault="it names no order"
+    )
 
     (table_t,) = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"), renamed]).source_tables
 

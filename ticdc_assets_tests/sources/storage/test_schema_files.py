@@ -66,8 +66,8 @@ def parsed(data: Path, path: Path) -> SchemaFile:
 def test_a_statement_becomes_a_ddl_event_at_its_version() -> None:
     event = parse_schema_file(schema_document("shop", "t", 100, [ID, NAME], "CREATE TABLE t"), PATH).to_ddl_event()
 
-    assert (event.commit_ts, event.version, event.query, event.where) == (100, 100, "CREATE TABLE t", PATH)
-    assert (event.schema, event.table, event.old_name) == ("shop", "t", None)
+    assert (event.commit_ts, event.hints.version, event.query, event.where) == (100, 100, "CREATE TABLE t", PATH)
+    assert (event.schema, event.table, event.hints.old_name) == ("shop", "t", None)
     assert event.after is not None
     assert event.after.key == ("id",)
     assert [c.nullable for c in event.after.columns] == [False, True]

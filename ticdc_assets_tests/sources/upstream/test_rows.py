@@ -176,7 +176,7 @@ CHECKED = [w for w in workloads("simple-json-checksum", "seed1") if FIXTURES]
 @pytest.mark.parametrize("workload", of_full_set(CHECKED), ids=lambda w: w.name)
 def test_a_row_that_is_read_has_the_checksum_that_tidb_computed_of_it(workload: Workload):
     events = [e for _, m in placed_messages(workload.root / "messages.jsonl") for e in decoded_simple(m)]
-    shapes = {(e.schema, e.table, e.version): e.after for e in events if isinstance(e, DdlEvent) and e.after}
+    shapes = {(e.schema, e.table, e.hints.version): e.after for e in events if isinstance(e, DdlEvent) and e.after}
     sound = damaged = 0
     with TidbServer(Snapshots.of(workload)).running() as server, UpstreamRows(upstream(server), QUICK) as reader:
         checked = [e for e in events if isinstance(e, ChecksummedRow) and e.op is not Op.DELETE and e.checksum.current]

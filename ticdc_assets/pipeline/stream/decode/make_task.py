@@ -102,11 +102,11 @@ def _versions(context: StreamContext, pending: StreamPending) -> dict[SchemaVers
     """Every schema version in the stream, kept or not, with the TSO after which it is in effect."""
     versions: dict[SchemaVersion, int] = {}
     for event in (*context.lake.control.ddl_events(), *pending.scan.statements, *pending.new_events):
-        if event.version is not None:
-            versions.setdefault((fold_name(event.schema, event.table), event.version), event.commit_ts)
-        if event.before_version is not None and event.before is not None:
+        if event.hints.version is not None:
+            versions.setdefault((fold_name(event.schema, event.table), event.hints.version), event.commit_ts)
+        if event.hints.before_version is not None and event.before is not None:
             before = fold_name(event.before.schema, event.before.name)
-            versions.setdefault((before, event.before_version), event.commit_ts)
+            versions.setdefault((before, event.hints.before_version), event.commit_ts)
     return versions
 
 
@@ -118,9 +118,9 @@ def _checked(context: StreamContext, pending: StreamPending) -> dict[SchemaVersi
         return pending.scan.avro.checked
     events = (*context.lake.control.ddl_events(), *pending.scan.statements)
     return {
-        (fold_name(e.schema, e.table), e.version): e.after
+        (fold_name(e.schema, e.table), e.hints.version): e.after
         for e in events
-        if e.version is not None and e.after is not None
+        if e.hints.version is not None and e.after is not None
     }
 
 

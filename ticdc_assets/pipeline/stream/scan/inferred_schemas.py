@@ -11,7 +11,7 @@ from ticdc_assets.pipeline.stream.decode.task import MessageName
 from ticdc_assets.pipeline.stream.official_canal import PositionedRow, StatementPositions
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.protocols.avro.table_names import Name, sanitised
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold_cache import Folds
 from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, Timeline, fold_name
 
@@ -131,10 +131,11 @@ def _parts(rows: Iterable[_FirstRow], known: Sequence[DdlEvent]) -> Iterator[lis
 
 
 def _as_it_was(event: DdlEvent) -> DdlEvent:
-    before, version = event.before, event.before_version
+    before, version = event.before, event.hints.before_version
     assert before is not None
     where = f"{event.where}, as it was before"
-    return DdlEvent(version or 0, before.schema, before.name, "", after=before, version=version, where=where)
+    hints = DdlHints(version=version)
+    return DdlEvent(version or 0, before.schema, before.name, "", after=before, hints=hints, where=where)
 
 
 def _source_tables(

@@ -218,8 +218,9 @@ def _message(scan: StreamScan, stream: StreamForm, message: Message, ordinal: in
             scan.watermarks.add((message.topic, message.partition), message.offset, event.ts)
         elif isinstance(event, DdlEvent):
             # Simple lists columns by their ids; other protocols with columns list them in table order.
-            event = positioned_statement(scan, event, message) if event.as_written else event
-            scan.statements.append(replace(event, after_is_ordered=stream.protocol != "simple"))
+            event = positioned_statement(scan, event, message) if event.origin.as_written else event
+            is_ordered = stream.protocol != "simple"
+            scan.statements.append(replace(event, hints=replace(event.hints, after_is_ordered=is_ordered)))
             scan.tables.by_topic.setdefault(message.topic, set()).update(named_in(message.topic, event, stream.topics))
             yield event.commit_ts
         else:
@@ -237,20 +238,22 @@ def without_known_bootstraps(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     lag, and it has the version too.
     """
     listed = list(events)
-    stated = {(e.schema.lower(), e.table.lower(), e.version) for e in listed if e.query and e.version is not None}
+    stated = {
+        (e.schema.lower(), e.table.lower(), e.hints.version) for e in listed if e.query and e.hints.version is not None
+    }
     kept = []
     seen: set[tuple[str, str, int | None]] = set()
     names = _names_by_id(listed)
     for event in listed:
-        if event.query or event.version is None or event.commit_ts:
+        if event.query or event.hints.version is None or event.commit_ts:
             kept.append(event)
             continue
-        identity = (event.schema.lower(), event.table.lower(), event.version)
+        identity = (event.schema.lower(), event.table.lower(), event.hints.version)
         name = fold_name(event.schema, event.table)
-        is_renamed = event.table_id is not None and name not in names.setdefault(event.table_id, {name})
+        is_renamed = event.hints.table_id is not None and name not in names.setdefault(event.hints.table_id, {name})
         if identity not in stated and identity not in seen and not is_renamed:
             seen.add(identity)
-            kept.append(replace(event, commit_ts=event.version))
+            kept.append(replace(event, commit_ts=event.hints.version))
     return kept
 
 
@@ -258,6 +261,6 @@ def _names_by_id(events: Iterable[DdlEvent]) -> dict[int, set[SourceName]]:
     """The names of tables in kept events and statements, by table id."""
     names: dict[int, set[SourceName]] = {}
     for event in events:
-        if event.table_id is not None and (event.query or event.commit_ts):
-            names.setdefault(event.table_id, set()).add(fold_name(event.schema, event.table))
+        if event.hints.table_id is not None and (event.query or event.commit_ts):
+            names.setdefault(event.hints.table_id, set()).add(fold_name(event.schema, event.table))
     return names

@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.stream.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import QuarantineEntry
-from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlOrigin, Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.capture import Message
@@ -47,7 +47,8 @@ class StreamForm:
 def positioned_statement(scan: StreamScan, event: DdlEvent, message: Message) -> DdlEvent:
     """A statement that its position orders, with its assigned time."""
     place = (message.topic, message.partition, message.offset)
-    return replace(event, commit_ts=scan.clocks.of_statement(place, event.commit_ms), place=place)
+    commit_ts = scan.clocks.of_statement(place, event.origin.commit_ms)
+    return replace(event, commit_ts=commit_ts, origin=replace(event.origin, place=place))
 
 
 def positioned_row(scan: StreamScan, row: RowEvent, message: Message) -> int:
@@ -75,9 +76,9 @@ def first_row(
     except SchemaError:
         return  # a later row, or the user's schema_files, may have more columns
     place = (message.topic, message.partition, message.offset) if row.time.by_position else None
-    before_ts = max(0, ts - 1)
+    before_ts, origin = max(0, ts - 1), DdlOrigin(place=place)
     scan.tables.inferred[name] = DdlEvent(
-        before_ts, row.schema, row.table, "", after=table, where=message.where, place=place
+        before_ts, row.schema, row.table, "", after=table, where=message.where, origin=origin
     )
 
 
@@ -99,7 +100,7 @@ def infer_from_schema(
     """Record the schema of a row as inferred from this row."""
     name, ts = fold_name(schema, table), commit_ts or 0
     if event is not None and stream.dating is not VersionClock.POSITION and not scan.tables.is_inferred(name, ts):
-        scan.tables.inferred[name] = replace(event, commit_ts=max(0, ts - 1), version=None)
+        scan.tables.inferred[name] = replace(event, commit_ts=max(0, ts - 1), hints=replace(event.hints, version=None))
 
 
 def date_of(row: RowEvent, dating: VersionClock) -> int | None:

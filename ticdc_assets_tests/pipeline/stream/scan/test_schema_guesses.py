@@ -11,7 +11,7 @@ from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
 from ticdc_assets.protocols.avro.decoder import AvroOptions
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.history.fold import Known
 from ticdc_assets.schema.history.fold_cache import Folds
 from ticdc_assets_tests.schema.history.histories import event, table
@@ -129,11 +129,15 @@ def test_a_guess_for_one_table_may_be_another_tables_past():
 def test_tables_that_only_later_statements_mention_are_as_they_were_before_the_first_of_them():
     before, after = table("t", "id", key=("id",)), table("t", "id", "v", key=("id",))
     later = [
-        replace(event(30, "t", "ALTER TABLE `t` ADD COLUMN `v` INT", after=after), before=before, before_version=7),
+        replace(
+            event(30, "t", "ALTER TABLE `t` ADD COLUMN `v` INT", after=after),
+            before=before,
+            hints=DdlHints(before_version=7),
+        ),
         replace(event(40, "t", "ALTER TABLE `t` DROP COLUMN `v`", after=before), before=after),
     ]
 
-    assert [(e.commit_ts, e.version, e.after, e.query) for e in guesses(Known()).as_of(20, later)] == [
+    assert [(e.commit_ts, e.hints.version, e.after, e.query) for e in guesses(Known()).as_of(20, later)] == [
         (7, 7, before, "")
     ]
     assert guesses(Known()).as_of(30, later)[0] == later[0]
@@ -151,7 +155,7 @@ def test_a_table_that_a_later_statement_creates_is_not_as_it_was():
 
 def test_a_statement_at_the_bound_is_no_later_one():
     """What a statement at the bound says of its table before it is for the history to read, not for a guess."""
-    changed = replace(event(40, "t", "ALTER TABLE `t` FROBNICATE"), before=USERS, before_version=7)
+    changed = replace(event(40, "t", "ALTER TABLE `t` FROBNICATE"), before=USERS, hints=DdlHints(before_version=7))
 
     assert guesses(Known()).as_of(40, [changed]) == [changed]
     assert [(e.commit_ts, e.after) for e in guesses(Known()).as_of(39, [changed])] == [(7, USERS)]
@@ -199,7 +203,7 @@ def placed(guess: SchemaGuesses, **offsets: int) -> SchemaGuesses:
 
 
 def at_offset(offset: int, made: DdlEvent) -> DdlEvent:
-    return replace(made, place=("feed", 0, offset), as_written=True)
+    return replace(made, origin=DdlOrigin(True, place=("feed", 0, offset)))
 
 
 @pytest.mark.parametrize(("columns", "expected"), [(("id", "v"), []), (("id", "w"), ["t"])])
