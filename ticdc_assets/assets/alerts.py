@@ -33,7 +33,7 @@ def alerts(send: Send, warnings: bool = False, enabled: bool = False) -> list[dg
     def run_failed(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
         run = context.dagster_run
         if TAG not in run.tags:
-            return dg.SkipReason(f"Run {run.run_id} is of no changefeed.")
+            return dg.SkipReason(f"Run {run.run_id} belongs to no changefeed.")
         record = context.instance.get_run_record_by_id(run.run_id)
         if record is None or not broke(context.instance, record):
             return dg.SkipReason(f"Run {run.run_id} failed because of its checks only.")
@@ -44,7 +44,7 @@ def alerts(send: Send, warnings: bool = False, enabled: bool = False) -> list[dg
         run = context.dagster_run
         changes = list(_changes(context.instance, run.run_id, warnings)) if TAG in run.tags else []
         if not changes:
-            return dg.SkipReason(f"No check of run {run.run_id} has another result than before.")
+            return dg.SkipReason(f"No check of run {run.run_id} has a new result.")
         send("\n".join([f"Run {run.run_id} of {run.job_name}:", *changes]))
         return None
 

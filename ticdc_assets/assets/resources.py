@@ -121,11 +121,11 @@ class ChangefeedRun:
         return self.outcome.quarantined
 
     def published(self) -> None:
-        """Discard what was read from the control tables, as this run has published."""
+        """Discard what was read from the control tables. Called after this run has published."""
         self.outcome.tables = self.outcome.quarantined = None
 
     def forget(self) -> None:
-        """Scan again on next use, as another run has published."""
+        """Scan again on next use. Called after another run has published."""
         self.outcome = RunOutcome()
 
     def workers(self) -> Workers:
@@ -185,9 +185,9 @@ RETRY_AFTER_S: Final = 2
 def report_failures(run: ChangefeedRun, retry_number: int = RETRIES_MAX) -> Iterator[None]:
     """Turn every error into a step failure with one sentence, and retry those that may be temporary.
 
-    Messages of libraries may quote a row, so only the kind and place of their errors are shown. Retries are requested
-    here and not with a RetryPolicy, which would also restart a step that a user interrupts. An error that only follows
-    from an interruption, such as an unfinished call to Spark, is raised as the interruption.
+    Messages of libraries may quote a row, so only the class and position of their errors are shown. Retries are
+    requested here and not with a RetryPolicy, which would also restart a step that a user interrupts. An error that
+    only follows from an interruption, such as an unfinished call to Spark, is raised as the interruption.
     """
     try:
         yield

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ticdc_assets.names import IdentifierTemplates
 
 CODE_VERSION: Final = "1"
-"""To be raised when the same stream gives another result than before."""
+"""Raise this when the same stream gives another result than before."""
 
 SOURCE_TYPES: Final = "Column types are those of the source."
 """Shown with the columns, as the lake may store them with another type."""
@@ -43,7 +43,7 @@ FRESHNESS_WINDOW_MIN: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """One changefeed as its definitions see it. Does not change after the code location has loaded."""
+    """One changefeed, as the definitions use it. Does not change after the code location has loaded."""
 
     names: FeedNames
     tables: tuple[KnownTable, ...]

@@ -48,7 +48,7 @@ def reported(history: History, record: WatermarkRecord | None) -> dict[SourceNam
 
 def kept_aside(history: History, records: Iterable[QuarantinedRecord]) -> dict[str, list[QuarantinedRecord]]:
     """The records of each source table. A record with several possible tables counts for each of them, so that no check
-    passes wrongly."""
+    passes by mistake."""
     by_table: dict[str, list[QuarantinedRecord]] = {}
     for record in records:
         for source_table_id in _owners(history, record):

@@ -26,7 +26,7 @@ _PARTS_OF_A_TABLE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ChangefeedAsset:
-    """One asset of a changefeed, as a translation gets it.
+    """One asset of a changefeed, the argument of a translation.
 
     `kind` is source, schema_cache, quarantine, changelog, mirror, history, watermarks or days. `schema` and `table` are
     those of a changelog, mirror or history, in the form that Dagster accepts in a key, and else "". `spec` is the asset

@@ -2,8 +2,8 @@
 
 A row that exists at both TSOs is changed if it was changed by a commit in between and has other values than before, in
 the columns of the later TSO. A column that was added has its default in earlier rows. A value from before a conversion
-of its column is not known: it is NULL, and its row counts as changed if a commit changed it. A row that was changed and
-changed back is not counted, nor is a row that only a statement changed.
+of its column is not known: it is NULL, and its row counts as changed if a commit changed it. A change that was undone
+is not counted, nor is a row that only a statement changed.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Range:
 class Changes:
     """The changes of a table that are needed to compare it, added batch by batch.
 
-    A batch has the system columns, SENT, and for each column its new and old values. Of each key three changes stay:
-    the last one up to `after`, the first one of the range, and the last one of the range.
+    A batch has the system columns, SENT, and for each column its new and old values. Of each key three changes are
+    kept: the last one up to `after`, the first one of the range, and the last one of the range.
     """
 
     range: Range
@@ -127,7 +127,7 @@ class Changes:
         return rows.sort_by([(layout.COMMIT_TS, "ascending"), (layout.SEQ, "ascending")])
 
     def fold(self) -> pa.Table:
-        """Leave only the changes of each key that stay; the groups afterwards."""
+        """Keep only the needed changes of each key. Returns them by key, as `_groups` does."""
         rows = self._sorted()
         groups = self._groups(rows)
         places = [groups.column(name).drop_null().to_numpy() for name in ("first_min", "base_max", "last_max")]
@@ -246,7 +246,7 @@ def counts(found: pa.Table) -> Mapping[str, int]:
 
 
 def in_bucket(keys: Sequence[pa.ChunkedArray], bucket: int, buckets: int) -> _Bools:
-    """Which rows belong to one of so many parts of all keys; equal keys are in the same part."""
+    """Which rows belong to part `bucket` of `buckets` parts of all keys; equal keys are in the same part."""
     import pandas as pd  # imported only when needed
 
     hashes = np.zeros(len(keys[0]), np.uint64)

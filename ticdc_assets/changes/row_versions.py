@@ -42,7 +42,7 @@ def row_versions(changes: pa.Table, key: Sequence[str], emptied: Sequence[int] =
 
 
 def _equals_next(rows: pa.Table, key: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Of each row but the last, whether the next one has the same key."""
+    """For each row except the last, whether the next one has the same key."""
     same = [_equal(rows.column(name)[:-1], rows.column(name)[1:]) for name in key]
     found: npt.NDArray[np.bool_] = reduce(pc.and_, same).to_numpy(zero_copy_only=False)
     return found

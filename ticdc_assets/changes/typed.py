@@ -235,7 +235,7 @@ def _struct(arrays: list[pa.Array], struct_type: pa.StructType, mask: pa.Array, 
 
 
 def _as(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    # Equal types may still differ in field metadata inside lists; promotions (int -> long) widen without loss.
+    # Equal types may still differ in field metadata inside lists. Promotions (int -> long) lose nothing.
     return array if array.type == wanted and not pa.types.is_nested(wanted) else array.cast(wanted)
 
 

@@ -1,4 +1,4 @@
-"""Which tables a run may bring forward, from where and how far."""
+"""Which tables a run may advance, from which TSO, and up to which."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping
 
 
 def _hold_of(stop: Stop) -> Hold:
-    """The hold of a table that stopped at a statement, with what makes it go on."""
+    """The hold of a table that stopped at a statement, with what lets it continue."""
     return Hold(TableState.STOPPED, f"{stop.reason.removesuffix('.')}. {CREATE_AGAIN}")
 
 

@@ -1,4 +1,5 @@
-"""Many small files of a table into few, by this project's workers: for tables that small runs write all the time.
+"""Rewrites many small files of a table as few, in this project's workers: for tables that small runs write all the
+time.
 
 Iceberg's own procedure in Spark (`tables.maintenance.compaction`) plans and runs several queries for each table, which
 takes many times longer than to copy such files. It does the rest: large files, and deletes of other forms.
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 def compact_small(
     jvm: JvmCatalog, workers: Workers, table: Table, otherwise: Callable[[JvmCatalog, Table], int] = compact
 ) -> int:
-    """Rewrite the table's small files; how many went into new ones. Rows, progress and row ids stay as they are.
+    """Rewrite the table's small files. Returns how many files were rewritten. Rows, progress and row ids stay as they
+    are.
 
-    `otherwise` does it where the small files are not what the table has too many of. Where another writer commits
+    `otherwise` is called if the table has too many files of another kind. Where another writer commits
     first, nothing is rewritten.
     """
     snapshot = table.current_snapshot()

@@ -185,7 +185,7 @@ def set_unrecorded_aside(lake: Lake, history: History, record: WatermarkRecord |
     No rows are lost: without a record, the next run reads what that run has read.
 
     Raises:
-        StaleRunError: another run has recorded since `record`, so the table may be its own.
+        StaleRunError: another run has recorded since `record`, so the table may belong to that run.
     """
     known, recorded = history.by_id(), lake.recorded(record)
     places, is_found = lake.places(history), False
@@ -198,7 +198,7 @@ def set_unrecorded_aside(lake: Lake, history: History, record: WatermarkRecord |
         if changelog.properties.get(CHANGEFEED) != lake.changefeed.name:
             continue
         if lake.control.newest() != record:
-            advice = "Another run recorded first, and no table was renamed; run again to go on from there."
+            advice = "Another run recorded first, and no table was renamed. Run again to continue from there."
             where = ".".join(place.changelog)
             raise StaleRunError(where, "the record that this run was planned from", "a newer one", advice)
         set_aside(lake.catalog, owner, place.mirror)

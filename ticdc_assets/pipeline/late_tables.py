@@ -1,4 +1,4 @@
-"""Tables that `tables` selects only now: the setting was widened, or a rename gave them a selected name.
+"""Tables that `tables` did not select in earlier runs: the setting was widened, or a rename gave them a selected name.
 
 Earlier runs passed their files and messages unread. Such a table gets a watermark only after these are read: from the
 table's beginning, with repeats removed. Where that is not possible, the table is held, and the others advance.

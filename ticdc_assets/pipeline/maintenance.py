@@ -1,6 +1,6 @@
-"""Maintenance of one changefeed's tables: records thinned, snapshots expired, files compacted, leftovers removed.
+"""Maintenance of one changefeed's tables: removes old records, expires snapshots, compacts files, removes orphan files.
 
-Of a bucket it also compares the folders that runs do not list any more (`pipeline.storage.late_files`).
+It also compares the closed folders of a bucket, which runs do not list any more (`pipeline.storage.late_files`).
 The order keeps every record readable: a record is removed before its snapshots, a snapshot before its files.
 Maintenance may be interrupted and run again, and runs of the changefeed may be active at the same time.
 """
@@ -90,7 +90,7 @@ class MaintenanceReport:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the leftovers in bytes."""
+        """The size of the orphan files in bytes."""
         return sum(leftover.size_bytes for leftover in self.leftovers)
 
 

@@ -20,7 +20,7 @@ from ticdc_assets.pipeline.stream.decode import worker as message_decode  # noqa
 from ticdc_assets.tables.iceberg import rewrite_worker  # noqa: E402
 
 WORK = (decode, merge_worker, rewrite_worker, message_decode)
-"""What workers run, with everything that it imports."""
+"""The modules that workers run; importing them imports everything else."""
 
 if __name__ == "__main__":
     gc.freeze()  # a worker collects garbage after every task; these objects are never freed

@@ -22,7 +22,7 @@ MIRROR_FAULT: Final = "its mirror: "
 
 
 def says_the_same(record: WatermarkRecord, other: WatermarkRecord) -> bool:
-    """Whether two records are equal in all that they say of the source and its tables."""
+    """Whether two records agree on the source and its tables; their times and runs may differ."""
     return (record.tso, record.cursor, record.tables) == (other.tso, other.cursor, other.tables)
 
 
@@ -34,8 +34,8 @@ def table_record(
     table: Table | None,
     note: str,
 ) -> TableRecord:
-    """The record of one table after the run. What it says of the mirror and the history is
-    unchanged until these advance."""
+    """The record of one table after the run. Its fields of the mirror and the history are unchanged until these
+    advance."""
     source_table = commit_range.source_table
     done = replace(commit_range, high=commit_range.low, hold=hold) if hold else commit_range
     snapshot = table.current_snapshot() if table is not None else None

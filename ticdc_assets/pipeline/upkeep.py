@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 ROUND_EVERY_S: Final = 30.0
 STEPS_S: Final = 2.0
-"""A step begins only in the first seconds after a run, so that the next run is not late by more than one step."""
+"""How long after a run new steps begin, so that the next run is late by one step at most."""
 
 MINUTES_KEPT: Final = 10
-"""For so long a record and its snapshots stay in any case. After that the last record of each hour stays."""
+"""How long every record and its snapshots stay. After that the last record of each hour stays."""
 HOURS_KEPT: Final = 24
 EXPIRED_MIN: Final = 20
 """Fewer snapshots are not worth a commit."""

@@ -82,7 +82,7 @@ def broken(instance: dg.DagsterInstance, names: FeedNames) -> Broken | None:
 
 
 def cancelled(instance: dg.DagsterInstance, names: FeedNames) -> str | None:
-    """A sentence on the last run of that job, and how to go on, if it was cancelled; else None."""
+    """A sentence on the last run of that job, and how to continue, if it was cancelled; else None."""
     for record in instance.get_run_records(RunsFilter(job_name=names.job, tags=names.tags), limit=1):
         run = record.dagster_run
         if run.status in _CANCELLED:

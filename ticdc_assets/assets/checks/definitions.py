@@ -49,7 +49,7 @@ def check_assets(feed: Feed) -> list[dg.AssetChecksDefinition]:
 
 
 def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
-    """Checks that fail while any table of the changefeed needs action, also a table without assets."""
+    """Checks of the whole changefeed, including tables without assets."""
     names = feed.names
     specs = [
         dg.AssetCheckSpec(ALL_GO_ON, asset=names.watermarks, description="No table is stopped or waiting."),
@@ -238,7 +238,7 @@ def _selected(
 
 
 def check_result(key: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult:
-    """The verdict as Dagster takes it."""
+    """The verdict as a result of Dagster."""
     return dg.AssetCheckResult(
         check_name=key.name,
         asset_key=key.asset_key,

@@ -54,7 +54,7 @@ class Verdict:
 
 
 def unknown_table() -> Verdict:
-    """For an asset whose table no run has recorded yet, or that has no longer this name."""
+    """For an asset whose table no run has recorded yet, or no longer has this name."""
     sentence = (
         "No run has recorded a table of this name. Run the changefeed if the table is new; if it was dropped or "
         "renamed, reload the code location to remove its assets."
@@ -63,7 +63,8 @@ def unknown_table() -> Verdict:
 
 
 def goes_on(record: TableRecord) -> Verdict:
-    """Fails for a stopped table, which a person must repair. Warns for a waiting table, which may go on by itself."""
+    """Fails for a stopped table, which a person must repair. Warns for a waiting table, which may continue without
+    help."""
     if record.state == TableState.STOPPED:
         return Verdict(False, f"Stopped at {record.watermark}: {record.note}")
     if record.state == TableState.WAITING:
@@ -74,7 +75,7 @@ def goes_on(record: TableRecord) -> Verdict:
             f", read up to {record.watermark}: {record.note}" if record.note else "; its changelog has all its changes."
         )
         return Verdict(True, f"Dropped at the source{detail}")
-    return Verdict(True, "It goes on.")
+    return Verdict(True, "No run holds it.")
 
 
 def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Verdict:

@@ -1,9 +1,9 @@
-"""The asset `days`: a partition for each UTC day of commits, materialised when the day is closed for all tables.
+"""The asset `days`: a partition for each UTC day of commits, materialized when the day is complete in all tables.
 
 Changelogs are Iceberg tables partitioned by commit day, but their assets have no partitions: a run appends to every day
-that the source has news of, and Dagster would start a run of a partitioned asset for chosen days only. A day of this
-asset is closed by the record whose TSO has passed it, so an asset of a user that is partitioned by day can depend on
-it. The asset is external: no run is started for it, and runs report the days that they have closed.
+of which the source has new changes, while Dagster runs a partitioned asset for chosen days only. A day of this asset is
+closed by the record whose TSO has passed it, so an asset of a user that is partitioned by day can depend on it. The
+asset is external: no run is started for it, and runs report the days that they have closed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a command that only reads starts quickly: its libraries import less, and less garbage is looked for.
+"""Makes commands that only read start quickly: fewer imports, and fewer garbage collections.
 
-pyarrow imports pandas when it makes its first value, which takes longer than all that such a command does. Where it has
-not found pandas then, it looks again as soon as something asks it for a data frame.
+pyarrow imports pandas when it makes its first value, which takes longer than all that such a command does. If it does
+not find pandas then, it searches again when a data frame is requested.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Final
 
 GARBAGE_AFTER: Final = 200_000
-"""New objects after which garbage is looked for. Imports make many objects and no garbage."""
+"""The number of new objects before a garbage collection. Imports make many objects and no garbage."""
 
 
 def start_quickly() -> None:
@@ -32,7 +32,7 @@ def start_quickly() -> None:
 
 
 class _Hidden(MetaPathFinder):
-    """A finder that says of pandas that it is not installed."""
+    """A module finder that reports pandas as not installed."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.model import Column, TableSchema
 
 BAD_RECORDS_MAX: Final = 1000
-"""A file with more bad records stops its table: they are not accidents, and they would fill the quarantine."""
+"""A file with more bad records stops its table: so many are no accident, and they would fill the quarantine."""
 
 ALL_BAD_MIN: Final = 10
 """A file with at least this many records and no valid one: the configuration is wrong, so its table stops."""
@@ -48,7 +48,7 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """What rows of one version must satisfy; `where` is the file."""
+    """The rules for rows of one version; `where` is the file."""
 
     where: str
     table: TableSchema

@@ -108,7 +108,7 @@ class Exchanges:
         for exchange in self._all:
             done = [side for side in exchange.sides if self._is_done(exchange, side)]
             if done and any(self._has_late(source_table_id, exchange.ts) for source_table_id in exchange.tables):
-                fault = _fault(exchange, self._source_tables, "no rows of before it once it is done", "late rows")
+                fault = _fault(exchange, self._source_tables, "no earlier rows after it was applied", "late rows")
                 found.update({side.id: str(fault) for side in done})
         return found
 
@@ -145,7 +145,8 @@ class Exchanges:
                     continue
                 try:
                     if only is not None and side.id not in only:
-                        raise _fault(exchange, self._source_tables, "a run of its mirror", "one of other mirrors alone")
+                        wanted, found = "a run that includes its mirror", "one that includes other mirrors only"
+                        raise _fault(exchange, self._source_tables, wanted, found)
                     self._write(exchange, side, failed)
                     advanced.add(side.id)
                 except Exception as error:  # noqa: BLE001  raised again where it is not of one table
@@ -249,7 +250,8 @@ class Exchanges:
         at = min(self._watermark(source_table_id), exchange.ts)
         is_there = not any(segments(source_table, table, mirror, at, by_arrival=False))
         if not is_there or int(mirror.properties[VERSION]) >= exchange.ts:
-            raise _fault(exchange, self._source_tables, "mirrors that stand at it", f"that of {name} elsewhere")
+            found = f"the mirror of {name} at another one"
+            raise _fault(exchange, self._source_tables, "mirrors at the statement", found)
         return mirror
 
     def _check_places(self, exchange: Exchange, sources: list[str], inside: str) -> None:
@@ -257,8 +259,8 @@ class Exchanges:
         session = self._jvm().thread_session()
         doubt = doubt_condition((exchange.moved.rows,))
         if doubt is not None and any(session.sql(any_row(source, doubt)).take(1) for source in sources):
-            found = "rows without a date, where the source may have had one that does not exist"
-            raise _fault(exchange, self._source_tables, "dates that determine the partition of each row", found)
+            found = "rows without a date, where the source may have had an invalid date"
+            raise _fault(exchange, self._source_tables, "valid dates, which determine the partition of each row", found)
         if session.sql(any_row(sources[1], f"NOT ({inside})")).take(1):
             raise _fault(
                 exchange, self._source_tables, "rows that belong to the partition", "others (WITHOUT VALIDATION)"

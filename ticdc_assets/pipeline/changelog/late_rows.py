@@ -107,9 +107,8 @@ def _known(
 
 
 def _equal_ones(columns: Sequence[pa.ChunkedArray], there: int, deliveries_are_known: bool) -> Bools:
-    """Which of the other rows equal one of the first `there` rows.
-
-    Where deliveries are known, of n equal first rows only n others count; else all others count.
+    """Which of the other rows equal one of the first `there` rows. If deliveries are known, n equal first rows match at
+    most n others; else they match all.
     """
     compared = list(columns)
     if deliveries_are_known:

@@ -1,8 +1,8 @@
 """Writes typed changes as Parquet files below the location of their table, without repeats inside a file.
 
 A file holds one source table, version and commit day. From batch to batch, commit_ts never decreases inside a file:
-where it does (after a restart of TiCDC), a new file begins. So repeats inside a file are always adjacent. Repeats
-between files are only where their commit_ts ranges overlap; the driver removes those (`changelog.dedup`).
+where it does (after a restart of TiCDC), a new file begins. So repeats inside a file are always adjacent. Files have
+repeats of each other only if their commit_ts ranges overlap; the driver removes those (`changelog.dedup`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Publishes the workers' files: removes repeats, keeps late rows, commits each changelog once, deletes leftovers."""
+"""Publishes the workers' files: removes repeats, keeps late rows, commits each changelog once, deletes unused files."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def publish_all(
         except TicdcAssetsError:
             raise
         except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-            # Its files stay: the commit may have succeeded. Maintenance removes files that no table has.
+            # Its files stay, since the commit may have succeeded. Maintenance removes files that no table names.
             return source_table_id, _held(tables[source_table_id], error)
 
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
@@ -234,7 +234,7 @@ def _counts(parts: Sequence[ChangelogPart]) -> dict[str, int]:
 
 
 def remove_parts(tables: Mapping[str, Table], parts: Iterable[ChangelogPart]) -> None:
-    """Delete files that are in no changelog."""
+    """Delete the files of parts that no changelog names."""
     for part in parts:
         if part.source_table_id in tables:
             tables[part.source_table_id].io.delete(part.uri)

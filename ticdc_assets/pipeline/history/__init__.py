@@ -1,1 +1,1 @@
-"""Questions about tables at a TSO: what they were, and what differs between two."""
+"""Tables at a TSO: their columns, their rows, and what differs between two TSOs."""

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.upstream.rows import UpstreamRows
 
 CHUNK_ROWS: Final = 20_000
-"""Rows of TiDB that one statement reads."""
+"""How many rows of TiDB one statement reads."""
 
 NARROWED_ROWS_MAX: Final = 1_000_000
 """Rows of the mirror whose keys are held at once while differences are narrowed down."""
 
 _CONFIRMED_ROWS: Final = 64
-"""Rows per statement that are read whole."""
+"""How many full rows one statement reads."""
 
 _FLOATING: Final = frozenset({Kind.FLOAT, Kind.DOUBLE})
 
@@ -220,7 +220,7 @@ class TableVerification:
             yield self._key_of(self._key, key), bytes.fromhex((sent or b"").decode())
 
     def _confirm(self, keys: Sequence[Key]) -> None:
-        """Read these rows whole, and keep those of which a value differs."""
+        """Read these rows in full, and keep those with a differing value."""
         wanted = set(keys)
         in_mirror = {key: row for row in self._mirror_rows() if (key := self._key_in(row)) in wanted} if wanted else {}
         listed = ", ".join(

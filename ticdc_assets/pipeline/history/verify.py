@@ -60,7 +60,7 @@ def verify(
         advice = "Set `upstream` to the TiDB that the changefeed reads from: docs/large-rows.md has its keys."
         raise ConfigError(where, "`upstream` in the config", "none", advice)
     if lake.by_arrival:
-        advice = "Such a mirror is at no TSO of TiDB."
+        advice = "Such a mirror belongs to no TSO of TiDB."
         raise ConfigError(where, "a stream with commit_ts", "one without", advice)
     record = lake.control.newest() if at is None else lake.control.at(at)
     if record is None:

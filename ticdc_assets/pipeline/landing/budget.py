@@ -1,7 +1,7 @@
 """How much one landing may still read: `max_messages` and `max_bytes` of `source.kafka` bound a whole run.
 
 Offsets are known before they are read, bytes are not. So the size of a message is estimated, from the first messages
-of each partition and then from what was read, and the tasks are given offsets for a part of the bytes that are left.
+of each partition and then from what was read, and the tasks get offsets for a part of the remaining bytes.
 """
 
 from __future__ import annotations

@@ -93,9 +93,9 @@ def _of_topic(
 
 def _other_id(topic: str, topic_id: str | None) -> TopicError:
     if topic_id is None:
-        advice = "Let this user DESCRIBE the topic, and try again. Nothing is lost."
+        advice = "Allow this user to DESCRIBE the topic, and try again. Nothing is lost."
         return TopicError(topic, "its id, since its last landed message is gone", "no id", advice)
-    return TopicError(topic, "the topic that was landed before", "another of its name", CREATED_AGAIN)
+    return TopicError(topic, "the topic that was landed before", "another topic of this name", CREATED_AGAIN)
 
 
 def taken(ranges: Sequence[OffsetRange], messages_max: int) -> list[OffsetRange]:

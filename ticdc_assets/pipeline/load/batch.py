@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class DumpBatch:
-    """The files of the tables whose turn it is. A file that cannot be read holds its table; no row is skipped."""
+    """The files of the tables of this round. A file that cannot be read holds its table; no row is skipped."""
 
     amount: str
     records: int

@@ -1,4 +1,4 @@
-"""What of a dump is not loaded yet."""
+"""The tables of a dump that are not loaded yet."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.dump.listing import Chunk, DumpedTable
 
 ROUND_BYTES: Final = 4 << 30
-"""A round ends after the table that reaches this size: what a kill may cost."""
+"""A round ends after the table that reaches this size. A killed load repeats at most one round."""
 
 
 class DumpChanges:

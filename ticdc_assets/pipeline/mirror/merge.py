@@ -48,7 +48,7 @@ class MergePlan:
     vectors: dict[str, OldVector]
 
     def delta(self, reports: Sequence[MergeReport]) -> RowDelta | None:
-        """The workers' files and deletion vectors as one commit; None where a worker was unfit."""
+        """The workers' files and deletion vectors as one commit; None where a worker could not merge."""
         if any(report.unfit for report in reports):
             return None
         gone = [gone for report in reports for gone in report.gone]

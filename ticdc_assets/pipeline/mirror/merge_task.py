@@ -80,7 +80,7 @@ class DeletedRows:
 
 @dataclass(frozen=True, slots=True)
 class MergeReport:
-    """What one worker wrote and deleted. Where it was unfit, `unfit` gives the reason and all else is empty."""
+    """What one worker wrote and deleted. If it could not merge, `unfit` has the reason and all else is empty."""
 
     source_table_id: str
     written: tuple[WrittenFile, ...] = ()

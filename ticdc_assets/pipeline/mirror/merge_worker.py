@@ -3,7 +3,7 @@ resulting rows as Parquet, and returns which rows of the mirror they replace.
 
 Of all changes only key and order columns are read; the other columns only for rows that are written. The driver
 commits. A segment that a worker cannot merge (a file lacks a key column, a value does not fit its column) is no error:
-the worker returns that it is unfit, and the driver lets Spark merge.
+the worker reports that, and Spark merges the segment.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def merge(task: MergeTask) -> MergeReport:
 
 @dataclass(frozen=True, slots=True)
 class _Newest:
-    """The newest change of every key: its key, the number of its file, its row there, and whether it is a delete."""
+    """The newest change of every key: the key, the number of its file, its row in the file, and whether it is a
+    delete."""
 
     keys: list[pa.ChunkedArray]
     files: _Indices

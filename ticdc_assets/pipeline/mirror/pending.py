@@ -130,7 +130,7 @@ def damage_of(source_table: SourceTable, mirror: Table) -> str:
     if version != rows_version:
         return (
             f"{name}: expected rows as of the statement at {version}, found those of {rows_version}: "
-            f"the mirror was set back to an earlier snapshot. {advice}"
+            f"the mirror was rolled back to an earlier snapshot. {advice}"
         )
     if _is_of_other_statements(source_table, mirror):
         return (

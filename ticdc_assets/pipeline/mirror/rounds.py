@@ -88,7 +88,7 @@ class _OpenMirror:
             self.table = writer.take(self.table, segment, delta)
         else:
             for file in (file for report in reports for file in report.written):
-                self.table.io.delete(file.uri)  # of workers that were not unfit
+                self.table.io.delete(file.uri)  # only workers that could merge
             self.table = writer.merge(self.table, self.job.changelog, segment)
         self.plan = None
 

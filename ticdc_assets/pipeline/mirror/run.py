@@ -1,7 +1,7 @@
 """Brings mirrors up to their changelogs, then records the TSO at which all tables can be read together.
 
-It starts from the newest record and the tables themselves, not from the run that published the changelogs. So it can
-run alone, twice, or after a crash.
+It starts from the newest record and the tables, not from the run that published the changelogs. So it can run alone,
+twice, or after a crash.
 """
 
 from __future__ import annotations

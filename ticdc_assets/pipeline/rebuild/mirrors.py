@@ -131,7 +131,7 @@ def _histories_anew(
     report: RebuildReport,
     on_progress: OnProgress,
 ) -> dict[str, str]:
-    """Make the histories of the rebuilt tables again. A mirror that is rebuilt as of a TSO has the same history."""
+    """Rebuild the histories of the rebuilt tables. A mirror that is rebuilt as of a TSO has the same history."""
     if request.at is not None:
         return {}
     record, history = recorded_history(lake)

@@ -82,7 +82,7 @@ class ReplayContext:
         if self.record.recorded_at > record.recorded_at and all(states.get(r.source_table_id) in moving for r in rows):
             return ""
         return (
-            f"{record.path}, record {record.line}: expected a table that has all that came before, found one that is "
+            f"{record.path}, record {record.line}: expected a table that has all earlier records, found one that is "
             "held or was not published since. Run `ticdc-assets run`, then replay again."
         )
 
@@ -119,12 +119,12 @@ def above(record: QuarantinedRecord) -> str:
     """Why a change waits whose commit_ts is above its table's watermark."""
     return (
         f"{record.path}, record {record.line}: expected a commit_ts that its table is complete up to, found a later "
-        "one. It waits: run `ticdc-assets run` until the table has come so far, then replay again."
+        "one. It waits: run `ticdc-assets run` until the table has reached that commit_ts, then replay again."
     )
 
 
 def no_table_for(record: QuarantinedRecord) -> str:
-    """Why a change has no table to go to."""
+    """Why a change belongs to no table."""
     return (
         f"{record.path}, record {record.line}: expected a table of this changefeed with a changelog, found none. "
         "Check `tables` in the config, and what `ticdc-assets tables` lists."

@@ -159,7 +159,7 @@ class MessageReplay:
     # -- what cannot come late ----------------------------------------------------------------------------------------
 
     def _strange(self, message: Message, events: Sequence[object]) -> str:
-        """Why a statement or schema is not accepted now: later rows were read without it."""
+        """Why a statement or schema cannot be accepted any more: later rows were read without it."""
         kept = {_statement(event) for event in self._lake.control.ddl_events()}
         late = [e for e in events if isinstance(e, DdlEvent) and _statement(e) not in kept and (e.query or e.commit_ts)]
         if not late:
@@ -217,7 +217,7 @@ def _statement(event: DdlEvent) -> tuple[int, str, str, str]:
 def _unplaced(record: QuarantinedRecord) -> str:
     return (
         f"{record.path}, offset {record.line}: expected a capture in one file, found a file for each partition. These "
-        "grow side by side, and without commit_ts it is not known where the message stood among those of the others: "
+        "grow independently, and without commit_ts nothing orders the message among those of the other files: "
         "capture the topics to one file and start the changefeed again in another lake; or discard the message."
     )
 
@@ -225,5 +225,5 @@ def _unplaced(record: QuarantinedRecord) -> str:
 def _gone(record: QuarantinedRecord) -> str:
     return (
         f"{record.path}, offset {record.line}: expected its message in the capture, found none. "
-        "Its place among the others is not known without; restore the capture."
+        "Without the capture its position is not known; restore the capture."
     )

@@ -25,7 +25,7 @@ def aligned(decoding: FileDecoding, file: TaskFile, version: Version, rows: RawR
         return replace(rows, columns=tuple(name for lowered, name in names.items() if lowered in there))
     for name, *texts in zip(rows.columns, rows.wire, *([rows.before] if rows.before else []), strict=True):
         if name.lower() not in names and any(text.null_count < len(text) for text in texts):
-            raise _other_columns(file, f"a column {name!r} that its version has not")
+            raise _other_columns(file, f"a column {name!r} that its version does not have")
     _refuse_lacking(decoding, file, version, rows)
     return replace(rows, columns=tuple(names.get(name.lower(), name) for name in rows.columns))
 

@@ -40,7 +40,7 @@ def has(progress: Progress, file: SourceFile) -> bool:
 
 
 def files_with(progress: Progress, read: Iterable[SourceFile], cursor: Cursor) -> Files:
-    """The files for the table's next snapshot: those that it reads now, and those that no cursor has passed."""
+    """The files for the table's next snapshot: those that it reads now, and those that the cursor has not passed."""
     last = {series: number for series, number in progress.files if not _is_passed(cursor, series, number)}
     for file in read:
         series = series_of(file)

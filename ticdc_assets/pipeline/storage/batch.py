@@ -106,7 +106,7 @@ class StorageBatch:
     # -- the record ---------------------------------------------------------------------------------------------------
 
     def cursor(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> str:
-        """The cursor past every file that no later run needs. What it closes is kept before."""
+        """The cursor past every file that no later run needs. The folders that it closes are recorded before."""
         pending = self._pending
         moved = advanced(pending.cursor, pending.scan, self._plan, _files(reports), held)
         self._lake.control.close_folders([*newly_closed(pending.cursor, pending.scan, moved)])

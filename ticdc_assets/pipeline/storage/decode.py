@@ -148,8 +148,8 @@ class _TableDecoder:
             yield report
 
     def _together(self, files: tuple[TaskFile, ...]) -> list[FileReport] | None:
-        """The reports of files that are decoded together; None where nothing was written, since one of them is not
-        sound: decoded alone, it is found."""
+        """The reports of files that are decoded together; None where nothing was written, because one of them has a
+        fault: decoding each alone finds it."""
         count = _Count.of(len(files))
         try:
             joined = self._files.joined(files)

@@ -1,7 +1,7 @@
 """Groups the small files of a table, whose rows are decoded together.
 
-A changefeed that flushes every few seconds writes thousands of files of a few rows. What a file costs beyond its rows
-(casts of its columns, a part of a Parquet file) is then the whole time, so it is spent once for a group.
+A changefeed that flushes every few seconds writes thousands of files of a few rows. Most of the time is then the fixed
+cost of a file (casts of its columns, a part of a Parquet file), so it is spent once for a group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ticdc_assets.pipeline.tasks import TaskFile
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 
 SMALL_BYTES: Final = 1 << 17
-"""Larger files are decoded alone: their rows take longer than what a file costs."""
+"""Larger files are decoded alone: their rows take longer than the fixed cost of a file."""
 GROUP_BYTES_MAX: Final = 2 << 20
 """Groups of more bytes are no faster; a group in which a file is damaged is decoded twice."""
 

@@ -1,8 +1,8 @@
 """Files that were added to folders after these were closed: found by listing all of them, and read by the next run.
 
-A run does not list folders of past dates and older versions, so that its time does not grow with them. Once a day a
-run that has news compares what they have with what they had when they were closed (`closed_folders`), and opens those
-with more files again. Maintenance does the same at any time, and writes a record with that cursor. The rows of late
+A run does not list folders of past dates and older versions, so that its time does not grow with them. Once a day a run
+that has new input compares these folders with their last known files (`closed_folders`), and opens those with more
+files again. Maintenance does the same at any time, and writes a record with that cursor. The rows of late
 files are compared with the changelog: late rows or repeats.
 """
 

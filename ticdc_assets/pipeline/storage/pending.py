@@ -80,7 +80,7 @@ class StoragePending(Pending):
 
 
 def _is_news(recorded: TableRecord, commit_range: CommitRange) -> bool:
-    """Whether a table is held only since this scan, or no longer."""
+    """Whether this scan holds a table that was not held before, or releases it."""
     if recorded.state == TableState.LIVE:
         return commit_range.hold is not None
     is_held = recorded.state in (TableState.WAITING, TableState.STOPPED)

@@ -31,9 +31,10 @@ from ticdc_assets.schema.history.source_table import SchemaPeriod, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 
 SMALL_JSON_BYTES: Final = 1 << 17
-"""Up to this size, Canal-JSON is read faster record by record than with the setup of the bulk decoder. CSV has none."""
+"""Canal-JSON files up to this size are read record by record, which is faster than the setup of the bulk decoder. The
+bulk decoder of CSV needs no setup."""
 MANY_JSON_BYTES: Final = 4 << 20
-"""From this total per task the setup pays for small files too: it is done once."""
+"""From this total per task on, small files are read in bulk too: the setup is done once per task."""
 
 Records = Iterable[tuple[int, RowEvent] | BadRecord | Incomplete]
 

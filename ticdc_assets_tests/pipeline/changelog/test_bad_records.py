@@ -284,7 +284,7 @@ def test_a_column_of_a_later_version_stops_the_table_instead_of_being_dropped(tm
 
     feed.run()
 
-    assert_held(feed, {T: ("stopped", "found a column 'more' that its version has not")})
+    assert_held(feed, {T: ("stopped", "found a column 'more' that its version does not have")})
 
 
 def test_a_column_that_only_changed_its_case_keeps_its_values(tmp_path: Path):

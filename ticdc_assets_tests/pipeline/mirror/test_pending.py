@@ -242,7 +242,7 @@ def test_by_arrival_a_mirror_is_rebuilt_where_changes_came_of_a_version_that_it_
 
 # -- damage -----------------------------------------------------------------------------------------------------------
 
-SET_BACK = "expected rows as of the statement at 30, found those of 20: the mirror was set back to an earlier snapshot"
+SET_BACK = "found those of 20: the mirror was rolled back to an earlier snapshot"
 [TABLE] = fold([event(10, "t", CREATE), event(20, "t", ADD)]).source_tables
 GONE = {column.uid: [99 if column.name == "v" else 1] for column in TABLE.newest.columns}
 DAMAGE: list[tuple[str, dict[str, str], str]] = [

@@ -25,7 +25,7 @@ from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.history.source_table import SchemaPeriod
 from ticdc_assets.schema.model import Column
 
-REFERENCE_DECIDES: Final = "The reference decoder decides."
+REFERENCE_DECIDES: Final = "The reference decoder reads it."
 
 _Sent = Sequence[tuple[Column, int | None]]
 """The columns of the table, each with its number among the sent ones."""

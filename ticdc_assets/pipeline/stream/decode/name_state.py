@@ -1,4 +1,4 @@
-"""What a task finds of the rows under one source name, and why they wait."""
+"""The rows that a task finds under one source name, and why they wait."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def begun(cursor: StreamCursor, scan: StreamScan) -> StreamCursor:
 def still_read(cursor: StreamCursor, scan: StreamScan) -> StreamCursor:
     """The cursor without the messages as read that this scan did not have.
 
-    Their tables may have gone on without them, so that rows below the new TSO are missing when they come back.
+    Their tables may have advanced without them, so rows below the new TSO would be missing when the messages come back.
     """
     read = {}
     for partition, (first, end) in cursor.in_part.items():

@@ -35,7 +35,7 @@ class StreamCursor:
     messages: int = 0
 
     def rewound(self) -> StreamCursor:
-        """The cursor before the first message, with all that is known of the stream."""
+        """The cursor before the first message; it keeps the partitions and what is known of them."""
         read = {partition: end for partition, end in self.read.items() if partition not in self.gaps}
         return StreamCursor({}, self.watermarks, self.tables_by_topic, {}, self.begins, read, digests=self.digests)
 

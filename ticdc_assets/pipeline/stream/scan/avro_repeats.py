@@ -2,8 +2,9 @@
 
 After a restart, TiCDC sends all changes above its checkpoint again. In a partition, the changes of one key keep their
 order, so a row that is not newer than the newest row of its key is a repeat. A delete is a repeat where it follows such
-a row, or another delete with no row between. The delete before a repeated newest row is removed as well: either it is
-part of the second delivery and preceded that row in the first one, or the second delivery will bring it again. Changes
+a row, or another delete with no row between. The delete before a repeated newest row is removed as well: it either
+belongs to the second delivery and preceded that row in the first one, or comes again later in the second delivery.
+Changes
 that an earlier run read are not known here: such repeats stay in the changelog, and the mirror is still correct.
 """
 
