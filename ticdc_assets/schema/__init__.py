@@ -1,1 +1,1 @@
-"""What columns mean at a TSO: MySQL types, DDL text, and the history they add up to. Pure."""
+"""The columns of tables at every TSO: MySQL types, DDL text, and the history of statements. Pure."""

@@ -1,6 +1,6 @@
-"""Which Arrow type, and so which Iceberg type, a MySQL column becomes.
+"""The Arrow type, and so the Iceberg type, of each MySQL column type.
 
-Enters a column type, leaves the Arrow type of its values in changelogs and mirrors. The mapping is total: every
+In: a column type. Out: the Arrow type of its values in changelogs and mirrors. The mapping is total: every
 type that TiDB knows has exactly one target, the same for all protocols.
 """
 

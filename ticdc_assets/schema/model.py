@@ -1,6 +1,6 @@
 """The columns, indexes and partitioning of a source table at one moment, whatever the protocol.
 
-All values are frozen. A column keeps its `uid` for as long as it is the same column to a reader of the lake:
+All values are frozen. A column keeps its `uid` as long as it is the same column of the lake's table:
 through renames, moves and type promotions. A type change that Iceberg cannot promote makes a new uid.
 """
 

@@ -1,6 +1,6 @@
 """MySQL and TiDB column types as text and as `MySqlType`.
 
-In: type text in any spelling that TiDB takes (`INTEGER`, `NVARCHAR(5)`, `BOOL`, `CHAR(5) CHARACTER SET BINARY`, ...).
+In: type text in any spelling that TiDB accepts (`INTEGER`, `NVARCHAR(5)`, `BOOL`, `CHAR(5) CHARACTER SET BINARY`, ...).
 Out: one `MySqlType` for each meaning. Text of a type that is not known is refused, never approximated.
 `parse_type(format_type(t)) == t` for every type that `parse_type` gives.
 """
@@ -35,7 +35,7 @@ _ALIASES: Final[dict[str, Kind]] = {
     "VARCHARACTER": Kind.VARCHAR,
     "NVARCHAR": Kind.VARCHAR,
     "LONG": Kind.MEDIUMTEXT,
-    # MySQL has these and TiDB has not: their values are text, as it is sent.
+    # Types of MySQL that TiDB does not have; their values are the text that is sent.
     "GEOMETRY": Kind.LONGTEXT,
     "POINT": Kind.LONGTEXT,
     "LINESTRING": Kind.LONGTEXT,
@@ -71,7 +71,7 @@ _FLOAT_DIGITS_MAX: Final = 24
 
 
 def parse_type(text: str) -> MySqlType:
-    """The type that this text means; SchemaError when it is not one, or has more to it than a type."""
+    """The type of this text. Raises SchemaError if it is no type, or more than a type."""
     cursor = cursor_over(text)
     found = read_type(cursor)
     cursor.finish("the end of the type")
@@ -79,7 +79,7 @@ def parse_type(text: str) -> MySqlType:
 
 
 def format_type(of: MySqlType) -> str:
-    """The type as TiDB would write it."""
+    """The type as TiDB writes it."""
     return "".join((of.kind.value, _size_text(of), _suffix_text(of)))
 
 
@@ -98,13 +98,13 @@ def _suffix_text(of: MySqlType) -> str:
 
 
 def binary_form(of: MySqlType) -> MySqlType:
-    """What a character type is in the character set `binary`; other types stay."""
+    """The binary type that a character type becomes in the character set `binary`; other types are unchanged."""
     kind = _BINARY_FORM.get(of.kind)
     return of if kind is None else replace(of, kind=kind, charset=None)
 
 
 def bare(of: MySqlType) -> MySqlType:
-    """The type without what changes no value: the display width of integers and YEAR."""
+    """The type without the display width of integers and YEAR, which changes no value."""
     shown_only = of.kind in INTEGER_BITS or of.kind is Kind.YEAR
     return replace(of, length=None) if shown_only else of
 
@@ -120,7 +120,7 @@ def _family(kind: Kind) -> Kind:
 
 
 def is_possible(of: MySqlType) -> bool:
-    """Whether a column can have that length and scale: values and defaults cost as much as they say."""
+    """Whether a column can have that length and scale; they bound the memory that values and defaults take."""
     length, scale = of.length or 0, of.scale or 0
     if of.kind is Kind.DECIMAL:
         return 0 <= scale <= min(of.length or DECIMAL_DIGITS_DEFAULT, _SCALE_MAX) and 0 <= length <= _DIGITS_MAX

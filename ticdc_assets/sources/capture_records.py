@@ -114,7 +114,7 @@ class _Window:
         return count > 0
 
     def drop(self, size_bytes: int) -> None:
-        """Forget the first bytes. What is left moves to the front when more is read."""
+        """Drop the first bytes. The rest moves to the front when more is read."""
         self.byte, self._begin = self.byte + size_bytes, self._begin + size_bytes
 
 

@@ -241,7 +241,7 @@ class RemoteRoot(Root):
         return sorted((e for e in entries if e.name), key=lambda e: e.name)
 
     def sizes(self, paths: Sequence[str]) -> dict[str, int | None]:
-        """See `Root`. All sizes are asked for together."""
+        """See `Root`. All sizes are requested together."""
         if not paths:
             return {}
         with _translated(self.name):
@@ -306,7 +306,7 @@ def _translated(where: str) -> Iterator[None]:
         advice = "Give this process the right to read and list there."
         raise SourceError(where, "permission to read", "none", advice) from None
     except ImportError as error:
-        if error.name is None:  # raised by pyarrow for a component that its build lacks
+        if error.name is None:  # pyarrow raises this if its build lacks a component
             raise SourceError(where, "a pyarrow with this store", "one without", PYARROW_ADVICE) from None
         found = f"no package {error.name}"
         raise SourceError(where, "a file system for this scheme", found, f'Run "pip install {error.name}".') from None

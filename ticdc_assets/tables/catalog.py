@@ -64,7 +64,8 @@ def open_catalog(config: CatalogConfig, folder: str | None = None) -> Catalog:
 
 
 def _opened(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
-    # Of processes that open a new database at once, one creates each of its tables, and the others fail at that one.
+    # If several processes open a new database at once, one creates each of its tables, and the others fail at that
+    # table.
     tries = _OPENING_TRIES if config.type == "sql" else 1
     for number in range(1, tries):
         try:
@@ -79,7 +80,7 @@ def _loaded(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
     if not isinstance(catalog, SqlCatalog):
         return catalog
     catalog.engine.dispose()
-    return KeepingSqlCatalog(catalog.name, **catalog.properties)  # with what pyiceberg's own settings add
+    return KeepingSqlCatalog(catalog.name, **catalog.properties)  # including pyiceberg's own settings
 
 
 def _require_file_system(config: CatalogConfig) -> None:
@@ -104,7 +105,7 @@ def _not_installed(config: CatalogConfig, error: Exception) -> ConfigError:
 
 
 def _patient(uri: str | None) -> str | None:
-    """A URI by which SQLite waits for another writer as long as Spark does."""
+    """The URI with the timeout for other writers that Spark has."""
     return f"{uri}?timeout={BUSY_SECONDS_MAX}" if uri and uri.startswith(_SQLITE) and "?" not in uri else uri
 
 

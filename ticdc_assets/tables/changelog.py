@@ -50,7 +50,7 @@ COMMIT_DAY: Final = "commit_day"
 """The partition field of every changelog: the UTC day of `_ticdc_commit_time`."""
 
 COMMIT_TRIES_MAX: Final = 5
-"""Maintenance may commit between the plan and the commit of a run; more tries than this are a race of runs."""
+"""Maintenance may commit between the plan and the commit of a run. After more tries than this, runs race."""
 
 PROPERTIES: Final[dict[str, str]] = {
     "format-version": "2",

@@ -96,8 +96,8 @@ class QuarantinedRecord:
 class ClosedFolder:
     """One row of `closed_folders`: the last file of a data folder of a bucket that no run lists any more.
 
-    `folder` is the table's, `place` the data folder below the version's, "" for that one itself. `dispatcher` is None
-    where file names have none.
+    `folder` is the table's folder; `place` is the data folder below the version's folder, or "" for the version's
+    folder. `dispatcher` is None where file names have none.
     """
 
     recorded_at: datetime
@@ -191,7 +191,7 @@ class Control:
     # -- schemas --------------------------------------------------------------------------------------------------
 
     def ddl_events(self) -> list[DdlEvent]:
-        """All statements and schemas of the stream so far, in the order in which they were kept."""
+        """All statements and schemas of the stream so far, in the order in which they were stored."""
         table = load_or_none(self._catalog, (*self.namespace, "schemas"))
         if table is None:
             return []
@@ -221,14 +221,14 @@ class Control:
         return {row["id"]: row["schema"] for row in rows}
 
     def keep_registered(self, url: str, schemas: Mapping[int, str]) -> None:
-        """Keep schemas, so that a replay needs no registry."""
+        """Store schemas, so that a replay needs no registry."""
         rows = [{"url": url, "id": i, "schema": text} for i, text in schemas.items()]
         self._append("registry", _REGISTRY, rows, ("url", "id"))
 
     # -- quarantine -----------------------------------------------------------------------------------------------
 
     def quarantine(self, records: Sequence[QuarantinedRecord]) -> None:
-        """Keep records that are not kept yet (a file is read again while it holds rows above the watermark)."""
+        """Store records that are not stored yet (a file is read again while it has rows above the watermark)."""
         self._append("quarantine", _QUARANTINE, [_shallow(r) for r in records], ("path", "line"))
 
     def quarantined(self) -> list[QuarantinedRecord]:
@@ -255,7 +255,7 @@ class Control:
     # -- closed folders -------------------------------------------------------------------------------------------
 
     def close_folders(self, folders: Sequence[ClosedFolder]) -> None:
-        """Keep the last files of folders. A folder that is closed again has several rows."""
+        """Store the last files of folders. A folder that is closed again has several rows."""
         rows = [_shallow(folder) for folder in folders]
         if rows:
             self._compact(self._append("closed_folders", _CLOSED_FOLDERS, rows, _CLOSED_IDENTITY))
@@ -268,7 +268,7 @@ class Control:
     # -- tables ---------------------------------------------------------------------------------------------------
 
     def keep_tables(self, records: Sequence[TableRecord]) -> None:
-        """Replace `tables`, the map from source names to table identifiers, where it changed."""
+        """Replace the rows of `tables`, the map from source names to table identifiers, if they changed."""
         tables = ("mirror", "changelog", "history_table")
         fields_kept = ("source_table", "schema", "table", "state", "note", "key", *tables)
         schema = pa.schema([f for f in _TABLE_FIELDS if f.name in fields_kept])

@@ -44,7 +44,7 @@ class LakeTable:
 
 
 def lake_tables(catalog: Catalog, identifiers: Iterable[Identifier]) -> dict[Identifier, LakeTable]:
-    """Those of the tables that are there and can be read."""
+    """The tables that exist and can be read."""
     wanted = list(identifiers)
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
         tables = zip(wanted, pool.map(lambda name: _readable(catalog, name), wanted), strict=True)

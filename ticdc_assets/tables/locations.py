@@ -66,7 +66,7 @@ def history_of(mirror: Identifier) -> Identifier:
 
 
 def _with_free_history(place: TableLocations, source_table_id: str, mirrors: Collection[Identifier]) -> TableLocations:
-    """The locations with another name for the history where a source table is called like it."""
+    """The locations, with another name for the history if a source table has that name."""
     if place.history_table not in mirrors:
         return place
     *above, name = place.history_table
@@ -140,7 +140,7 @@ def _rename_if_ours(catalog: Catalog, source_table_id: str, old: Identifier, new
 
 
 def set_aside(catalog: Catalog, source_table_id: str, name: Identifier) -> Identifier:
-    """Rename the table of a source table that the history no longer has to a free name; its identifier afterwards."""
+    """Rename the table of a source table that the history no longer has to a free name. Returns the new identifier."""
     aside = _replaced(source_table_id, name)
     for old in (name, parked(source_table_id, name)):
         if old != aside:

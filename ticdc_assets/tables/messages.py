@@ -286,7 +286,7 @@ def _stale(table: Table, parent: LandedOffsets, found: LandedOffsets) -> StaleRu
         ".".join(table.name()),
         f"{parent.messages} messages, which this run was planned from",
         f"{found.messages} by run {found.run_id or 'unknown'}",
-        "Another run has landed messages first and none is there twice; run again to go on from there.",
+        "Another run has landed messages first, and none is stored twice. Run again to continue from there.",
     )
 
 

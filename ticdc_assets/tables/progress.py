@@ -106,7 +106,7 @@ def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:
         ".".join(table.name()),
         f"watermark {parent.watermark}, which this run was planned from",
         f"{found.watermark} by run {found.run_id or 'unknown'}",
-        "Another run published first and nothing was written twice; run again to go on from there.",
+        "Another run published first, and nothing was written twice. Run again to continue from there.",
     )
 
 

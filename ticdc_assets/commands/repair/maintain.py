@@ -136,5 +136,5 @@ def summary(report: MaintenanceReport) -> str:
         f"{report.changefeed}:{compacted if report.compacted else ''} {would} {messages}"
         f"{counted(report.records, 'record')}, "
         f"{counted(report.snapshots, 'snapshot')}, {counted(report.branches, 'branch', 'branches')} of killed runs "
-        f"and {counted(len(report.leftovers), 'leftover file')} of {counted(report.size_bytes, 'byte')}."
+        f"and {counted(len(report.leftovers), 'orphan file')} of {counted(report.size_bytes, 'byte')}."
     )

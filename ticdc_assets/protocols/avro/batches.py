@@ -33,7 +33,7 @@ from ticdc_assets.protocols.formats.avro_columns import Read, Vector, reader
 NONE: Final = -1
 _PLANS_MAX: Final = 256
 _FIELDS_MAX: Final = 1 << 22
-"""What is read at a time of one schema: each field of each message takes some 30 bytes meanwhile."""
+"""How many fields of one schema are read at a time: each field of each message takes about 30 bytes meanwhile."""
 
 Reads = tuple[tuple[str, Read], ...]
 
@@ -117,7 +117,7 @@ def parts(messages: Messages, options: AvroOptions) -> Iterator[tuple[SchemaGrou
     for plan, part in key_parts:
         wanted = np.flatnonzero(values.is_absent[part.messages])
         if len(wanted):
-            # Read once more, for the deletes alone: most keys are those of rows.
+            # Keys are read once more here, only those of deletes: most keys belong to rows.
             yield _part(plan, part.schema_id, part.messages[wanted], keys.slab), True
 
 
@@ -133,7 +133,8 @@ def _fits(key_ids: Ints, known: dict[int, _Plan | None], plan: _Plan) -> Mask:
 
 
 def _long_enough(messages: Ints, plan: _Plan, slab: ByteSlab) -> Ints:
-    """Those whose bytes could be a value of the schema: a wide schema must cost nothing where there are no values."""
+    """The messages that are long enough for a value of the schema. So a wide schema costs nothing for messages without
+    values."""
     size = slab.ends[messages] - slab.starts[messages] - HEAD_BYTES
     return messages[size >= plan.writer.reader.bytes_min]
 
@@ -146,9 +147,8 @@ def _runs(messages: Ints, plan: _Plan) -> Iterator[Ints]:
 
 
 class _Framed:
-    """The keys or the values of a batch: which are absent, which begin with a schema id, and which id that is.
-
-    `ids` has -1 for those that do not.
+    """The keys or the values of a batch: which are absent, which begin with a schema id, and the ids. `ids` is -1 for
+    those without one.
     """
 
     def __init__(self, array: pa.Array) -> None:
@@ -161,12 +161,12 @@ class _Framed:
         self.is_framed &= in_large_groups(self.ids)
 
     def different(self) -> list[int]:
-        """The ids there are."""
+        """The different ids of the batch."""
         found: list[int] = np.unique(self.ids[self.is_framed]).tolist()
         return found
 
     def by_id(self, wanted: Mask) -> Iterator[tuple[int, Ints]]:
-        """The wanted ones of each id."""
+        """The indices of the wanted ones, by id."""
         places = np.flatnonzero(wanted)
         for number, some in groups(self.ids[places]):
             yield number, places[some]

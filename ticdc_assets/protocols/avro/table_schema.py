@@ -1,14 +1,14 @@
 """Validates and compiles writer schemas of the Avro protocol, and converts them to a TableSchema.
 
-TiCDC registers one record for a table's row and one for its key, with the MySQL types in `connect.parameters`. Not all
-of the table's schema is in them; the rest is replaced as follows:
+TiCDC registers one record for a table's row and one for its key, with the MySQL types in `connect.parameters`. They do
+not have all of the table's schema. The missing parts are replaced as follows:
 - Names are sanitised: each character outside [A-Za-z0-9_] became `_`, a leading digit got one in front. The names here
   are those; the namespace is `<changefeed namespace>.<database>`.
 - TINYINT, SMALLINT and MEDIUMINT look like INT (unsigned: MEDIUMINT UNSIGNED), all texts like LONGTEXT, all binaries
   like LONGBLOB: they take the widest type with the same values in the lake.
 - DECIMAL as text has no precision: it takes DECIMAL(65,30), whose values stay text.
 - DATETIME, TIMESTAMP and TIME take 6 fraction digits, the most there are.
-- Other indexes and partitioning are unknown. Virtual columns are not there, as in the rows.
+- Other indexes and partitioning are unknown. Virtual columns are missing, as in the rows.
 """
 
 from __future__ import annotations

@@ -121,4 +121,5 @@ class _Reader:
 
 
 def _unsupported(where: str, found: str) -> BulkUnsupported:
-    return BulkUnsupported(where, "a file that the bulk form reads exactly", found, "Read it with the reference form.")
+    wanted = "a file that the bulk decoder reads exactly"
+    return BulkUnsupported(where, wanted, found, "Read it with the reference decoder.")

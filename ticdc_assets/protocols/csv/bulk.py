@@ -182,7 +182,7 @@ class _Reader:
         """The records from `begin` on, as many as fit; the offset of each, and why the scan ended."""
         count, bounds, places, why = self._scan(data, begin)
         if why == OTHER_FORM and not count and not self._line and self._options.output_handle_key:
-            # Newer servers take the option and write no handle key.
+            # Newer servers accept the option but write no handle key.
             self._leading = self._options.leading_fields(False)
             count, bounds, places, why = self._scan(data, begin)
         if why == OTHER_FORM:
@@ -254,7 +254,7 @@ class _Reader:
 
     def _columns_of(self, data: Bytes, places: Places, rows: Mask) -> tuple[pa.Array, ...]:
         found = columns_of(data, places, places, rows, self._escapes)
-        if not self._is_utf8:  # of the handle key that is no matter
+        if not self._is_utf8:  # this does not matter in the handle key
             _prove_utf8(found, self._where)
         return found
 
@@ -270,7 +270,7 @@ def _prove_utf8(columns: Iterable[pa.Array], where: str) -> None:
 def _quote(options: CsvOptions, where: str) -> int:
     quote = options.quote.encode()
     if len(quote) > 1 or options.terminator.encode() not in _NEWLINES:
-        raise _unsupported(where, "a quote or terminator that only the reference knows")
+        raise _unsupported(where, "a quote or terminator that only the reference decoder reads")
     return quote[0] if quote else NO_QUOTE
 
 
@@ -279,7 +279,8 @@ def _unknown(count: int) -> pa.Array:
 
 
 def _unsupported(where: str, found: str) -> BulkUnsupported:
-    return BulkUnsupported(where, "a file that the bulk form reads exactly", found, "Read it with the reference form.")
+    wanted = "a file that the bulk decoder reads exactly"
+    return BulkUnsupported(where, wanted, found, "Read it with the reference decoder.")
 
 
 def _not_yet(where: str) -> NotYetError:

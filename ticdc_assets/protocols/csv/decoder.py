@@ -270,7 +270,7 @@ def _meaning(raw: list[tuple[bytes, bool]], options: CsvOptions, fields: int, li
 def leading_fields(found: int, options: CsvOptions, fields: int) -> int | None:
     """How many fields of a record of `found` fields stand before the columns, None where the numbers disagree.
 
-    Newer TiCDC servers take output-handle-key and write no handle key.
+    Newer TiCDC servers accept output-handle-key but write no handle key.
     """
     for with_handle_key in (True, False) if options.output_handle_key else (False,):
         if found == options.leading_fields(with_handle_key) + fields:

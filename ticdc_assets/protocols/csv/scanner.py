@@ -37,7 +37,7 @@ def scan(
     places: Places,
     bounds: Ints,
 ) -> tuple[int, int]:
-    """How many records follow each other whole, at most `len(places)`, and why no more: FULL, CUT or OTHER_FORM.
+    """The number of consecutive whole records, at most `len(places)`, and why it ends: FULL, CUT or OTHER_FORM.
 
     Record n is then `data[bounds[n]:bounds[n + 1]]`, and `places[n, field]` its fields, as many in each. `quote` is a
     byte, or NO_QUOTE; then a backslash may stand before n, r, itself and the delimiter's characters.

@@ -1,4 +1,4 @@
-"""How a Dumpling export was written: the flags of Dumpling that its files do not show."""
+"""How a Dumpling export was written: the flags of Dumpling that cannot be detected from its files."""
 
 from __future__ import annotations
 

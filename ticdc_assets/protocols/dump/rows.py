@@ -283,7 +283,7 @@ def _room(data: Bytes, begin: int, width: int) -> tuple[Places, Ints]:
 
 
 class _Buffer:
-    """The bytes of a stream that are read and not passed yet."""
+    """The bytes of a stream that are read but not processed yet."""
 
     def __init__(self, stream: Stream, size: int) -> None:
         self._stream = stream

@@ -56,14 +56,14 @@ class ByteSlab:
         self.ends: Ints = moved[1:]
 
     def pieces(self, start: Ints, length: Ints, valid: Mask | None = None) -> pa.Array:
-        """These stretches as a binary array. They must lie in the order of the slab and not overlap."""
+        """These byte ranges as a binary array. They must lie in the order of the slab and not overlap."""
         count = len(start)
         if not count:
             return pa.array([], pa.binary())
         offsets = np.empty(2 * count, np.int32)
         offsets[0::2] = start
         offsets[1::2] = start + length
-        # Every second entry is a stretch, the ones between are the gaps: Arrow then copies piece by piece.
+        # Every second entry is such a range, and the others are the gaps between. So Arrow copies whole ranges.
         both = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), self._buffer])
         wanted = np.arange(0, 2 * count - 1, 2)
         return both.take(pa.array(wanted) if valid is None else pa.array(wanted, mask=~valid))
@@ -80,7 +80,8 @@ class ByteSlab:
 
 
 class AvroBatchReader:
-    """Positions in the entries of a slab. `at` is where each lane stands, never past its `end`; `ok` while it holds."""
+    """Positions in the entries of a slab. `at` is the position of each lane, never past its `end`; `ok` is whether it
+    has not failed."""
 
     __slots__ = ("at", "end", "ok", "slab")
 
@@ -104,11 +105,11 @@ class AvroBatchReader:
         self.fail(self.at != self.end)
 
     def select(self, lanes: Ints) -> AvroBatchReader:
-        """Some of the lanes, to go on by themselves until they are `put` back."""
+        """Some of the lanes, to be read separately until they are `put` back."""
         return AvroBatchReader(self.slab, self.at[lanes], self.end[lanes], self.ok[lanes])
 
     def put(self, lanes: Ints, others: AvroBatchReader) -> None:
-        """Go on from where these lanes have come to."""
+        """Continue from the positions that these lanes have reached."""
         self.at, self.ok = self.at.copy(), self.ok.copy()
         self.at[lanes] = others.at
         self.ok[lanes] = others.ok
@@ -188,7 +189,7 @@ def _long_varints(slab: ByteSlab, at: Ints, low: Words) -> tuple[Words, Ints]:
 
 
 def zigzag(raw: Words) -> Ints:
-    """The signed numbers that stand behind unsigned ones."""
+    """The signed numbers that these unsigned ones encode."""
     return ((raw >> _ONE) ^ -(raw & _ONE)).view(np.int64)
 
 

@@ -122,7 +122,7 @@ def _read_string(lanes: AvroBatchReader, active: Mask | None) -> Vector:
 
 
 def _once(build: Build) -> Build:
-    """Keeps what it built last: texts are built to see whether they are any, then wanted of the same rows."""
+    """Keeps its last result: texts are built to check that they are UTF-8, and then requested for the same rows."""
     last: list[tuple[Ints, BuiltColumn]] = []
 
     def built(rows: Ints) -> BuiltColumn:

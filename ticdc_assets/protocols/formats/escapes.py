@@ -37,8 +37,8 @@ _LENGTHS: Final = _table(_DIGITS)
 
 
 def unescaped(texts: pa.Array) -> pa.Array | None:
-    """The bytes that the strings of an array stand for; None where one has an escape that is not read here: unknown
-    ones, octal ones, and surrogates."""
+    """The bytes that the strings of an array encode; None if one has an escape that is not read here: an unknown one,
+    an octal one, or a surrogate."""
     data, offsets = joined(texts.fill_null(""))
     filled = np.empty(len(data) + VECTOR, np.uint8)
     places = np.empty(len(offsets), np.int32)
@@ -110,7 +110,7 @@ def _hexadecimal(data: Bytes, at: int, digits: int, end: int, hexes: Bytes) -> i
 
 @inlined
 def _written(number: int, digits: int, filled: Bytes, place: int) -> int:
-    """What follows a byte of two digits, or a character in UTF-8; _BAD where the number is none."""
+    """The position after a byte of two digits, or after a character in UTF-8; _BAD if the number is no character."""
     if number < 0 or number > _POINT_MAX or _SURROGATES_BEGIN <= number <= _SURROGATES_END:
         return _BAD
     if digits == 2 or number < _TWO_BYTES:  # `\xff` is a byte

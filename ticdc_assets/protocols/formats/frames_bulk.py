@@ -24,7 +24,7 @@ class Frames:
     ends: Ints
 
     def of(self, messages: Mask) -> Frames:
-        """Those of some messages."""
+        """The frames of some messages."""
         kept = messages[self.message]
         if kept.all():
             return self

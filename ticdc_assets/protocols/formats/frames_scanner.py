@@ -33,7 +33,8 @@ def count_frames(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> None:
 def cut_frames(
     data: Bytes, starts: Ints, ends: Ints, counts: Ints, message: Ints, ordinal: Ints, begins: Ints, stops: Ints
 ) -> None:
-    """Note so many frames of each message: its number, their place in it, and where their bodies begin and end."""
+    """Record `counts` frames of each message: the number of the message, the place of the frame in it, and where its
+    body begins and ends."""
     frame = 0
     for number in range(len(starts)):
         at = starts[number]
@@ -46,7 +47,7 @@ def cut_frames(
 
 @inlined
 def _after_frame(data: Bytes, at: int, end: int) -> int:
-    """What follows a frame, or _NONE where it does not end before the end."""
+    """The position after a frame, or _NONE if the frame does not end before `end`."""
     begin = at + LENGTH_BYTES
     if begin > end or data[at] >= 0x80:
         return _NONE

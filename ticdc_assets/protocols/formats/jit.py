@@ -27,7 +27,7 @@ def compiled(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """The function as machine code. It takes numbers and NumPy arrays, creates no arrays, and raises no errors."""
     found: Any = numba.njit(**_OPTIONS)(function)
     if not numba.config.DISABLE_JIT:
-        with suppress(RuntimeError):  # no folder to keep it in can be written
+        with suppress(RuntimeError):  # no writable folder for the cache
             found._cache = SourcesCache(function)  # noqa: SLF001 (as `cache=True` does, with another cache)
     code: Callable[_P, _T] = found
     return code

@@ -27,7 +27,7 @@ _MYSQL_MEANT[list(b"0bnrtZ")] = list(b"\0\b\n\r\t\x1a")
 
 @dataclass(frozen=True, slots=True)
 class Escapes:
-    """How characters are written that cannot stand for themselves: what an escape begins with, and what follows."""
+    """How special characters are escaped: the byte that an escape begins with, and what follows it."""
 
     mark: int
     kind: int
@@ -94,7 +94,7 @@ def columns_of(
 
 @compiled
 def _measure(image: Places, under: Places, rows: Mask, sizes: Ints) -> None:
-    """At most so many bytes has each column."""
+    """The largest number of bytes that each column can have."""
     for row in range(image.shape[0]):
         if not rows[row]:
             continue
@@ -158,7 +158,7 @@ def _copy(data: Bytes, start: int, end: int, filled: Bytes, place: int) -> None:
 
 @compiled
 def _unescape(data: Bytes, at: int, end: int, mark: int, kind: int, filled: Bytes, place: int) -> int:
-    """Where what follows in `filled` goes."""
+    """The position in `filled` after the unescaped bytes."""
     while at < end:
         if at + VECTOR <= len(data):
             copied(data, at, filled, place)
@@ -188,7 +188,7 @@ def _unescape(data: Bytes, at: int, end: int, mark: int, kind: int, filled: Byte
 
 @inlined
 def _signed(number: np.uint8) -> int:
-    """What numbers are counted in: of an unsigned and a signed one NumPy would make a float."""
+    """The number as a signed one: NumPy would combine an unsigned and a signed number to a float."""
     return np.int64(number)  # type: ignore[return-value]
 
 
@@ -204,7 +204,7 @@ def _unit(data: Bytes, at: int) -> int:
 
 @inlined
 def _encode(code: int, filled: Bytes, place: int) -> int:
-    """Where what follows a character's UTF-8 goes."""
+    """The position in `filled` after the character's UTF-8."""
     if code < 0x80:
         filled[place] = np.uint8(code)
         return place + 1

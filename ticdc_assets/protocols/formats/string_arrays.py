@@ -23,7 +23,7 @@ BACKSLASH: Final = ord("\\")
 
 
 def read_only(data: Bytes) -> Bytes:
-    """The same bytes: compiled functions are compiled once more for arrays that can be written to."""
+    """The same bytes, read-only: a compiled function would be compiled once more for writable arrays."""
     view = data.view()
     view.flags.writeable = False
     return view

@@ -33,7 +33,7 @@ def line_bounds(block: Bytes) -> Ints | None:
 
 @compiled
 def _note(block: Bytes, rest: Bytes, bounds: Ints) -> int:
-    """How many lines end; _NOT_UTF8; or _MORE_LINES where `bounds` has no room. `bounds[n]` becomes the end of line n,
+    """The number of lines, _NOT_UTF8, or _MORE_LINES if `bounds` is too small. `bounds[n]` becomes the end of line n,
     counted from one. `rest` are zeros, room for the last bytes of the block and as many behind them."""
     count, awaited = 0, 0
     for begin in range(0, len(block), VECTOR):

@@ -20,7 +20,7 @@ _BLOB: Final = MySqlType(Kind.BLOB)
 
 
 class _NotFastError(Exception):
-    """Raised if no fast form gives an exact result."""
+    """Raised if no fast conversion gives an exact result."""
 
 
 def column(column: Column, array: pa.Array, zone: str) -> pa.Array:

@@ -28,7 +28,7 @@ _ROOM: Final = bytes(_BIT_BYTES_MAX)
 
 
 class _NotFastError(Exception):
-    """Raised if no fast form gives an exact result."""
+    """Raised if no fast conversion gives an exact result."""
 
 
 def column(of: Column, array: pa.Array, zone: str, labels: bool = False) -> pa.Array:

@@ -42,7 +42,7 @@ _COMPILED: Final = "ticdc_assets.protocols.formats.jit"
 
 
 class _NotFastError(Exception):
-    """Raised if a fast form may not be exact."""
+    """Raised if a fast conversion may not be exact."""
 
 
 def column(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:

@@ -48,7 +48,7 @@ def read_alter_table(cursor: TokenCursor, default_schema: str) -> AlterTable:
     actions: list[Action] = []
     while not cursor.done:
         actions.extend(_read_actions(cursor, default_schema))
-        # Table options and PARTITION BY follow without a comma; after all else one must stand.
+        # Table options and PARTITION BY follow without a comma; after anything else a comma is required.
         free = cursor.done or isinstance(actions[-1], ConvertCharset | SetComment | NoEffect) or cursor.at("PARTITION")
         comma = cursor.accept_symbol(",")
         if not (comma or free) or (comma and cursor.done):
@@ -94,7 +94,7 @@ def _add(cursor: TokenCursor, schema: str) -> list[Action]:
 
 
 def _index_if_not_exists(cursor: TokenCursor) -> bool:
-    """Whether IF NOT EXISTS stands after INDEX or UNIQUE INDEX, where reading the index passes over it."""
+    """Whether IF NOT EXISTS follows INDEX or UNIQUE INDEX; reading the index skips it."""
     words = [cursor.peek(i).word for i in range(5)]
     return any(words[i : i + 3] == ["IF", "NOT", "EXISTS"] for i in (1, 2))
 
@@ -295,7 +295,7 @@ def _partition_upkeep(cursor: TokenCursor, schema: str) -> list[Action]:
 
 
 def _skipped(cursor: TokenCursor, reason: str) -> list[Action]:
-    """Pass one action that changes no column, key or row."""
+    """Skip one action that changes no column, key or row."""
     while cursor.skip_expression() and cursor.at_symbol(")"):
         cursor.take()
     return [NoEffect(reason)]

@@ -24,7 +24,7 @@ _KEY_WORDS: Final = ("KEY", "INDEX")
 
 @dataclass(slots=True)
 class Elements:
-    """What stands between the parentheses of a table definition, in its order."""
+    """The elements between the parentheses of a table definition, in their order."""
 
     columns: list[ColumnDefinition] = field(default_factory=list)
     indexes: list[Index] = field(default_factory=list)
@@ -66,7 +66,7 @@ def read_index(cursor: TokenCursor) -> Index | None:
         raise cursor.fault("an index or constraint")
     name, columns, partial = read_index_body(cursor, named=True)
     if not unique:
-        cursor.skip_expression()  # options that are not known here: no row and no key depends on them
+        cursor.skip_expression()  # unknown options: no row and no key depends on them
     return Index(name or constraint, columns, unique=unique and not partial)
 
 
@@ -112,7 +112,7 @@ def _read_index_part(cursor: TokenCursor) -> str:
 
 
 def skip_index_options(cursor: TokenCursor) -> bool:
-    """Pass an index's options; whether it is partial, which lets equal keys occur outside of it."""
+    """Skip an index's options. Returns whether the index is partial: then equal keys may occur outside of it."""
     partial = False
     while cursor.peek().word in _INDEX_OPTIONS or cursor.at("WITH", "PARSER") or cursor.at("WHERE"):
         option = cursor.take().word
@@ -260,7 +260,7 @@ def _unique(cursor: TokenCursor, growing: _Column) -> None:
 
 
 def skip_index_options_of_column(cursor: TokenCursor) -> None:
-    """Pass what a column's own key may have after it."""
+    """Skip the options that may follow a column's own key."""
     while cursor.accept_any("CLUSTERED", "NONCLUSTERED", "GLOBAL", "LOCAL"):
         pass
 

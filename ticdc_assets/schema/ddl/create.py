@@ -28,7 +28,7 @@ def read_create_table(cursor: TokenCursor, default_schema: str) -> CreateTable:
     options = read_table_options(cursor)
     partitioning = read_partitioning(cursor) if cursor.at("PARTITION", "BY") else None
     read_table_options(cursor)
-    cursor.accept("START", "TRANSACTION")  # how MySQL's binlog has CREATE TABLE ... SELECT; its rows follow
+    cursor.accept("START", "TRANSACTION")  # the form of CREATE TABLE ... SELECT in MySQL's binlog; its rows follow
     cursor.finish("a table option, or the end of the statement (AS SELECT is not read)")
     indexes = named_indexes((), [*elements.indexes, *column_indexes(elements.columns)])
     defined = (tuple(elements.columns), indexes, partitioning)
@@ -61,8 +61,8 @@ def columns_of(statement: CreateTable, collation: Collation) -> tuple[Column, ..
 
 
 def in_table(definition: ColumnDefinition, collation: Collation | None) -> Column:
-    """The column in a table of that default collation (None: not known): what its text takes from it where it names
-    none itself. Text in `binary` is binary, and TEXT(n) as large as n characters are."""
+    """The column in a table of that default collation (None: not known), which applies to text without a collation of
+    its own. Text in `binary` becomes binary, and TEXT(n) the type that holds n characters."""
     column = definition.column
     text = Collation(column.type.charset, definition.collation).within(collation)
     charset = text.charset_of_text if text else None
@@ -81,7 +81,7 @@ def column_indexes(columns: list[ColumnDefinition]) -> list[Index]:
 
 
 def named_indexes(present: tuple[Index, ...], added: list[Index]) -> tuple[Index, ...]:
-    """Both, the added ones with the names that TiDB gives to those without one."""
+    """All indexes; added ones without a name get the name that TiDB gives them."""
     taken = {index.name.lower() for index in (*present, *added) if index.name}
     tried: dict[str, int] = {}
     return (*present, *(i if i.name else replace(i, name=_free_name(i, taken, tried)) for i in added))
@@ -218,7 +218,7 @@ def _skip_option_name(cursor: TokenCursor) -> None:
 
 
 def skip_option_value(cursor: TokenCursor) -> None:
-    """Pass `[=] value`."""
+    """Skip `[=] value`."""
     cursor.accept_symbol("=")
     if cursor.at_symbol("("):
         cursor.parenthesised()

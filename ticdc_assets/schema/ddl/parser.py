@@ -1,8 +1,8 @@
 """DDL text as statements.
 
 In: the text of a DDL event as TiDB restores it, or a schema dump as Dumpling and SHOW CREATE TABLE print it, one
-statement or several. Out: `Statement`s. Promised: what might touch columns, keys, partitions or rows is either
-understood in full or refused with a SchemaError that names the place; nothing is guessed.
+statement or several. Out: `Statement`s. Whatever might touch columns, keys, partitions or rows is either understood in
+full or refused with a SchemaError that names the place; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _other_object(cursor: TokenCursor, expected: str) -> NoEffect:
 def _create(cursor: TokenCursor, schema: str) -> Statement:
     cursor.accept("OR", "REPLACE")
     if cursor.accept("TEMPORARY"):
-        return _no_effect(cursor)  # lives in one session only
+        return _no_effect(cursor)  # exists in one session only
     cursor.accept("GLOBAL", "TEMPORARY")
     if cursor.accept("TABLE"):
         return read_create_table(cursor, schema)

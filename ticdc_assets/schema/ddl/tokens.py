@@ -173,7 +173,7 @@ _INTRODUCED: Final = (TokenKind.STRING, TokenKind.HEX, TokenKind.BITS)
 
 
 class TokenCursor:
-    """Reads one statement's tokens from left to right; what it cannot read it refuses with `fault`."""
+    """Reads one statement's tokens from left to right; `fault` is the error for a token that does not fit."""
 
     def __init__(self, text: str, tokens: list[Token], restored: bool = False) -> None:
         end = tokens[-1].end if tokens else 0
@@ -187,7 +187,7 @@ class TokenCursor:
         return self._tokens[min(self.position + ahead, len(self._tokens) - 1)]
 
     def take(self) -> Token:
-        """The next token, which is then behind the cursor."""
+        """Return the next token and move past it."""
         token = self.peek()
         self.position = min(self.position + 1, len(self._tokens) - 1)
         return token
@@ -222,7 +222,7 @@ class TokenCursor:
         return self.take().word if self.at_any(*words) else ""
 
     def accept_symbol(self, symbol: str) -> bool:
-        """Take the symbol if it is next; whether it was."""
+        """Take the symbol if it is next. Returns whether it was."""
         if not self.at_symbol(symbol):
             return False
         self.take()
@@ -239,7 +239,7 @@ class TokenCursor:
             raise self.fault(f"'{symbol}'")
 
     def fault(self, expected: str) -> SchemaError:
-        """The error for the next token: where it is and what kind; a keyword is named, a value is not."""
+        """The error for the next token: its position and its kind. A keyword is named, a value is not."""
         token = self.peek()
         return _fault(token.start, expected, _described(token))
 
@@ -288,7 +288,7 @@ class TokenCursor:
         return text.replace("\\\\", "\\") if all(len(run) % 2 == 0 for run in runs) and runs else text
 
     def skip_introducers(self) -> None:
-        """Pass the words that say what the literal after them is, such as `DATE _UTF8MB4'2024-01-01'`."""
+        """Skip the words that give the type of the literal after them, such as `DATE _UTF8MB4'2024-01-01'`."""
         ahead = 0
         while self.peek(ahead).word in _LITERAL_TYPES or self.peek(ahead).word.startswith("_"):
             ahead += 1
@@ -321,14 +321,14 @@ class TokenCursor:
         return self._text[start:end].strip()
 
     def close_parentheses(self, count: int) -> bool:
-        """Take up to `count` ')'; whether there were that many."""
+        """Take up to `count` ')'. Returns whether there were that many."""
         taken = 0
         while taken < count and self.accept_symbol(")"):
             taken += 1
         return taken == count
 
     def skip_expression(self) -> str:
-        """Pass everything up to a ',' or ')' outside of parentheses, or the end; the text passed."""
+        """Skip everything up to a ',' or ')' outside of parentheses, or the end. Returns the skipped text."""
         start, depth = self.peek().start, 0
         while not self.done:
             symbol = self.peek().text if self.peek().kind is TokenKind.SYMBOL else ""
@@ -343,7 +343,7 @@ class TokenCursor:
         return self._text[start : self._tokens[self.position - 1].end] if self.position else ""
 
     def skip_all(self) -> None:
-        """Pass the rest of the statement."""
+        """Skip the rest of the statement."""
         self.position = len(self._tokens) - 1
 
     def finish(self, expected: str = "the end of the statement") -> None:

@@ -1,4 +1,4 @@
-"""One ALTER TABLE applied to a shape; `evolution.evolve` has the rules."""
+"""Applies one ALTER TABLE to a `SchemaState`; `evolution.evolve` has the rules."""
 
 from __future__ import annotations
 

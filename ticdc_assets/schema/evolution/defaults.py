@@ -1,7 +1,7 @@
-"""Column defaults: the literal as TiDB prints it in the column's type. `evolution.fills` says what older rows hold.
+"""Column defaults: the literal as TiDB prints it in the column's type. `evolution.fills` has the values of older rows.
 
 In: the text after DEFAULT and the column's type. Out: `Default`s. A literal that does not fit its type stays as
-written; nothing here refuses, since most defaults never fill a row.
+written: nothing is refused here, since most defaults never fill a row.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _plain_number(text: str) -> str:
 
 
 def _number_text(raw: bytes) -> str:
-    # More bytes than any number has stay digits of another kind, which no column of numbers takes.
+    # More bytes than any number has stay as they are, which no numeric column accepts.
     return str(int.from_bytes(raw, "big")) if len(raw) <= _NUMBER_BYTES_MAX else f"0x{raw.hex()}"
 
 

@@ -1,9 +1,9 @@
-"""What a DDL statement does to a table: its shape afterwards, and its effects on existing rows.
+"""What a DDL statement does to a table: its columns afterwards, and its effects on existing rows.
 
-In: a `SchemaState` and a `Statement`. Out: a `Change`: the new shape and its effects, in the order to apply them. All
-names of one ALTER mean the table before the statement, as in MySQL (`RENAME COLUMN a TO b, RENAME COLUMN b TO a`
-swaps); AFTER and new indexes mean the columns after it. A column keeps its uid while its Iceberg column can stay the
-same, and a table never uses a uid twice. A statement that is not understood raises SchemaError.
+In: a `SchemaState` and a `Statement`. Out: a `Change`: the new state and its effects, in the order to apply them. All
+names in one ALTER refer to the table before the statement, as in MySQL (`RENAME COLUMN a TO b, RENAME COLUMN b TO a`
+swaps); AFTER and new indexes refer to the columns after it. A column keeps its uid while its Iceberg column can stay
+the same, and a table never uses a uid twice. A statement that is not understood raises SchemaError.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ __all__ = [
 
 
 def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> SchemaState:
-    """The shape of a new table in a database of that collation; for CREATE TABLE LIKE take `shape_of` the other table
-    under the new name."""
+    """The state of a new table in a database of that collation. For CREATE TABLE LIKE use `shape_of` with the other
+    table under the new name."""
     if statement.like is not None:
         other = ".".join(statement.like)
         raise ddl_error(statement.schema, statement.name, f"the columns of {other}", "CREATE TABLE LIKE alone")
@@ -70,7 +70,7 @@ def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> SchemaS
 
 
 def shape_of(table: TableSchema) -> SchemaState:
-    """The shape of a table; columns without uids get the uids 1..n."""
+    """The state of a table; columns without uids get the uids 1..n."""
     uids = [column.uid for column in table.columns]
     if 0 in uids or len(set(uids)) < len(uids):
         table = replace(table, columns=tuple(replace(c, uid=i) for i, c in enumerate(table.columns, start=1)))
@@ -78,7 +78,7 @@ def shape_of(table: TableSchema) -> SchemaState:
 
 
 def adopt(shape: SchemaState, sent: TableSchema) -> SchemaState:
-    """The shape for a schema that the stream sends without a statement: a column keeps its uid where its name is the
+    """The state for a schema that the stream sends without a statement: a column keeps its uid where its name is the
     same and its type promotes; other columns are new."""
     next_uid, columns = shape.next_uid, []
     for column in sent.columns:

@@ -53,14 +53,14 @@ def _both(
     live: Mapping[SourceName, SourceTableBuilder], event: DdlEvent, statement: ddl.AlterTable
 ) -> tuple[SourceTableBuilder, SourceTableBuilder]:
     _, first, second = exchanged_names(event, statement)
-    # A name without a database means the only table of that name with the other table's columns.
+    # A name without a database refers to the only table of that name with the other table's columns.
     of_first, of_second = candidates(live, first, None), candidates(live, second, None)
     if len(of_first) == 1:
         of_second = candidates(live, second, of_first[0].shape.table, ordered=False)
     elif len(of_second) == 1:
         of_first = candidates(live, first, of_second[0].shape.table, ordered=False)
     if len(of_first) != 1 or len(of_second) != 1 or of_first[0] is of_second[0]:
-        raise _fault(event, "two tables that the stream has shown", "one that is not known, or several of its name")
+        raise _fault(event, "two tables that the stream has sent", "one that is not known, or several of its name")
     return of_first[0], of_second[0]
 
 

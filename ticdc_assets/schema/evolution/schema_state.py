@@ -77,7 +77,7 @@ class ExchangedRows:
 
 @dataclass(frozen=True, slots=True)
 class KeyChanged:
-    """The handle key has other columns than before (a renamed column is the same one)."""
+    """The handle key has different columns (a renamed column is the same one)."""
 
     old_key: tuple[str, ...]
     new_key: tuple[str, ...]
@@ -88,7 +88,7 @@ Effect = FillColumn | ConvertColumn | TruncateRows | DeletePartitions | Exchange
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The shape after a statement, and its effects on existing rows."""
+    """The state after a statement, and its effects on existing rows."""
 
     shape: SchemaState
     effects: tuple[Effect, ...] = ()

@@ -4,8 +4,8 @@ In: `DdlEvent`s in any order of arrival. Out: a `History`. The fold is determini
 history, so a run may stop anywhere, and the next run has the same source tables, ids and uids.
 
 A statement that cannot be read, or that does not lead to the columns that the stream sends, stops its source table at
-that TSO: rows up to it are exact, rows after it wait for the user. Nothing is guessed. Where no source table has the
-name yet, the stop applies to the first one that gets it.
+that TSO: rows up to it are exact, rows after it wait for the user. If no source table has the name yet, the stop
+applies to the first one that gets it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _fold_group(state: FoldState, events: list[DdlEvent]) -> None:
 
 
 def _read(state: FoldState, event: DdlEvent) -> tuple[ddl.Statement, ...] | None:
-    """The statements of an event; None where they cannot be read or done, and their tables stop."""
+    """The statements of an event; None if they cannot be read or applied; their tables then stop."""
     if not event.query.strip():
         fold_schema(state, event)
         return ()

@@ -39,7 +39,7 @@ def fold_renames(state: FoldState, parsed: list[Parsed]) -> None:
 
 
 def _pairs(state: FoldState, event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) -> list[Pair]:
-    """The renames of an event; none for a repeat that cannot be done again, whose tables stop.
+    """The renames of an event; none for a repeat that cannot be applied again, whose tables stop.
 
     After a rename of several names, each name is that of another table. After a rename of one name, another table may
     have the old name while a table has the new one. The stream then does not say to which table a repeated row belongs.
@@ -57,7 +57,7 @@ def _pairs(state: FoldState, event: DdlEvent, statements: tuple[ddl.Statement, .
 
 
 def _old_name(state: FoldState, event: DdlEvent, old: SourceName, new: SourceName) -> SourceName | None:
-    """The old name with its schema; None where several tables may be meant, which stop."""
+    """The old name with its schema; None if it may refer to several tables, which then stop."""
     if old[0]:
         return old
     builders = [
@@ -80,8 +80,8 @@ def _old_name(state: FoldState, event: DdlEvent, old: SourceName, new: SourceNam
 
 
 def _rename_all(state: FoldState, renames: list[Rename]) -> None:
-    """Do all renames of one commit_ts. A storage sink does not keep their order, so each waits until its new name is
-    free. An old name that was renamed already means the table that had it before the statement."""
+    """Apply all renames of one commit_ts. A storage sink does not keep their order, so each waits until its new name is
+    free. An old name that was already renamed refers to the table that had it before the statement."""
     before = dict(state.live)
     moved: set[SourceName] = set()
     waiting = list(renames)
@@ -93,7 +93,7 @@ def _rename_all(state: FoldState, renames: list[Rename]) -> None:
         source = fold_name(*old)
         builder = (before if source in moved else state.live).get(source)
         if builder is not None and source not in before and builder is before.get(fold_name(*new)):
-            builder = None  # no table gets its own name back: a table that is not known yet is meant
+            builder = None  # no table gets its own name back: the name refers to a table that is not known yet
         moved.add(source)
         if builder is None and _is_known_by_its_new_name(state, event, old, new):
             continue
@@ -120,8 +120,8 @@ def _is_known_by_its_new_name(state: FoldState, event: DdlEvent, old: SourceName
 
 
 def _add_described(state: FoldState, name: SourceName) -> SourceTableBuilder | None:
-    """Add a table that the stream names only in its rename, from `schema_files` of its old name. Pending statements
-    are done on it first."""
+    """Add a table that the stream names only in its rename, from `schema_files` of its old name. Pending statements are
+    applied to it first."""
     known = state.known.tables.get(fold_name(*name))
     if known is None or state.was_used(name):
         return None

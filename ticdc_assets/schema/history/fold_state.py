@@ -1,4 +1,4 @@
-"""The source tables of a fold so far: which names they have, and where they stop."""
+"""The source tables of a fold so far: their names, and where they stop."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class FoldState:
         Args:
             ts: the TSO in its id.
             after_ts: it has the name for rows with a commit_ts above this TSO.
-            marks: what the user should know of it.
+            marks: what the user should know about the table.
         """
         shape = replace(shape, table=replace(shape.table, named_key=self.known.key_of(*name) or ()))
         builder = SourceTableBuilder(
@@ -151,7 +151,7 @@ class FoldState:
         same = (old.table.stored_columns, old.table.key) == (table.stored_columns, table.key)
         if same and not change.effects:
             builder.versions[-1] = replace(old, table=table)
-        elif old.from_ts == ts:  # a second part of one statement
+        elif old.from_ts == ts:  # another part of the same statement
             builder.versions[-1] = Version(ts, table, old.effects + change.effects)
         else:
             builder.versions.append(Version(ts, table, change.effects))

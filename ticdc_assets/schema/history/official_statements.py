@@ -45,7 +45,7 @@ class Written:
                 yield named, (statement,)
 
     def is_repeat(self, event: DdlEvent) -> bool:
-        """Whether the statement was sent before, so that it cannot be done again."""
+        """Whether the statement was sent before, so that it cannot be applied again."""
         return event.origin.as_written and event.origin.place in self._repeats
 
     def _is_done(self, event: DdlEvent, statement: ddl.Statement, live: Container[SourceName]) -> bool:
@@ -69,7 +69,7 @@ def _named(event: DdlEvent, statement: ddl.Statement) -> DdlEvent:
 
 
 def _renamed(event: DdlEvent, statement: ddl.Statement) -> list[SourceName]:
-    """The names that tables lose by the statement."""
+    """The names that the statement takes from tables."""
     match statement:
         case ddl.RenameTables(pairs=pairs):
             return [(old[0] or event.schema, old[1]) for old, _ in pairs]

@@ -1,4 +1,4 @@
-"""The renames of one commit_ts: their tables, and an order in which they can be done."""
+"""The renames of one commit_ts: their tables, and an order in which they can be applied."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rename_pairs(event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) 
 
 
 def old_names(event: DdlEvent) -> list[SourceName]:
-    """The names that tables lose by the event; none where its statement cannot be read."""
+    """The names that the event takes from tables; none if its statement cannot be read."""
     try:
         statements = statements_of(event)
     except SchemaError:
@@ -50,7 +50,7 @@ def _written(statement: ddl.Statement) -> Iterator[Pair]:
 
 
 def are_in_order(renames: Iterable[Rename], live: Container[SourceName]) -> bool:
-    """Whether the renames can be done in the order of arrival: each new name is free when its rename is done.
+    """Whether the renames can be applied in the order of arrival: each new name is free when its rename is applied.
 
     Messages arrive in the statement's order. Schema files arrive in the order of their folders, which has no meaning;
     their version is their commit_ts.
@@ -72,8 +72,8 @@ def are_in_order(renames: Iterable[Rename], live: Container[SourceName]) -> bool
 
 
 def next_rename(waiting: Sequence[Rename], live: Container[SourceName], before: Container[SourceName]) -> Rename:
-    """The rename to do next: one whose new name is free, preferably one whose new name is no other rename's old name;
-    else one whose new name belongs to a table that is not renamed."""
+    """The rename to apply next: one whose new name is free, preferably one whose new name is no other rename's old
+    name; else one whose new name belongs to a table that is not renamed."""
     free = [rename for rename in waiting if _is_free(rename[1], live, before)]
     outside = (rename for rename in waiting if not is_renamed(rename[1][1], waiting))
     last = (rename for rename in free if not is_renamed(rename[1][1], waiting))
@@ -81,7 +81,7 @@ def next_rename(waiting: Sequence[Rename], live: Container[SourceName], before: 
 
 
 def is_renamed(name: SourceName, waiting: Iterable[Rename]) -> bool:
-    """Whether a table of this name is still to be renamed."""
+    """Whether a rename of this table is still waiting."""
     return any(fold_name(*old) == fold_name(*name) for _, (old, _) in waiting)
 
 

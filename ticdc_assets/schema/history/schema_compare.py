@@ -1,4 +1,4 @@
-"""Comparison of the schema that a stream sends with the folded one, and what neither of them has."""
+"""Compares the schema that a stream sends with the folded one, and finds what neither has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of a source table's history that written rows depend on, as the changelog keeps it.
+"""The part of a source table's history on which written rows depend, as the changelog stores it.
 
 A statement may arrive after rows above its TSO were written. The history then differs from the one that these rows were
 written with. The difference says which rows have other columns, or belong to another source table.

@@ -27,7 +27,7 @@ def _with_added(partitioning: Partitioning, action: ddl.AddPartitions) -> Partit
     if partitioning.method in ("HASH", "KEY"):
         return _with_more_hashed(partitioning, action)
     if not partitioning.partitions:
-        return partitioning  # existing partitions are not known: the added ones would seem to be the lowest
+        return partitioning  # the existing partitions are not known, so the added ones would be taken for the lowest
     known = {partition.name.lower() for partition in partitioning.partitions}
     added = [p for p in action.partitions if not (action.if_not_exists and p.name.lower() in known)]
     return replace(partitioning, partitions=(*partitioning.partitions, *added))

@@ -1,8 +1,8 @@
 """The expression that a table is partitioned by, as far as it can be computed from a row exactly.
 
 In: its text. Out: a tree of whole numbers, columns of whole numbers, and functions of columns. TiDB computes in whole
-numbers of 64 bits and refuses a row whose result needs more, so a reader may compute in wider ones. What is not
-listed here is refused: TIME, text, fractions, functions whose result depends on a session.
+numbers of 64 bits and refuses a row whose result needs more, so a reader may compute in wider ones. Everything else is
+refused: TIME, text, fractions, functions whose result depends on a session.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_expression(text: str, table: TableSchema) -> Expression:
 
 
 def columns_in(expression: Expression) -> Iterator[Column]:
-    """The columns that it reads."""
+    """The columns that the expression reads."""
     if isinstance(expression, ColumnValue):
         yield expression.column
     elif isinstance(expression, Call):

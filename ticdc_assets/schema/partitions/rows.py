@@ -3,7 +3,7 @@
 In: a table's partitioning. Out: the bounds of RANGE or the values of LIST, over columns, over some functions of a
 column, or over an expression; for HASH and KEY (`partitions.hashes`) the expression and the partition's number. All
 else is refused (functions of a session, text whose collation does not compare by code points): rows are never removed
-by guess.
+by a guess.
 """
 
 from __future__ import annotations

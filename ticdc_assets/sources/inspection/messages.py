@@ -42,7 +42,7 @@ _ADVICE_PROTOCOL: Final = f"Protocols that are read: {', '.join(REGISTRY)}. Chec
 
 
 def inspect_messages(origin: MessageOrigin, bounds: Bounds, on_progress: OnProgress) -> Inspection:
-    """The content of the files or partitions. SourceError if no message has a known protocol."""
+    """The content of the files or partitions. Raises SourceError if no message has a known protocol."""
     files = 0 if origin.ranges else len(origin.parts)
     found = Inspection(origin.place, origin.kind, read=AmountRead(files=files))
     form = _form(found, origin, bounds)

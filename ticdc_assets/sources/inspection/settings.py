@@ -75,7 +75,7 @@ def _capture_settings(found: Inspection, form: MessageForm, traits: Traits, fold
 def _kafka_settings(
     found: Inspection, form: MessageForm, traits: Traits, origin: MessageOrigin, schemas: Mapping[int, str] | None
 ) -> None:
-    """What the topics do not hold is named with the key to write."""
+    """Notes name each setting that the topics do not contain, with the key to write."""
     if origin.has_login:
         found.note("The lines below have no login: add it as TiCDC has it, or as `source.kafka.security`.")
     if form.protocol == "avro" and schemas is None:
@@ -154,8 +154,8 @@ def note_weaknesses(found: Inspection) -> None:
 
 
 def add_store_options(found: Inspection, place: str) -> None:
-    """Let the sink URI have the options with which an object store was opened, but no credentials: then it alone says
-    where the files are."""
+    """Add the options with which an object store was opened to the sink URI, without credentials, so that the URI alone
+    locates the files."""
     if store_type_of(place) is None:
         return
     options = {name: value for name, value in query_of(place).items() if name in STORAGE_OPTIONS}

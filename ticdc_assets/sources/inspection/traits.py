@@ -140,7 +140,7 @@ class Traits:
         undeclared = sorted(f"{s}.{t}" for s, t in names if (s.lower(), t.lower()) not in self.schemas.named)
         if undeclared:
             listed = ", ".join(undeclared[:5]) + (" ..." if len(undeclared) > 5 else "")
-            guess = "" if protocol == "debezium" else "; without, their types are guessed from rows"
+            guess = "" if protocol == "debezium" else "; without it, their types are guessed from rows"
             found.note(f"No statement creates {listed}: give their CREATE TABLE in `schema_files`{guess}.")
 
 

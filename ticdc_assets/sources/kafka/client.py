@@ -46,7 +46,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "socket.connection.setup.timeout.ms": 10000,
     "reconnect.backoff.max.ms": 1000,
     "fetch.wait.max.ms": 100,
-    # What is fetched after the end of a range is read in vain, so little is fetched in advance.
+    # Messages after the end of a range are fetched in vain, so little is fetched in advance.
     "queued.max.messages.kbytes": 16384,
     "fetch.message.max.bytes": 4 << 20,
 }
@@ -71,9 +71,9 @@ def matching(pattern: str | None, topics: Iterable[str]) -> set[str]:
 class KafkaClient:
     """A connection, closed by the context manager. Every fault is a SourceError that names brokers and cause.
 
-    Errors that pass by themselves, as after a broker restarts, are waited for: by requests for `retry_timeout_s` in
-    total, by reading until no message has come for `SILENCE_TIMEOUT_S`. With `reads_few`, where a few messages of
-    each partition are read, fewer are fetched in advance.
+    Errors may pass by themselves, for example after a broker restarts. Requests wait for that for `retry_timeout_s` in
+    total, reading until no message has come for `SILENCE_TIMEOUT_S`. With `reads_few`, where a few messages of each
+    partition are read, fewer are fetched in advance.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class KafkaClient:
 
     def offsets(self, partition: Partition) -> Offsets:
         """The first offset that the partition holds, and the one after its last."""
-        # `get_watermark_offsets` asks twice, and after one error and one answer gives the answer for both.
+        # `get_watermark_offsets` makes two requests. After one error and one answer it returns the answer for both.
         low, end = (self._offset_of_time(partition, place) for place in (OFFSET_BEGINNING, OFFSET_END))
         return Offsets(low, end)
 
@@ -282,7 +282,7 @@ class KafkaClient:
         return [found for found in batch if not self._is_passing(found.error())] if any(map(_ERROR, batch)) else batch
 
     def _is_passing(self, error: KafkaError | None) -> bool:
-        """Whether librdkafka reports an error and reads on; it is kept as the cause, should no message follow."""
+        """Whether librdkafka continues after this error. It is kept as the cause in case no message follows."""
         if error is None or not passes(error):
             return False
         self._causes.add(error)

@@ -106,7 +106,7 @@ def fault_of(error: KafkaException, where: str, what: str, causes: Causes) -> So
 
 
 def _says(error: KafkaError) -> int:
-    """How much an error says of the cause."""
+    """How much an error reveals about the cause, as a rank."""
     return {KafkaError._ALL_BROKERS_DOWN: 0, KafkaError._TIMED_OUT: 0, KafkaError._TRANSPORT: 1}.get(_code(error), 2)
 
 
@@ -122,6 +122,6 @@ def _code(error: KafkaError) -> int:
 
 
 def _words(error: KafkaError) -> str:
-    """The error's name and librdkafka's text, which contains addresses but no credentials."""
+    """The error's name and librdkafka's text, which has addresses but no credentials."""
     text = _ADDRESS.sub("", error.str()).rstrip(".")
     return f"{error.name().lstrip('_')}: {text}" if text else error.name().lstrip("_")

@@ -1,7 +1,7 @@
 """Requests to a Kafka cluster, made again while the cluster answers with errors that pass by themselves.
 
-After a broker restarts, its partitions have no leader for some seconds, or are asked of a broker that no longer leads
-them. librdkafka waits for that where it reads messages. Requests for topics, offsets and times fail at once.
+After a broker restarts, its partitions have no leader for some seconds, or requests go to a broker that no longer leads
+them. librdkafka waits when it reads messages, but its requests for topics, offsets and times fail at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ticdc_assets.sources.kafka.faults import Causes, fault_of
 from ticdc_assets.sources.kafka.ranges import Partition
 
 REACH_TIMEOUT_S: Final = 20.0
-"""How long a cluster is tried that has not answered yet."""
+"""How long a cluster that has not answered yet is tried."""
 RETRY_TIMEOUT_S: Final = 60.0
 """How long one connection waits, over all its requests, for errors to pass."""
 _ATTEMPT_MIN_S: Final = 2.0
@@ -59,7 +59,7 @@ _PASSING_OF_A_PARTITION: Final = frozenset({
     KafkaError.UNKNOWN_TOPIC_ID,
     KafkaError.INCONSISTENT_TOPIC_ID,
 })  # fmt: skip
-"""What requests for a partition get that has no leader, or that the asked broker does not know yet."""
+"""The errors of requests for a partition without a leader, or one that the broker does not know yet."""
 
 Answer = TypeVar("Answer")
 
@@ -114,7 +114,7 @@ class Requests:
         return limit_s - self._waited_s
 
     def _cause(self, error: KafkaError, partition: Partition | None) -> tuple[KafkaError, bool]:
-        """The error, or what the cluster now says of the partition, and whether it may pass."""
+        """The error, or the one that the cluster now reports for the partition, and whether it may pass."""
         if partition is None or not _may_pass_of_a_partition(error):
             return error, passes(error)
         cause = self._asked(partition) or error
@@ -123,8 +123,8 @@ class Requests:
     def _asked(self, partition: Partition) -> KafkaError | None:
         """What is wrong with a partition by the newest metadata; None if that is not known.
 
-        librdkafka answers from what it knows of a topic for minutes, also that a partition has no leader. This request
-        replaces that.
+        librdkafka caches the metadata of a topic for minutes, also that a partition has no leader. This request
+        refreshes it.
         """
         try:
             topic = self._consumer.list_topics(partition.topic, timeout=_ATTEMPT_MIN_S).topics[partition.topic]

@@ -72,7 +72,8 @@ class TableCursor:
         return version >= self.closed_below or version in self.schemas
 
     def unseen(self) -> TableCursor:
-        """The same after a run that did not find the folder: the watermark has passed rows of files read in part."""
+        """The cursor after a run that did not find the folder: the watermark has passed rows of files that were read in
+        part."""
         if not any(version.seen for version in self.open.values()):
             return self
         opened = {number: replace(version, seen={}) for number, version in self.open.items()}
@@ -192,7 +193,7 @@ def _advanced_version(
 ) -> VersionState:
     state, consumed = before or VersionState(), read.wholly
     done = dict(state.done) | {folder.place: folder.after(consumed) for folder in folders}
-    # A place that is away has no file here that counts as seen when it comes back: the watermark goes on without it.
+    # No file of a missing folder counts as seen when the folder comes back: the watermark advances without it.
     seen = {folder.place: folder.after({*consumed, *read.in_part}) for folder in folders}
     named = {folder.place: folder.named for folder in folders if folder.named is not None}
     over = dict(state.over)

@@ -87,8 +87,8 @@ def _after_index(
 ) -> tuple[FileSequence, int | None, Done]:
     """The sequence, the number in its index, and the last file that need not be read again.
 
-    Where files were read that the index does not name, TiCDC may have been started again and have written their
-    numbers a second time: they are read again once the index is another one.
+    If a run read files that the index did not name, TiCDC may have restarted and written their numbers a second time.
+    Then they are read again as soon as the index changes.
     """
     if sequence.listed is not None:
         return sequence, None, done
@@ -191,7 +191,7 @@ def check_order(version: VersionFolder, folders: Iterable[FolderScan], other: st
     """Raise HeldError for new files in folders that should have none, where the order of arrival is that of the rows.
 
     Args:
-        other: what has files that were read before.
+        other: the folder whose files were read before.
     """
     for folder in folders:
         if folder.files:

@@ -1,9 +1,9 @@
-"""Finds the table folders of a bucket by their schema files, whatever their names.
+"""Finds the table folders of a bucket by their schema files, not by their names.
 
 A walk goes from the root down to table folders, with one listing per folder, and never into data folders. A folder is a
 table's (or a database's) if it contains `meta/schema_<version>_<checksum>.json`, or `<version>/schema.json` of old
 clusters. A table folder may contain another one, since names may contain slashes, and any level may consist of digits
-or be named `meta`. Anything else is noted, and followed no deeper than names can be.
+or be named `meta`. Anything else is noted, and followed only as deep as names can be.
 """
 
 from __future__ import annotations

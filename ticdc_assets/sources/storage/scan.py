@@ -2,8 +2,8 @@
 
 The checkpoint in `metadata` is read before any listing, so all files that it covers are found: every row with a
 commit_ts up to it is in the files of this scan or of earlier ones. A table whose files are not complete is held with a
-`Problem` and delivers no files, so that no part of it is published; the others go on. The number of requests grows with
-tables and new files, not with all files.
+`Problem` and delivers no files, so that no part of it is published; the others continue. The number of requests grows
+with tables and new files, not with all files.
 
 The old layout (`<version>/schema.json`, no index) and the current one are both read, also mixed below one root.
 """

@@ -26,7 +26,7 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a table is held; the others go on. `table` is "" for statements of a database."""
+    """Why a table is held; the others continue. `table` is "" for statements of a database."""
 
     kind: ProblemKind
     schema: str

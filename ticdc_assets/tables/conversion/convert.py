@@ -1,11 +1,11 @@
-"""What a MODIFY does to values that are there, as Spark SQL.
+"""What a MODIFY does to existing values, as Spark SQL.
 
-TiCDC sends no rows for a MODIFY, so the mirror redoes it. Out comes one expression over the column, or None where the
-result is not known to the last digit for this pair of types. The expression itself is NULL for each value whose
-result is not known (`is_refused` finds those rows): values that differ between MySQL and TiDB, and those that a strict
-server would not have let through (a value cut or clamped by a server that is not strict is so refused, not guessed).
-Where the lake's column stays the same one, converting twice gives what converting once gives: a killed run repeats it.
-A zero date, which the lake holds as NULL, stays NULL whatever it becomes; it is known to be one, and refused, where the
+TiCDC sends no rows for a MODIFY, so the mirror repeats it. The result is one expression over the column, or None if the
+result is not known to the last digit for this pair of types. The expression itself is NULL for each value whose result
+is not known (`is_refused` finds those rows): values that differ between MySQL and TiDB, and those that a strict server
+would not have let through (a value cut or clamped by a server that is not strict is so refused, not guessed). If the
+lake's column stays the same, converting twice has the same result as converting once, since a killed run repeats it. A
+zero date, which the lake holds as NULL, stays NULL whatever it becomes; it is known to be one, and refused, where the
 column was NOT NULL.
 
 Columns may have their new lake type already where Iceberg promotes it (int to bigint, wider decimals).
@@ -47,14 +47,14 @@ def conversion(name: str, old: MySqlType, new: MySqlType) -> str | None:
 
 
 def is_refused(name: str, expression: str, effect: ConvertColumn) -> str:
-    """Whether a row holds a value that the conversion does not know the result of, as a condition."""
+    """The condition for rows whose value has no known result."""
     if effect.zero_dates:
         return f"(({expression}) IS NULL)"
     return f"({quote(name)} IS NOT NULL AND ({expression}) IS NULL)"
 
 
 def _in_one_form(of: MySqlType) -> MySqlType:
-    """CHAR in the character set binary is BINARY, and so on."""
+    """The type with one form for equal types: CHAR in the character set binary is BINARY, and so on."""
     return binary_form(of) if (of.charset or "").lower() == "binary" else of
 
 

@@ -16,12 +16,12 @@ from ticdc_assets.schema.mysql_types import CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.tables.mirror.sql import literal
 
 _MASK_BITS_MAX: Final = 53
-"""TiDB takes a SET for a number by way of a DOUBLE."""
+"""TiDB converts a SET to a number through a DOUBLE."""
 _LABELLED: Final = frozenset({Kind.ENUM, Kind.SET, *CHARACTER_KINDS})
 
 
 def to_enum(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """ENUM: out of labels and text by label, out of integers by place. Text that is only a place is refused."""
+    """To ENUM: from labels and text by label, from integers by position. Text that is only a place is refused."""
     labels = new.elements
     if labels is None:
         return None
@@ -34,7 +34,7 @@ def to_enum(column: str, old: MySqlType, new: MySqlType) -> str | None:
 
 
 def to_set(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """SET, printed in the order of the new definition: out of labels and text by label, out of integers by bits."""
+    """To SET, printed in the order of the new definition: from labels and text by label, from integers by bits."""
     labels = new.elements
     if labels is None or "" in labels:
         return None

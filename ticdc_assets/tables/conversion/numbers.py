@@ -1,6 +1,6 @@
 """Conversions to numbers: see `conversion.convert` for what is promised.
 
-A whole number out of a fraction: DECIMAL and text round half away from zero, FLOAT and DOUBLE half to even.
+To whole numbers, DECIMAL and text round half away from zero, FLOAT and DOUBLE half to even.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def to_integer(column: str, old: MySqlType, new: MySqlType) -> str | None:
 
 
 def to_bit(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """BIT, out of whole numbers alone; a negative one would wrap and is refused."""
+    """To BIT, only from whole numbers; a negative one would wrap and is refused."""
     if old.kind not in INTEGERS and old.kind is not Kind.BIT:
         return None
     return _in_range(column, 0, (1 << bit_width(new)) - 1, new)
 
 
 def to_year(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """YEAR out of integers: two digits are years from 1970 to 2069, zero stays zero."""
+    """To YEAR, from integers: two digits are years from 1970 to 2069, zero stays zero."""
     if old.kind not in INTEGERS:
         return None
     return (
@@ -67,7 +67,7 @@ def to_decimal(column: str, old: MySqlType, new: MySqlType) -> str | None:
 
 
 def to_float(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """FLOAT and DOUBLE; those with digits written, FLOAT(7,2), round in a way of their own."""
+    """To FLOAT and DOUBLE. Types with digits, such as FLOAT(7,2), round in their own way."""
     if new.scale is not None and (old.length, old.scale) != (new.length, new.scale):
         return None
     if old.kind in NUMBERED or old.kind in _FLOATS or _is_narrow_decimal(old):
@@ -76,7 +76,7 @@ def to_float(column: str, old: MySqlType, new: MySqlType) -> str | None:
         number = f"CASE WHEN {matches(column, _FLOAT_TEXT)} THEN TRY_CAST(trim({column}) AS double) END"
     else:
         return None
-    # By way of DOUBLE, as the server does: rounding once to FLOAT may give its neighbour.
+    # Through DOUBLE, as the server does: rounding directly to FLOAT may give the neighbouring value.
     largest = _FLOAT_MAX if new.kind is Kind.FLOAT else _DOUBLE_MAX
     number = f"CASE WHEN abs({number}) <= {largest} THEN CAST({number} AS {spark_type(arrow_type(new))}) END"
     return _unsigned(number, new)

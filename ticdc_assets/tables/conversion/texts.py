@@ -20,14 +20,14 @@ _CHARACTERS: Final = {
     **dict.fromkeys(("ascii", "gbk", "gb18030", "ucs2", "utf16", "utf32"), r"^[\x00-\x7F]*"),
     **dict.fromkeys(("utf8", "utf8mb3"), r"^[\x{0}-\x{FFFF}]*"),
 }
-"""What is sure to be in a character set; a server whose sql_mode is not strict puts `?` in place of what is not."""
+"""The characters that a character set surely has; a server whose sql_mode is not strict writes `?` for others."""
 _AS_STORED: Final = frozenset({*CHARACTER_KINDS, Kind.ENUM, Kind.SET, Kind.JSON, Kind.TIME})
 """Types whose values are in the lake as MySQL prints them."""
 _TO_BYTES: Final = frozenset({*INTEGER_BITS, *CHARACTER_KINDS, Kind.DECIMAL, Kind.ENUM, Kind.SET})
 
 
 def to_text(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """CHAR, VARCHAR and TEXT: the value as it prints. Only spaces at the end may be cut off."""
+    """To CHAR, VARCHAR and TEXT: the printed value. Only spaces at the end may be cut off."""
     printed = _printed(column, old)
     if old.kind in BINARY_KINDS and new.charset in _UTF8:
         printed = f"try_validate_utf8(CAST({column} AS string))"
@@ -54,7 +54,7 @@ def _cut_text(printed: str, old: MySqlType, new: MySqlType) -> str | None:
 
 
 def to_binary(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """BINARY, VARBINARY and BLOB: the bytes of what the value prints; BINARY is filled up with zeros."""
+    """To BINARY, VARBINARY and BLOB: the bytes of the printed value; BINARY is padded with zeros."""
     if old.kind in BINARY_KINDS:
         raw = column
     elif old.kind in _TO_BYTES and old.charset in _UTF8:
@@ -73,7 +73,7 @@ def to_binary(column: str, old: MySqlType, new: MySqlType) -> str | None:
 
 
 def to_json(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """JSON out of integers: text would have to be spaced and its keys be sorted as the server does."""
+    """To JSON, from integers: text would have to be spaced and its keys sorted as the server does."""
     return f"CAST({column} AS string)" if old.kind in INTEGER_BITS else None
 
 
@@ -87,7 +87,7 @@ def _as_char(printed: str, old: MySqlType, new: MySqlType) -> str:
 def _may_stay_as_written(old: MySqlType, new: MySqlType, same_storage: bool) -> bool:
     """Whether TiDB may leave the rows alone: between CHAR and BINARY, and where both sizes are 255.
 
-    MySQL cuts spaces off and fills up with zeros there, so that only values are known that need neither.
+    MySQL cuts off spaces and pads with zeros there, so only values that need neither are known.
     """
     return same_storage or (old.kind in (Kind.TINYTEXT, Kind.TINYBLOB) and new.length == _BYTES_MAX[old.kind])
 

@@ -66,7 +66,8 @@ def _rounded_time(column: str, digits: int) -> str:
 
 
 def _rounded_instant(instant: str, digits: int) -> str:
-    # The session's zone is UTC, so wall times survive the way over instants. MySQL rounds half up, also before 1970.
+    # The session's zone is UTC, so a wall time is unchanged when it is converted to an instant and back. MySQL rounds
+    # half up, also before 1970.
     unit = 10 ** (6 - digits)
     micros = f"unix_micros({instant})"
     return f"timestamp_micros({micros} + {unit // 2} - pmod({micros} + {unit // 2}, {unit}))"

@@ -1,4 +1,4 @@
-"""The SQL that keeps a history: versions of rows from changes, their ends, and what statements did to them.
+"""The SQL of history tables: versions of rows from changes, their ends, and the effects of statements.
 
 A row is in the table at the TSOs from VALID_FROM, which is included, to VALID_TO, which is not. A statement applies to
 the rows that are valid at its TSO; it takes effect after the changes of its own TSO. So the order of changes and
@@ -71,7 +71,7 @@ def end_changed(target: str, keys: str, key: Sequence[str]) -> str:
 
 
 def ends(ts: str) -> dict[str, str]:
-    """What is set on a version that ends at a TSO, given as an expression."""
+    """The assignments for a version that ends at a TSO, which is given as an expression."""
     return {VALID_TO: ts, VALID_TO_TIME: _time(ts), IS_CURRENT: "false"}
 
 

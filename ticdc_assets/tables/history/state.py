@@ -1,4 +1,4 @@
-"""What a history table has, as its newest snapshot with progress says it."""
+"""The state of a history table, from its newest snapshot with progress."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class HistoryState:
     """A history is complete up to the watermark of its `progress`.
 
     `effects` is a digest of the statements that its rows have gone through. `followed` is the run of the last mark of
-    late rows (`tables.replayed`) that it has; empty for none. A snapshot has all three, so a history that is set back
-    to an earlier snapshot goes on from there.
+    late rows (`tables.replayed`) that it has; empty for none. A snapshot stores all three, so a history that is rolled
+    back to an earlier snapshot continues from there.
     """
 
     progress: Progress = field(default_factory=Progress)
@@ -28,7 +28,7 @@ class HistoryState:
 
     @property
     def noted(self) -> dict[str, str]:
-        """The properties of a snapshot that say it, without the progress."""
+        """The state as properties of a snapshot, without the progress."""
         return {EFFECTS: self.effects, REPLAYED: self.followed}
 
 

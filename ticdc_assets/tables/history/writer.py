@@ -1,7 +1,7 @@
-"""Keeps one source table's history: every version of every row, from the changes of its changelog.
+"""Updates one source table's history: every version of every row, from the changes of its changelog.
 
 A run adds the changes above the history's watermark: the current versions of their keys end, and their versions are
-appended. Late rows make all versions of their keys again, and a statement that came late those of all keys. Either is
+appended. After late rows all versions of their keys are rewritten, after a late statement those of all keys. Either is
 published in one commit on top of the snapshot that the run was planned from, as for mirrors.
 """
 
@@ -63,7 +63,7 @@ class HistoryPlan:
 
 
 class HistoryWriter:
-    """Brings one history table up. One object for each source table and run."""
+    """Updates one history table. One object for each source table and run."""
 
     def __init__(
         self,
@@ -123,13 +123,13 @@ class HistoryWriter:
         return self._catalog.load_table(identifier)
 
     def _with_columns(self, table: Table, changelog: Table) -> Table:
-        """The table with the columns of the changelog: those are renamed, promoted and added there, never dropped."""
+        """The table with the columns of the changelog: columns are renamed, promoted and added, never dropped."""
         fields = {f.field_id: f for f in table.schema().fields}
         known = {uid: ids for uid, ids in columns_of(table.properties).items() if ids[0] in fields}
         wanted = _columns_of(changelog)
         free, take, add = SchemaStep(), SchemaStep(), SchemaStep()
         for uid in known.keys() - {column.uid for column in wanted}:
-            free.delete(fields[known.pop(uid)[0]].name)  # the changelog was made again with other columns
+            free.delete(fields[known.pop(uid)[0]].name)  # the changelog was rebuilt with other columns
         for column in wanted:
             if column.uid in known:
                 field = fields[known[column.uid][0]]

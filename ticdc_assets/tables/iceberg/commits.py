@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
-COMMITS_AT_ONCE: Final = 4  # they wait for the catalog and the file system more than for the processor
+COMMITS_AT_ONCE: Final = 4  # these threads wait for the catalog and the file system more than for the processor
 NOT_KNOWN: Final = (CommitFailedException, CommitStateUnknownException)
 """Another writer committed, or the catalog does not know the result: load the table, then try again."""
 
@@ -66,7 +66,7 @@ def refreshed(table: Table) -> Table:
     except ValueError as error:  # pyiceberg compares the tables' UUIDs
         if "UUID" not in str(error):
             raise
-        raise other_table(".".join(table.name()), "another of its name") from None
+        raise other_table(".".join(table.name()), "another table of this name") from None
 
 
 def other_table(name: str, found: str) -> ConfigError:

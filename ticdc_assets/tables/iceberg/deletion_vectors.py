@@ -57,13 +57,13 @@ def _shown(vector: Vector, offset: int) -> dict[str, object]:
 
 
 def blob_of(positions: Iterable[int]) -> bytes:
-    """The blob of a Puffin file that says that the rows at `positions` are gone."""
+    """The blob of a Puffin file that marks the rows at `positions` as deleted."""
     body = _MAGIC + BitMap64(positions).serialize()
     return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
 
 
 def positions_of(blob: bytes) -> BitMap64:
-    """The positions that a blob says are gone. Raises ValueError where it is none, or damaged."""
+    """The positions that a blob marks as deleted. Raises ValueError if it is no such blob, or damaged."""
     length = int.from_bytes(blob[:4], "big")
     body, crc = blob[4 : 4 + length], blob[4 + length :]
     if body[:4] != _MAGIC or len(crc) != 4 or zlib.crc32(body) != int.from_bytes(crc, "big"):

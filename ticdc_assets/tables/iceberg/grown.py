@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table, Transaction
 
 MINUTES_KEPT: Final = 10
-"""For so long a snapshot of such a table stays, so that its readers can finish."""
+"""How long a snapshot of such a table stays, so that its readers can finish."""
 
 _LEVELS: Final = 4
 """Levels of merged files: `files_max` to the power of this is more rows than a table of runs ever has."""

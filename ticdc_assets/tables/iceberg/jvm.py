@@ -88,7 +88,7 @@ class JvmCatalog:
         except Py4JJavaError as error:
             if kind(error) not in _MADE_BY_ANOTHER:
                 raise
-            advice = "Another run made it first and nothing was written twice; run again to go on from there."
+            advice = "Another run created it first, and nothing was written twice. Run again to continue from there."
             raise StaleRunError(".".join(identifier), "no table yet", "one", advice) from error
         return self.load(identifier)
 
@@ -220,7 +220,7 @@ class JvmTable:
             str(self.java.name()),
             "the snapshot this run was planned from",
             found,
-            "Another run published first and nothing was written twice; run again to go on from there.",
+            "Another run published first, and nothing was written twice. Run again to continue from there.",
         )
 
     def commit(self, base: Any, fresh: Any, snapshot_id: int | None = None) -> None:
@@ -362,7 +362,7 @@ class SchemaStep:
 
 
 def changed_column(column: LakeColumn, name: str, arrow: pa.DataType, free: SchemaStep, take: SchemaStep) -> None:
-    """Give a column, now with this name and type, those of `column`, in two steps."""
+    """Rename and retype a column, which now has this name and type, to those of `column`, in two steps."""
     if arrow != column.type:
         free.retype(name, column)
     if name != column.name:
@@ -372,7 +372,7 @@ def changed_column(column: LakeColumn, name: str, arrow: pa.DataType, free: Sche
 
 
 def kind(error: Py4JJavaError) -> str:
-    """What Java calls an exception."""
+    """The class name of a Java exception."""
     return str(error.java_exception.getClass().getSimpleName())
 
 

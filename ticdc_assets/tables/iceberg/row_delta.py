@@ -1,7 +1,8 @@
 """One commit of added and deleted rows, from files that workers wrote, through Iceberg's Java API.
 
 The commit is a compare-and-swap from the table metadata it was made on, and that has the snapshot that the run was
-planned from: where main has moved, nothing is published. A commit whose answer was lost is resolved by looking.
+planned from: where main has moved, nothing is published. After a lost answer, the table shows whether the commit
+succeeded.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ticdc_assets.errors import StaleRunError
     from ticdc_assets.tables.iceberg.jvm import JvmTable
 
-_NOT_VALID: Final = "ValidationException"  # of a delta whose data files another run has removed
+_NOT_VALID: Final = "ValidationException"  # raised for a delta whose data files another run has removed
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def data_file_of(table: Table, file: WrittenFile) -> DataFile:
 def data_file_json(table: Table, file: WrittenFile, partition: Any = ()) -> str:
     """The file in the JSON form of Iceberg's Java `ContentFileParser`, which `partition` has too."""
     found = _statistics(table, file).to_serialized_dict()
-    columns = {field.field_id for field in table.schema().fields}  # Java counts no values inside of lists
+    columns = {field.field_id for field in table.schema().fields}  # Java counts no values inside lists
     counts = {
         name: {i: n for i, n in found[name].items() if i in columns}
         for name in ("value_counts", "null_value_counts", "nan_value_counts")

@@ -1,7 +1,7 @@
-"""Many small files of a table into few large ones, by Iceberg's own procedure in Spark.
+"""Rewrites many small files of a table as few large ones, with Iceberg's own procedure in Spark.
 
 The new snapshot has no progress; it is read from an ancestor. A run that merges meanwhile and comes second is
-refused by its fence and goes on from there when it is tried again.
+refused by its fence and continues from there when it is tried again.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ def counts_of(table: Table) -> FileCounts:
 
 
 def is_scattered(table: Table) -> bool:
-    """Whether the current snapshot has more files than it should."""
+    """Whether the current snapshot has more than FILES_MAX files."""
     return counts_of(table).all > FILES_MAX
 
 
 def compact(jvm: JvmCatalog, table: Table) -> int:
-    """Rewrite the table's small files; how many went into new ones. Rows, progress and row ids stay as they are."""
+    """Rewrite the table's small files. Returns how many files were rewritten. Rows, progress and row ids stay as they
+    are."""
     spark = jvm.thread_session()
     name = quote_path(table.name()).replace("\\", "\\\\").replace("'", "\\'")
     options = "map('rewrite-all', 'false', 'delete-file-threshold', '1')"

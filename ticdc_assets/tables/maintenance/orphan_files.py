@@ -1,6 +1,6 @@
 """Files that no table needs: those of killed or overtaken runs, and those of expired snapshots.
 
-A file is a leftover when it is below a table's location, is older than a safe age, and no snapshot of any table of the
+A file is an orphan if it is below a table's location, is older than a safe age, and no snapshot of any table of the
 catalog that has files there references it. The order makes it safe: list the files first, then read the references, and
 read them again where a table changed meanwhile. A location with anything unexpected is left unchanged.
 """
@@ -34,7 +34,7 @@ REQUESTS_AT_ONCE: Final = 16
 
 _METADATA: Final = ".metadata.json"
 _OURS: Final = (".parquet", ".orc", ".avro", ".puffin", ".stats", _METADATA)
-"""The suffixes of files that Iceberg's writers write; other files are never leftovers."""
+"""The suffixes of files that Iceberg's writers write; other files are never removed."""
 
 Without = Mapping[str, Collection[int]]
 """By table uuid, snapshots to treat as expired."""
@@ -107,7 +107,7 @@ def _loaded(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
     except NoSuchTableError:
         raise
     except Exception as error:
-        advice = "Repair or drop it: while it cannot be read, nobody knows which files it needs, and none is removed."
+        advice = "Repair or drop it: while it cannot be read, its files are not known, and none is removed."
         raise SourceError(".".join(identifier), "a table that can be read", type(error).__name__, advice) from error
 
 
@@ -169,7 +169,7 @@ def name_of(uri: str) -> str:
 def sweep(
     catalog: Catalog, table: Table, others: Sequence[SharedTable], older_than: datetime, without: Without, remove: bool
 ) -> CleanupReport:
-    """Find the leftovers below the table's location, and remove them if `remove`. `others` were loaded before."""
+    """Find the orphan files below the table's location, and remove them if `remove`. `others` were loaded before."""
     location = table.location().rstrip("/")
     sharing = [other.table for other in others if other.reaches(name_of(location))]
     try:

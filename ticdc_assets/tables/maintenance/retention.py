@@ -44,7 +44,7 @@ class Thinned:
 def thin(
     control: Control, older_than: datetime, days_kept: int, now: datetime, write: bool, hours_kept: int = 0
 ) -> Thinned:
-    """Remove the other records in one commit; with `write` false only say what would be removed."""
+    """Remove the other records in one commit. With `write` false nothing is removed; the result is the same."""
     for attempt in range(COMMIT_TRIES_MAX):
         table = control.watermarks()
         if table is None:

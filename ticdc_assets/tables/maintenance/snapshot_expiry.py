@@ -130,7 +130,7 @@ def expire(
         found = expiry_of(table.metadata, kept_ids, older_than)
         if not found or _expire(catalog, jvm, table, found):
             return found
-    return Expiry()  # a busy table: the next maintenance comes to it
+    return Expiry()  # a busy table: the next maintenance tries again
 
 
 def _expire(catalog: Catalog, jvm: Callable[[], JvmCatalog], table: Table, found: Expiry) -> bool:

@@ -59,7 +59,7 @@ def test_maintain_removes_leftovers_and_says_what_went(feed: Feed, capfd: Any):
 
     printed = capfd.readouterr().out
     assert (
-        "shop: would remove 0 records, 0 snapshots, 0 branches of killed runs and 1 leftover file of 4 bytes" in printed
+        "shop: would remove 0 records, 0 snapshots, 0 branches of killed runs and 1 orphan file of 4 bytes" in printed
     )
     assert f"file://{path}" in printed
     assert path.exists()
@@ -71,7 +71,7 @@ def test_maintain_removes_leftovers_and_says_what_went(feed: Feed, capfd: Any):
     assert not path.exists()
     assert not spark.is_running()
     assert maintain(feed) == 0
-    assert "and 0 leftover files" in capfd.readouterr().out
+    assert "and 0 orphan files" in capfd.readouterr().out
 
 
 def test_the_age_may_be_chosen(feed: Feed, capfd: Any):

@@ -13,7 +13,7 @@ _U, _N, _L = b"unl"
 
 @inlined
 def signed(number: np.uint8) -> int:
-    """The number as a signed one: of an unsigned and a signed number NumPy makes a float."""
+    """The number as a signed one: NumPy would combine an unsigned and a signed number to a float."""
     return np.int64(number)  # type: ignore[return-value]
 
 

@@ -69,8 +69,8 @@ NO_NAMES: Final = Names.of(())
 class Noted:
     """The scan results of the texts that match a template; see `formats.json.scanner.scan` for the arrays.
 
-    `rows` are their ordinals; `others` those of texts that have it but for a column's name, which is none of the given.
-    Where all values are strings and nulls `marks` is `images`.
+    `rows` are their ordinals; `others` those of texts that have it but for a column's name, which is not among the
+    given names. Where all values are strings and nulls `marks` is `images`.
     """
 
     rows: Ints
@@ -96,7 +96,7 @@ class Noted:
 
 
 def noted(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Names) -> tuple[Noted, Names]:
-    """What is noted of the texts that have the form; and the names with the spellings that were met.
+    """The scan results of the texts that match the template, and the names with the spellings that were found.
 
     Text n is `data[starts[n]:ends[n]]`. Its bytes may still be other than UTF-8.
     """
@@ -125,7 +125,7 @@ def noted(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Name
 
 
 def _scanned(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Names, into: Noted) -> Ints:
-    """The outcomes of a scan; what it notes goes into `into`."""
+    """The outcomes of a scan; its results are written to `into`."""
     outcomes = np.empty(len(starts), np.int64)
     spelled, bounds, means = names.as_arrays()
     literals, spelled = _followed(form.literals), _followed(spelled)
@@ -135,7 +135,7 @@ def _scanned(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: N
 
 
 def _names_at(data: Bytes, places: Ints) -> Iterator[bytes]:
-    """What begins with the name of a column that is not known; of many places only some are looked at."""
+    """The bytes from each unknown column name on; of many places only some are read."""
     return (data[at : at + _NAME_BYTES_MAX].tobytes() for at in places[:_LOOKED_AT_MAX])
 
 
