@@ -55,7 +55,7 @@ class DecodeError(TicdcAssetsError):
 
 
 class SchemaError(TicdcAssetsError):
-    """The columns of a table at some TSO cannot be determined; that table stops, the others go on."""
+    """The columns of a table at some TSO cannot be determined; that table stops, the others continue."""
 
 
 class NotYetError(TicdcAssetsError):

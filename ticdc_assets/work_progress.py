@@ -19,7 +19,7 @@ class Count:
 
 
 OnProgress = Callable[["str | Count"], None]
-"""Called with the name of a stage when it begins, and with counts while it goes on."""
+"""Called with the name of a stage when it begins, and with counts while it runs."""
 
 
 def no_progress(_: str | Count) -> None:

@@ -121,7 +121,7 @@ def _everything(feed: Feed) -> dg.AssetSelection:
 
 
 def _verification(feed: Feed) -> dg.Definitions:
-    """The checks that read TiDB, and their job. It changes nothing, so runs go on meanwhile."""
+    """The checks that read TiDB, and their job. It changes nothing, so runs may be active at the same time."""
     job = dg.define_asset_job(
         feed.names.verify_job,
         selection=dg.AssetSelection.checks(*upstream_check_keys(feed)),

@@ -36,7 +36,7 @@ def _add_run(commands: Any) -> None:
     run = with_config(commands.add_parser("run", help="process everything pending once; safe to repeat"))
     run.add_argument("--until", type=tso, metavar="TSO", help="stop at this TSO")
     run.add_argument("--strict", action="store_true", help="evaluate all checks afterwards, and fail if one fails")
-    run.add_argument("--follow", action="store_true", help="go on until SIGTERM or Ctrl-C")
+    run.add_argument("--follow", action="store_true", help="run until SIGTERM or Ctrl-C")
     run.add_argument(
         "--interval",
         type=interval,

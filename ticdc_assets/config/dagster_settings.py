@@ -1,4 +1,4 @@
-"""The section `dagster` of a changefeed: what its definitions show and start by themselves. No run depends on it."""
+"""The section `dagster` of a changefeed: what its definitions show and start automatically. No run depends on it."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ from ticdc_assets.errors import ConfigError
 
 OFFSET_MAX: Final = (1 << 63) - 1
 _OWN_OPTIONS: Final = {
-    "bootstrap.servers": "brokers",
-    "enable.auto.commit": "nothing: no offset is committed to Kafka",
-    "enable.partition.eof": "nothing: it is always on",
-    "auto.offset.reset": "starting",
+    "bootstrap.servers": "Use brokers.",
+    "enable.auto.commit": "Remove it: no offset is committed to Kafka.",
+    "enable.partition.eof": "Remove it: it is always on.",
+    "auto.offset.reset": "Use starting.",
 }
 _SECURITY_FILES: Final = {"ca": "ssl.ca.location", "cert": "ssl.certificate.location", "key": "ssl.key.location"}
 
@@ -157,7 +157,7 @@ def _options(section: Section) -> Settings:
     options = section.settings("options")
     for name in options:
         if name in _OWN_OPTIONS:
-            advice = f"This project sets it; use {_OWN_OPTIONS[name]}."
+            advice = f"This project sets it. {_OWN_OPTIONS[name]}"
             section.problem("options", "settings of librdkafka that are free", name, advice)
     return options
 

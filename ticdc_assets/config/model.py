@@ -332,7 +332,7 @@ class BadInputPolicy:
 
     @property
     def quarantines(self) -> bool:
-        """Whether a record that cannot be decoded goes to quarantine, and its table goes on."""
+        """Whether a record that cannot be decoded goes to quarantine, and its table continues."""
         return self.on_bad_message is OnBadMessage.QUARANTINE
 
     @property

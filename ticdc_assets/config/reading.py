@@ -1,4 +1,5 @@
-"""A strict reader for user input: unknown keys, wrong types and missing values become `ConfigFault`s with their place.
+"""A strict reader for user input: unknown keys, wrong types and missing values become `ConfigFault`s with their
+position.
 
 A `Section` is one mapping of the file. Its reader takes each key once; `close()` refuses the rest and suggests the
 nearest known key. Problems are collected, so that the user can fix all of them at once. They never quote a value that
@@ -241,7 +242,7 @@ class Section:
         return default if found is None else found
 
     def resolve(self, key: str, value: object, *, numbers: bool = False) -> str | None:
-        """The text of a value; None, with a problem, if it has none."""
+        """The text of a value. Without one: None, and a problem is added."""
         if isinstance(value, str):
             return value
         if isinstance(value, dict):

@@ -29,7 +29,7 @@ def read_upstream(section: Section, base: Path) -> Upstream | None:
     if not host:
         upstream.problem("host", "the name or address of a TiDB server", "none", "Write upstream: {host: ..., ...}.")
     if not user:
-        upstream.problem("user", "who reads there", "none", "Name a user that may SELECT from the tables.")
+        upstream.problem("user", "the user who reads there", "none", "Name a user that may SELECT from the tables.")
     return Upstream(host or "", user or "", port, Secret(password) if password else None, tls)
 
 

@@ -30,13 +30,13 @@ from ticdc_assets.spark.class_path import spark_home
 
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 KEPT_MAX: Final = 3
-"""Archives of other versions and jars that stay."""
+"""How many archives of other versions and jars are kept."""
 
 DUMP_SECONDS_MAX: Final = 600
 _MAKING: Final = "making-"
 _PR_SET_PDEATHSIG: Final = 1
 _DUMP_MEMORY: Final = "-Xmx1g"
-_ADVICE: Final = "Runs start without an archive. Try again, or go on without."
+_ADVICE: Final = "Runs start without an archive. Try again, or continue without it."
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path | None:
@@ -64,7 +64,7 @@ def archive_of(jars: Sequence[Path], environ: Mapping[str, str]) -> Path | None:
 
 
 def is_own(archive: Path) -> bool:
-    """Whether the file is there, and only this user can have written it: Java would run what is in it."""
+    """Whether the file exists and only this user can have written it: Java would run its code."""
     with suppress(OSError):
         return all(
             stat.st_uid == os.getuid() and not stat.st_mode & 0o022
@@ -86,7 +86,7 @@ def options_that_list(classes: Path) -> str:
 # -- the use at a start ------------------------------------------------------------------------------------------------
 
 _LISTS: list[Path] = []
-"""Where the JVM that starts next lists its classes; empty for a usual start."""
+"""The file to which the next JVM writes its list of classes; empty for a usual start."""
 
 
 @contextmanager

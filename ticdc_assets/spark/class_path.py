@@ -16,7 +16,7 @@ VARIABLE: Final = "SPARK_DIST_CLASSPATH"
 
 _IN_ONE_JVM: Final = re.compile(r"local(\[.*\])?")
 _SEARCHED: Final = ("spark.jars", "spark.files", "spark.submit.pyFiles", "spark.driver.userClassPathFirst")
-"""Settings that a user makes for Spark's own way to load jars."""
+"""Settings with which users control how Spark loads jars."""
 
 
 def is_possible(

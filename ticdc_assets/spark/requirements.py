@@ -17,7 +17,8 @@ from ticdc_assets.errors import MachineError
 JAVA_MAJOR_MIN: Final = 17
 JAVA_SECONDS_MAX: Final = 30
 _ACCEPTED: Final[set[tuple[str, int]]] = set()
-"""Javas that this process has found fit, by path and time of change: each start of one takes a third of a second."""
+"""The Java programs that this process has found suitable, by path and time of change: each test takes a third of a
+second."""
 
 
 def require_java(environ: Mapping[str, str] | None = None) -> None:

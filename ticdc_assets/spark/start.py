@@ -139,7 +139,7 @@ def _sockets(master: str) -> dict[str, str]:
 
 
 def _keep_rows_out_of_the_log(spark: SparkSession) -> None:
-    """Silence loggers that quote rows of a failed task. The driver gets the error too, and shows its kind."""
+    """Silence loggers that quote rows of a failed task. The driver gets the error too, and shows its class."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # noqa: SLF001
     for name in _QUOTING_LOGGERS:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)

@@ -111,7 +111,7 @@ def stale(table: Table, parent: Progress, found: Progress) -> StaleRunError:
 
 
 def source_table_of(table: Table) -> str | None:
-    """The id of the source table whose rows the table has; None for a table of others."""
+    """The id of the source table whose rows the table has; None for a table that is not of this project."""
     return table.properties.get(SOURCE_TABLE)
 
 

@@ -1,8 +1,8 @@
 """A catalog in an SQL database that parses a metadata file once.
 
-A run loads each of its tables several times to see whether another run has moved it. The database says where a table's
-metadata is; a metadata file never changes, so that one which was parsed before is not read again. To parse one takes
-45 us for each snapshot of the table.
+A run loads each of its tables several times to see whether another run has changed it. The database says where a
+table's metadata is; a metadata file never changes, so that one which was parsed before is not read again. To parse one
+takes 45 us for each snapshot of the table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 
 SNAPSHOTS_MAX: Final = 20_000
-"""Of all tables whose metadata is kept; one takes about 3 kB."""
+"""How many snapshots the kept metadata may have in total; one takes about 3 kB."""
 
 
 class KeptMetadata:

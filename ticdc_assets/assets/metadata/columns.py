@@ -1,4 +1,4 @@
-"""The columns of a table as Dagster shows them: types, descriptions, key, and the columns that they come from."""
+"""The columns of a table for Dagster: types, descriptions, key, and the columns that they come from."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _agreement(lines: Sequence[Line], faults: Sequence[str]) -> list[str]:
         )
     alone = list(dict.fromkeys(name for line in single for name in line.changefeeds))
     if alone:
-        carry = "carry workloads of their own" if feeds or len(alone) > 1 else "is shown alone"
+        carry = "carry separate workloads" if feeds or len(alone) > 1 else "is shown alone"
         sentences.append(f"{' and '.join(alone)} {carry}: every row is equal to the source's.")
     return sentences
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Config
 
 EXPECTED: Final = "expected.json"
-_ADVICE: Final = "Run the demo again; if it says so again, please report it."
+_ADVICE: Final = "Run the demo again; if this happens again, please report it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class SampleOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One source table over the changefeeds of its workload; `faults` says where it is wrong."""
+    """One source table over the changefeeds of its workload; `faults` names the differences."""
 
     table: str
     changefeeds: tuple[str, ...]

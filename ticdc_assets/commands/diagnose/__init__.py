@@ -1,1 +1,1 @@
-"""What examines a source, a config or the checks."""
+"""Commands that test a source, a config or the checks."""

@@ -117,7 +117,7 @@ def _room(folder: Path) -> str:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(there).free
     if free < FREE_BYTES_MIN:
-        advice = "Make room, or let TMPDIR or the config name another disk."
+        advice = "Free some space, or name another disk with TMPDIR or in the config."
         raise MachineError(str(there), f"{FREE_BYTES_MIN >> 20:,} MiB of free space", f"{free >> 20:,}", advice)
     return f"{free >> 20:,} MiB are free at {there}."
 
@@ -149,7 +149,7 @@ def _source(config: Config, changefeed: Changefeed) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker says of itself."""
+    """A worker's host and versions."""
 
     host: str
     python: str

@@ -119,7 +119,7 @@ def _print(terminal: Terminal, found: Inspection) -> None:
         terminal.result("\nGood to know:")
         for sentence in found.notes:
             terminal.result(f"- {sentence}")
-    verdict, style = ("Wrong with it:", "bold red") if found.problems else ("No fault was found.", "bold green")
+    verdict, style = ("Faults:", "bold red") if found.problems else ("No fault was found.", "bold green")
     terminal.result("")
     terminal.out.print(verdict, style=style, highlight=False)
     for problem in found.problems.values():

@@ -19,7 +19,7 @@ from ticdc_assets.plurals import counted
 from ticdc_assets.work_progress import Count, OnProgress
 
 ESTIMATED_AFTER_S: Final = 2.0
-"""The rate of less time says too little."""
+"""A rate over less time is not meaningful."""
 ASKED_EVERY_S: Final = 1.0
 _GAP: Final = "  "
 _NAME_WIDTH_MIN: Final = 24
@@ -46,7 +46,7 @@ class Stage:
         self._is_reported = False
 
     def reached(self, count: Count) -> None:
-        """Enter a count that the work reports."""
+        """Set the count that the work reports."""
         self._is_reported = True
         self._enter(count, from_zero=True)
 
@@ -81,7 +81,7 @@ class Stage:
             return [figure]
         figures = [figure, rate(done / taken_s, count.unit)]
         if count.total is not None:
-            # As estimated when the count was reached: it falls until the next one, and does not rise.
+            # The time left as estimated at the last count, less the time since: it only falls between two counts.
             whole_s = (count.total - count.done) * (self._counted - self._began) / done
             left_s = whole_s - (self._now() - self._counted)
             figures += [f"{clock(left_s)} left"] if left_s >= 0 else []

@@ -1,1 +1,1 @@
-"""What changes the lake: runs, follow, load, capture."""
+"""Commands that bring changes into the lake: run, follow, load, capture."""

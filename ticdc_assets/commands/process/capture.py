@@ -1,6 +1,6 @@
 """`ticdc-assets capture`: writes the topics of a changefeed to files that this project reads. Needs no JVM.
 
-A capture ends at the offsets that the partitions had when it started, also while TiCDC goes on writing. A repeated
+A capture ends at the offsets that the partitions had when it started, also while TiCDC writes more. A repeated
 capture adds the new messages.
 """
 
@@ -46,7 +46,7 @@ def capture(changefeed: Changefeed, folder: Path, messages_max: int | None) -> i
     terminal = Terminal()
     source = changefeed.source
     if not isinstance(source, KafkaSource):
-        advice = "Name topics in source.kafka; what is in files already needs no capture."
+        advice = "Name topics in source.kafka; files need no capture."
         raise ConfigError(f"changefeeds.{changefeed.name}.source", "kafka", "another source", advice)
     with terminal.working(f"capturing {changefeed.name}"):
         done = capture_topics(source, CaptureFolder(folder), messages_max, terminal)
@@ -54,7 +54,7 @@ def capture(changefeed: Changefeed, folder: Path, messages_max: int | None) -> i
         f"{counted(done.messages, 'message')} of {counted(done.partitions, 'partition')} added to {folder / MESSAGES}."
     )
     if done.left:
-        terminal.result(f"{counted(done.left, 'offset')} left: run it again to go on.")
+        terminal.result(f"{counted(done.left, 'offset')} left: run it again to continue.")
     return 0
 
 
@@ -104,8 +104,8 @@ def _require_same_topic(client: KafkaClient, wanted: OffsetRange, state: Capture
 def counted_offsets(
     messages: Iterator[Message], wanted: OffsetRange, before: int, total: int, on_progress: OnProgress
 ) -> Iterator[Message]:
-    """Pass the messages of a range on, and report how many of all offsets are read: `before` in earlier ranges. A
-    compacted range has fewer messages than offsets."""
+    """Yield the messages of a range, and report how many of all offsets are read, of which `before` in earlier ranges.
+    A compacted range has fewer messages than offsets."""
     shown_at = time.monotonic()
     for message in messages:
         yield message

@@ -42,7 +42,7 @@ def connections_kept(instance: dg.DagsterInstance) -> Iterator[None]:
 
 
 class _KeptConnections:
-    """What `SqliteEventLogStorage._connect` does, with a pool of one connection."""
+    """Replaces `SqliteEventLogStorage._connect`, with a pool of one connection."""
 
     def __init__(self, storage: SqliteEventLogStorage) -> None:
         self._storage = storage

@@ -56,7 +56,7 @@ def scan_result(config: Config, changefeed: Changefeed, until: int | None) -> tu
     warnings = (*filter(None, (warning, _asks_for_nothing(changefeed, pending))), *_without_history(lake, pending))
     needed = is_needed(lake, pending) or unlanded_offsets(lake) > 0
     if not needed and until is None:
-        # A run reports this in a check. With nothing pending, the cause may be that TiCDC does not write any more.
+        # A run reports this in a check. If nothing is pending, TiCDC may have stopped writing.
         clock = Clock(pending.checkpoint, datetime.now(UTC), lake.measures_lag)
         moves = source_moves(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)

@@ -1,1 +1,1 @@
-"""What reads a lake and changes nothing."""
+"""Commands that read a lake and change nothing."""

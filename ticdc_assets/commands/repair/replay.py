@@ -30,7 +30,7 @@ def replay(
     """
     if (only or discarded) and len(chosen) > 1:
         listed = ", ".join(changefeed.name for changefeed in chosen)
-        advice = "Name one with --changefeed: positions are of one changefeed."
+        advice = "Name one with --changefeed: a position belongs to one changefeed."
         raise ConfigError(str(config.path), "one changefeed", listed, advice)
     request = _request(only, corrected, discarded)
     terminal = Terminal()
@@ -84,7 +84,7 @@ def _bytes(file: Path) -> bytes:
 
 
 def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str) -> list[str]:
-    """Merge what the changelogs gained into the mirrors and write a record. Starts Spark only if a mirror changes.
+    """Merge the added changes into the mirrors and write a record. Starts Spark only if a mirror changes.
 
     Returns:
         One sentence per fault.

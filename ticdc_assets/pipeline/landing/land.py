@@ -157,7 +157,7 @@ def _read(
     on_progress: OnProgress,
 ) -> tuple[list[LandedRange], dict[str, TopicError]]:
     """Read in rounds until the budget or the ranges end: a task stops at its share of the bytes, and the next round
-    goes on with what is left of the budget."""
+    continues with the rest of the budget."""
     kept: list[LandedRange] = []
     faults: dict[str, TopicError] = {}
     left, number = list(ranges), 0

@@ -219,7 +219,7 @@ class _Reader:
             raise _unsupported(self._where, "half of an update")
 
     def _line_ends_in(self, ends: Ints, bounds: Ints, records: _Records) -> Ints:
-        """The ends of files among these records. Raises BulkUnsupported where a record or an update goes on in the next
+        """The ends of files among these records. Raises BulkUnsupported if a record or an update continues in the next
         file: quotes may be balanced only by those of another file."""
         within = ends[(ends > bounds[0]) & (ends <= bounds[-1])]
         at = np.searchsorted(bounds, within)

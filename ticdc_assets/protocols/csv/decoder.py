@@ -230,7 +230,8 @@ def _record_end(data: bytes, at: int, options: CsvOptions) -> int:
 
 
 def _after_broken(data: bytes, at: int, options: CsvOptions) -> int:
-    """Where reading can go on after a broken record: at the next line that begins as records do."""
+    """The position from which reading can continue after a broken record: at the next line that begins as records
+    do."""
     if options.quote != '"':
         newline = data.find(b"\n", at)
         return newline + 1 if newline >= 0 else len(data)

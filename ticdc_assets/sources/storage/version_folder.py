@@ -30,7 +30,7 @@ ADVICE_LAYOUT: Final = (
 
 
 class HeldError(TicdcAssetsError):
-    """Raised when a table's files differ from what TiCDC writes; that table stops, the others go on."""
+    """Raised when a table's files differ from what TiCDC writes; that table stops, the others continue."""
 
 
 class Skip:

@@ -1,4 +1,4 @@
-"""Brings a mirror from one version of its source table to the next: its columns, and a statement's effects on rows.
+"""Advances a mirror from one version of its source table to the next: its columns, and a statement's effects on rows.
 
 Every step can be repeated: `ticdc.version` changes only after a statement's effects are published.
 """

@@ -51,7 +51,7 @@ def test_a_fault_is_reported_with_its_place_and_ends_in_exit_code_1(tmp_path: Pa
     assert main(["inspect", str(tmp_path)]) == 1
 
     printed = capfd.readouterr().out
-    assert "Wrong with it:" in printed
+    assert "Faults:" in printed
     assert f"- {tmp_path}/messages.jsonl:261: expected a JSON object, found bytes that are not JSON" in printed
 
 

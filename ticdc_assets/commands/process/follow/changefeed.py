@@ -1,8 +1,8 @@
-"""One changefeed of a process that follows: its runs, one after the other, with one Spark session.
+"""One changefeed of `run --follow`: its runs, one after the other, with one Spark session.
 
-A run does what a run of the Dagster job does, without Dagster: land, scan, publish the changelogs, bring up the
-mirrors, record. With an instance, one run in DAGSTER_EVERY_S is the Dagster job itself, which reports all assets and
-evaluates all checks.
+A run does what a run of the Dagster job does, without Dagster: land, scan, publish the changelogs, merge the mirrors,
+record. With an instance, one run in DAGSTER_EVERY_S is the Dagster job itself, which reports all assets and evaluates
+all checks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FollowedRun:
     """One scan of the source. `ran` is None where nothing was pending; then no table was written.
 
     `seconds` gives the time of each stage in order. `checkpoint` is the TSO up to which the source is complete, 0
-    without one. `run_id` is empty where only mirrors were brought up. `landed` is None where nothing is landed.
+    without one. `run_id` is empty if only mirrors were merged. `landed` is None where nothing is landed.
     """
 
     changefeed: str
@@ -95,9 +95,9 @@ class FollowedChangefeed:
         self.upkeep = Upkeep(self._jvm)
 
     def run(self, on_progress: OnProgress) -> FollowedRun:
-        """Process what is pending. A stop ends it after the stage that is going on.
+        """Process what is pending. A stop ends it after the current stage.
 
-        Raises any error of a run: what was published before it stays, and the next run goes on from there.
+        Raises any error of a run: what was published before stays, and the next run continues from there.
         """
         try:
             return self._run(on_progress)

@@ -1,6 +1,6 @@
-"""`ticdc-assets run --follow`: reads the sources again and again in one process with one Spark session.
+"""`ticdc-assets run --follow`: reads the sources repeatedly in one process with one Spark session.
 
-A fault that may pass is reported, and the changefeed is tried again after a pause; the other changefeeds go on. A
+A fault that may pass is reported, and the changefeed is tried again after a pause; the other changefeeds continue. A
 changefeed whose config or machine is wrong is given up, and the command ends when none is left.
 """
 
@@ -91,7 +91,7 @@ class _Loop:
         self._feeds.append((followed, Backoff(interval_s)))
 
     def run(self) -> int:
-        """Go on until a stop is requested or no changefeed is left; returns the exit code."""
+        """Run until a stop is requested or no changefeed is left. Returns the exit code."""
         while self._feeds and not self._stop.is_requested:
             for followed, backoff in tuple(self._feeds):
                 if not self._stop.is_requested and backoff.due_s <= time.monotonic():

@@ -1,4 +1,4 @@
-"""The state of a process that follows, as OpenMetrics 1.0 text."""
+"""The state of `run --follow`, as OpenMetrics 1.0 text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process that follows prints: a line for each run, and each fault as a sentence."""
+"""The output of `run --follow`: a line for each run, and each fault as a sentence."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Report:
         self._note_new(run.changefeed, (*(f"warning: {text}" for text in run.ran.warnings), *faults))
 
     def _topics(self, run: FollowedRun) -> tuple[str, ...]:
-        """Print the faults of topics that are new, and return all as sentences. Without news the tables have none."""
+        """Print the faults of topics that are new, and return all as sentences. A run that finds nothing new may still
+        have some."""
         faults = run.landed.faults if run.landed is not None else {}
         sentences = {topic: f"{run.changefeed}: {fault}" for topic, fault in faults.items()}
         for sentence in self._note_new(f"{run.changefeed}, topics", sentences.values()):
