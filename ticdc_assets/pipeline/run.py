@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.failpoints import Failpoint, hit
-from ticdc_assets.pipeline.changelog.publish import Published, late_rows, publish_all, remove_parts
+from ticdc_assets.pipeline.changelog.publish import Publication, Published, late_rows, remove_parts
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
@@ -127,11 +127,18 @@ class ChangelogRun:
         self._lake.control.quarantine(bad)
         hit(Failpoint.QUARANTINED)
         on_progress("publishing changelogs")
-        published, broken = publish_all(
-            self._lake, pending.run_id, pending.history, pending.commit_ranges, tables, reports, held, workers,
-            batch.consumed(tables), deliveries_are_known=batch.deliveries_are_known, again=pending.again,
-            on_progress=on_progress,
-        )  # fmt: skip
+        publication = Publication(
+            lake=self._lake,
+            run_id=pending.run_id,
+            history=pending.history,
+            commit_ranges=pending.commit_ranges,
+            tables=tables,
+            workers=workers,
+            consumed=batch.consumed(tables),
+            deliveries_are_known=batch.deliveries_are_known,
+            again=pending.again,
+        )
+        published, broken = publication.publish(reports, held, on_progress)
         held |= broken
         record = self._record(pending, tables, batch, reports, held, published)
         return ChangelogReport(

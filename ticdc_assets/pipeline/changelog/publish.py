@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.spark import Workers
     from ticdc_assets.tables.control import WatermarkRecord
+    from ticdc_assets.tables.locations import TableLocations
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,71 +44,132 @@ class Published:
     late: int = 0
 
 
-def publish_all(
-    lake: Lake,
-    run_id: str,
-    history: History,
-    commit_ranges: Mapping[str, CommitRange],
-    tables: Mapping[str, Table],
-    reports: Sequence[TaskReport],
-    held: Mapping[str, Hold],
-    workers: Workers,
-    consumed: Mapping[str, Files] | None = None,
-    *,
-    deliveries_are_known: bool,
-    again: Set[str] = frozenset(),
-    on_progress: OnProgress = no_progress,
-) -> tuple[dict[str, Published], dict[str, Hold]]:
-    """Commit the parts of every source table that is not held. The files of held tables are deleted: a later run reads
-    their records again.
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The changelogs of one run, and what their commits need. Maps are by source table.
 
-    Args:
-        consumed: by source table, the files that it has after this commit, where progress is by file.
-        deliveries_are_known: whether the source separates the deliveries of equal rows (see `LateTask`).
-        again: the source tables that were read from their beginning; they then have all rows of the history.
-
-    Returns:
-        What each changelog gained, and the holds. An error of one table holds only that table.
+    consumed: the files that a changelog has after its commit, where progress is by file.
+    deliveries_are_known: whether the source separates the deliveries of equal rows (see `LateTask`).
+    again: the source tables that were read from their beginning; they then have all rows of the history.
     """
-    parts = _by_source_table(part for report in reports for part in report.parts)
-    remove_parts(tables, [part for source_table_id in held for part in parts.pop(source_table_id, [])])
-    once, broken = _without_repeats(lake, commit_ranges, tables, parts, workers, deliveries_are_known)
-    remove_parts(tables, [part for source_table_id in broken for part in once.pop(source_table_id).parts])
-    places = lake.places(history) if any(part.late for report in once.values() for part in report.parts) else {}
 
-    def committed(source_table_id: str) -> Published:
-        report, table, late = once[source_table_id], tables[source_table_id], _late(once[source_table_id].parts)
+    lake: Lake
+    run_id: str
+    history: History
+    commit_ranges: Mapping[str, CommitRange]
+    tables: Mapping[str, Table]
+    workers: Workers
+    consumed: Mapping[str, Files]
+    deliveries_are_known: bool
+    again: Set[str] = frozenset()
+
+    def publish(
+        self, reports: Iterable[TaskReport], held: Mapping[str, Hold], on_progress: OnProgress = no_progress
+    ) -> tuple[dict[str, Published], dict[str, Hold]]:
+        """Commit the parts of every source table that is not held. The files of held tables are deleted: a later run
+        reads their records again.
+
+        Returns:
+            By source table, what its changelog gained, or its hold. An error of one table holds only that table.
+        """
+        parts = _by_source_table(part for report in reports for part in report.parts)
+        remove_parts(self.tables, [part for source_table_id in held for part in parts.pop(source_table_id, [])])
+        once, broken = self._without_repeats(parts)
+        remove_parts(self.tables, [part for source_table_id in broken for part in once.pop(source_table_id).parts])
+        has_late = any(part.late for report in once.values() for part in report.parts)
+        places = self.lake.places(self.history) if has_late else {}
+
+        def commit(source_table_id: str) -> tuple[str, Published | Hold]:
+            try:
+                return source_table_id, self._committed(source_table_id, once[source_table_id], places)
+            except TicdcAssetsError:
+                raise
+            except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+                # Its files stay, since the commit may have succeeded. Maintenance removes files that no table names.
+                return source_table_id, _held(self.tables[source_table_id], error)
+
+        with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
+            answers = pool.map(commit, once)
+            done = dict(next(answers) for _ in each_counted([*once], "table", on_progress))
+        published = {i: found for i, found in done.items() if isinstance(found, Published)}
+        broken |= {i: found for i, found in done.items() if isinstance(found, Hold)}
+        gained = {source_table_id for source_table_id in published if once[source_table_id].parts}
+        self._note_histories(self.again - gained - broken.keys() - held.keys())
+        return published, broken
+
+    def _without_repeats(
+        self, parts: Mapping[str, list[ChangelogPart]]
+    ) -> tuple[dict[str, RepeatReport], dict[str, Hold]]:
+        """Each change once: no repeats among the parts, and of the parts that may be late only the rows that the
+        changelog lacks. Also the holds of the tables that cannot be compared."""
+        broken: dict[str, Hold] = {}
+        done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
+        io_properties = dict(self.lake.io_properties)
+
+        def take(source_table_id: str, parts: Iterable[ChangelogPart], report: RepeatReport | TicdcAssetsError) -> None:
+            before = done[source_table_id]
+            if isinstance(report, TicdcAssetsError):
+                broken[source_table_id] = _held(self.tables[source_table_id], report)
+                return
+            done[source_table_id] = RepeatReport((*parts, *report.parts), before.repeats + report.repeats, ())
+            for uri in report.replaced:
+                self.tables[source_table_id].io.delete(uri)
+
+        touched = [i for i, found in parts.items() if overlaps(found)]
+        tasks = [RepeatTask(tuple(parts[i]), self._key_names(i), io_properties) for i in touched]
+        for source_table_id, report in zip(touched, answers_of(self.workers, resolve, tasks), strict=True):
+            take(source_table_id, (), report)
+        late_tasks = [
+            LateTask(some, keys, self.tables[i].metadata, self.deliveries_are_known, io_properties)
+            for i, report in done.items()
+            if i not in broken and (late := _late(report.parts))
+            for keys in [self._key_names(i)]
+            for some in dealt(late, keys)
+        ]
+        for task, report in zip(late_tasks, answers_of(self.workers, late_parts, late_tasks), strict=True):
+            source_table_id = task.parts[0].source_table_id
+            judged = {part.uri for part in task.parts}
+            take(source_table_id, [part for part in done[source_table_id].parts if part.uri not in judged], report)
+        return done, broken
+
+    def _key_names(self, source_table_id: str) -> dict[int, tuple[str, ...]]:
+        return key_names(self.commit_ranges[source_table_id], self.tables[source_table_id])
+
+    def _committed(self, source_table_id: str, report: RepeatReport, places: Mapping[str, TableLocations]) -> Published:
+        """The changelog after the commit of these parts; `places` has its mirror where some of them are late."""
+        table, late = self.tables[source_table_id], _late(report.parts)
+        commit_range = self.commit_ranges[source_table_id]
         if report.parts:
-            files = (consumed or {}).get(source_table_id, ())
-            mirror = load_or_none(lake.catalog, places[source_table_id].mirror) if late else None
-            mark = (
-                marked(commit_ranges[source_table_id].source_table, table, mirror, _replayed(run_id, late))
-                if late
-                else {}
-            )
-            noted = _noted(commit_ranges[source_table_id]) if source_table_id in again else {}
-            table = _commit(lake, run_id, commit_ranges[source_table_id], table, report.parts, files, mark | noted)
+            mirror = load_or_none(self.lake.catalog, places[source_table_id].mirror) if late else None
+            replayed = _replayed(self.run_id, late) if late else None
+            mark = marked(commit_range.source_table, table, mirror, replayed) if replayed else {}
+            noted = _noted(commit_range) if source_table_id in self.again else {}
+            table = self._commit(commit_range, table, report.parts, mark | noted)
         return Published(table, _counts(report.parts), report.repeats, sum(part.rows for part in late))
 
-    def commit(source_table_id: str) -> tuple[str, Published | Hold]:
-        try:
-            return source_table_id, committed(source_table_id)
-        except TicdcAssetsError:
-            raise
-        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-            # Its files stay, since the commit may have succeeded. Maintenance removes files that no table names.
-            return source_table_id, _held(tables[source_table_id], error)
+    def _commit(
+        self,
+        commit_range: CommitRange,
+        table: Table,
+        parts: Sequence[ChangelogPart],
+        properties: Mapping[str, str],
+    ) -> Table:
+        parent = progress_of(table)
+        by_arrival = self.lake.by_arrival
+        position = max((part.max_seq for part in parts), default=parent.position) if by_arrival else parent.position
+        consumed = self.consumed.get(commit_range.source_table.id, ())
+        high = max(commit_range.high, parent.watermark)
+        progress = Progress(high, max(position, parent.position), self.run_id, consumed)
+        files = [WrittenFile(part.uri, part.size_bytes, part.footer) for part in parts]
+        late_rows = sum(part.rows for part in _late(parts))
+        return changelog.publish(table, self.lake.changefeed.name, files, parent, progress, properties, late_rows)
 
-    with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
-        answers = pool.map(commit, once)
-        done = dict(next(answers) for _ in each_counted([*once], "table", on_progress))
-    published = {i: found for i, found in done.items() if isinstance(found, Published)}
-    broken |= {i: found for i, found in done.items() if isinstance(found, Hold)}
-    gained = {source_table_id for source_table_id in published if once[source_table_id].parts}
-    for source_table_id in again - gained - broken.keys() - held.keys():
-        if source_table_id in tables and not is_held(commit_ranges[source_table_id]):
-            changelog.note_history(tables[source_table_id], _noted(commit_ranges[source_table_id]))
-    return published, broken
+    def _note_histories(self, source_table_ids: Set[str]) -> None:
+        """Set the history property of changelogs that were read again and gained no rows."""
+        for source_table_id in source_table_ids:
+            commit_range = self.commit_ranges[source_table_id]
+            if source_table_id in self.tables and not is_held(commit_range):
+                changelog.note_history(self.tables[source_table_id], _noted(commit_range))
 
 
 def _noted(commit_range: CommitRange) -> dict[str, str]:
@@ -155,47 +217,6 @@ def _by_source_table(parts: Iterable[ChangelogPart]) -> dict[str, list[Changelog
     return found
 
 
-def _without_repeats(
-    lake: Lake,
-    commit_ranges: Mapping[str, CommitRange],
-    tables: Mapping[str, Table],
-    parts: Mapping[str, list[ChangelogPart]],
-    workers: Workers,
-    deliveries_are_known: bool,
-) -> tuple[dict[str, RepeatReport], dict[str, Hold]]:
-    """Each change once: no repeats among the parts, and of the parts that may be late only the rows that the changelog
-    lacks. Also the holds of the tables that cannot be compared."""
-    broken: dict[str, Hold] = {}
-    done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
-    io_properties = dict(lake.io_properties)
-
-    def take(source_table_id: str, parts: Iterable[ChangelogPart], report: RepeatReport | TicdcAssetsError) -> None:
-        before = done[source_table_id]
-        if isinstance(report, TicdcAssetsError):
-            broken[source_table_id] = _held(tables[source_table_id], report)
-            return
-        done[source_table_id] = RepeatReport((*parts, *report.parts), before.repeats + report.repeats, ())
-        for uri in report.replaced:
-            tables[source_table_id].io.delete(uri)
-
-    touched = [i for i, found in parts.items() if overlaps(found)]
-    tasks = [RepeatTask(tuple(parts[i]), key_names(commit_ranges[i], tables[i]), io_properties) for i in touched]
-    for source_table_id, report in zip(touched, answers_of(workers, resolve, tasks), strict=True):
-        take(source_table_id, (), report)
-    late_tasks = [
-        LateTask(some, keys, tables[i].metadata, deliveries_are_known, io_properties)
-        for i, report in done.items()
-        if i not in broken and (late := _late(report.parts))
-        for keys in [key_names(commit_ranges[i], tables[i])]
-        for some in dealt(late, keys)
-    ]
-    for task, report in zip(late_tasks, answers_of(workers, late_parts, late_tasks), strict=True):
-        source_table_id = task.parts[0].source_table_id
-        judged = {part.uri for part in task.parts}
-        take(source_table_id, [part for part in done[source_table_id].parts if part.uri not in judged], report)
-    return done, broken
-
-
 def key_names(commit_range: CommitRange, table: Table) -> dict[int, tuple[str, ...]]:
     """The key columns of each version, under their names in the changelog."""
     places = columns_of(table.properties)
@@ -206,23 +227,6 @@ def key_names(commit_range: CommitRange, table: Table) -> dict[int, tuple[str, .
         )
         for version in commit_range.source_table.versions
     }
-
-
-def _commit(
-    lake: Lake,
-    run_id: str,
-    commit_range: CommitRange,
-    table: Table,
-    parts: Sequence[ChangelogPart],
-    consumed: Files,
-    properties: Mapping[str, str],
-) -> Table:
-    parent = progress_of(table)
-    position = max((part.max_seq for part in parts), default=parent.position) if lake.by_arrival else parent.position
-    progress = Progress(max(commit_range.high, parent.watermark), max(position, parent.position), run_id, consumed)
-    files = [WrittenFile(part.uri, part.size_bytes, part.footer) for part in parts]
-    late_rows = sum(part.rows for part in _late(parts))
-    return changelog.publish(table, lake.changefeed.name, files, parent, progress, properties, late_rows)
 
 
 def _counts(parts: Sequence[ChangelogPart]) -> dict[str, int]:
