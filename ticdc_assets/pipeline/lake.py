@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets import names
 from ticdc_assets.config import Changefeed, Config, MessagesSource, StorageSource
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
-from ticdc_assets.tables.control import Control, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control import Control
+from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.locations import TableLocations, parked, places, rename_tables
 from ticdc_assets.tables.progress import source_table_of
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.schema.history.source_table import History, SourceTable
     from ticdc_assets.sources.storage.scan_result import Problem
-    from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord, WatermarkRecord
     from ticdc_assets.tables.progress import Files
 
 

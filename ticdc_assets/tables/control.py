@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.control_records import ClosedFolder, QuarantinedRecord, TableRecord, WatermarkRecord
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
 from ticdc_assets.tables.iceberg.grown import is_scattered, last_row, merge_files
 
@@ -28,85 +29,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from ticdc_assets.protocols.events import DdlEvent
-
-
-@dataclass(frozen=True, slots=True)
-class TableRecord:
-    """One source table in a record: its name, its tables and its watermark. `history` is a digest of the history that
-    its changelog was written with; `history_table` is the table of all versions of its rows."""
-
-    source_table: str
-    schema: str
-    table: str
-    state: str
-    note: str
-    key: list[str]
-    watermark: int
-    mirror: list[str] | None
-    mirror_snapshot_id: int | None
-    changelog: list[str] | None
-    changelog_snapshot_id: int | None
-    rows: int | None
-    history: str | None = None
-    history_table: list[str] | None = None
-    history_snapshot_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WatermarkRecord:
-    """One row of `watermarks`."""
-
-    recorded_at: datetime
-    run_id: str
-    tso: int
-    complete: bool
-    cursor: str
-    tables: tuple[TableRecord, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantinedRecord:
-    """One row of `quarantine`: a record that could not be decoded, raw, with its position and the reason.
-
-    `version` is the version of its file's folder, `ordinal` the file's place among the table's files; messages have
-    neither. `resolution` says how it was resolved, `resolved_by` by which run; None while it is open.
-    """
-
-    recorded_at: datetime
-    run_id: str
-    schema: str
-    table: str
-    path: str
-    line: int
-    reason: str
-    raw: bytes
-    version: int | None = None
-    ordinal: int | None = None
-    resolution: str | None = None
-    resolved_at: datetime | None = None
-    resolved_by: str | None = None
-
-    @property
-    def position(self) -> tuple[str, int]:
-        """The record's identity: path and line."""
-        return (self.path, self.line)
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedFolder:
-    """One row of `closed_folders`: the last file of a data folder of a bucket that no run lists any more.
-
-    `folder` is the table's folder; `place` is the data folder below the version's folder, or "" for the version's
-    folder. `dispatcher` is None where file names have none.
-    """
-
-    recorded_at: datetime
-    folder: str
-    version: int
-    place: str
-    dispatcher: str | None
-    last: int
-    size_bytes: int
 
 
 FILES_MAX: Final = 16

@@ -27,13 +27,8 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.storage import late_files
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.sources import message_block
-from ticdc_assets.tables.control import (
-    ClosedFolder,
-    Control,
-    QuarantinedRecord,
-    TableRecord,
-    WatermarkRecord,
-)
+from ticdc_assets.tables.control import Control
+from ticdc_assets.tables.control_records import ClosedFolder, QuarantinedRecord, TableRecord, WatermarkRecord
 from ticdc_assets.tables.ddl_json import ddl_from_json, ddl_to_json
 
 

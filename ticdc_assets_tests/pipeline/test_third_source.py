@@ -28,7 +28,7 @@ from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskRepor
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.spark import LocalWorkers
-from ticdc_assets.tables.control import TableRecord
+from ticdc_assets.tables.control_records import TableRecord
 from ticdc_assets.tables.progress import progress_of
 
 CREATED = DdlEvent(1 << 18, "shop", "users", "CREATE TABLE users (id INT PRIMARY KEY, v VARCHAR(9))", where="journal")

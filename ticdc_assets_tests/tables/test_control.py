@@ -11,7 +11,8 @@ import pytest
 from ticdc_assets.config.model import CatalogConfig
 from ticdc_assets.tables import control as control_tables
 from ticdc_assets.tables.catalog import open_catalog
-from ticdc_assets.tables.control import Control, QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control import Control
+from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord, WatermarkRecord
 from ticdc_assets.tables.iceberg import grown
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control import TableRecord
+    from ticdc_assets.tables.control_records import TableRecord
 
 _NAMES: Final = ("changefeed", "table", "mirror", "rows", "complete up to (UTC)", "state")
 

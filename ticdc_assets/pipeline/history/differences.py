@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control import TableRecord
+    from ticdc_assets.tables.control_records import TableRecord
 
 OnRows = Callable[["TableDifference", pa.Table], None]
 """Called with rows as `Changes.differences` returns them."""

@@ -21,7 +21,7 @@ from ticdc_assets.tables.progress import progress_of
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.load.request import DumpRequest
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control import QuarantinedRecord, TableRecord
+    from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord
     from ticdc_assets.tables.progress import Files
 
 

@@ -15,7 +15,7 @@ from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 
 if TYPE_CHECKING:
     from ticdc_assets.protocols.events import DdlEvent
-    from ticdc_assets.tables.control import WatermarkRecord
+    from ticdc_assets.tables.control_records import WatermarkRecord
 
 _LOAD: Final = "load"
 FINISHED: Final = ""

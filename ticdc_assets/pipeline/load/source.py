@@ -25,7 +25,8 @@ from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.dump.compression import opened_in
 from ticdc_assets.sources.dump.listing import is_csv_file
 from ticdc_assets.sources.filesystem import open_root
-from ticdc_assets.tables.control import WatermarkRecord, now
+from ticdc_assets.tables.control import now
+from ticdc_assets.tables.control_records import WatermarkRecord
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

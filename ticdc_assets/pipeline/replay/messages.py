@@ -33,7 +33,7 @@ from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets.sources.message_log import CaptureLog, PassedMessages, numbered_messages, placed_messages
 
 if TYPE_CHECKING:
-    from ticdc_assets.tables.control import QuarantinedRecord
+    from ticdc_assets.tables.control_records import QuarantinedRecord
 
 Position = tuple[str, int]
 Found = tuple[int, Message]

@@ -22,7 +22,7 @@ from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, File
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
 
 if TYPE_CHECKING:
-    from ticdc_assets.tables.control import QuarantinedRecord
+    from ticdc_assets.tables.control_records import QuarantinedRecord
 
 _FILE: Final = "record"
 

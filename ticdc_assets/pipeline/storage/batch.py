@@ -14,7 +14,8 @@ from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileFormat, Fi
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.schema.history.source_table import SchemaPeriod
-from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, now
+from ticdc_assets.tables.control import now
+from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -21,7 +21,8 @@ from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
-from ticdc_assets.tables.control import QuarantinedRecord, TableRecord, now
+from ticdc_assets.tables.control import now
+from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord
 from ticdc_assets.tables.progress import progress_of
 
 if TYPE_CHECKING:

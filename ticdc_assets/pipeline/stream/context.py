@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.sources.message_log import MessageLog
-    from ticdc_assets.tables.control import WatermarkRecord
+    from ticdc_assets.tables.control_records import WatermarkRecord
 
 
 def message_log(lake: Lake) -> MessageLog:

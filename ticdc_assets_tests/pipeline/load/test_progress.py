@@ -16,7 +16,8 @@ from ticdc_assets.pipeline.load.progress import (
 )
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable
-from ticdc_assets.tables.control import WatermarkRecord, now
+from ticdc_assets.tables.control import now
+from ticdc_assets.tables.control_records import WatermarkRecord
 
 STREAM = DdlEvent(10, "s", "t", "CREATE TABLE `t` (`id` INT)")
 DUMP = DdlEvent(20, "s", "t", "CREATE TABLE `t` (`id` INT)", loaded=True)

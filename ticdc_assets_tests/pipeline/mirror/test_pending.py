@@ -20,7 +20,7 @@ from ticdc_assets.pipeline.mirror.pending import MirrorWork, blocked_tables, pen
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.schema.history.written_history import effects_digest
-from ticdc_assets.tables.control import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.progress import (
     BORN,
     COLUMNS,

@@ -27,7 +27,7 @@ from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, ProblemKind, Scan, TableScan
-from ticdc_assets.tables.control import TableRecord
+from ticdc_assets.tables.control_records import TableRecord
 from ticdc_assets.tables.progress import Progress
 from ticdc_assets_tests.schema.history.histories import event
 

@@ -1,0 +1,102 @@
+"""The rows of the control tables `watermarks`, `quarantine` and `closed_folders`: one field for each column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """One source table in a record of `watermarks`.
+
+    source_table: the id of the source table.
+    schema, table: its newest name; that of a dropped table is its last one.
+    state, note: a `TableState`, and its reason.
+    key: the names of its key columns; empty without a key.
+    watermark: the TSO up to which its changelog is complete; without commit_ts a count of messages.
+    mirror, changelog, history_table: the identifiers of its tables; None where there is none.
+    mirror_snapshot_id, changelog_snapshot_id, history_snapshot_id: the snapshots to read together.
+    rows: the number of rows of the mirror; None where it is not known.
+    history: a digest of the history with which the changelog was written.
+    """
+
+    source_table: str
+    schema: str
+    table: str
+    state: str
+    note: str
+    key: list[str]
+    watermark: int
+    mirror: list[str] | None
+    mirror_snapshot_id: int | None
+    changelog: list[str] | None
+    changelog_snapshot_id: int | None
+    rows: int | None
+    history: str | None = None
+    history_table: list[str] | None = None
+    history_snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkRecord:
+    """One row of `watermarks`.
+
+    tso: the TSO up to which all tables are complete, if `complete`.
+    complete: whether all mirrors and changelogs can be read together at `tso`.
+    cursor: where the next scan of the source begins.
+    """
+
+    recorded_at: datetime
+    run_id: str
+    tso: int
+    complete: bool
+    cursor: str
+    tables: tuple[TableRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedRecord:
+    """One row of `quarantine`: a record that could not be decoded, raw, with its position and the reason.
+
+    path, line: the file and the ordinal of the record in it; or `topic/partition`, and the offset of the message.
+    version: the version of the file's folder; None for messages.
+    ordinal: the place of the file among the table's files; None for messages.
+    resolution, resolved_at, resolved_by: how, when and by which run the record was resolved; None while it is open.
+    """
+
+    recorded_at: datetime
+    run_id: str
+    schema: str
+    table: str
+    path: str
+    line: int
+    reason: str
+    raw: bytes
+    version: int | None = None
+    ordinal: int | None = None
+    resolution: str | None = None
+    resolved_at: datetime | None = None
+    resolved_by: str | None = None
+
+    @property
+    def position(self) -> tuple[str, int]:
+        """The record's identity: path and line."""
+        return (self.path, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedFolder:
+    """One row of `closed_folders`: the last file of a data folder of a bucket that no run lists any more.
+
+    `folder` is the table's folder; `place` is the data folder below the version's folder, or "" for the version's
+    folder. `dispatcher` is None where file names have none.
+    """
+
+    recorded_at: datetime
+    folder: str
+    version: int
+    place: str
+    dispatcher: str | None
+    last: int
+    size_bytes: int
