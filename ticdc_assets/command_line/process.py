@@ -84,13 +84,13 @@ def _run(arguments: argparse.Namespace) -> int:
     _require_fitting(arguments)
     config, chosen = chosen_of(arguments)
     if arguments.follow:
-        from ticdc_assets.commands.process.follow.command import Options, follow
+        from ticdc_assets.commands.process.follow.command import FollowOptions, follow
         from ticdc_assets.commands.process.follow.metrics_server import LOOPBACK, Address
 
         host, port = arguments.metrics or (None, None)
         address = None if port is None else Address(host or LOOPBACK, port)
         interval_s = INTERVAL_S if arguments.interval is None else arguments.interval
-        return follow(config, chosen, Options(interval_s, arguments.json, address), os.environ)
+        return follow(config, chosen, FollowOptions(interval_s, arguments.json, address), os.environ)
     from ticdc_assets.commands.process.run import run
 
     code = run(config, chosen, arguments.until, os.environ)
@@ -120,7 +120,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _load(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.process.load import Options, load_dump
+    from ticdc_assets.commands.process.load import LoadOptions, load_dump
     from ticdc_assets.protocols.dump.form import DIALECTS, DumpForm
 
     form = DumpForm(
@@ -132,7 +132,7 @@ def _load(arguments: argparse.Namespace) -> int:
         has_header=not arguments.no_header,
         binary=DIALECTS[arguments.csv_output_dialect],
     )
-    options = Options(arguments.dump, arguments.at, arguments.time_zone, tuple(arguments.without), form)
+    options = LoadOptions(arguments.dump, arguments.at, arguments.time_zone, tuple(arguments.without), form)
     return load_dump(config, only(config, chosen), options)
 
 

@@ -79,9 +79,9 @@ def _tables(arguments: argparse.Namespace) -> int:
 def _snapshot(arguments: argparse.Namespace) -> int:
     start_quickly()
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.read.snapshot import Options, snapshot
+    from ticdc_assets.commands.read.snapshot import SnapshotOptions, snapshot
 
-    options = Options(
+    options = SnapshotOptions(
         at=arguments.at,
         pin=arguments.pin,
         release=arguments.release,
@@ -95,9 +95,9 @@ def _snapshot(arguments: argparse.Namespace) -> int:
 def _diff(arguments: argparse.Namespace) -> int:
     start_quickly()
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.read.diff import Options, diff
+    from ticdc_assets.commands.read.diff import DiffOptions, diff
 
-    options = Options(arguments.after, arguments.until, tuple(arguments.table), arguments.rows, arguments.json)
+    options = DiffOptions(arguments.after, arguments.until, tuple(arguments.table), arguments.rows, arguments.json)
     return diff(config, only(config, chosen), options)
 
 
@@ -111,7 +111,7 @@ def _schema(arguments: argparse.Namespace) -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.read.verify import Options, verify_mirrors
+    from ticdc_assets.commands.read.verify import VerifyOptions, verify_mirrors
 
-    options = Options(arguments.at, tuple(arguments.table), arguments.chunk_rows, arguments.keys, arguments.json)
+    options = VerifyOptions(arguments.at, tuple(arguments.table), arguments.chunk_rows, arguments.keys, arguments.json)
     return verify_mirrors(config, only(config, chosen), options)

@@ -70,9 +70,9 @@ def _add_rebuild(commands: Any) -> None:
 
 def _maintain(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.repair.maintain import Options, change_pins, maintain_all
+    from ticdc_assets.commands.repair.maintain import MaintainOptions, change_pins, maintain_all
 
-    options = Options(
+    options = MaintainOptions(
         older_than_hours=arguments.older_than_hours,
         days_kept=arguments.keep_days,
         compact=arguments.compact,
@@ -95,9 +95,11 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _rebuild(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.repair.rebuild import Options, rebuild
+    from ticdc_assets.commands.repair.rebuild import RebuildOptions, rebuild
 
-    options = Options(tuple(arguments.table), arguments.origin == "source", arguments.at, arguments.json, arguments.day)
+    options = RebuildOptions(
+        tuple(arguments.table), arguments.origin == "source", arguments.at, arguments.json, arguments.day
+    )
     if options.tables or options.at is not None:
         chosen = (only(config, chosen),)
     return rebuild(config, chosen, options)

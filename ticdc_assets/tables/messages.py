@@ -161,7 +161,7 @@ class SegmentFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LandedSegment:
     """The messages of one partition in one commit: their files, ordered by offset."""
 
     topic: str
@@ -195,7 +195,7 @@ class Landing:
     """One commit: its messages by partition. `sequence` orders commits."""
 
     sequence: int
-    segments: tuple[Segment, ...]
+    segments: tuple[LandedSegment, ...]
 
     @property
     def rows(self) -> int:
@@ -329,9 +329,9 @@ def landings(table: Table) -> tuple[Landing, ...]:
     for entry in _entries(table):
         topic, partition, file = _segment_file(table, entry.data_file)
         by_commit.setdefault((entry.sequence_number or 0, topic, partition), []).append(file)
-    made: dict[int, list[Segment]] = {}
+    made: dict[int, list[LandedSegment]] = {}
     for (sequence, topic, partition), files in sorted(by_commit.items(), key=lambda item: item[0]):
-        segment = Segment(topic, partition, tuple(sorted(files, key=lambda file: file.first)))
+        segment = LandedSegment(topic, partition, tuple(sorted(files, key=lambda file: file.first)))
         made.setdefault(sequence, []).append(segment)
     return tuple(Landing(sequence, tuple(segments)) for sequence, segments in made.items())
 

@@ -20,8 +20,8 @@ from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.capture_folder import (
     MESSAGES,
     CaptureFolder,
+    CaptureProgress,
     CaptureState,
-    Progress,
     write_part,
 )
 from ticdc_assets.sources.kafka.client import KafkaClient
@@ -74,7 +74,7 @@ def capture_topics(
             _require_same_topic(client, wanted, state)
         taken = list(bounded(ranges, messages_max))
         total = sum(map(len, taken))
-        parts: dict[Partition, tuple[Path, Progress]] = {}
+        parts: dict[Partition, tuple[Path, CaptureProgress]] = {}
         added = done = 0
         with folder.scratch() as scratch:
             for number, wanted in enumerate(taken):
@@ -91,8 +91,8 @@ def capture_topics(
     return Captured(added, len(taken), left)
 
 
-def _progress(wanted: OffsetRange, mark: str, earlier: Progress | None) -> Progress:
-    return Progress(wanted.end, mark or (earlier.last_mark if earlier else ""))
+def _progress(wanted: OffsetRange, mark: str, earlier: CaptureProgress | None) -> CaptureProgress:
+    return CaptureProgress(wanted.end, mark or (earlier.last_mark if earlier else ""))
 
 
 def _require_same_topic(client: KafkaClient, wanted: OffsetRange, state: CaptureState) -> None:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the command line. `zone` is the time zone of Dumpling's session."""
+class LoadOptions:
+    """The options of `load`. `zone` is the time zone of Dumpling's session."""
 
     place: str
     at: int | None
@@ -43,7 +43,7 @@ class Options:
     form: DumpForm
 
 
-def load_dump(config: Config, changefeed: Changefeed, options: Options) -> int:
+def load_dump(config: Config, changefeed: Changefeed, options: LoadOptions) -> int:
     """Load the dump and print one line. Returns the exit code: 1 if a table was not loaded."""
     terminal, lake = Terminal(), Lake(config, changefeed)
     source = DumpChanges(lake, _request(changefeed, options))
@@ -75,7 +75,7 @@ def _summary(name: str, report: LoadReport) -> str:
     return f"{name}: {counted(rows, 'row')} of {counted(len(report.record.tables), 'table')} loaded, {reached}."
 
 
-def _request(changefeed: Changefeed, options: Options) -> DumpRequest:
+def _request(changefeed: Changefeed, options: LoadOptions) -> DumpRequest:
     root = open_root(options.place)
     dump = read_dump(root)
     if options.zone is not None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The command line's TSOs and options; with `rows` each row is a line of JSON."""
+class DiffOptions:
+    """The TSOs and options of `diff`; with `rows` each row is a line of JSON."""
 
     after: int
     until: int
@@ -33,7 +33,7 @@ class Options:
     as_json: bool
 
 
-def diff(config: Config, changefeed: Changefeed, options: Options) -> int:
+def diff(config: Config, changefeed: Changefeed, options: DiffOptions) -> int:
     """Print the difference of each table. Returns the exit code: 1 if a table cannot be compared."""
     terminal = Terminal()
     lake = Lake(read_only(config), changefeed)
@@ -54,7 +54,7 @@ def diff(config: Config, changefeed: Changefeed, options: Options) -> int:
     return 0 if all(table.is_compared for table in found) else 1
 
 
-def as_object(options: Options, found: Sequence[TableDifference]) -> dict[str, Any]:
+def as_object(options: DiffOptions, found: Sequence[TableDifference]) -> dict[str, Any]:
     """The result as JSON values."""
     return {
         "after": options.after,

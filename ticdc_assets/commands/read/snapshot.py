@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The command line's options; `at` is None where it is not given, `pin` and `release` are names of pins."""
+class SnapshotOptions:
+    """The options of `snapshot`; `at` is None where it is not given, `pin` and `release` are names of pins."""
 
     at: int | None
     pin: str | None
@@ -28,7 +28,7 @@ class Options:
     as_json: bool
 
 
-def snapshot(config: Config, changefeed: Changefeed, options: Options) -> int:
+def snapshot(config: Config, changefeed: Changefeed, options: SnapshotOptions) -> int:
     """Show, pin, list or release. Returns the exit code.
 
     Raises ConfigError where the options do not go together.
@@ -53,7 +53,7 @@ def snapshot(config: Config, changefeed: Changefeed, options: Options) -> int:
     return _show(terminal, lake, options)
 
 
-def _show(terminal: Terminal, lake: Lake, options: Options) -> int:
+def _show(terminal: Terminal, lake: Lake, options: SnapshotOptions) -> int:
     found = recorded_snapshot(lake, options.at or 0)
     if options.pin:
         found = {"pin": options.pin, **found}

@@ -25,8 +25,8 @@ KINDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The command line's options; `at` is None for the newest record. With `keys` the keys of rows are printed."""
+class VerifyOptions:
+    """The options of `verify`; `at` is None for the newest record. With `keys` the keys of rows are printed."""
 
     at: int | None
     tables: tuple[str, ...]
@@ -35,7 +35,7 @@ class Options:
     as_json: bool
 
 
-def verify_mirrors(config: Config, changefeed: Changefeed, options: Options) -> int:
+def verify_mirrors(config: Config, changefeed: Changefeed, options: VerifyOptions) -> int:
     """Print the verdict of each table. Returns the exit code: 1 if a table differs or could not be compared."""
     terminal = Terminal()
     found = []

@@ -25,8 +25,8 @@ LISTED_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The command line's options; an age is None where it is not given."""
+class MaintainOptions:
+    """The options of `maintain`; an age is None where it is not given."""
 
     older_than_hours: float | None
     days_kept: int | None
@@ -43,7 +43,7 @@ class Options:
         return Policy(datetime.now(UTC), hours, days, self.compact, self.dry_run)
 
 
-def change_pins(config: Config, changefeed: Changefeed, options: Options) -> int:
+def change_pins(config: Config, changefeed: Changefeed, options: MaintainOptions) -> int:
     """Pin or unpin a record; no maintenance. A dry run only shows the pins that would result."""
     terminal, control = Terminal(), Lake(read_only(config), changefeed).control
     pins: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ def change_pins(config: Config, changefeed: Changefeed, options: Options) -> int
     return 0
 
 
-def maintain_all(config: Config, chosen: Sequence[Changefeed], options: Options) -> int:
+def maintain_all(config: Config, chosen: Sequence[Changefeed], options: MaintainOptions) -> int:
     """Maintain one changefeed after another. Returns the exit code: 1 if one failed or a location was left alone."""
     terminal = Terminal()
     reports: list[MaintenanceReport] = []
@@ -78,7 +78,9 @@ def maintain_all(config: Config, chosen: Sequence[Changefeed], options: Options)
     return code
 
 
-def _maintain(terminal: Terminal, config: Config, changefeed: Changefeed, options: Options) -> MaintenanceReport:
+def _maintain(
+    terminal: Terminal, config: Config, changefeed: Changefeed, options: MaintainOptions
+) -> MaintenanceReport:
     on_progress = named(changefeed.name, terminal.on_progress)
     return maintain(Lake(read_only(config), changefeed), options.policy(), jvm_of(config), on_progress)
 

@@ -23,8 +23,8 @@ _HELD: Final = (TableState.STOPPED, TableState.WAITING)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the command line."""
+class RebuildOptions:
+    """The options of `rebuild`."""
 
     tables: tuple[str, ...]
     from_source: bool
@@ -33,7 +33,7 @@ class Options:
     day: date | None = None
 
 
-def rebuild(config: Config, chosen: Sequence[Changefeed], options: Options) -> int:
+def rebuild(config: Config, chosen: Sequence[Changefeed], options: RebuildOptions) -> int:
     """Print one line per table. Returns the exit code: 1 if any table was not rebuilt."""
     terminal, request = Terminal(), RebuildRequest(options.tables, options.from_source, options.at, options.day)
     results: list[dict[str, Any]] = []

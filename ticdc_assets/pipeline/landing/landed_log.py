@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.sources.message_block import TopicPartition
     from ticdc_assets.sources.message_log import UnreadOffsets
-    from ticdc_assets.tables.messages import Landing, Segment, SegmentFile
+    from ticdc_assets.tables.messages import LandedSegment, Landing, SegmentFile
 
 _COLUMNS: Final = ["offset", "timestamp", "key", "value"]
 
@@ -139,7 +139,7 @@ def _cuts(rows: pa.Table) -> Iterator[tuple[int, int]]:
     return pairwise(bounds)
 
 
-def _owners(io: FileIO, segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
+def _owners(io: FileIO, segments: Sequence[LandedSegment]) -> npt.NDArray[np.int64]:
     """The segment of each message of a commit, in message order."""
     rows = [segment.rows for segment in segments]
     owners = np.repeat(np.arange(len(segments)), rows)
@@ -149,7 +149,7 @@ def _owners(io: FileIO, segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
     return np.asarray(owners[np.argsort(np.concatenate(times), kind="stable")])
 
 
-def _times(io: FileIO, segment: Segment) -> npt.NDArray[np.int64]:
+def _times(io: FileIO, segment: LandedSegment) -> npt.NDArray[np.int64]:
     groups = _row_groups(io, segment.files, 0, ["timestamp"])
     return np.concatenate([_milliseconds(group) for group in groups])
 
@@ -177,7 +177,7 @@ def _rows(readers: Sequence[_SegmentRows], owners: npt.NDArray[np.int64]) -> pa.
 class _SegmentRows:
     """The rows of a segment, read in order from the row `first`."""
 
-    def __init__(self, io: FileIO, segment: Segment, first: int) -> None:
+    def __init__(self, io: FileIO, segment: LandedSegment, first: int) -> None:
         self._groups = _row_groups(io, segment.files, first, _COLUMNS)
         self._held = _EMPTY
 

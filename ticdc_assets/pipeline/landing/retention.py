@@ -20,7 +20,7 @@ from ticdc_assets.tables import messages as messages_table
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import Window
     from ticdc_assets.tables.control import Control
-    from ticdc_assets.tables.messages import Landing, Segment
+    from ticdc_assets.tables.messages import LandedSegment, Landing
 
 Position = tuple[str, int]
 """A partition, `topic/number`, and an offset, as in the table `quarantine`."""
@@ -71,6 +71,6 @@ def _may_go(landing: Landing, unread: Sequence[Window], quarantined: Collection[
     )
 
 
-def _has(segment: Segment, position: Position) -> bool:
+def _has(segment: LandedSegment, position: Position) -> bool:
     partition, offset = position
     return partition == f"{segment.topic}/{segment.partition}" and segment.first <= offset < segment.end

@@ -23,7 +23,7 @@ from ticdc_assets.pipeline.mirror.merge_task import (
     SegmentChanges,
     VectorPosition,
 )
-from ticdc_assets.tables.iceberg.deletion_vectors import Vector
+from ticdc_assets.tables.iceberg.deletion_vectors import DeletionVector
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, OldVector, RowDelta
 from ticdc_assets.tables.iceberg.types import arrow_field, can_identify
 from ticdc_assets.tables.mirror.writer import Segment
@@ -54,7 +54,7 @@ class MergePlan:
         gone = [gone for report in reports for gone in report.gone]
         return RowDelta(
             tuple(file for report in reports for file in report.written),
-            tuple(Vector(g.data_uri, g.blob, g.rows) for g in gone),
+            tuple(DeletionVector(g.data_uri, g.blob, g.rows) for g in gone),
             tuple(self.vectors[g.data_uri] for g in gone if g.data_uri in self.vectors),
             f"{self.tasks[0].prefix_uri}-deletes.puffin",
         )

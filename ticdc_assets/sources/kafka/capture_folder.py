@@ -31,7 +31,7 @@ _TS_DIGITS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CaptureProgress:
     """The progress of a partition: the next offset, and the mark of the last message; empty without one."""
 
     next_offset: int
@@ -43,7 +43,7 @@ class CaptureState:
     """The state of a folder: the length of its file in bytes, and the progress of each partition."""
 
     size_bytes: int = 0
-    partitions: Mapping[Partition, Progress] | None = None
+    partitions: Mapping[Partition, CaptureProgress] | None = None
 
     @property
     def next_offsets(self) -> dict[Partition, int]:
@@ -84,7 +84,7 @@ class CaptureFolder:
         try:
             stored = orjson.loads(file.read_bytes())
             partitions = {
-                Partition(p["topic"], p["partition"]): Progress(p["next_offset"], p["last_mark"])
+                Partition(p["topic"], p["partition"]): CaptureProgress(p["next_offset"], p["last_mark"])
                 for p in stored["partitions"]
             }
             return CaptureState(stored["size_bytes"], partitions)
@@ -92,7 +92,7 @@ class CaptureFolder:
             advice = "Capture into a new folder."
             raise SourceError(str(file), "the state of a capture", "another content", advice) from None
 
-    def append(self, state: CaptureState, parts: Mapping[Partition, tuple[Path, Progress]]) -> CaptureState:
+    def append(self, state: CaptureState, parts: Mapping[Partition, tuple[Path, CaptureProgress]]) -> CaptureState:
         """Append the messages of the parts, by timestamp, and record the progress of each partition."""
         with (self.path / MESSAGES).open("ab") as file:
             if file.tell() < state.size_bytes:

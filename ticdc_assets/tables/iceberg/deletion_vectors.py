@@ -24,7 +24,7 @@ _CREATED_BY: Final = "ticdc_assets"
 
 
 @dataclass(frozen=True, slots=True)
-class Vector:
+class DeletionVector:
     """The new deletion vector of a data file: its blob and the number of rows it deletes."""
 
     data_uri: str
@@ -32,7 +32,7 @@ class Vector:
     rows: int
 
 
-def puffin_of(vectors: Sequence[Vector]) -> tuple[bytes, list[int]]:
+def puffin_of(vectors: Sequence[DeletionVector]) -> tuple[bytes, list[int]]:
     """A Puffin file of the vectors, and the offset of each blob in bytes."""
     offsets, end = [], len(_PUFFIN_MAGIC)
     for vector in vectors:
@@ -44,7 +44,7 @@ def puffin_of(vectors: Sequence[Vector]) -> tuple[bytes, list[int]]:
     return b"".join((_PUFFIN_MAGIC, *(vector.blob for vector in vectors), footer)), offsets
 
 
-def _shown(vector: Vector, offset: int) -> dict[str, object]:
+def _shown(vector: DeletionVector, offset: int) -> dict[str, object]:
     return {
         "type": "deletion-vector-v1",
         "fields": [_POSITION_FIELD_ID],

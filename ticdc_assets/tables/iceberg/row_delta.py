@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from py4j.protocol import Py4JJavaError
 
-from ticdc_assets.tables.iceberg.deletion_vectors import Vector, puffin_of
+from ticdc_assets.tables.iceberg.deletion_vectors import DeletionVector, puffin_of
 from ticdc_assets.tables.iceberg.jvm import kind
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
 
@@ -48,7 +48,7 @@ class RowDelta:
     replace."""
 
     files: tuple[WrittenFile, ...]
-    vectors: tuple[Vector, ...]
+    vectors: tuple[DeletionVector, ...]
     replaced: tuple[OldVector, ...]
     vectors_uri: str
 
@@ -128,7 +128,7 @@ def _java_files(table: JvmTable) -> Callable[[str], Any]:
     return lambda shown: parse(mapper.readTree(shown), spec)
 
 
-def _written_vectors(planned: Table, vectors: Sequence[Vector], uri: str) -> list[str]:
+def _written_vectors(planned: Table, vectors: Sequence[DeletionVector], uri: str) -> list[str]:
     """Write the vectors to `uri`, and return the JSON form of each."""
     puffin, offsets = puffin_of(vectors)
     with planned.io.new_output(uri).create() as out:
@@ -138,7 +138,7 @@ def _written_vectors(planned: Table, vectors: Sequence[Vector], uri: str) -> lis
     ]
 
 
-def _vector_json(vector: Vector, offset: int, uri: str, size_bytes: int, planned: Table) -> str:
+def _vector_json(vector: DeletionVector, offset: int, uri: str, size_bytes: int, planned: Table) -> str:
     """The vector in the JSON form of Iceberg's Java `ContentFileParser`."""
     return orjson.dumps(
         {

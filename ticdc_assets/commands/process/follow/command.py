@@ -21,7 +21,7 @@ from ticdc_assets.commands.process.follow.changefeed import FollowedChangefeed, 
 from ticdc_assets.commands.process.follow.metrics import Metrics
 from ticdc_assets.commands.process.follow.metrics_server import Address, served
 from ticdc_assets.commands.process.follow.report import Report
-from ticdc_assets.commands.process.follow.stopping import Stop
+from ticdc_assets.commands.process.follow.stopping import StopSignal
 from ticdc_assets.errors import ConfigError, MachineError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.spark.jvm import end_jvm, kill_jvm
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the command line. `interval_s` is the time from the beginning of one run to that of the next."""
+class FollowOptions:
+    """The options of `run --follow`. `interval_s` is the time from the beginning of one run to that of the next."""
 
     interval_s: float
     as_json: bool = False
     metrics: Address | None = None
 
 
-def follow(config: Config, chosen: Sequence[Changefeed], options: Options, environ: Mapping[str, str]) -> int:
+def follow(config: Config, chosen: Sequence[Changefeed], options: FollowOptions, environ: Mapping[str, str]) -> int:
     """Follow the changefeeds until SIGTERM or SIGINT.
 
     Returns:
@@ -50,7 +50,7 @@ def follow(config: Config, chosen: Sequence[Changefeed], options: Options, envir
         ConfigError: the metrics cannot be served, or DAGSTER_HOME names no folder.
     """
     config = for_a_long_session(config)
-    stop = Stop(kill_jvm)
+    stop = StopSignal(kill_jvm)
     report = Report(Terminal(), options.as_json)
     metrics = Metrics({feed.name: Lake(config, feed).measures_lag for feed in chosen})
     with noise_kept_in(state_folder(config) / "run.log"), ExitStack() as opened:
@@ -80,7 +80,7 @@ def _through_dagster(config: Config, environ: Mapping[str, str], opened: ExitSta
 class _Loop:
     """Runs each changefeed when it is due."""
 
-    def __init__(self, stop: Stop, metrics: Metrics, report: Report) -> None:
+    def __init__(self, stop: StopSignal, metrics: Metrics, report: Report) -> None:
         self._stop = stop
         self._metrics = metrics
         self._report = report

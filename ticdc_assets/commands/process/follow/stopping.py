@@ -14,7 +14,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _EXIT_BASE: Final = 128
 
 
-class Stop:
+class StopSignal:
     """Whether the process was asked to stop.
 
     Only a flag and a pipe: a signal handler must not take a lock that the interrupted code may hold.

@@ -16,7 +16,7 @@ from ticdc_assets.commands.process.follow import command
 from ticdc_assets.commands.process.follow.backoff import PAUSE_MAX_S, Backoff
 from ticdc_assets.commands.process.follow.changefeed import FollowedChangefeed, FollowedRun
 from ticdc_assets.commands.process.follow.metrics import Metrics
-from ticdc_assets.commands.process.follow.stopping import Stop
+from ticdc_assets.commands.process.follow.stopping import StopSignal
 from ticdc_assets.commands.process.pending import ChangefeedResult
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.spark import LocalWorkers
@@ -35,10 +35,10 @@ class Scripted:
         monkeypatch.setattr(spark, "LazySparkWorkers", lambda config: LocalWorkers())
         monkeypatch.setattr(changefeed_module, "require_java", lambda: None)
         monkeypatch.setattr(changefeed_module, "run_mirrors", run_mirrors_without_java)
-        monkeypatch.setattr(Stop, "wait", self._waiting())
+        monkeypatch.setattr(StopSignal, "wait", self._waiting())
 
-    def _waiting(self) -> Callable[[Stop, float], None]:
-        def wait(stop: Stop, seconds: float) -> None:
+    def _waiting(self) -> Callable[[StopSignal, float], None]:
+        def wait(stop: StopSignal, seconds: float) -> None:
             if self._steps:
                 self._steps.pop(0)()
             else:
