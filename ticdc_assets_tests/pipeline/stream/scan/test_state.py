@@ -23,7 +23,7 @@ from ticdc_assets.pipeline.stream.scan.state import (
     positioned_statement,
 )
 from ticdc_assets.protocols.canal_json.decoder import Hint
-from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent, RowHints, RowTime
+from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin, Op, RowEvent, RowHints, RowTime
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
 from ticdc_assets_tests.schema.history.histories import table
@@ -77,7 +77,7 @@ def test_the_columns_of_a_table_are_those_of_its_earliest_row():
     inferred = scan.tables.inferred[T]
     assert inferred.after is not None
     assert (inferred.commit_ts, inferred.schema, inferred.table, inferred.query) == (9, "shop", "T", "")
-    assert (inferred.where, inferred.place) == (MESSAGE.where, None)
+    assert (inferred.where, inferred.origin.place) == (MESSAGE.where, None)
     assert [column.name for column in inferred.after.columns] == ["id", "v"]
 
 
@@ -121,12 +121,14 @@ def test_rows_and_statements_that_only_their_position_orders_get_a_time():
     ms = 1 << LOGICAL_BITS
 
     first = positioned_row(scan, row(None, time=at), MESSAGE)
-    statement = positioned_statement(scan, DdlEvent(0, *T, "DROP TABLE t", commit_ms=3), MESSAGE._replace(offset=8))
+    statement = positioned_statement(
+        scan, DdlEvent(0, *T, "DROP TABLE t", origin=DdlOrigin(commit_ms=3)), MESSAGE._replace(offset=8)
+    )
     second = positioned_row(scan, row(None, time=at), MESSAGE._replace(offset=9))
     elsewhere = positioned_row(scan, row(None, time=RowTime(2, by_position=True)), MESSAGE._replace(partition=0))
 
     assert (first, second, elsewhere) == (3 * ms, 3 * ms + 2, 2 * ms)
-    assert (statement.commit_ts, statement.place) == (3 * ms + 1, ("feed", 1, 8))
+    assert (statement.commit_ts, statement.origin.place) == (3 * ms + 1, ("feed", 1, 8))
     assert {p: placed.offset for p, placed in scan.tables.first_positioned[T].items()} == {
         ("feed", 1): 7,
         ("feed", 0): 7,
@@ -134,7 +136,11 @@ def test_rows_and_statements_that_only_their_position_orders_get_a_time():
 
 
 def test_a_schema_that_a_row_gives_has_the_place_of_the_row_where_places_order_the_stream():
-    assert added(row(None, time=RowTime(3, by_position=True)), given=9).tables.inferred[T].place == ("feed", 1, 7)
+    assert added(row(None, time=RowTime(3, by_position=True)), given=9).tables.inferred[T].origin.place == (
+        "feed",
+        1,
+        7,
+    )
 
 
 # -- Avro --------------------------------------------------------------------------------------------------------------
@@ -143,7 +149,7 @@ def test_a_schema_that_a_row_gives_has_the_place_of_the_row_where_places_order_t
 class OneSchema(AvroScan):
     """Every message has this schema."""
 
-    event: DdlEvent | None = DdlEvent(4, *T, "", after=table("t", "id"), version=3)
+    event: DdlEvent | None = DdlEvent(4, *T, "", after=table("t", "id"), hints=DdlHints(version=3))
 
     def schema(self, message: object) -> DdlEvent | None:
         return self.event
@@ -177,8 +183,8 @@ def test_the_writer_schema_of_a_row_is_in_effect_from_just_before_it():
 
     assert event is not None
     assert scan.tables.inferred == {
-        T: replace(event, commit_ts=9, version=None),
-        ("shop", "u"): replace(event, commit_ts=0, version=None),
+        T: replace(event, commit_ts=9, hints=DdlHints()),
+        ("shop", "u"): replace(event, commit_ts=0, hints=DdlHints()),
     }
 
 
