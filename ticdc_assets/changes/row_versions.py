@@ -64,7 +64,12 @@ def _ends(
 
 
 def filled(rows: pa.Table, column: str, version_ts: int, value: pa.Scalar) -> pa.Table:
-    """The rows with the value that the statement at `version_ts` gave a column of the rows that existed then."""
+    """The rows with a value in a column that was added later: rows that existed when the statement at `version_ts`
+    added it get `value`.
+
+    Args:
+        rows: versions of rows, with VALID_FROM and VALID_TO.
+    """
     is_older = pc.less(rows.column(layout.TABLE_VERSION), version_ts)
     ends = rows.column(VALID_TO)
     outlives = pc.or_(pc.is_null(ends), pc.fill_null(pc.greater(ends, version_ts), False))

@@ -218,7 +218,14 @@ def _differs(now: pa.Array, before: pa.Array) -> np.ndarray:
 
 
 def changelog_table(changes: TypedChanges, seq: pa.Array, version_ts: int, schema: pa.Schema) -> pa.Table:
-    """The rows in the layout of a data file; `schema` has the column names, types and field ids."""
+    """The rows in the layout of a changelog's data file.
+
+    Args:
+        changes: n changes of one version.
+        seq: int64 of length n, `_ticdc_seq` of each change.
+        version_ts: the TSO of the version.
+        schema: the names, types and field ids of the columns.
+    """
     before_type = schema.field(layout.BEFORE).type
     now = [_as(array, schema.field(6 + n).type) for n, array in enumerate(changes.now)]
     before = [_as(array, before_type.field(n).type) for n, array in enumerate(changes.before)]

@@ -63,7 +63,13 @@ class CommitRange:
 def commit_ranges(
     source_tables: Iterable[SourceTable], lows: Mapping[str, int], high: int, holds: Mapping[SourceName, Hold]
 ) -> dict[str, CommitRange]:
-    """The commit range of every source table. A held name holds every source table that may have rows under it."""
+    """The commit range of every source table, by its id.
+
+    Args:
+        lows: by source table, the TSO up to which its changelog is complete.
+        high: the TSO to which the run advances every table that is not held.
+        holds: by name; a held name holds every source table that may have rows under it.
+    """
     return {
         source_table.id: _commit_range(source_table, lows.get(source_table.id, 0), high, holds)
         for source_table in source_tables

@@ -52,7 +52,12 @@ class LateStatements:
 def late_statements(
     lake: Lake, history: History, record: WatermarkRecord | None, commit_ranges: Mapping[str, CommitRange]
 ) -> LateStatements:
-    """The effect of late statements on the recorded tables."""
+    """The effect of late statements on the recorded tables: which are read again, and which are held.
+
+    Args:
+        history: the history with all statements that are known now.
+        record: the newest record; without one, no table was written.
+    """
     if record is None or not has_comparable_times(lake):
         return LateStatements()
     again, held = set(), {}

@@ -78,12 +78,17 @@ def late_tables(
     *,
     whole: bool = False,
 ) -> LateTables:
-    """Which of these tables have folders in the cursor, and the cursor that reads these folders again.
+    """The cursor from which folders of tables that are selected now are read again, and the tables that must be held.
 
-    A table is held where its files were passed and `obstacle` returns an advice. It is also held where it has no
-    folder, neither in the cursor nor in `found`. A folder is read again from the version at which the table took its
-    name, or `whole`. Its schema files are listed again even where no file was passed, so that a missing folder is
-    noticed.
+    A table is held if its files were passed and `obstacle` gives a reason, or if it has no folder. A folder is read
+    again from the version at which the table took its name. Its schema files are listed again even if no file was
+    passed, so that a missing folder is noticed.
+
+    Args:
+        found: the table folders of this scan.
+        source_tables: the tables that no earlier run has read.
+        obstacle: (source table) to advice for the user, if its files cannot be read again; "" if they can.
+        whole: read folders again from their first version.
     """
     folders = _folders(cursor) if source_tables else {}
     held = without_folders(source_tables, found, folders)

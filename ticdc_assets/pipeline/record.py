@@ -35,7 +35,15 @@ def table_record(
     note: str,
 ) -> TableRecord:
     """The record of one table after the run. Its fields of the mirror and the history are unchanged until these
-    advance."""
+    advance.
+
+    Args:
+        hold: why the table does not advance; None if it does.
+        old: its newest record.
+        place: the identifiers of its tables.
+        table: its changelog after the run; None if there is none.
+        note: a warning to add to its note; "" for none.
+    """
     source_table = commit_range.source_table
     done = replace(commit_range, high=commit_range.low, hold=hold) if hold else commit_range
     snapshot = table.current_snapshot() if table is not None else None

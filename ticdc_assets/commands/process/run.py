@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
 
 def run(config: Config, chosen: Sequence[Changefeed], until: int | None, environ: Mapping[str, str]) -> int:
-    """Returns the exit code: 1 if anything failed or is held."""
+    """Process everything pending of the chosen changefeeds and print one line for each.
+
+    Args:
+        until: the TSO at which to stop; None for no limit.
+
+    Returns:
+        The exit code: 1 if anything failed or is held.
+    """
     terminal = Terminal()
     log = state_folder(config) / "run.log"
     results = run_all(terminal, config, chosen, until, environ, log, lambda ran: _print(terminal, ran))
@@ -51,10 +58,13 @@ def run_all(
     log: Path,
     on_result: Callable[[ChangefeedResult], None] = lambda _: None,
 ) -> list[ChangefeedResult]:
-    """Run one changefeed after another, with one Spark session. Output of Spark and Dagster goes to `log`.
+    """Run one changefeed after another, with one Spark session; those that take the DDL of another one run last. An
+    error in one changefeed does not stop the others.
 
-    An error in one changefeed does not stop the others. `on_result` is called with each result. Changefeeds that take
-    the DDL of another one run last.
+    Args:
+        until: the TSO at which to stop; None for no limit.
+        log: the file for the output of Spark and Dagster.
+        on_result: called with the result of each changefeed.
     """
     results = []
     with noise_kept_in(log), ExitStack() as opened:

@@ -37,8 +37,11 @@ def changelogs_to_write(
 ) -> tuple[dict[str, CommitRange], dict[str, Table]]:
     """The changelogs under their names in the history, and the commit ranges, each from its changelog's own watermark.
 
-    A table is held where another table has its changelog's name. No changelog is created for a table whose earlier
-    records were passed unread. Raises the errors of `ensure_changelogs`.
+    A table is held if another table has its changelog's name. No changelog is created for a table whose earlier records
+    were passed unread.
+
+    Raises:
+        ConfigError: a table of `record` is gone, or another table has its name.
     """
     set_replaced_aside(lake, history, record)
     taken = lake.rename_changelogs(history, record)
@@ -73,8 +76,11 @@ def _held(commit_range: CommitRange, fault: TicdcAssetsError) -> CommitRange:
 def ensure_changelogs(
     lake: Lake, history: History, commit_ranges: Mapping[str, CommitRange], record: WatermarkRecord | None
 ) -> tuple[dict[str, Table], dict[str, TicdcAssetsError]]:
-    """By source table, the changelog with all columns of its history, and the errors of tables without one. No
-    changelog is created before the stream has a TSO.
+    """Create or widen the changelogs of all source tables.
+
+    Returns:
+        By source table, the changelog with all columns of its history, and the errors of tables without one. No
+        changelog is created before the stream has a TSO.
 
     Raises:
         ConfigError: a table of `record` is gone, or another table has its name.

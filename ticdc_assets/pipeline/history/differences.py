@@ -61,7 +61,12 @@ class TableDifference:
 def differences(
     lake: Lake, after: int, until: int, chosen: Sequence[str], on_rows: OnRows | None = None
 ) -> Iterator[TableDifference]:
-    """The difference of each table that exists at one of the two TSOs; of the `chosen` ones if there are any.
+    """Compare each table that exists at one of two TSOs with itself at the other.
+
+    Args:
+        after, until: the earlier and the later TSO.
+        chosen: `schema.table` of the tables to compare, by their names at `until`; empty for all.
+        on_rows: called with the rows that differ, part by part; None if only counts are wanted.
 
     Raises:
         ConfigError: the stream has no commit_ts, `after` is above `until`, or no table has a chosen name.

@@ -47,8 +47,12 @@ class TableVerdict:
 def verify(
     lake: Lake, at: int | None, chosen: Sequence[str] = (), chunk_rows: int = CHUNK_ROWS
 ) -> Iterator[TableVerdict]:
-    """The verdict of each mirror in the newest complete record up to `at`, without `at` in the newest record; of the
-    `chosen` ones if there are any.
+    """Compare each mirror of a record with the upstream TiDB.
+
+    Args:
+        at: takes the newest complete record up to this TSO; None takes the newest record, complete or not.
+        chosen: `schema.table` of the tables to compare; empty for all.
+        chunk_rows: how many rows of TiDB one statement reads.
 
     Raises:
         ConfigError: there is no `upstream`, the stream has no commit_ts, or no mirror has a chosen name.

@@ -45,9 +45,13 @@ def pending_histories(
     errors: dict[str, str] | None = None,
     anew: bool = False,
 ) -> list[HistoryWork]:
-    """The histories that are behind the record; all that are asked for where they are made `anew`.
+    """The history tables that are behind a record. Writes nothing.
 
-    An error of one table goes to `errors`, by source table; without `errors` it is raised.
+    Args:
+        run_id: the run that will write them; "" if none will.
+        only: the ids of the source tables to look at; None for all.
+        errors: gets the error of each table that cannot be read, by source table; without it the first one is raised.
+        anew: return every history table that the config asks for.
     """
     if not lake.changefeed.mirror.history.takes_any:
         return []

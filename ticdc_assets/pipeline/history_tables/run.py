@@ -30,11 +30,16 @@ def run_histories(
     on_progress: OnProgress = no_progress,
     anew: bool = False,
 ) -> dict[str, str]:
-    """Bring all histories, or those of the source tables `only`, up to the record; `anew` makes all their rows again.
-    `jvm` is called only where a history needs work.
+    """Bring history tables up to a record, each in one commit. An error of one table stops no other.
+
+    Args:
+        jvm: returns the catalog in Spark's JVM; called only if a history table needs work.
+        record: the newest record, whose watermarks the history tables reach.
+        only: the ids of the source tables to bring up; None for all.
+        anew: rewrite all rows, also of history tables that lack nothing.
 
     Returns:
-        The errors by source table. An error of one history stops no other.
+        By source table, the error that stopped its history table.
     """
     errors: dict[str, str] = {}
     works = pending_histories(lake, history, record, run_id, only, errors, anew)

@@ -65,10 +65,13 @@ def pending_work(
     errors: dict[str, str] | None = None,
     awaited: Collection[str] = (),
 ) -> list[MirrorWork]:
-    """The source tables whose mirror is behind its changelog or its table's newest schema.
+    """The mirrors that are behind their changelog, or behind the newest columns of their table. Writes nothing.
 
-    An error of one table goes to `errors`, by source table; without `errors` it is raised. Dropped tables whose mirrors
-    are not kept are included only where an exchange of rows awaits them.
+    Args:
+        record: the newest record, whose watermarks the mirrors have to reach.
+        only: the ids of the source tables to look at; None for all.
+        errors: gets the error of each table that cannot be read, by source table; without it the first one is raised.
+        awaited: the source tables whose mirrors an exchange of rows needs, also if they are dropped and not kept.
     """
     wanted = None if only is None else set(only)
     recorded = lake.recorded(record)

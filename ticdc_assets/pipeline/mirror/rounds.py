@@ -96,10 +96,13 @@ class _OpenMirror:
 def catch_up(
     lake: Lake, jobs: Iterable[MirrorJob], workers: Workers, on_progress: OnProgress = no_progress
 ) -> list[Table | Failure]:
-    """Bring all mirrors to the end of their segments. Returns each mirror, in the order of the jobs.
+    """Merge all pending segments into the mirrors of these jobs, in rounds.
 
-    An error of one table stops only its mirror, which is a Failure then. Any other error is raised, such as
-    StaleRunError where another run was first.
+    Returns:
+        For each job, in their order, its mirror, or the Failure that stopped it.
+
+    Raises:
+        StaleRunError: another run has published first. Errors that are not of one table are raised too.
     """
     with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
         mirrors = list(pool.map(lambda job: guarded(lambda: _opened(job)), jobs))

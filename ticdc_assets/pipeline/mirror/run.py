@@ -71,12 +71,18 @@ def run_mirrors(
     on_progress: OnProgress = no_progress,
     only: Iterable[str] | None = None,
 ) -> MirrorReport | None:
-    """Bring all mirrors and histories, or those of the source tables `only`, up to the newest record. `jvm` is called
-    only where one needs work. An error of one table stops no other. With `on_drop: drop`, mirrors of dropped tables are
-    removed.
+    """Bring mirrors and history tables up to the newest record, then record their snapshots. With `on_drop: drop`,
+    mirrors of dropped tables are removed. An error of one table stops no other.
+
+    Args:
+        jvm: returns the catalog in Spark's JVM; called only if a table needs work.
+        only: the ids of the source tables to bring up; None for all.
 
     Returns:
-        None where there is no record yet.
+        None if there is no record yet.
+
+    Raises:
+        StaleRunError: another run has published first.
     """
     record = lake.control.newest()
     if record is None:
@@ -191,8 +197,18 @@ def options_of(lake: Lake, source_table: SourceTable) -> MirrorOptions:
 def record_mirrors(
     lake: Lake, run_id: str, history: History, record: WatermarkRecord, report: MirrorReport, asked_for_all: bool
 ) -> WatermarkRecord:
-    """Record the present state of every table. `complete` where no table is held and none is behind or beyond the
-    recorded TSO. A table is beyond it after a run that ended before its record, and a run up to an earlier TSO."""
+    """Record the present state of every table. The record is complete if no table is held, and none is behind or beyond
+    the recorded TSO. A table is beyond it after a run that ended before its record, and in a run up to an earlier TSO.
+
+    Args:
+        record: the record from which this run started.
+        report: what this run did to the mirrors.
+        asked_for_all: whether the run was to bring up all tables; else tables that lack changes make the record
+            incomplete.
+
+    Returns:
+        The new record, or that of another run that has recorded meanwhile.
+    """
     places = lake.places(history)
     source_tables = history.by_id()
     exchanges = Exchanges(lake, None, history, record)

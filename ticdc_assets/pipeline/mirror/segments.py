@@ -43,8 +43,14 @@ SEGMENT_ROWS: Final = 1_000_000
 def segments(
     source_table: SourceTable, changelog: Table, mirror: Table | None, watermark: int, by_arrival: bool
 ) -> Iterator[Segment]:
-    """The segments between statements that the mirror has not merged, up to `watermark`, or up to an exchange of rows
-    that its changelog does not have yet."""
+    """The segments of a changelog that the mirror has not merged, in order.
+
+    Args:
+        mirror: None for a mirror that is not created yet.
+        watermark: where the last segment ends; an exchange of rows that the changelog does not have yet ends it
+            earlier.
+        by_arrival: whether the changes have no commit_ts and are ordered by `_ticdc_seq`.
+    """
     have = progress_of(mirror) if mirror is not None else Progress()
     applied = int(mirror.properties[VERSION]) if mirror is not None else source_table.versions[0].from_ts
     published = progress_of(changelog)
@@ -97,7 +103,12 @@ def came_late(source_table: SourceTable, changelog: Table, mirror: Table, waterm
 def changelog_files(
     changelog: Table, version: Version, low: int, high: int, by_arrival: bool
 ) -> tuple[ChangelogFile, ...]:
-    """The files that may hold changes in `(low, high]`, ordered by where they begin."""
+    """The data files of a changelog that may hold changes in `(low, high]`, ordered by their first position.
+
+    Args:
+        version: the version of the changes, which selects files only with `by_arrival`.
+        low, high: values of `_ticdc_commit_ts`, or of `_ticdc_seq` with `by_arrival`.
+    """
     if by_arrival:
         return _files(changelog, layout.SEQ, low, high, EqualTo(layout.TABLE_VERSION, version.from_ts))
     return _files(changelog, layout.COMMIT_TS, low, high, AlwaysTrue())

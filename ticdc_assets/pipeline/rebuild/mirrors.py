@@ -85,10 +85,13 @@ def rebuild_tables(
     request: RebuildRequest,
     on_progress: OnProgress = no_progress,
 ) -> RebuildReport:
-    """Rebuild the requested tables. A fault of one table stops no other.
+    """Rebuild the requested tables. A fault of one table stops no other and is in the report.
+
+    Args:
+        jvm: returns the catalog in Spark's JVM; called with the first table.
 
     Raises:
-        ConfigError: a name or the TSO is invalid.
+        ConfigError: a name, the TSO or the day is invalid for this changefeed.
         NotYetError: nothing was published yet.
     """
     _check_day(request)

@@ -45,10 +45,16 @@ def options_of(
     asks_registry: bool = True,
     origin: Control | None = None,
 ) -> Any:
-    """The options of the changefeed's decoder. Raises ConfigError where a required setting is missing.
+    """The options of the changefeed's decoder.
 
-    With a registry by `url`, schemas that `control` or `origin` has are not requested again (see `keep_schemas`); the
-    others are unknown where `asks_registry` is false.
+    Args:
+        control: the changefeed's control tables. Schemas of a registry that they have are not requested again (see
+            `keep_schemas`).
+        asks_registry: whether other schemas are requested; else they are unknown.
+        origin: the control tables of the changefeed whose landed messages are read.
+
+    Raises:
+        ConfigError: a required setting is missing.
     """
     sink = changefeed.sink
     settings = StreamSettings(

@@ -22,7 +22,14 @@ def heads_of(
 ) -> RowHeaders:
     """The headers of these rows; messages without a row are marked as left.
 
-    `messages` is the number of messages in the batch. Columns that are None become null, `position` becomes 0.
+    Args:
+        messages: the number of messages in the batch.
+        names: the different (schema, table) of the rows.
+        message: int64, the index of each row's message.
+        name: int32, the index of each row's table in `names`.
+        op: I, U or D of each row.
+        commit_ts, commit_ms, schema_version: int64; None stands for a column of nulls.
+        position: int64, the ordinal of each row in its message; None stands for zeros.
     """
     nothing = pa.nulls(len(message), pa.int64())
     left = np.ones(messages, np.bool_)

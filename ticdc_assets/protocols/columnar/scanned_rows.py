@@ -38,9 +38,13 @@ ColumnsOf = Callable[[bytes], tuple[str, ...]]
 def alike(
     data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, columns_of_text: ColumnsOf
 ) -> Iterator[tuple[tuple[str, ...], Noted]]:
-    """The rows of one table, grouped by their set of columns; texts that do not match `form` are left out.
+    """The rows of one table, grouped by their set of columns. Texts that do not match the template are left out. The
+    first text determines the first set of columns, the first text with other columns the next one, and so on.
 
-    The first text determines the first set of columns, the first text with other columns the next one, and so on.
+    Args:
+        data: uint8, the bytes of all texts.
+        starts, ends: int64, text n is `data[starts[n]:ends[n]]`.
+        columns_of_text: (text) to the column names of its row; empty if it has no row.
     """
     rest = np.arange(len(starts))
     for _ in range(_COLUMN_SETS_MAX):
@@ -85,9 +89,13 @@ def _are_of_another_kind(found: Noted) -> Mask:
 
 
 def raw_rows(data: Bytes, found: Noted, columns: tuple[str, ...], line: Ints) -> RawRows:
-    """The row changes of these texts, with values as text; values missing in an old row come from the new row.
+    """The row changes of scanned texts, with values as text. Values that are missing in an old row come from the new
+    row.
 
-    `line` has the index of each text's message or record.
+    Args:
+        data: uint8, the bytes of all texts.
+        columns: the names of the columns, in the order of the scan.
+        line: int64, for each text the index of its message or record.
     """
     every, has_before = np.ones(len(found), np.bool_), with_old(found)
     new, old = found.images[NEW], found.images[OLD]

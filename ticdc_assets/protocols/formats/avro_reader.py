@@ -92,7 +92,11 @@ def compiled(schema: Any, where: str) -> Reader:
 
 
 def read_whole(reader: Reader, data: bytes, where: str, start: int = 0) -> Any:
-    """The one value that `data` holds from `start` to its end."""
+    """The one value that `data` holds from the byte `start` to its end.
+
+    Raises:
+        DecodeError: the bytes are not exactly one value of the schema.
+    """
     try:
         value, end = reader.read(data, start)
     except IndexError:

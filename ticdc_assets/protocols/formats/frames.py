@@ -57,7 +57,16 @@ def _length(data: bytes, at: int, where: str) -> int:
 
 
 def decompress(body: bytes, compression: Compression, where: str, limit: int = MAX_BODY_BYTES) -> bytes:
-    """The decompressed bytes. Raises DecodeError if they exceed `limit` bytes or MAX_RATIO, or are malformed."""
+    """The decompressed bytes of a body.
+
+    Args:
+        where: the position of the message, for errors.
+        limit: the largest allowed size in bytes.
+
+    Raises:
+        DecodeError: the body is malformed, or its content exceeds `limit` bytes or MAX_RATIO bytes for each byte of the
+            body.
+    """
     limit = min(limit, MAX_BODY_BYTES)
     if compression is Compression.NONE:
         if len(body) > limit:

@@ -49,10 +49,14 @@ MYSQL_ESCAPES: Final = Escapes(_BACKSLASH, _MYSQL)
 def columns_of(
     data: Bytes, image: Places, under: Places, rows: Mask, escapes: Escapes = JSON_ESCAPES
 ) -> tuple[pa.Array, ...]:
-    """The texts of each column in the selected rows; null in other rows.
+    """The texts of each column as an array of the length of `rows`; null in rows that are not selected.
 
-    Values that `image` does not have come from `under`; values that neither has are null. The escapes must be
-    well-formed, and the data must be UTF-8.
+    Args:
+        data: uint8, the bytes to which all offsets refer; they must be UTF-8.
+        image, under: int64 of the shape (row, column, 2), start and end of each text, as a scan records them. A value
+            that `image` does not have comes from `under`; it is null if neither has it.
+        rows: bool, the selected rows.
+        escapes: how characters are escaped in the texts; all escapes must be well-formed.
     """
     count, columns = image.shape[0], image.shape[1]
     sizes = np.zeros(columns, np.int64)

@@ -69,9 +69,13 @@ def listed(names: Iterable[SourceName]) -> str:
 def candidates(
     live: Mapping[SourceName, _T], name: SourceName, sent: TableSchema | None, ordered: bool = True
 ) -> list[_T]:
-    """The tables that a name may mean.
+    """The tables to which a name may refer. A name without a schema may refer to a table of any database with the
+    columns that the stream sends.
 
-    A name without a schema may mean a table of any database, if its columns are those that the stream sends.
+    Args:
+        live: the tables that exist, by name in lower case.
+        sent: the schema that the stream sends; None if it sends none.
+        ordered: whether the columns of `sent` are in table order.
     """
     schema, table = fold_name(*name)
     if schema:

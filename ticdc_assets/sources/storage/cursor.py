@@ -105,9 +105,13 @@ class Cursor:
         held: Collection[tuple[str, str]] = frozenset(),
         seen: Iterable[SourceFile] = (),
     ) -> Cursor:
-        """The cursor after this scan: `fully_consumed` files were read to the end, `seen` files up to some TSO.
+        """The cursor after a scan and the run that read its files. Tables with problems do not advance: their files and
+        schema files are delivered again.
 
-        Tables with problems and tables in `held` do not advance: their files and schema files are delivered again.
+        Args:
+            fully_consumed: the files that were read to the end.
+            held: (schema, table) of tables that do not advance either.
+            seen: the files that were read up to some TSO; they are delivered again.
         """
         if scan.checkpoint_ts is None:
             return self

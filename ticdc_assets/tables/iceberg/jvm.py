@@ -71,7 +71,17 @@ class JvmCatalog:
         properties: Mapping[str, str],
         partitioning: Sequence[tuple[str, int | None, str]] = (),
     ) -> JvmTable:
-        """Create a table with field ids 1..n in the order of `columns`, and one empty snapshot to branch from."""
+        """Create a table with one empty snapshot, from which branches can start.
+
+        Args:
+            columns: in this order they get the field ids 1 to n.
+            key: the names of the identifier fields.
+            location: None if the catalog chooses it.
+            partitioning: (transform, argument, column) of each partition field.
+
+        Raises:
+            StaleRunError: another run has created the table first.
+        """
         schema = self.named("org.apache.iceberg.SchemaParser.fromJson")(json.dumps(_schema_json(columns, key)))
         spec = self.named("org.apache.iceberg.PartitionSpec.builderFor")(schema)
         for transform, argument, column in partitioning:
@@ -266,11 +276,18 @@ class JvmTable:
         properties: Mapping[str, str],
         summary: Mapping[str, str] | None = None,
     ) -> None:
-        """All steps, in order, the properties and, where it has a `summary`, a snapshot without files, in one commit.
+        """Change the schema and the properties, and append a snapshot without files, in one commit.
 
-        Raises StaleRunError where the table is not what it was as `planned_on`. A catalog that is sent what changes,
-        and not what it was made on, compares the snapshot that is replaced: without a summary it may miss the change
-        of a property that comes in the very moment of the commit.
+        A catalog that receives changes and not the metadata they were made on (REST) compares only the replaced
+        snapshot. Without a summary it may miss a property that another writer sets at the same moment.
+
+        Args:
+            planned_on: the table as the run has loaded it.
+            steps: applied in order.
+            summary: the properties of the snapshot; without it there is none.
+
+        Raises:
+            StaleRunError: the table has changed since `planned_on`.
         """
         transaction = self.java.newTransaction()
         base = transaction.startMetadata()

@@ -110,7 +110,16 @@ def _field(field: Any) -> pa.Field:
 def replace_files(
     table: JvmTable, planned: Table, groups: Sequence[Sequence[SmallFile]], written: Sequence[WrittenFile | None]
 ) -> bool:
-    """Replace the files of each group by the written one in one commit; False where the table has moved."""
+    """Replace small files by the files that workers wrote, in one commit.
+
+    Args:
+        planned: the table as it was when the files were listed.
+        groups: the replaced files of each group.
+        written: the new file of each group; None if the group has no row left.
+
+    Returns:
+        False if the table has changed since; then nothing is replaced.
+    """
     planned_on = planned.metadata.current_snapshot_id
     base = table.java.operations().refresh()
     if base.currentSnapshot().snapshotId() != planned_on:

@@ -169,7 +169,16 @@ def name_of(uri: str) -> str:
 def sweep(
     catalog: Catalog, table: Table, others: Sequence[SharedTable], older_than: datetime, without: Without, remove: bool
 ) -> CleanupReport:
-    """Find the orphan files below the table's location, and remove them if `remove`. `others` were loaded before."""
+    """Find the orphan files below a table's location, and remove them if `remove`.
+
+    Args:
+        others: all tables of the catalog, as loaded before; each is loaded again here.
+        older_than: younger files stay.
+        without: snapshots whose files count as orphans, by table uuid.
+
+    Returns:
+        The files, or the reason why the location was left unchanged.
+    """
     location = table.location().rstrip("/")
     sharing = [other.table for other in others if other.reaches(name_of(location))]
     try:

@@ -44,7 +44,14 @@ class Thinned:
 def thin(
     control: Control, older_than: datetime, days_kept: int, now: datetime, write: bool, hours_kept: int = 0
 ) -> Thinned:
-    """Remove the other records in one commit. With `write` false nothing is removed; the result is the same."""
+    """Remove the records of `watermarks` that need not stay, in one commit.
+
+    Args:
+        older_than: records that are not older stay.
+        days_kept: for so many days the last complete record of each UTC day stays.
+        hours_kept: for so many hours the last complete record of each UTC hour stays.
+        write: if false, nothing is removed; the result is the same.
+    """
     for attempt in range(COMMIT_TRIES_MAX):
         table = control.watermarks()
         if table is None:

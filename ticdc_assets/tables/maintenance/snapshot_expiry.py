@@ -121,9 +121,15 @@ def _is_left_behind(metadata: TableMetadata, name: str, replaced: dict[int, int]
 def expire(
     catalog: Catalog, jvm: Callable[[], JvmCatalog], table: Table, kept_ids: Collection[int], older_than: datetime
 ) -> Expiry:
-    """Remove what `expiry_of` returns, in one commit that fails where main or such a branch has changed meanwhile.
+    """Remove what `expiry_of` returns, in one commit that fails if main or a removed branch has changed meanwhile.
 
-    `jvm` is called only for tables of format 3, which pyiceberg cannot write.
+    Args:
+        jvm: returns the catalog in Spark's JVM; called only for a table of format 3, which pyiceberg cannot write.
+        kept_ids: snapshots that records name.
+        older_than: snapshots that were replaced after this time stay.
+
+    Returns:
+        What was removed; empty if another writer committed first.
     """
     for _ in range(COMMIT_TRIES_MAX):
         table = catalog.load_table(table.name())

@@ -53,9 +53,17 @@ class MirrorBranch:
         statements: Sequence[str],
         noted: Mapping[str, str] | None = None,
     ) -> None:
-        """Run the statements on a branch of the snapshot `table` was loaded at, then move main there.
+        """Run SQL statements on a branch that begins at the snapshot of `table`, then move main there by fast-forward.
 
-        The new snapshot carries `progress` and what is `noted`: by default the version of a mirror.
+        Args:
+            table: the mirror as the run has loaded it.
+            parent: the progress of that snapshot.
+            progress: the progress that the new snapshot carries.
+            statements: SQL that writes to `target`, run in order.
+            noted: further properties of the new snapshot; default: the version of the mirror.
+
+        Raises:
+            StaleRunError: main has moved. Nothing is published then.
         """
         jvm = self.load()
         begin = snapshot_id(table)

@@ -32,7 +32,15 @@ def task_of(
     targets: dict[str, Target],
     arrivals: dict[str, Arrival] | None = None,
 ) -> MessageTask:
-    """The task that reads the messages from `begin` up to the ordinal `last`."""
+    """The task of a worker that reads a part of the messages.
+
+    Args:
+        number: the number of the task in its run, for the names of its files.
+        begin: where the part begins.
+        last: the ordinal of its last message.
+        targets: by source table, where its changes go.
+        arrivals: by source table, the offsets that it takes, where ordinals do not determine that.
+    """
     return MessageTask(
         run_id=pending.run_id,
         number=number,

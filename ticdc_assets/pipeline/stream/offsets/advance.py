@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 def advanced(cursor: StreamCursor, scan: StreamScan, ends: Mapping[Partition, int], *, is_dated: bool) -> StreamCursor:
-    """The cursor after all scanned messages of each partition are consumed, up to `ends`.
+    """The cursor after all scanned messages of each partition are consumed, up to `ends`. Earlier messages that no run
+    has read are consumed too, unless one of them is above the TSO of the run: then all of them are read again.
 
-    Earlier messages that no run has read are consumed too, unless one of them is above the TSO of the run: then all of
-    them are read again. `is_dated` where rows have a commit_ts.
+    Args:
+        ends: by partition, the offset after the last message to consume.
+        is_dated: whether rows have a commit_ts.
     """
     offsets, begins, gaps, digests = dict(cursor.offsets), dict(cursor.begins), dict(cursor.gaps), dict(cursor.digests)
     read = dict(still_read(cursor, scan).read)

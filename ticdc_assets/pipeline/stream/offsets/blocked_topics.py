@@ -43,11 +43,17 @@ class CaptureHolds:
 def faulty(
     scan: StreamScan, commit_ranges: Mapping[str, CommitRange], shared: Collection[str], *, is_dated: bool = True
 ) -> CaptureHolds:
-    """The tables of topics with a fault stop. New tables of other topics wait for the watermark of these topics.
+    """The tables that stop or wait because messages of a topic cannot be read.
 
-    A table belongs to another topic only where its messages were seen there and nowhere else. It stops too where the
-    topic is in `shared`, which may have statements of any table; but first it reaches the end of its commit range,
-    which is not above the last watermark of that topic. Without commit_ts (`is_dated`) no watermark says so.
+    A table of such a topic stops; a new table of another topic waits for the watermark of the faulty one. A table
+    counts as one of another topic if its messages were seen there and nowhere else.
+
+    Args:
+        shared: topics that may have statements of any table. If one of these has a fault, tables of other topics stop
+            too, but first reach the end of their commit range, which is not above the last watermark of the faulty
+            topic.
+        is_dated: whether rows have a commit_ts. Without it no watermark bounds a commit range, and such tables stop at
+            once.
     """
     known: dict[str, Hold] = {}
     unread: dict[tuple[str, str], Hold] = {}
@@ -88,7 +94,13 @@ def behind(
     live: Set[SourceName],
     high: int,
 ) -> dict[str, Hold]:
-    """The tables of a topic wait while it is behind the TSO `high`, which other topics have reached without it."""
+    """By source table, the hold of each table of a topic that is behind the TSO `high`.
+
+    Args:
+        shared: topics that may have statements of any table.
+        live: the names of the tables that exist.
+        high: the TSO that the other topics have reached without this one.
+    """
     held: dict[str, Hold] = {}
     for partition, watermark in sorted(scan.watermarks.newest.items()):
         if watermark >= high or not scan.is_active(partition[0], live):
@@ -116,7 +128,13 @@ def awaited(
     known: int,
     partition_num: int,
 ) -> CaptureHolds:
-    """Holds of all tables, where they wait for partitions without any message in the capture."""
+    """Holds of all tables, if the stream waits for partitions that have no message in the capture.
+
+    Args:
+        missing: these partitions.
+        known: the recorded TSO; without a later watermark in the other partitions, nothing waits.
+        partition_num: the configured number of partitions of each topic, for the sentence.
+    """
     present = scan.offsets.ledger.partitions
     if not missing or any(partition not in scan.watermarks.newest for partition in present):
         return CaptureHolds()

@@ -57,11 +57,15 @@ def scan_readable(
     in_order: bool,
     in_place: bool,
 ) -> StreamScan:
-    """Scan the messages that may be read: of each partition those before its first fault.
+    """Read the messages that may be read: of each partition those before its first fault. The log is read again only if
+    it has a fault.
 
-    `rules` are the offsets that may be missing. `in_order` where only the order of messages says what came first, and
-    `in_place` where that is their position in a captured file; then any fault is one of all partitions, since a message
-    that fills a gap moves the positions of all messages after it. The capture is read again only where it has a fault.
+    Args:
+        cursor: the consumed offsets.
+        rules: the offsets that the config allows to be missing.
+        in_order: whether only the order of messages says what came first, since rows have no commit_ts.
+        in_place: whether that order is the position in a captured file. A fault of one partition is then one of all: a
+            message that fills a gap moves the positions of all messages after it.
     """
     passed = log.passed(cursor.window())
     scan = scan_all(log.blocks(passed.position), stream, cursor, passed=passed)
@@ -108,8 +112,14 @@ def scan_all(
     until: Mapping[Partition, int] | None = None,
     passed: PassedMessages = NONE_PASSED,
 ) -> StreamScan:
-    """Read every message once. Consumed messages are only counted; of each partition, those from `until` on are
-    skipped. `passed` are consumed messages before the first of `blocks`."""
+    """Read every message of a log once.
+
+    Args:
+        blocks: the messages from the end of `passed` on.
+        cursor: the consumed offsets; consumed messages are only counted.
+        until: by partition, the first offset that is not read; None reads all.
+        passed: the consumed messages before the first block.
+    """
     tables_by_topic = {topic: set(names) for topic, names in cursor.tables_by_topic.items()}
     passed_ts = {partition: [(cursor.offsets.get(partition, 0) - 1, ts)] for partition, ts in cursor.passed.items()}
     known = frozenset(cursor.offsets) | frozenset(cursor.watermarks) | passed.partitions

@@ -96,9 +96,15 @@ class Noted:
 
 
 def noted(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Names) -> tuple[Noted, Names]:
-    """The scan results of the texts that match the template, and the names with the spellings that were found.
+    """The scan results of the texts that match a template.
 
-    Text n is `data[starts[n]:ends[n]]`. Its bytes may still be other than UTF-8.
+    Args:
+        data: uint8, the bytes of all texts; VECTOR bytes must follow the last one.
+        starts, ends: int64, text n is `data[starts[n]:ends[n]]`. It may still have bytes that are not UTF-8.
+        names: the columns that images may have, in the spellings known so far.
+
+    Returns:
+        The results, and the names with the spellings that were found.
     """
     count = len(starts)
     images = np.empty((form.images, count, len(names.columns), 2), np.int32)
