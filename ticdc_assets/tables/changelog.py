@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -61,24 +62,34 @@ PROPERTIES: Final[dict[str, str]] = {
 }
 
 
-def ensure(
-    catalog: Catalog,
-    identifier: Identifier,
-    changefeed: str,
-    source_table_id: str,
-    columns: Sequence[LakeColumn],
-    location: str | None,
-    snapshot_id: int | None = None,
-    known: KnownHistory | None = None,
-) -> Table:
-    """The changelog of a source table with at least `columns`, created or widened where necessary.
+@dataclass(frozen=True, slots=True)
+class ChangelogSpec:
+    """A changelog as it has to be: its owners, and at least these columns.
 
-    It is unchanged where its rows do not fit the `known` history.
+    location: None if the catalog chooses it.
+    """
+
+    identifier: Identifier
+    changefeed: str
+    source_table_id: str
+    columns: Sequence[LakeColumn]
+    location: str | None
+
+
+def ensure(
+    catalog: Catalog, wanted: ChangelogSpec, snapshot_id: int | None = None, known: KnownHistory | None = None
+) -> Table:
+    """The changelog, created or widened where necessary.
+
+    Args:
+        snapshot_id: the recorded snapshot, which the table must have or have had; None before the first record.
+        known: the current history. A changelog whose rows do not fit it stays as it is.
 
     Raises:
-        ConfigError: the name belongs to another table, or the table lacks the recorded snapshot `snapshot_id`: earlier
-            changes would be missing.
+        ConfigError: the name belongs to another table, or the table lacks the recorded snapshot: earlier changes would
+            be missing.
     """
+    identifier = wanted.identifier
     for tries_left in reversed(range(COMMIT_TRIES_MAX)):
         table = load_or_none(catalog, identifier)
         if table is None and snapshot_id is not None:
@@ -86,12 +97,15 @@ def ensure(
         try:
             if table is None:
                 noted = {HISTORY: known.now.to_json()} if known is not None else {}
-                properties = {**PROPERTIES, SOURCE_TABLE: source_table_id, CHANGEFEED: changefeed, **noted}
-                table = _create(catalog, identifier, properties, columns, location)
-            _check_owner(table, changefeed, source_table_id)
+                owners = {SOURCE_TABLE: wanted.source_table_id, CHANGEFEED: wanted.changefeed}
+                properties = {**PROPERTIES, **owners, **noted}
+                table = _create(catalog, identifier, properties, wanted.columns, wanted.location)
+            _check_owner(table, wanted.changefeed, wanted.source_table_id)
             if snapshot_id is not None and not _has_held(table, snapshot_id):
                 raise other_table(".".join(identifier), "one that does not hold what was recorded")
-            return table if known is not None and known.fit(table) is Fit.OTHER_ROWS else _widen(table, columns, known)
+            if known is not None and known.fit(table) is Fit.OTHER_ROWS:
+                return table
+            return _widen(table, wanted.columns, known)
         except (*NOT_KNOWN, TableAlreadyExistsError):
             if not tries_left:
                 raise

@@ -90,16 +90,15 @@ def ensure_changelogs(
 
     def ensured(source_table_id: str) -> Table:
         place, known = places[source_table_id], recorded.get(source_table_id)
-        return changelog.ensure(
-            lake.catalog,
+        wanted = changelog.ChangelogSpec(
             place.changelog,
             lake.changefeed.name,
             source_table_id,
             changelog_columns(commit_ranges[source_table_id].source_table),
             place.changelog_location,
-            known.changelog_snapshot_id if known else None,
-            known_history(lake, commit_ranges[source_table_id]),
         )
+        snapshot_id = known.changelog_snapshot_id if known else None
+        return changelog.ensure(lake.catalog, wanted, snapshot_id, known_history(lake, commit_ranges[source_table_id]))
 
     def ensure(source_table_id: str) -> tuple[str, Table | TicdcAssetsError]:
         try:

@@ -23,7 +23,8 @@ from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_no
 from ticdc_assets.tables.conversion.convert import conversion
 from ticdc_assets.tables.history import sql
 from ticdc_assets.tables.history.state import NOTHING, HistoryState, state_of
-from ticdc_assets.tables.iceberg.jvm import JvmCatalog, SchemaStep, changed_column
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+from ticdc_assets.tables.iceberg.schema_step import SchemaStep, change_column
 from ticdc_assets.tables.iceberg.types import arrow_of
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress
 from ticdc_assets.tables.mirror.effects import fill_literal
@@ -133,7 +134,7 @@ class HistoryWriter:
         for column in wanted:
             if column.uid in known:
                 field = fields[known[column.uid][0]]
-                changed_column(column, field.name, arrow_of(field.field_type), free, take)
+                change_column(column, field.name, arrow_of(field.field_type), free, take)
             else:
                 add.add(column)
         steps = [step for step in (free, take, add) if step]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.tables.iceberg.jvm import SchemaStep
+from ticdc_assets.tables.iceberg.schema_step import SchemaStep
 from ticdc_assets.tables.iceberg.types import arrow_of, can_identify
 from ticdc_assets.tables.mirror.versions import in_order
 from ticdc_assets.tables.mirror.writer import COMMIT_TS_COLUMN

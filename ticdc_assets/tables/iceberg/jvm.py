@@ -23,9 +23,10 @@ from ticdc_assets.tables.iceberg.types import can_identify, type_json
 from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
+
+    from ticdc_assets.tables.iceberg.schema_step import SchemaStep
 
 
 _MADE_BY_ANOTHER: Final = ("AlreadyExistsException", "CommitFailedException")
@@ -317,75 +318,6 @@ def _is(base: Any, planned_on: Table) -> bool:
         and base.currentSchemaId() == planned_on.schema().schema_id
         and all(properties.get(name) == planned_on.properties.get(name) for name in (VERSION, COLUMNS, REPLAYED))
     )
-
-
-class SchemaStep:
-    """One `updateSchema` inside a transaction; steps that give a name free come before those that take it."""
-
-    def __init__(self) -> None:
-        self._calls: list[tuple[str, tuple[Any, ...]]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._calls)
-
-    def add(self, column: LakeColumn) -> None:
-        """Add an optional column at the end."""
-        self._calls.append(("add", (column.name, type_json(column.type))))
-
-    def rename(self, old: str, new: str) -> None:
-        """Rename a column. Its field id stays."""
-        self._calls.append(("renameColumn", (old, new)))
-
-    def retype(self, name: str, column: LakeColumn) -> None:
-        """Give a column a wider type, one to which Iceberg can promote the present one."""
-        self._calls.append(("retype", (name, type_json(column.type))))
-
-    def delete(self, name: str) -> None:
-        """Delete a column. Data files keep its values."""
-        self._calls.append(("deleteColumn", (name,)))
-
-    def require(self, name: str) -> None:
-        """Let a column take no NULL. Existing rows are not read: the caller knows that they have none."""
-        self._calls.append(("requireColumn", (name,)))
-
-    def relax(self, name: str) -> None:
-        """Let a column take NULL."""
-        self._calls.append(("makeColumnOptional", (name,)))
-
-    def move_first(self, name: str) -> None:
-        """Move a column to the first position."""
-        self._calls.append(("moveFirst", (name,)))
-
-    def move_after(self, name: str, before: str) -> None:
-        """Move a column to the position after the column `before`."""
-        self._calls.append(("moveAfter", (name, before)))
-
-    def identify_by(self, names: Sequence[str]) -> None:
-        """Replace the identifier fields, which are the key of a mirror."""
-        self._calls.append(("identify", (tuple(names),)))
-
-    def __call__(self, transaction: Any, catalog: JvmCatalog) -> None:
-        update = transaction.updateSchema().allowIncompatibleChanges()
-        for method, arguments in self._calls:
-            if method == "add":
-                update = update.addColumn(None, arguments[0], catalog.type_from_json(arguments[1]))
-            elif method == "retype":
-                update = update.updateColumn(arguments[0], catalog.type_from_json(arguments[1]).asPrimitiveType())
-            elif method == "identify":
-                update = update.setIdentifierFields(catalog.text_set(arguments[0]))
-            else:
-                update = getattr(update, method)(*arguments)
-        update.commit()
-
-
-def changed_column(column: LakeColumn, name: str, arrow: pa.DataType, free: SchemaStep, take: SchemaStep) -> None:
-    """Rename and retype a column, which now has this name and type, to those of `column`, in two steps."""
-    if arrow != column.type:
-        free.retype(name, column)
-    if name != column.name:
-        # Through an unused name, so that two columns may swap names.
-        free.rename(name, f"{column.name}__moving")
-        take.rename(f"{column.name}__moving", column.name)
 
 
 def kind(error: Py4JJavaError) -> str:

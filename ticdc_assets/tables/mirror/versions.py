@@ -27,7 +27,7 @@ from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.conversion.convert import conversion, is_refused
 from ticdc_assets.tables.exchange import sql as exchange_sql
-from ticdc_assets.tables.iceberg.jvm import SchemaStep, changed_column
+from ticdc_assets.tables.iceberg.schema_step import SchemaStep, change_column
 from ticdc_assets.tables.iceberg.types import arrow_of, can_identify
 from ticdc_assets.tables.mirror import sql as mirror_sql
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress
@@ -100,7 +100,7 @@ class VersionSteps:
                 self._relax(free, table, ids[0])
                 free.rename(names[ids[0]], names[ids[0]] + _leaving(version))
         for column in (c for c in wanted if c.uid in known):
-            changed_column(column, names[known[column.uid][0]], types[known[column.uid][0]], free, take)
+            change_column(column, names[known[column.uid][0]], types[known[column.uid][0]], free, take)
         added = [c for c in wanted if c.uid not in known]
         for column in added:
             add.add(column)
