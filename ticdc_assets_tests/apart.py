@@ -1,4 +1,4 @@
-"""Work in a process of its own: what kills it, or what it takes from itself, harms nobody else."""
+"""Runs work in a separate process, so that killing it or limiting it does not affect the tests."""
 
 from __future__ import annotations
 

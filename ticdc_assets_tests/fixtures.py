@@ -34,7 +34,7 @@ _Test = TypeVar("_Test", bound=Callable[..., Any])
 
 
 def needs_fixtures(test: _Test) -> _Test:
-    """Marks a test that only the full set can tell something; `-m fixtures` chooses these."""
+    """Marks a test that needs the full set; `-m fixtures` selects these."""
     return pytest.mark.fixtures(_NOT_HERE(test))
 
 
@@ -49,7 +49,7 @@ def of_full_set(cases: Iterable[Any], arguments: int = 1) -> list[Any]:
 
 @dataclass(frozen=True)
 class Workload:
-    """One variant and seed: what was configured, what happened, what must come out."""
+    """One variant and seed: its configuration, its events, and the expected rows."""
 
     root: Path
 

@@ -1,4 +1,4 @@
-"""What the package imports is what it declares: nothing comes by the way of another package, nothing for no use."""
+"""The package declares exactly the packages that it imports."""
 
 from __future__ import annotations
 

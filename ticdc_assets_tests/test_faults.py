@@ -1,4 +1,4 @@
-"""Errors of libraries that quote a row, raised where runs meet them: what people read tells kind and place alone."""
+"""Errors of libraries that quote a row, raised during runs: output has only their class and position."""
 
 from __future__ import annotations
 

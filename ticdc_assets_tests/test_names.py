@@ -1,4 +1,4 @@
-"""Any name that MySQL takes becomes an identifier that every engine takes, and different names never meet."""
+"""Every valid name of MySQL becomes a valid identifier of every engine, and different names stay different."""
 
 from __future__ import annotations
 

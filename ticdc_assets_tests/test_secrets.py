@@ -1,4 +1,4 @@
-"""Credentials planted in every place that takes one, and a value in a row: none comes out where people look.
+"""Planted credentials and row values: none is in any output.
 
 Looked at are standard output and error, logs of every library, errors with all their causes, what prints a config, what
 Dagster keeps of runs, the metadata of assets, and every byte of the lake.

@@ -1,6 +1,6 @@
-"""Small changefeeds in a folder, run through Dagster without Java: a stand-in takes the mirrors' part.
+"""Small changefeeds in a folder, run through Dagster without Java: a stand-in replaces the mirrors.
 
-The stand-in counts rows in Python, a way of its own, so that what Dagster shows can be held against it.
+The stand-in counts rows in Python, independently, so that the figures in Dagster can be compared with it.
 """
 
 from __future__ import annotations

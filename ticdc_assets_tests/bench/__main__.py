@@ -1,4 +1,4 @@
-"""Everything that is measured, in one run: `python -m ticdc_assets_tests.bench FOLDER` (`make bench BENCH=FOLDER`).
+"""Runs all measurements: `python -m ticdc_assets_tests.bench FOLDER` (`make bench BENCH=FOLDER`).
 
 FOLDER holds the recorded streams. Ratios are of things run one after the other on the same input, and every result
 is compared with the true rows before its figure is shown. A busy machine shifts seconds more than ratios.

@@ -1,4 +1,4 @@
-"""Runs one thing that is measured in a process of its own, so that nothing it leaves in memory counts for the next."""
+"""Runs one measurement in a separate process, so that its memory does not count for the next one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANSWER: Final = "answer.json"
 
 
 class ChildFailedError(Exception):
-    """The child ended with a fault, whose last lines this tells."""
+    """The child ended with a fault; the message has its last lines."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def run(module: str, scratch: Path, python: str = sys.executable, **given: Any) -> Outcome:
-    """Run a module's `serve` in a child, with what it is given; `scratch` is a fresh folder for it."""
+    """Run a module's `serve` in a child, with the arguments `given`; `scratch` is a fresh folder for it."""
     scratch.mkdir(parents=True)
     with (scratch / "log.txt").open("w") as log:
         child = subprocess.Popen(

@@ -29,7 +29,7 @@ class Spent:
 
 
 def timed(work: Callable[[], Answer]) -> tuple[Spent, Answer]:
-    """What the work took, and its answer."""
+    """The time of the work, and its answer."""
     cpu, begin = family_cpu_s(os.getpid()), time.perf_counter()
     answer = work()
     wall_s = time.perf_counter() - begin

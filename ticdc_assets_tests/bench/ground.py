@@ -1,4 +1,4 @@
-"""What all measurements share: where recorded streams lie, how many events are asked for, where verdicts go."""
+"""What all measurements share: the recorded streams, the number of events, and the place of the results."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ class BenchContext:
 
 
 def events_of(events: int) -> int:
-    """How many events a stream really has when so many are asked for: whole copies of the recorded ones."""
+    """The number of events of a stream for a requested number: whole copies of the recorded events."""
     return len(copies.shifts(events)) * copies.EVENTS_RECORDED

@@ -98,7 +98,7 @@ class Run:
 
 
 class _Timed:
-    """Workers that also tell what each task used."""
+    """Workers that also measure each task."""
 
     def __init__(self, workers: Workers, tasks: list[dict[str, float]]) -> None:
         self._workers = workers

@@ -1,4 +1,4 @@
-"""What must hold, as ratios of things measured side by side: rows a second here say little about another machine."""
+"""The required ratios of measurements made side by side: rows per second depend on the machine."""
 
 from __future__ import annotations
 

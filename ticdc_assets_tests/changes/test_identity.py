@@ -1,4 +1,4 @@
-"""Of equal rows the first one counts, however many there are and whatever their columns hold."""
+"""Of equal rows only the first one is kept, whatever their number and columns."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A key value that the lake cannot tell from another one is a fault, and no other value is."""
+"""A key value is a fault exactly if the lake cannot distinguish it from another one."""
 
 from __future__ import annotations
 

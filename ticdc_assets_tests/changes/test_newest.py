@@ -1,4 +1,4 @@
-"""The newest change of every key, and the rows that have one of some keys, against the plainest model."""
+"""The newest change of every key, and the rows with given keys, compared with a simple model."""
 
 from __future__ import annotations
 

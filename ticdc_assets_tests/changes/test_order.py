@@ -1,4 +1,4 @@
-"""The numbers of changes sort as the changes came, with the deletes of a commit_ts before its other changes."""
+"""The sequence numbers order changes by arrival, and the deletes of a commit_ts before its other changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A changefeed that commands are called on, from a clean environment."""
+"""A changefeed for tests of commands, in a clean environment."""
 
 from __future__ import annotations
 

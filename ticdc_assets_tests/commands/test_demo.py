@@ -1,4 +1,4 @@
-"""`ticdc-assets demo`: the packaged sample in every protocol, and what it says when one is not like the others."""
+"""`ticdc-assets demo`: the packaged sample in every protocol, and the output when one protocol differs."""
 
 from __future__ import annotations
 

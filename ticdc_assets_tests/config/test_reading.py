@@ -1,4 +1,4 @@
-"""A file that is no config tells all of its faults at once, each with its place and advice, and quotes no secret."""
+"""An invalid config reports all of its faults at once, each with its position and advice, and quotes no secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials of a config come from where it says, and nothing that is printed holds one."""
+"""Credentials come from the places that the config names, and no output contains one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every option of TiCDC has a decision, and comes out as that says: walked one by one, each with a value of its own.
+"""Every option of TiCDC has a decision and is handled accordingly: each is tried with a value of its own.
 
 `ticdc_options.toml` has the keys; parameters of a sink URI take the value of the key that they stand for.
 """
@@ -76,7 +76,7 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcome(uri: str, config: Mapping[str, Any]) -> Any:
-    """All that a changefeed's own options come to; the refusal where there is one."""
+    """The options of a changefeed after reading, or their refusal."""
     try:
         options, warnings = read_sink(uri, config)
         source = kafka_of_sink_uri(uri, options, config) if uri.startswith("kafka") else None
@@ -86,7 +86,7 @@ def outcome(uri: str, config: Mapping[str, Any]) -> Any:
 
 
 def outcomes(path: str, uri_of: Any, config: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """What each base comes to without the option and with it."""
+    """The options of each base without the option and with it."""
     needed_keys = next((needed for name, needed in NEEDS.items() if path.endswith(name)), {})
     return [(outcome(base, needed_keys), outcome(uri_of(base), joined(needed_keys, config))) for base in BASES]
 
@@ -214,7 +214,7 @@ def _listed(names: list[str]) -> str:
 
 
 def test_the_document_shows_the_decisions():
-    """Mend it with `python -m ticdc_assets_tests.config.test_ticdc_options`."""
+    """Write it again with `python -m ticdc_assets_tests.config.test_ticdc_options`."""
     assert DOCUMENT.read_text(encoding="utf-8") == document()
 
 

@@ -145,7 +145,7 @@ class StorageSink:
     # -- mishaps ------------------------------------------------------------------------------------------------------
 
     def restart(self, checkpoint: int) -> None:
-        """Stop with what is not written lost; go on from a checkpoint at or before the one in `metadata`."""
+        """Stop, lose what is not written, and continue from a checkpoint at or before the one in `metadata`."""
         self._writes.clear()
         self._restarted = True
         self._queues.restart(checkpoint)

@@ -1,4 +1,4 @@
-"""How many examples a state machine gets, which ones, and what repeats one that failed."""
+"""The number and seed of a state machine's examples, and the command that repeats a failed one."""
 
 from __future__ import annotations
 

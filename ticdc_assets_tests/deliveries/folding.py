@@ -1,4 +1,4 @@
-"""A mirror in a dictionary: the pipeline plans its segments, and they are applied to it row by row.
+"""A mirror in a dictionary: the pipeline plans its segments, which are applied row by row.
 
 So the planning of mirrors and the effects of statements are the real code's; Spark's part, to merge a segment, is the
 plainest there can be. Rows are by the names their columns have now.

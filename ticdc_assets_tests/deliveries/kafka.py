@@ -104,7 +104,7 @@ class TiCdc:
             self._to(self.partitions, message)
 
     def tell_bootstraps(self, up_to: int = 1 << 62) -> None:
-        """Bootstraps of everything sent so far, for those rows whose schema did not come before them."""
+        """Send bootstraps of all tables so far, for rows that came before their schema."""
         for event in self.database.log:
             if isinstance(event, RowChange) and self._queues.checkpoint < event.commit_ts <= up_to:
                 self._bootstrap(event.shape)
@@ -120,7 +120,7 @@ class TiCdc:
     # -- mishaps ------------------------------------------------------------------------------------------------------
 
     def restart(self, back: int, lost: int, captured: list[int], tells_checkpoint: bool) -> None:
-        """Stop, lose up to `lost` messages that no one has seen yet, and go on `back` watermarks before the last."""
+        """Stop, lose up to `lost` messages that were not captured, and continue `back` watermarks before the last."""
         for sent, seen in zip(self.kafka, captured, strict=True):
             if lost:
                 del sent[max(seen, len(sent) - lost, 1) :]
@@ -196,7 +196,7 @@ class Capture:
 
     @property
     def watermark(self) -> int:
-        """What the captured messages say is complete."""
+        """The watermark of the captured messages."""
         captured = [log[:taken] for log, taken in zip(self.ticdc.kafka, self.taken, strict=True)]
         return min(max((s.watermark or 0 for s in log), default=0) for log in captured)
 

@@ -164,7 +164,7 @@ class Deliveries(RuleBasedStateMachine):
         return {name for source_table, name in called if source_table in source_tables}
 
     def sent(self, changes: Counter[Any]) -> Counter[Any]:
-        """The changes as the stream tells them."""
+        """The changes as the stream carries them."""
         return changes
 
     def finish(self) -> None:
@@ -224,7 +224,7 @@ class MessageDeliveries(Deliveries):
 
     @rule(events=st.lists(EVENTS, max_size=6), steps=STEPS, takes=st.none() | TAKES, runs=st.integers(0, 2))
     def deliver(self, events: Any, steps: Any, takes: Any, runs: int) -> None:
-        """Things happen, TiCDC sends, some of it or all is captured, and a run or two may come."""
+        """Apply events, let TiCDC send, capture a part or all of it, and start up to two runs."""
         self.happen(events)
         for choice, size in steps:
             self.ticdc.send(choice, size)

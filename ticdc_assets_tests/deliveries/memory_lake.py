@@ -1,4 +1,4 @@
-"""The cheapest lake that takes the pipeline's own code: a catalog of real Iceberg metadata that is never written down.
+"""A lake in memory for the real pipeline: a catalog with real Iceberg metadata that is never written to disk.
 
 Tables are pyiceberg's, commits go through its requirements and updates, data files and manifests are real; only the
 metadata files and SQLite are left out, and the control tables are lists. What a run decides, in which order it commits

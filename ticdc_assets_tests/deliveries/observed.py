@@ -1,4 +1,4 @@
-"""What a lake shows after a run: the changes its changelogs hold, and the mirrors folded from them."""
+"""The content of a lake after a run: the changes in its changelogs, and the mirrors folded from them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Rows = list[dict[str, Any]]
 
 @dataclass
 class Observer:
-    """Looks at a lake after each run; keeps what it read of a snapshot, and each mirror goes on from where it was."""
+    """Looks at a lake after each run; keeps what it read of a snapshot, and continues each mirror from there."""
 
     _read: dict[str, tuple[tuple[int, int], Rows]] = field(default_factory=dict)
     _mirrors: dict[str, Mirror] = field(default_factory=dict)
 
     def changes(self, lake: Lake) -> Counter[Change]:
-        """Every row of every changelog, as the change it says."""
+        """Every row of every changelog, as a change."""
         found: Counter[Change] = Counter()
         for source_table, _, table in self._tables(lake):
             places = columns_of(table.properties)

@@ -1,4 +1,5 @@
-"""What all of TiCDC's sinks do alike: each table's events in order, statements in theirs, from a checkpoint on."""
+"""What all models of TiCDC's sinks have in common: each table's events in order, statements in theirs, from a
+checkpoint on."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from ticdc_assets_tests.deliveries.database import Database, DatabaseEvent, RowC
 
 @dataclass
 class Queues:
-    """What is still to be sent. Between two statements on it a table goes on without regard to the others; a statement
+    """The events to send. Between two statements on it a table advances independently of the others; a statement
     goes out when all before it have, and all rows of its table before it."""
 
     database: Database

@@ -64,7 +64,7 @@ class StorageDeliveries(Deliveries):
 
     @rule(events=st.lists(EVENTS, max_size=6), steps=STEPS, count=COUNTS, runs=st.integers(0, 2))
     def deliver(self, events: Any, steps: Any, count: int, runs: int) -> None:
-        """Things happen, TiCDC decides what to write, some of it or all is written, and a run or two may come."""
+        """Apply events, let TiCDC write a part or all of its files, and start up to two runs."""
         self.happen(events)
         for choice, size in steps:
             self.sink.send(choice, size)

@@ -1,4 +1,4 @@
-"""The model's small encoders say what TiCDC's own wrote of the same changes and statements."""
+"""The model's small encoders write the same as TiCDC's encoders for the same changes and statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example project of docs/example: it loads, its changefeed runs, and its assets read what came out."""
+"""The example project of docs/example loads, its changefeed runs, and its assets read the tables."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def stream(variant: str) -> tuple[dict[str, Any], list[Message]]:
 
 @cache
 def wanted(variant: str) -> list[list[dict[str, Any]]]:
-    """The events that each message says."""
+    """The events of each message."""
     return json.loads((GOLDEN / f"{variant}.events.json").read_text())
 
 

@@ -1,1 +1,1 @@
-"""Whether the tests notice a change of the code: `make mutants`."""
+"""Mutation tests: `make mutants`."""

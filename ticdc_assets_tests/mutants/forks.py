@@ -64,7 +64,7 @@ class _Judge:
                 yield _forked(Path(folder), {alone: tests[alone]}, lambda: None)
                 if _first_failure(Path(folder)) is None:
                     break
-            del tests[alone]  # it fails without the mutant too, so it tells nothing
+            del tests[alone]  # it fails without the mutant too, so it shows nothing
         with self.told.open("a") as told:
             told.write(json.dumps([number, by]) + "\n")
 

@@ -192,7 +192,7 @@ READ: Mapping[str, Callable[[Change, Change, Log], Change]] = {
 
 
 def as_sent(wanted: Iterable[Change], gaps: Iterable[Limitation], log: Log) -> Counter[Change]:
-    """The changes of a log as a stream with these gaps tells them."""
+    """The changes of a log as a stream with these gaps carries them."""
     held = {gap.id for gap in gaps}
     found: Counter[Change] = Counter()
     for true in wanted:
@@ -201,7 +201,7 @@ def as_sent(wanted: Iterable[Change], gaps: Iterable[Limitation], log: Log) -> C
             if name in held:
                 sent = AS_SENT[name](sent, true, log)
         if sent.commit_ts is None and "avro.statements" not in held:
-            # A changelog says which table it is of, and not what that was called when.
+            # A changelog names its source table, not the names that the table had.
             schema, table = log.first_name(true)
             sent = sent._replace(schema=schema, table=table)
         found[sent] += 1

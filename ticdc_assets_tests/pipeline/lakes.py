@@ -122,7 +122,7 @@ class FeedLake:
         return {(r.schema, r.table): r for r in newest.tables if r.state != "dropped"} if newest else {}
 
     def changes(self) -> Counter[Change]:
-        """Every row of every changelog, as the change it says."""
+        """Every row of every changelog, as a change."""
         found: Counter[Change] = Counter()
         newest = self.lake.control.newest()
         source_tables = self.history.by_id()
@@ -147,7 +147,7 @@ class FeedLake:
         return sum(len(table.snapshots()) for table in tables)
 
     def differences(self, ts: int) -> list[str]:
-        """What the mirrors hold that the truth at `ts` does not say, and the other way round."""
+        """The differences between the mirrors and the truth at `ts`."""
         records = self.records()
         entries = [entry for entry in self.workload.truth if entry["ts"] == ts and not self._has_no_event(entry)]
         wrong = [
@@ -159,7 +159,7 @@ class FeedLake:
         return wrong
 
     def _has_no_event(self, entry: dict[str, Any]) -> bool:
-        """Whether a table is from before the changefeed, and nothing had happened to it yet that a stream tells."""
+        """Whether a table is older than the changefeed, and the stream has no event of it yet."""
         name = (entry["schema"], entry["table"])
         of_it = [event for event in self.workload.events if (event.get("schema"), event.get("table")) == name]
         happened = any(e["kind"] in ("dml", "ddl") and e["commit_ts"] <= entry["ts"] for e in of_it)
@@ -233,7 +233,7 @@ def expected_changes(workload: Workload, old_values: bool) -> Counter[Change]:
     """What the changelogs must hold: every change once, old values only where the stream sends them."""
     happened = [c if old_values else c._replace(old=None) for c in changes(workload)]
     found = Counter(c._replace(new=_plain(c.new), old=_plain(c.old)) for c in happened)
-    # A log with restarts tells again what TiCDC sent again; no two of its changes are alike otherwise.
+    # A log with restarts has repeated changes twice; otherwise no two of its changes are equal.
     restarts = any(event["kind"] == "restart" for event in workload.events)
     return Counter(found.keys()) if restarts else found
 

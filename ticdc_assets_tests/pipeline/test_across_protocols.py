@@ -21,7 +21,7 @@ from ticdc_assets_tests.protocols.happened import Change
 
 
 def pairs() -> list[tuple[Workload, Workload]]:
-    """Every variant of a log with the one that stands for the log: the first whose stream lacks nothing."""
+    """Every variant of a log with its reference: the first variant whose stream lacks nothing."""
     logs: dict[Path, list[Workload]] = defaultdict(list)
     for workload in workloads(seed="seed1"):
         logs[workload.log].append(workload)

@@ -1,4 +1,4 @@
-"""A protocol that is made here, by what `protocols.protocol` asks for alone: config, `inspect` and runs take it."""
+"""A protocol that has only what `protocols.protocol` requires: config, `inspect` and runs accept it."""
 
 from __future__ import annotations
 

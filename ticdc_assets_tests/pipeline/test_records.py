@@ -1,4 +1,4 @@
-"""What is recorded of a table after a run: from its range, or, without news of it, from the record before."""
+"""The record of a table after a run: from its commit range, or from the record before if it has no news."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source of changes that is made here, by what `pipeline.source` asks for alone: runs take it like any other."""
+"""A source of changes that has only what `pipeline.source` requires: runs accept it like any other."""
 
 from __future__ import annotations
 

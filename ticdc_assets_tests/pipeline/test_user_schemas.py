@@ -15,7 +15,7 @@ T = "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY, `v` VARCHAR(9));\n"
 
 
 def known(folder: Path, **files: str) -> Known:
-    """What files of these names and contents say; `__` stands for the dot between database and table."""
+    """The schemas in files of these names and contents; `__` stands for the dot between database and table."""
     for name, text in files.items():
         (folder / f"{name.replace('__', '.')}.sql").write_text(text, encoding="utf-8")
     return known_of(feed(folder, schema_files=[str(folder / "*.sql")]))

@@ -17,7 +17,7 @@ def is_cut(workload: Workload) -> bool:
 
 @contextmanager
 def upstream_of(workload: Workload) -> Iterator[dict[str, Any]]:
-    """What a changefeed's config must say besides, while that TiDB runs; nothing for the other workloads."""
+    """The additional config of a changefeed while that TiDB runs; empty for the other workloads."""
     if not is_cut(workload):
         yield {}
         return

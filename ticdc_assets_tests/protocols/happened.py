@@ -1,4 +1,4 @@
-"""What a log says has happened, as typed changes that decoders must reproduce.
+"""The changes of a log, typed: what decoders must reproduce.
 
 Reads CREATE TABLE texts and log values on its own, without the code under test.
 """
@@ -118,7 +118,7 @@ def _column(part: str) -> Column:
 
 
 def typed(column: Column, given: Any, zone: str) -> Any:
-    """The canonical value of what a log tells."""
+    """The canonical value of a log's value."""
     if given is None:
         return None
     kind = column.type.kind

@@ -1,4 +1,4 @@
-"""What the two forms of a storage decoder make of a file, in one shape, and what its log says must be in it."""
+"""The results of both decoders of storage files in one form, and the expected rows from the log."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def frozen(given: Any) -> Any:
 
 
 def expected(workload: Workload, with_old: bool, with_commit_ts: bool = True, split: bool = True) -> list[Typed]:
-    """Every change of the log as a storage file tells it."""
+    """Every change of the log as a storage file carries it."""
     changes = happened.changes(workload) if split else _unsplit(workload)
     return [
         Typed(

@@ -1,4 +1,4 @@
-"""What tells a protocol, up to the last byte that it may have, and which form wins among several."""
+"""The bytes by which a protocol is detected, and which form wins among several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden bytes: what real messages of each protocol say, to the last field, whatever becomes of the decoders."""
+"""Golden messages: the events of real messages of each protocol, field by field."""
 
 from __future__ import annotations
 

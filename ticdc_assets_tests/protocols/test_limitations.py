@@ -53,7 +53,7 @@ def document() -> str:
 
 
 def test_the_document_shows_the_table():
-    """Mend it with `python -m ticdc_assets_tests.protocols.test_limitations`."""
+    """Write it again with `python -m ticdc_assets_tests.protocols.test_limitations`."""
     assert DOCUMENT.read_text(encoding="utf-8") == document()
 
 

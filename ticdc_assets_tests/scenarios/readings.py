@@ -1,4 +1,4 @@
-"""What engines read of a lake, compared with the true rows."""
+"""The rows that engines read from a lake, compared with the true rows."""
 
 from __future__ import annotations
 

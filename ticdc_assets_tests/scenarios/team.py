@@ -54,7 +54,7 @@ class Team:
         self._definitions = definitions_of(self.lake.config)
 
     def tick(self) -> dg.SensorResult:
-        """What the sensor says now."""
+        """The sensor's present result."""
         repository = self._definitions.get_repository_def()
         [sensor] = [sensor for sensor in repository.sensor_defs if sensor.name == "feed_new_files"]
         context = dg.build_sensor_context(cursor=self._cursor, instance=self._instance, repository_def=repository)

@@ -1,4 +1,4 @@
-"""Topics of a real Kafka broker: what is captured of them, and what is said where that cannot be done."""
+"""Captures of topics of a real Kafka broker, and the errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How work reaches Spark's Python workers, and what they are spared."""
+"""How work reaches Spark's Python workers, and which work they avoid."""
 
 from __future__ import annotations
 

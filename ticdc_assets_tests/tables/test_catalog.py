@@ -1,4 +1,4 @@
-"""Opening a catalog: which warehouse it is asked for, and what is said where a library is missing."""
+"""Opening a catalog: the warehouse that it requests, and the error if a library is missing."""
 
 from __future__ import annotations
 

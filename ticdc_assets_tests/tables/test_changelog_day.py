@@ -1,4 +1,4 @@
-"""The files of one commit day take the place of those that a changelog has, and other days stay."""
+"""New files of one commit day replace those of a changelog, and other days stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL is made of quoted identifiers and literals: what is written does not depend on what things are called or hold."""
+"""SQL is made of quoted identifiers and literals, whatever names and values contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After runs that broke, hang or were cancelled: what sensors and schedules ask for, and what they say."""
+"""Requests and messages of sensors and schedules after runs that failed, hang or were cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sensor for new files: it asks once for what is new, and its cursor does not grow."""
+"""The sensor for new files requests one run for new files, and its cursor does not grow."""
 
 from __future__ import annotations
 

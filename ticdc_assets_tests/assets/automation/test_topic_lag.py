@@ -1,4 +1,4 @@
-"""When a run of topics is requested, and what is shown of their lag."""
+"""When the sensor requests a run of Kafka topics, and how it shows their lag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks: red when they must be, with what to do next, and holding back no more than they must."""
+"""Checks fail when they must, say what to do next, and block no more assets than they must."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job of maintenance: it takes what the command takes, and fails where the command does."""
+"""The maintenance job removes the same as the command, and fails where the command does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job of rebuilding: it takes what the command takes, and fails where the command does."""
+"""The rebuild job accepts the same options as the command, and fails where the command does."""
 
 from __future__ import annotations
 

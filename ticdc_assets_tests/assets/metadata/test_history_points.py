@@ -1,4 +1,4 @@
-"""The points of the charts: one a TSO, the newest, oldest first."""
+"""The points of the charts: one for each of the newest TSOs, oldest first."""
 
 from __future__ import annotations
 

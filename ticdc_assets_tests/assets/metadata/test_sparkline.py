@@ -1,4 +1,4 @@
-"""The chart of rows and lag: well-formed, small, and true at its ends."""
+"""The chart of rows and lag is well-formed, small, and correct at both ends."""
 
 from __future__ import annotations
 

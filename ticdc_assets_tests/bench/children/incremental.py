@@ -46,7 +46,7 @@ class Moved:
 
 
 def in_file_order(lines: Sequence[bytes], extension: str, log: Log) -> list[Change]:
-    """The change that each line tells; inside a commit TiCDC sorts by operation."""
+    """The change in each line; inside a commit TiCDC sorts by operation."""
     by_key = {(change.commit_ts, change.key): change for change in log.changes}
     marks = [rows(line, extension) for line in lines]
     return [by_key[mark.tsos[0], mark.keys[-1]] for mark in marks]

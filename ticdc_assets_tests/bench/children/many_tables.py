@@ -1,4 +1,4 @@
-"""Many tables with a few changes each, and one table with as many: what a table costs beyond its rows."""
+"""Many tables with a few changes each, and one table with as many changes: the cost of a table beyond its rows."""
 
 from __future__ import annotations
 

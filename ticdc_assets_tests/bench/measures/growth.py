@@ -1,4 +1,4 @@
-"""How time and memory grow with the events, and what looking costs where nothing is new."""
+"""How time and memory grow with the events, and the cost of a scan that finds nothing new."""
 
 from __future__ import annotations
 

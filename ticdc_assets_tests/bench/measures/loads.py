@@ -52,7 +52,7 @@ def measure(ground: BenchContext, turns: int) -> None:
 
 
 def _turn(ground: BenchContext, turn: int) -> dict[str, float]:
-    """One load by each; how many seconds each took."""
+    """One load by each tool, in seconds."""
     seconds = {}
     for form in (JSON, CSV):
         outcome = own_load(ground, form, name=f"own-{turn}")
@@ -84,7 +84,7 @@ def own_load(ground: BenchContext, form: str, events: int | None = None, name: s
 
 
 def peer(ground: BenchContext, name: str, turn: int = 0) -> Outcome | None:
-    """A peer's load, and what its rows are like; None where it cannot run here."""
+    """A peer's load, and whether its rows are correct; None if it cannot run here."""
     variable, what = _INSTALLED.get(name, ("", ""))
     installed = os.environ.get(variable, "")
     if variable and not installed:

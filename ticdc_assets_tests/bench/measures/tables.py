@@ -1,4 +1,4 @@
-"""What a table costs: 1, 10, 100, 500 tables with a few changes each."""
+"""The cost of a table: 1, 10, 100 and 500 tables with a few changes each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""librdkafka alone: every message of a topic to nowhere, in one process."""
+"""librdkafka alone: reads every message of a topic in one process and discards it."""
 
 from __future__ import annotations
 

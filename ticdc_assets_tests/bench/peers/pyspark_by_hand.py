@@ -35,7 +35,7 @@ def load(scratch: Path, source: str, warm_up: str, cores: int) -> dict[str, Any]
 
 
 def merge(spark: SparkSession, source: str, table: str) -> Spent:
-    """What it takes to merge the stream into a fresh table."""
+    """The cost of merging the stream into a new table."""
     columns = ", ".join(f"{name} {sql_type(arrow)}" for name, arrow in COLUMNS.items())
     spark.sql(
         f"CREATE TABLE lake.bench.{table} ({columns}) USING iceberg TBLPROPERTIES "

@@ -1,4 +1,4 @@
-"""Spark's own JSON reader with a schema and the casts, to nowhere: what reading alone costs it."""
+"""Spark's own JSON reader with a schema and casts, without a sink: the cost of reading alone."""
 
 from __future__ import annotations
 

@@ -85,12 +85,12 @@ class Tree:
         self._write(Path(SCHEMA, table, self._schema_of(table)[1], self._date, self._name(number)), data)
 
     def index(self, table: str, newest: int) -> None:
-        """Say that the table's newest data file is number `newest`."""
+        """Write an index with the table's newest data file, number `newest`."""
         folder = Path(SCHEMA, table, self._schema_of(table)[1], self._date)
         self._write(folder / "meta" / "CDC.index", f"{self._name(newest)}\n".encode())
 
     def checkpoint(self, tso: int) -> None:
-        """Say that everything up to `tso` is there."""
+        """Write `metadata` with the checkpoint `tso`."""
         self._write(Path("metadata"), json.dumps({"checkpoint-ts": tso}, separators=(",", ":")).encode())
 
     def _name(self, number: int) -> str:

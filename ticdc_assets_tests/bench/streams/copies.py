@@ -44,7 +44,7 @@ def true_rows(log: Path) -> pa.Table:
 
 
 def rows_as_sent(log: Path) -> pa.Table:
-    """The same rows as Canal-JSON tells them: ENUM and SET as numbers, binary as text."""
+    """The same rows as in Canal-JSON: ENUM and SET as numbers, binary as text."""
     rows = [json.loads(line) for line in (log / "truth.jsonl").read_text().splitlines()[1:]]
     return pa.table({name: _as_sent([row[name] for row in rows], arrow) for name, arrow in COLUMNS.items()}).sort_by(
         KEY
@@ -75,7 +75,7 @@ def as_table(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> pa.Ta
 
 
 def shifted_rows(rows: pa.Table, distances: Sequence[Shift]) -> pa.Table:
-    """The true rows when the copies at these distances have come."""
+    """The true rows after the copies at these distances."""
     at = rows.column_names.index(KEY)
     return pa.concat_tables(
         [rows.set_column(at, KEY, pc.add(rows[KEY], pa.scalar(d.key, pa.int64()))) for d in distances]

@@ -65,7 +65,7 @@ def _record(message: Message) -> bytes:
 
 
 def narrow_log(folder: Path, out: Path, keys: set[int]) -> None:
-    """What happened to these keys, and what is true of them."""
+    """The events of these keys, and their true rows."""
     out.mkdir(parents=True)
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     kept = [e for e in events if e["kind"] != "dml" or (e.get("row") or e["pre"])[KEY] in keys]

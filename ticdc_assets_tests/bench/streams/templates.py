@@ -102,12 +102,12 @@ class Template:
 
     @property
     def keys(self) -> list[int]:
-        """The keys that stand in it, in order."""
+        """Its keys, in order."""
         return [number for _, place, number in self._places if place is Place.KEY]
 
     @property
     def tsos(self) -> list[int]:
-        """The TSOs that stand in it, in order."""
+        """Its TSOs, in order."""
         return [number for _, place, number in self._places if place is Place.TSO]
 
 

@@ -1,4 +1,4 @@
-"""`doctor`: each requirement of a run is looked at by itself, and a missing one says what to do."""
+"""`doctor` tests each requirement of a run separately, and says what to do about a missing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ticdc-assets inspect`: what a person and a program see of it."""
+"""The output of `ticdc-assets inspect`, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_no_value_of_a_row_is_printed(workload: Workload, capfd: Any):
 
 
 def test_it_starts_quickly_and_loads_no_engine():
-    """The first thing that anybody runs must not wait for Spark, Dagster or Iceberg to be imported."""
+    """The first command of a user must not wait for imports of Spark, Dagster or Iceberg."""
     script = (
         "import sys; from ticdc_assets.cli import main; main(sys.argv[1:]); "
         "print([m for m in ('pyspark', 'dagster', 'pyiceberg') if m in sys.modules])"

@@ -1,4 +1,4 @@
-"""The line that shows how far long work is: what it says, and that it fits any terminal."""
+"""The progress line of long work: its content, and that it fits any terminal."""
 
 from __future__ import annotations
 

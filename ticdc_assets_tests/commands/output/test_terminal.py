@@ -1,4 +1,4 @@
-"""What a person sees while something runs, and where the noise of Spark and Dagster goes."""
+"""The output while a command runs, and the file for the output of Spark and Dagster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line refuses to load, before Java starts."""
+"""What `load` refuses before Java starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ticdc-assets replay --quarantine`: a line a record, and an exit code that tells whether all is well."""
+"""`ticdc-assets replay --quarantine` prints a line for each record, and its exit code shows failures."""
 
 from __future__ import annotations
 

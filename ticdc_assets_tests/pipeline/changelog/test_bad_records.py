@@ -1,4 +1,4 @@
-"""Bad records: each is set aside alone, or stops its table where no schema explains it; no row is lost or doubled."""
+"""Bad records are quarantined one by one, or stop their table if no schema fits; no row is lost or doubled."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_broken_line_is_kept_as_it_is_and_the_lines_around_it_are_published(si
 
 
 def test_a_record_of_another_table_is_set_aside(sink: Sink, tmp_path: Path):
-    """Also where a whole file lies in the wrong folder: none of its rows is taken for the table's own."""
+    """Also if a whole file is in the wrong folder: none of its rows counts as a row of the table."""
     lines = [sink.insert(T, 110 + n, n, "eins") for n in range(2)]
     strays = [sink.line(U, "I", 115, 7, "fremd"), sink.line(("r", "t"), "I", 116, 8, "fremd")]
     sink.file(T, 1, [lines[0], *strays, lines[1]])

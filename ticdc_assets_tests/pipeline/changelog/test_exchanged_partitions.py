@@ -1,4 +1,4 @@
-"""EXCHANGE PARTITION: the rows of a partition and those of a table change places, in both mirrors, at one TSO."""
+"""EXCHANGE PARTITION exchanges the rows of a partition and of a table in both mirrors, at one TSO."""
 
 from __future__ import annotations
 

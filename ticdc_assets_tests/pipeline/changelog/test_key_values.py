@@ -1,4 +1,5 @@
-"""Key values that the lake cannot tell apart: no change is taken for another's repeat, and no other row is touched."""
+"""Key values that the lake cannot distinguish: no change counts as a repeat of another, and no other row is
+affected."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_a_run_that_broke_at_late_messages_is_repeated(tmp_path: Path):
 
     with at_moment(Failpoint.AFTER_CHANGELOG_COMMIT, broken), pytest.raises(BrokenRunError):
         lake.publish()
-    assert late(lake) == 1  # of the run that could not tell
+    assert late(lake) == 1  # of the run that could not distinguish them
 
     assert ids(lake) == {"a": [1, 2, 3]}
     assert_quiet(lake)
@@ -246,7 +246,7 @@ def test_a_table_that_is_asked_for_again_has_what_came_late_meanwhile(tmp_path: 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.__name__)
 def test_a_row_without_a_key_that_comes_twice_after_two_restarts_is_a_repeat(tmp_path: Path, wire: Callable[[], Wire]):
-    """No watermark comes between the two, so that nothing tells one delivery from the other."""
+    """No watermark comes between the two, so that nothing distinguishes the two deliveries."""
     keyless = replace(shape("log"), key=None)
     stream = SmallStream(tmp_path, wire(), binary=True)
     stream.create(1, keyless)

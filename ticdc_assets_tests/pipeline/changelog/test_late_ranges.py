@@ -15,7 +15,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), min_size=1, 
 
 @dataclass(frozen=True)
 class Part:
-    """What is asked of a ChangelogPart here."""
+    """The fields of a ChangelogPart that are used here."""
 
     first_ts: int
     last_ts: int

@@ -33,7 +33,7 @@ def sink(tmp_path: Path) -> Sink:
 
 
 def assert_held(feed: Feed, held: dict[Name, tuple[str, ...]]) -> None:
-    """Some tables are held, each in its state and for its reason, and have nothing; all others are whole."""
+    """Some tables are held, each with its state and reason, and have no rows; all others are complete."""
     for name, (state, *said) in held.items():
         assert feed.state(name) == state, feed.note(name)
         assert all(part in feed.note(name) for part in said), feed.note(name)

@@ -1,4 +1,4 @@
-"""Runs in a process of their own that is killed, as by the machine, at a named moment, or cancelled at any time."""
+"""Runs in a separate process that is killed at a failpoint, or cancelled at any time."""
 
 from __future__ import annotations
 

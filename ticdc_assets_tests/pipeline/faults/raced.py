@@ -1,4 +1,4 @@
-"""Two processes that run one changefeed, brought together just before what they must not do twice."""
+"""Two processes that run one changefeed and meet just before a step that must happen once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Round = tuple[Path, Failpoint]
 
 
 def races(rounds: Sequence[Round], mirrors: bool = False) -> list[tuple[str, str]]:
-    """What becomes of two runs of the changefeed `feed` of each config, which meet at the round's moment."""
+    """The outcomes of two runs of the changefeed `feed` of each config, which meet at the round's failpoint."""
     barriers = [CONTEXT.Barrier(2) for _ in rounds]
     runners = []
     for _ in range(2):

@@ -95,7 +95,7 @@ def few_open_files(folder: Path) -> Iterator[None]:
 
 
 def without_rights() -> None:
-    """Takes from this process what lets root read and write any file, for good: a file's mode counts from here on."""
+    """Drops the capability by which root reads and writes any file: from here on a file's mode counts."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_V3, 0)
     held = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, for capabilities 0 to 31 and 32 to 63
     if _libc().capget(header, held):

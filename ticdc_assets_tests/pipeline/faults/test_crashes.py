@@ -1,4 +1,4 @@
-"""Runs that end in the middle: what was published stays, what was not comes, nothing comes twice, order is kept."""
+"""Runs that end in the middle: published changes stay, missing ones are added, none is doubled, order is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks and files that fail: nothing half-done shows, errors say what to do, the next run is right."""
+"""Disks and files that fail: no partial result is visible, errors say what to do, the next run is right."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCARCITIES = {
 
 
 def meets(what: str, folder: Path, moments_met: tuple[Failpoint, ...]) -> list[str]:
-    """Runs that meet a scarcity from each moment on; what each said."""
+    """Runs without a resource from each failpoint on; returns the output of each."""
     trouble, _ = SCARCITIES[what]
     folder.mkdir()
     if what in DISKS:

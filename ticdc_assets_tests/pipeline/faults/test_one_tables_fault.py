@@ -1,4 +1,4 @@
-"""What Spark, Iceberg, Arrow or Java say of one table holds that table, by name, and the others go on."""
+"""An error of Spark, Iceberg, Arrow or Java that concerns one table holds that table, and the others continue."""
 
 from __future__ import annotations
 

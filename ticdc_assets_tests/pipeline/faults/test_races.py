@@ -1,4 +1,4 @@
-"""Runs at the same time, runs that slept, answers that were lost: every change is there once, and nothing goes back."""
+"""Concurrent runs, runs that slept, lost answers: every change is there once, and no watermark goes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recoveries that are killed too, at every pair of moments, and runs that are cancelled at any time."""
+"""Recoveries that are killed too, at every pair of failpoints, and runs that are cancelled at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catalogs that are held, gone or damaged, and tables that are not the ones that were written."""
+"""Catalogs that are locked, missing or damaged, and tables that are not the ones that were written."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def drop(feed: Feed) -> None:
 
 
 def make_anew(feed: Feed) -> None:
-    """The table dropped, and one of its name and properties without its rows."""
+    """Drop the table, and create one of its name and properties without its rows."""
     identifier = tuple(feed.record(T).changelog or ())
     old = feed.lake.lake.catalog.load_table(identifier)
     feed.lake.lake.catalog.drop_table(identifier)

@@ -1,4 +1,4 @@
-"""Runs that meet trouble from a moment on."""
+"""Runs that fail from a failpoint on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The difference between two TSOs, held against the true rows at both, and in memory for a few rows alone."""
+"""The difference between two TSOs, compared with the true rows at both, and with bounded memory."""
 
 from __future__ import annotations
 

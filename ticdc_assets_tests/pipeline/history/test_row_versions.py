@@ -1,4 +1,4 @@
-"""The versions of rows, held against the true rows at every snapshot of recorded streams."""
+"""The versions of rows, compared with the true rows at every snapshot of recorded streams."""
 
 from __future__ import annotations
 

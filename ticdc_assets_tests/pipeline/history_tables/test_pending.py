@@ -1,4 +1,4 @@
-"""Which histories have work to do, and what they make again, planned from real Iceberg metadata."""
+"""Which history tables are behind, and what they rewrite, planned from real Iceberg metadata."""
 
 from __future__ import annotations
 

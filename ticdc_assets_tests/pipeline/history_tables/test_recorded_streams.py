@@ -1,4 +1,4 @@
-"""History tables held against the true rows at every snapshot of recorded streams, after several runs.
+"""History tables compared with the true rows at every snapshot of recorded streams, after several runs.
 
 `test_histories` compares small ones with the rows that their changelogs give.
 """

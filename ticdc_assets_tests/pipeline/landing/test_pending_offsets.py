@@ -25,7 +25,7 @@ def message(topic: str, offset: int, text: str = "a row") -> Message:
 
 @dataclass
 class Cluster:
-    """Topics of one partition each, which hold these offsets; `ids` are those that the broker tells."""
+    """Topics of one partition each, with these offsets; `ids` are the topic ids of the broker."""
 
     held: Mapping[str, Offsets]
     ids: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""A fault of one topic on a real broker: the tables of the other topics are published, and the run says the fault."""
+"""A fault of one topic on a real broker: the tables of the other topics are published, and the run reports the
+fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the stream respects of an initial load that has ended, or has not."""
+"""How a run of the stream treats an initial load that has ended, or has not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small lakes that are looked after, and what is in them."""
+"""Small lakes for tests of maintenance, and their content."""
 
 from __future__ import annotations
 

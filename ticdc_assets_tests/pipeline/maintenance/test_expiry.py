@@ -1,4 +1,4 @@
-"""Maintenance: records and snapshots that nothing needs go, and runs go on during it and after it."""
+"""Maintenance: unneeded records and snapshots are removed, and runs continue during it and after it."""
 
 from __future__ import annotations
 

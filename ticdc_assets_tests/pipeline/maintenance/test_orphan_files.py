@@ -1,4 +1,4 @@
-"""Maintenance: files that nothing names go, and what anybody needs or may need stays."""
+"""Maintenance: unreferenced files are removed, and all files that a table may need stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The upkeep between many small runs: what stays, and that it comes in steps."""
+"""The upkeep between many small runs: what stays, and that it works in steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mirrors of streams without a TSO to read at: at the end they hold the truth, as far as the stream can tell it."""
+"""Mirrors of streams without a TSO to read at: at the end they equal the truth, as far as the stream carries it."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_rows_of_a_newer_version_come_after_a_run_that_ended_before_them(tmp_pat
 
 @pytest.mark.spark
 def test_rows_of_an_older_version_that_come_late_are_merged_as_if_they_had_come_before(tmp_path: Path):
-    """Partitions go each their own way: what stood before a statement on one may come after what stood behind it on
+    """Partitions are independent: messages from before a statement on one may come after messages from behind it on
     another. A TRUNCATE takes away what is older than it, and a new column's default fills it, whenever that comes."""
     capture = tmp_path / "messages.jsonl"
     workload: Any = SimpleNamespace(

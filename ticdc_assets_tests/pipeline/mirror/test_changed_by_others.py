@@ -1,4 +1,5 @@
-"""Mirrors that somebody changed by hand: what a run cannot go on from is held, and named, until `rebuild` mends it."""
+"""Mirrors that somebody changed by hand: a mirror that a run cannot continue is held, with the reason, until `rebuild`
+repairs it."""
 
 from __future__ import annotations
 

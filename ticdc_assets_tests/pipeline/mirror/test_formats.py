@@ -1,4 +1,4 @@
-"""Mirrors of either Iceberg format show the same rows, and tell how many they are, whatever their deletes became."""
+"""Mirrors of both Iceberg formats have the same rows and row counts, whatever form their deletes have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def written(folder: Path, query: str = "") -> Sink:
 
 
 def shown(feed: Feed, name: Name = T) -> list[tuple[Any, ...]]:
-    """The rows after a run, of which the record tells the number."""
+    """The rows after a run; the record has their number."""
     report = feed.lake.run()
     assert report is not None
     assert report.errors == {}

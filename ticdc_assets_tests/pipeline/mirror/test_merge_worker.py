@@ -1,4 +1,4 @@
-"""What a worker makes of a stretch of a changelog for a mirror, from Parquet files alone."""
+"""The merge of a segment by a worker, with Parquet files alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which mirrors have work to do, planned from changelogs and mirrors of real Iceberg metadata."""
+"""Which mirrors are behind, planned from changelogs and mirrors with real Iceberg metadata."""
 
 from __future__ import annotations
 

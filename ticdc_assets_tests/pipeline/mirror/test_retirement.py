@@ -1,4 +1,4 @@
-"""What becomes of the mirror of a source table that is dropped: it stays, or goes where the changefeed says so."""
+"""The mirror of a dropped source table stays, or is removed if the changefeed is configured so."""
 
 from __future__ import annotations
 

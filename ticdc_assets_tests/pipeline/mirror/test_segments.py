@@ -1,4 +1,4 @@
-"""The stretches of a changelog that a mirror takes: where they are cut, and which versions can have a mirror."""
+"""The segments of a changelog: where they are cut, and which versions can have a mirror."""
 
 from __future__ import annotations
 

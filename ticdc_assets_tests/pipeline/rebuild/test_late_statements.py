@@ -1,4 +1,4 @@
-"""The ways out of what statements do that come late: the note of a held table names one, and it works."""
+"""Remedies after late statements: the note of a held table names one, and it works."""
 
 from __future__ import annotations
 

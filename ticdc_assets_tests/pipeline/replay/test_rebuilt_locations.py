@@ -1,4 +1,4 @@
-"""Where the second mirror of a rebuild is placed: beside the first one, or where the catalog places tables."""
+"""The location of the second mirror of a rebuild: beside the first one, or chosen by the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay: records of the quarantine that can be decoded by now, or were corrected, end where they belong, once."""
+"""Replay adds quarantined records that can be decoded now, or were corrected, to their tables, each once."""
 
 from __future__ import annotations
 

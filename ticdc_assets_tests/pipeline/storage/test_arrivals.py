@@ -1,4 +1,4 @@
-"""Files without commit_ts: each file that comes has a place of its own, after all that was there."""
+"""Files without commit_ts: each new file is ordered after all earlier ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad files: one that is cut, empty, missing, replaced or changed holds its own table until it is itself again."""
+"""Bad files: one that is cut, empty, missing, replaced or changed holds its own table until it is restored."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def rows_of(folder: Path, data: bytes, options: CsvOptions | None) -> tuple[Any,
 
 @pytest.mark.parametrize("broken", [gone, cut_behind("zwei", 2)], ids=["missing", "cut"])
 def test_a_table_held_under_its_new_name_keeps_its_rows_under_the_old_one(sink: Sink, tmp_path: Path, broken: Break):
-    """Another table has taken the old name and goes on: its files lie among those that wait."""
+    """Another table has taken the old name and continues: its files are among those that wait."""
     new = ("s", "v")
     sink.file(T, 1, [sink.insert(T, 110, 1, "eins")])
     sink.alter(new, 200, "RENAME TABLE `s`.`t` TO `s`.`v`")

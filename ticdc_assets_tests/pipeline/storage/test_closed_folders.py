@@ -1,4 +1,4 @@
-"""What is kept of folders that a cursor closes, and the cursor that opens them again."""
+"""What is recorded of folders that a cursor closes, and the cursor that opens them again."""
 
 from __future__ import annotations
 

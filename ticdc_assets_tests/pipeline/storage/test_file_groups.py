@@ -1,4 +1,4 @@
-"""Small files that are decoded together leave what files that are decoded alone leave, whatever is wrong with one."""
+"""Small files that are decoded together have the same results as files that are decoded alone, also with faults."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def across_the_border(first: Path, second: Path, chance: random.Random) -> None:
 
 
 def outcome(feed: Feed) -> dict[str, Any]:
-    """All that a run leaves: the changelogs with every column, the states and notes of tables, and the quarantine."""
+    """The results of a run: the changelogs with every column, the states and notes of tables, and the quarantine."""
     feed.run()
     lake = feed.lake.lake
     rows = {}

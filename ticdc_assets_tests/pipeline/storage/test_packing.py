@@ -1,4 +1,4 @@
-"""Files are dealt to workers in tasks of about equal bytes, no core left idle in the last round."""
+"""Files are divided into tasks of about equal bytes, so that no core is idle in the last round."""
 
 import pytest
 

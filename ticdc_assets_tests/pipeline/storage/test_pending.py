@@ -1,4 +1,4 @@
-"""Whether a scan of a bucket leaves a run anything to do."""
+"""Whether a run has anything to do after a scan of a bucket."""
 
 from __future__ import annotations
 

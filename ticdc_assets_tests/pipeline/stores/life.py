@@ -196,7 +196,7 @@ def _run_to(world: World, failpoint: Failpoint) -> None:
 
 
 def meet(world: World, failpoint: Failpoint) -> list[str]:
-    """What becomes of two runs of the changelogs that meet at a failpoint: PUBLISHED, or what went wrong."""
+    """The outcomes of two runs of the changelogs that meet at a failpoint: PUBLISHED, or the error."""
     barrier = CONTEXT.Barrier(2)
     runners = []
     for _ in range(2):

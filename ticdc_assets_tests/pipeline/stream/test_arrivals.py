@@ -1,4 +1,4 @@
-"""Streams of messages without commit_ts: what is taken is known by place alone."""
+"""Streams of messages without commit_ts: progress is by position alone."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ TELLERS = ("open", "simple-avro", "canal-json-tidb", "debezium-tidb", "storage-c
 
 
 def with_statements(workload: Workload) -> list[Workload]:
-    """The other variants of a workload's log, one of each kind that tells statements."""
+    """The other variants of a workload's log, one of each kind that has statements."""
     same = [w for w in workloads(seed=workload.root.name) if w.log == workload.log and not w.name.startswith("avro")]
     kinds = {
         kind: w for w in same for kind in TELLERS if w.name.startswith(f"{kind}-") or w.name.startswith(f"{kind}/")

@@ -1,4 +1,4 @@
-"""What a scan of messages says of the next run: whether it would change anything, and what no run has read."""
+"""After a scan of messages: whether a run would change anything, and which messages no run has read."""
 
 from __future__ import annotations
 

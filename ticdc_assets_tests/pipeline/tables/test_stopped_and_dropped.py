@@ -1,4 +1,4 @@
-"""Tables that stopped and were then dropped at the source: nobody can help them, and they hold nothing back."""
+"""Tables that stopped and were then dropped at the source: they cannot continue, and they hold nothing back."""
 
 from __future__ import annotations
 

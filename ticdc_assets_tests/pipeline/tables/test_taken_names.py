@@ -1,4 +1,4 @@
-"""Names that tables take which were another's: at the source without a word, or in the lake."""
+"""Tables that take the name of another table: at the source without a statement, or in the lake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Avro protocol in bulk tells what the reference tells, and takes all that is plain."""
+"""The bulk decoder of Avro gives the same result as the reference decoder, and decodes all plain messages."""
 
 from __future__ import annotations
 

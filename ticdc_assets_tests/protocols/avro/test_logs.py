@@ -1,4 +1,4 @@
-"""Avro protocol: every change of every log comes out as far as the stream tells it."""
+"""Avro protocol: every change of every log is decoded as far as the stream carries it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def sanitised(name: str) -> str:
 
 
 def expected(change: Change, tables: happened.Tables, extension: bool) -> Change:
-    """The change as this protocol can tell it."""
+    """The change as this protocol carries it."""
     key = tables.as_of(change.schema, change.table, change.commit_ts).key
     pairs = [pair for pair in change.new or () if change.op != "D" or pair[0] in key]
     new = tuple(sorted((sanitised(name), found) for name, found in pairs))

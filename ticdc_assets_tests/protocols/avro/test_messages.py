@@ -1,4 +1,4 @@
-"""Avro protocol: what messages with and without the extension tell, and which are refused."""
+"""Avro protocol: the events of messages with and without the extension, and which messages are refused."""
 
 from __future__ import annotations
 

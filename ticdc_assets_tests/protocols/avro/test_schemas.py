@@ -1,4 +1,4 @@
-"""Avro protocol: the columns, defaults and key that a registered schema tells, and what its values become."""
+"""Avro protocol: the columns, defaults and key of a registered schema, and its values in the lake."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_the_events_of_all_messages_are_what_happened(workload: Workload) -> Non
 
 
 def whole(workload: Workload, event: RowEvent) -> RowEvent:
-    """The row of a claim-check file where the message has only its key."""
+    """The row of a claim-check file, if the message has only its key."""
     if event.claim is None:
         return event
     held = (workload.root / "claim-check" / event.claim).read_bytes()

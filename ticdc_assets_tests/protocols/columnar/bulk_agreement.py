@@ -1,4 +1,4 @@
-"""How a bulk form of messages is held against its reference, and how messages are damaged for it."""
+"""Compares bulk decoders of messages with the reference decoders, and damages messages for that."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def reference(module: Any, pairs: Sequence[Pair], options: Any) -> list[Any]:
 
 
 def agree(bulk: Any, module: Any, pairs: Sequence[Pair], options: Any) -> tuple[BulkRows, list[Any]]:
-    """What both forms tell, once it is seen to be the same for every message that the bulk form takes."""
+    """The results of both decoders, after a check that they are equal for every message that the bulk decoder reads."""
     batch = Messages.from_pairs(pairs)
     rows = bulk.rows(batch, options)
     events = reference(module, pairs, options)

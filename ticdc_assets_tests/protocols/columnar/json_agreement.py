@@ -1,4 +1,4 @@
-"""How the bulk form of JSON messages is held against the reference, which decodes them one by one.
+"""Compares the bulk decoders of JSON messages with the reference decoders.
 
 A batch's rows from the bulk form, and the reference's events of the messages it left, are together the reference's
 events of all messages. What a column's values become is the same in both, errors included.
@@ -117,7 +117,7 @@ def wire_values(array: pa.Array) -> list[Any]:
 
 
 def agree(stream: Stream, pairs: list[Pair]) -> list[TableRows]:
-    """The tables that bulk found, once it is clear that both forms tell the same."""
+    """The tables of the bulk decoder, after a check that both decoders agree."""
     found, tables = of_bulk(stream, pairs)
     wanted = {number: reference(stream, pair) for number, pair in enumerate(pairs)}
     # NaN never occurs on the wire, and 1 == 1.0 must not pass.

@@ -1,4 +1,4 @@
-"""The bodies that a bulk decoder looks at: objects in UTF-8, of bounded size one by one and together."""
+"""The message bodies that a bulk decoder reads: objects in UTF-8, of bounded size, each and together."""
 
 from __future__ import annotations
 

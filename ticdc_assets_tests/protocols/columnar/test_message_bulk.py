@@ -1,4 +1,4 @@
-"""The bulk decoders of JSON messages tell what the reference tells, of every log and of all that TiCDC may write."""
+"""The bulk decoders of JSON messages equal the reference decoders on every log and on all that TiCDC may write."""
 
 from __future__ import annotations
 

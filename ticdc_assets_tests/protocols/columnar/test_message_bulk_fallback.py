@@ -1,4 +1,4 @@
-"""Messages that nobody should write are left to the reference by the bulk decoders, and spoil no others."""
+"""Messages in another form are left to the reference decoder, and do not affect other messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a bulk decoder takes at a time decides memory and speed, and nothing of what it tells."""
+"""The batch size of a bulk decoder affects memory and speed, not its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debezium as TiCDC writes it: every change of every log comes out, but for what TiCDC itself loses."""
+"""Debezium as TiCDC writes it: every change of every log is decoded, except for what TiCDC itself loses."""
 
 from __future__ import annotations
 

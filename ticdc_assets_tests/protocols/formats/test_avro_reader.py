@@ -1,4 +1,4 @@
-"""Avro schemas are admitted where they cannot harm their reader, which reads bytes whole and exactly, or refuses."""
+"""Avro schemas are admitted if they bound the cost of reading; bytes are read whole and exactly, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Escapes undone for whole columns, and frames split for whole batches, are what the one-by-one forms make of them."""
+"""Unescaping whole columns and splitting whole batches of frames equal the functions for single values."""
 
 from __future__ import annotations
 

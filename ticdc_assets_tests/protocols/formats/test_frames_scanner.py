@@ -1,4 +1,4 @@
-"""Frames and their texts are found as the reference finds them."""
+"""Frames and their texts equal those of the reference decoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kept machine code is compiled again when any file changes that it was made of."""
+"""Cached machine code is compiled again when any of its source files changes."""
 
 from __future__ import annotations
 

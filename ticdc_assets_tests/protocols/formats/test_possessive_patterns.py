@@ -1,4 +1,4 @@
-"""Patterns that every supported Python reads alike."""
+"""Regular expressions that every supported Python matches alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged messages among sound ones against a protocol's bulk form: it tells what the reference tells, or leaves them.
+"""Damaged messages among sound ones: the bulk decoder gives the result of the reference decoder, or leaves them to it.
 
 A batch is checked whole: the rows of each message that bulk took, its heads, and the values of the columns that its
 table had. The batch at work lies in a file, so that one that kills the process is known.
@@ -45,7 +45,7 @@ def bombard_bulk(name: str, count: int, at_work: Path) -> Outcome:
 
 
 class Batches:
-    """Gathers mutants, and checks each batch that is full; gives how many of its mutants bulk took."""
+    """Gathers mutants and checks each full batch. Returns how many of its mutants the bulk decoder read."""
 
     def __init__(self, stream: Stream, at_work: Path) -> None:
         assert stream.known.bulk is not None
@@ -69,7 +69,7 @@ class Batches:
         return len(self.taken(pairs) & {id(pair) for pair in mutants})
 
     def taken(self, pairs: Sequence[Pair]) -> set[int]:
-        """The ids of the messages that bulk took, once it is clear that it tells the same of them."""
+        """The ids of the messages that the bulk decoder read, after a check of their results."""
         batch = Messages.from_pairs(pairs)
         rows = self._bulk.rows(batch, self._stream.options)
         found = of_bulk(rows.tables)

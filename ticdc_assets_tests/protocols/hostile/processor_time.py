@@ -12,7 +12,7 @@ _AT_WORK = "numba:compiler_lock"  # held while a function is compiled, or taken 
 
 
 class Stopwatch(Listener):
-    """Tells the processor seconds of this process, and whether Numba is at work now."""
+    """The processor seconds of this process, and whether Numba is compiling."""
 
     def __init__(self) -> None:
         self._depth = 0

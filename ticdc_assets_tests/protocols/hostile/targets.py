@@ -29,7 +29,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 @dataclass
 class Outcome:
-    """What became of the mutants: how many, how many were taken for sound, the longest time of one, memory kept."""
+    """Counts of mutants: all, and those that decode; the longest time of one, and the memory kept."""
 
     inputs: int = 0
     taken: int = 0
@@ -42,7 +42,7 @@ class Hang(BaseException):
 
 
 def bombard(target: Callable[[Mutant], int], mutator: Mutator, count: int = INPUTS) -> Outcome:
-    """Every mutant at the target, which tells whether it took the mutant, or how many of a batch, for sound."""
+    """Run the target on every mutant; it returns whether the mutant decodes, or how many of a batch."""
     outcome, before = Outcome(), resident_bytes()
     mutant = None
     with stopwatch() as watch, _alarm(outcome, watch):

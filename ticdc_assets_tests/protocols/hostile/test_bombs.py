@@ -1,4 +1,4 @@
-"""Bombs: small messages that ask for much. Each is refused at once, for about the memory that its own bytes take."""
+"""Decompression and allocation bombs: each is refused at once, with little more memory than its own bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged messages in bulk are what they are to the reference, or are left to it; nothing kills the process."""
+"""Damaged messages in bulk give the result of the reference decoder, or are left to it; the process never dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged files: each record is read or set aside, else the file is held; bulk says what the reference says."""
+"""Damaged files: each record is read or quarantined, else the file is held; the bulk decoder equals the reference."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def json_bulk_rows(data: bytes, folder: Folder) -> Iterator[RawRows]:
 
 
 def agree(bulk: Any, records: Any, mutant: Mutant) -> bool:
-    """What bulk takes of a file is what the reference takes, value by value; true where it took it."""
+    """Check that the bulk decoder equals the reference decoder, value by value. Returns whether it read the file."""
     data, folder = mutant.value or b"", mutant.seed.context
     try:
         batches = list(bulk(data, folder))

@@ -1,4 +1,4 @@
-"""What hostile bytes once brought down, each with the sentence that holds now."""
+"""Regressions: hostile input that once failed, each with its present error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of Open Protocol that a test makes up, and what the decoder tells of them."""
+"""Open Protocol messages made by tests, and their events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Open Protocol: what messages of any form tell, and which are refused; large ones, compressed ones, claims."""
+"""Open Protocol: the events of messages of every form, and which are refused; large and compressed ones, claim
+checks."""
 
 from __future__ import annotations
 

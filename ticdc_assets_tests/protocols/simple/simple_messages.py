@@ -1,4 +1,4 @@
-"""Messages of the Simple protocol that a test makes up, and what the decoder tells of them."""
+"""Simple messages made by tests, and their events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simple protocol: messages in Avro tell what those in JSON tell, and damaged ones of either kind are refused."""
+"""Simple protocol: messages in Avro have the same events as those in JSON, and damaged ones are refused."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def rows_of(workload: Workload) -> list[RowEvent]:
 
 
 def schemas_of(events: list[Any]) -> tuple[Schemas, dict[tuple[str, str, int], int]]:
-    """What the stream tells of schemas, and the table ids that go with them, keyed as rows name them."""
+    """The schemas of the stream and their table ids, by the versions that rows name."""
     shapes: Schemas = {}
     ids = {}
     for event in events:

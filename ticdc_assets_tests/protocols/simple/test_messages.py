@@ -1,4 +1,5 @@
-"""Simple protocol: what messages of any form tell, and which are refused; statements, large rows, claims."""
+"""Simple protocol: the events of messages of every form, and which are refused; statements, large rows, claim
+checks."""
 
 from __future__ import annotations
 

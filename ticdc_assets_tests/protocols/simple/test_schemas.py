@@ -1,4 +1,4 @@
-"""Simple protocol: what a declaration says of types, defaults and keys, and which declarations are refused."""
+"""Simple protocol: types, defaults and keys of a table schema, and which schemas are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts whose characters stand for bytes: a column of them is what Python's codec makes of each."""
+"""Latin-1 texts: decoding a column equals Python's codec for each text."""
 
 import pyarrow as pa
 from hypothesis import given, settings

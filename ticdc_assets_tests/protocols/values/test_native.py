@@ -1,4 +1,4 @@
-"""Values that come as numbers and bytes: every form of a type is taken for what it is, and anything else refused."""
+"""Values sent as numbers and bytes: every form of a type is read, and anything else is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of numbers and bytes are read at once, and are what single values are; what is no value is refused."""
+"""Columns of numbers and bytes equal values read one by one, and invalid values are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values from text: what each type takes and refuses, and that columns do as single values do."""
+"""Values from text: what each type accepts and refuses; columns equal values read one by one."""
 
 from __future__ import annotations
 

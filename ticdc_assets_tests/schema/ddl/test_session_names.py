@@ -1,4 +1,4 @@
-"""Statements of a session in one database on a table of another: TiCDC tells the text, and not the session."""
+"""Statements of a session in one database on a table of another: TiCDC sends the text, not the session's database."""
 
 from __future__ import annotations
 

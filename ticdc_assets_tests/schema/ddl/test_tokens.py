@@ -1,4 +1,4 @@
-"""Text as tokens: where each stands, what is no text of SQL, and how much of it is read."""
+"""Tokens of SQL text: their positions, invalid text, and the limits."""
 
 from __future__ import annotations
 

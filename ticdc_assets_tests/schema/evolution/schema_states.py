@@ -1,4 +1,4 @@
-"""Tables as statements make and alter them."""
+"""Tables made and altered by statements, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns take their places, keep or change their uids, and say what the rows that are there hold of them."""
+"""The order, uids and older values of columns after ALTER TABLE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements as streams tell them, and tables for histories folded from them."""
+"""Statements and tables for tests of histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From when a table is there, under which names and versions, by what was first heard of it."""
+"""The begin, names and versions of a table, by the first event of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows and streams tell of a table is held against what is known of it, column by column."""
+"""The columns that rows and streams send are compared with the known ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What text is in a table: its character set and how it compares, by whatever names one first."""
+"""The character set and collation of text in a table, by the first definition that names one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a changelog keeps of the history of its source table: another history is another text."""
+"""The history that a changelog stores: different histories have different texts."""
 
 from __future__ import annotations
 

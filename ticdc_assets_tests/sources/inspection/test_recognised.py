@@ -1,4 +1,4 @@
-"""An inspection tells what a stream is, and what it cannot tell."""
+"""An inspection describes a stream, and says what it cannot show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bucket that tests write the way TiCDC does, what a scan of it found, and a root that counts what is asked of it."""
+"""A bucket that tests write like TiCDC, the result of its scan, and a root that counts requests."""
 
 from __future__ import annotations
 

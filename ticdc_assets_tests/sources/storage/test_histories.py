@@ -1,4 +1,4 @@
-"""Whatever TiCDC writes at random, with looks and pauses in between, comes out exactly once."""
+"""Random writes of TiCDC, with scans and pauses in between: every row is delivered exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged metadata, index and schema files: a table waits or is held, the others go on, nothing else is raised."""
+"""Damaged metadata, index and schema files: a table waits or is held, the others continue, no other error is raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema files: what they say, what is wrong with them, and the checksum in their names."""
+"""Schema files: their content, their faults, and the checksum in their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of an upstream TiDB at a TSO: what is asked, what the cells mean, and what is said where none can be had."""
+"""Rows of an upstream TiDB at a TSO: the queries, the values, and the errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A stand-in for TiDB on the loopback interface: MySQL's protocol, SELECT by key at `tidb_snapshot`, rows of a log.
 
-It says what TiDB would say of the rows that a log has, in TiDB's text forms (labels for ENUM and SET, raw bytes for
+It answers as TiDB would for the rows of a log, in TiDB's text forms (labels for ENUM and SET, raw bytes for
 BIT, TIMESTAMP in the session's zone), and refuses whatever is neither SET nor such a SELECT. Statements are read by
 sqlglot, and not by the code under test.
 """

@@ -1,4 +1,4 @@
-"""A MODIFY is redone on rows that are there to the last digit, or refused: by the pair of types, or by the value."""
+"""A MODIFY is repeated on existing rows exactly, or refused: by the pair of types, or by the value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows get that are older than a column: its default as SQL, or an error that says which column stops."""
+"""The value of a new column in older rows: its default as SQL, or an error that names the column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real process of `ticdc-assets run --follow`, as a test starts and stops it."""
+"""Starts and stops a real process of `ticdc-assets run --follow` for tests."""
 
 from __future__ import annotations
 

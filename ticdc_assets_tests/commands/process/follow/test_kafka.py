@@ -1,4 +1,4 @@
-"""`run --follow` of topics on a real broker: what is printed of a topic with a fault, and a process that goes on while
+"""`run --follow` of topics on a real broker: the output for a topic with a fault, and a process that continues while
 the producer writes and the broker restarts."""
 
 from __future__ import annotations

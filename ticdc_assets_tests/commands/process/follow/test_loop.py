@@ -28,7 +28,7 @@ from ticdc_assets_tests.commands.called import on, shop
 
 
 class Scripted:
-    """Stops the loop after so many looks at the source; before each one it does what the script says."""
+    """Stops the loop after a number of scans, and runs the script's action before each."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *steps: Any) -> None:
         self._steps = list(steps)

@@ -1,4 +1,5 @@
-"""Whole batches and single messages come to the same: each kind of stream is run in bulk and by the reference."""
+"""Batches and single messages give the same result: each kind of stream is run in bulk and with the reference
+decoder."""
 
 from __future__ import annotations
 

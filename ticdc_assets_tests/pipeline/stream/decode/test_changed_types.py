@@ -1,4 +1,4 @@
-"""Whether a message shows that the rows of a table have another type than the one that earlier rows told."""
+"""Whether a message shows another type of a table's rows than earlier rows."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def waiting(lake: FeedLake) -> dict[Name, str]:
-    """The tables that wait, with what is said of them."""
+    """The tables that wait, with their notes."""
     return {name: record.note for name, record in lake.records().items() if record.state == "waiting"}
 
 
@@ -244,7 +244,7 @@ def held_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 def changes_published(
     folder: Path, workload: Workload, rows: dict[int, list[dict[str, Any]]], **settings: Any
 ) -> list[tuple]:
-    """What the changelog says, with an upstream that has these rows by TSO: op, id, v, and v before."""
+    """The changes in the changelog, with an upstream that has these rows by TSO: op, id, v, and v before."""
     snapshots = Snapshots()
     for ts, listed in rows.items():
         for one in listed:

@@ -1,4 +1,4 @@
-"""Tables that rows alone tell of: what rows tell later of their columns is taken in, or holds the table."""
+"""Tables that are known from rows alone: later rows widen their columns, or hold the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema version of a row, by what the stream tells of its time."""
+"""The schema version of a row, by the time that the stream gives it."""
 
 from __future__ import annotations
 

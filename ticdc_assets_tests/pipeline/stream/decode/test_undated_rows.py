@@ -1,4 +1,4 @@
-"""Rows and statements without a commit_ts in a Canal-JSON stream that has one else: nothing tells where they belong."""
+"""Rows and statements without a commit_ts in a Canal-JSON stream whose others have one: their order is not known."""
 
 from __future__ import annotations
 

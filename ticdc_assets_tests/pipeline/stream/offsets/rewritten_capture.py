@@ -1,4 +1,4 @@
-"""A capture whose messages a test takes out and puts back."""
+"""A capture from which a test removes messages, and to which it adds them again."""
 
 from __future__ import annotations
 

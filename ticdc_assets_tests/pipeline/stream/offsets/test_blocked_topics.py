@@ -1,4 +1,4 @@
-"""Which tables a fault of one topic holds, and which go on."""
+"""Which tables a fault of one topic holds, and which continue."""
 
 from __future__ import annotations
 

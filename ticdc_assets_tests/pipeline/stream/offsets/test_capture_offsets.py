@@ -1,4 +1,4 @@
-"""Captures that rotate, have holes or are of a topic that was created again: nothing is passed over in silence."""
+"""Captures that rotate, have gaps or are of a topic that was created again: nothing is skipped silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ledger of offsets says of a capture: what it has, what is missing, and what is not what it was."""
+"""The ledger of a capture's offsets: which it has, which are missing, and which have changed."""
 
 from __future__ import annotations
 

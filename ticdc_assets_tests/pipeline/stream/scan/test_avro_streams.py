@@ -1,4 +1,4 @@
-"""What is made of an Avro stream before its rows are read: names behind sanitised ones, and changes sent again."""
+"""The first pass over an Avro stream: true names of tables, and repeated changes."""
 
 from __future__ import annotations
 

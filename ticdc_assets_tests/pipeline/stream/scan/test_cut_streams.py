@@ -1,4 +1,4 @@
-"""Streams that begin in the middle: topics keep messages for a while, and captures begin when somebody begins them."""
+"""Streams that begin in the middle: topics keep messages for a limited time, and a capture may begin at any time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cut_lake(workload: Workload, folder: Path, first: int, **settings: Any) -> F
 
 
 def sent_rows(lake: FeedLake, capture: Path) -> Counter[tuple[Any, ...]]:
-    """Table, operation and commit_ts of every row that the rest of the stream tells."""
+    """Table, operation and commit_ts of every row in the rest of the stream."""
     rows = (e for e in sent_events(lake, capture) if isinstance(e, RowEvent))
     return Counter((e.schema, e.table, str(e.op), e.commit_ts) for e in rows)
 

@@ -1,4 +1,4 @@
-"""The first row of each table, and the columns that it tells, where one batch has rows of several tables."""
+"""The first row of each table, and its inferred columns, if one batch has rows of several tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables older than their stream, where rows alone tell the columns: which rows are believed."""
+"""Tables older than their stream, whose columns are known from rows alone: which rows count."""
 
 from __future__ import annotations
 

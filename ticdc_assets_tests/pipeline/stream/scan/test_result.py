@@ -1,4 +1,4 @@
-"""What the first pass over a stream says of its offsets, watermarks, tables and commit_ts."""
+"""The result of the first pass over a stream: offsets, watermarks, tables and commit_ts."""
 
 from __future__ import annotations
 

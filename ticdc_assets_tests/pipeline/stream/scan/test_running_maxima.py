@@ -1,4 +1,4 @@
-"""What is kept of the messages of a partition is what a list of them would tell."""
+"""The running maxima of a partition equal those of a list of its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tables of a stream get a guessed schema, and where the guess is from."""
+"""Which tables of a stream get a guessed schema, and its source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CREATE = "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY, `v` INT)"
 
 
 def guesses(known: Known, *rows: tuple[str, int, DdlEvent | None]) -> SchemaGuesses:
-    """Of a stream whose first row of each table has this commit_ts and tells this schema."""
+    """For a stream in which the first row of each table has this commit_ts and this schema."""
     tables = ScannedTables(
         first_rows={("shop", name): ("shop", name, ts) for name, ts, _ in rows},
         inferred={("shop", name): schema for name, _, schema in rows if schema is not None},
@@ -32,7 +32,7 @@ def guesses(known: Known, *rows: tuple[str, int, DdlEvent | None]) -> SchemaGues
 
 
 def inferred(ts: int, name: str = "t", *columns: str) -> DdlEvent:
-    """The schema that the first row of a table tells, to hold from just before that row."""
+    """The schema of a table's first row, in effect from just before that row."""
     schema = replace(table(name, *(columns or ("id", "w")), key=("id",)), inferred=True)
     return event(ts - 1, name, "", after=schema)
 
@@ -191,7 +191,7 @@ def test_a_table_that_had_the_name_at_the_bound_is_not_as_it_was():
 
 
 def placed(guess: SchemaGuesses, **offsets: int) -> SchemaGuesses:
-    """With the first row of each table at this offset of the only partition, with the columns that it tells."""
+    """With the first row of each table at this offset of the only partition, with its columns."""
     for name, offset in offsets.items():
         inferred = guess.scan.tables.inferred.get(("shop", name))
         shape = (

@@ -1,4 +1,4 @@
-"""Streams of several topics: which of them the watermark of the whole waits for."""
+"""Streams of several topics: for which of them the stream's watermark waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON texts of a known form: what has the form is what a JSON parser reads there, what has not is refused."""
+"""JSON texts of a known form: a text that matches gives what a JSON parser reads, any other is refused."""
 
 import json
 import re
