@@ -4,22 +4,22 @@ BIN := .venv/bin
 
 .PHONY: help install test test-all matrix mutants lint format bench ci
 
-help: ## this list
+help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1	\2/p' Makefile | expand -t 12
 
-install: $(BIN)/pytest ## .venv with everything for developing
+install: $(BIN)/pytest ## create .venv with all dependencies
 
 $(BIN)/pytest:
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -e '.[dev]'
 
-test: install ## the fast tests: no Spark, no Java
+test: install ## run the fast tests: no Spark, no Java
 	$(BIN)/pytest -n 2 --dist worksteal -m "not spark and not matrix"
 
-test-all: install ## all tests but the matrix
+test-all: install ## run all tests except the matrix
 	$(BIN)/pytest -n 2 --dist worksteal
 
-matrix: install ## every variant and seed of the fixtures through Spark and Iceberg; takes long
+matrix: install ## run every recorded variant and seed through Spark and Iceberg (long)
 	$(BIN)/pytest -n 2 --dist worksteal -m matrix
 
 COUNT ?= 120
@@ -27,24 +27,24 @@ SEED ?= 0
 MINUTES ?= 60
 WITHIN ?=
 
-mutants: install ## a sample of COUNT mutants that the fast tests must notice (needs Python 3.12: PYTHON=python3.13)
+mutants: install ## test COUNT mutants of the code, which the fast tests must notice (needs Python 3.12: PYTHON=python3.13)
 	nice $(BIN)/python -m ticdc_assets_tests.mutants --count $(COUNT) --seed $(SEED) --minutes $(MINUTES) \
 		--within "$(WITHIN)"
 
-lint: install ## style, types, and the direction of imports
+lint: install ## check style, types, and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: install ## mend style
+format: install ## format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 EVENTS ?= 1000000
 
-bench: install ## speed and memory against targets; BENCH names a folder of recorded streams, EVENTS=100000 is short
+bench: install ## measure speed and memory; BENCH names a folder of recorded streams, EVENTS=100000 is short
 	$(BIN)/python -m ticdc_assets_tests.bench $(BENCH) --events $(EVENTS)
 
-ci: ## what decides whether a change lands
+ci: ## run all checks that a change must pass
 	.ci/run
