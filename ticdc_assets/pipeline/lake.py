@@ -14,7 +14,7 @@ from ticdc_assets.config import Changefeed, Config, MessagesSource, StorageSourc
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
 from ticdc_assets.tables.control import Control
 from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
-from ticdc_assets.tables.locations import TableLocations, parked, places, rename_tables
+from ticdc_assets.tables.locations import TableLocations, parked, rename_tables, table_locations
 from ticdc_assets.tables.progress import source_table_of
 
 if TYPE_CHECKING:
@@ -139,18 +139,18 @@ class Lake:
         """The history of all recorded events and of `new`."""
         return self.folds.of([*self.control.ddl_events(), *new])
 
-    def places(self, history: History) -> dict[str, TableLocations]:
+    def table_locations(self, history: History) -> dict[str, TableLocations]:
         """By source table, the locations of its changelog and its mirror."""
-        for kept, found in self._newest_places:
+        for kept, found in self._newest_locations:
             if kept is history:
                 return dict(found)
-        found = places(self.config, self.changefeed, history)
-        self._newest_places[:] = [(history, found)]
+        found = table_locations(self.config, self.changefeed, history)
+        self._newest_locations[:] = [(history, found)]
         return dict(found)
 
     @cached_property
-    def _newest_places(self) -> list[tuple[History, dict[str, TableLocations]]]:
-        """The locations that were asked for last: a run asks for those of one history again and again."""
+    def _newest_locations(self) -> list[tuple[History, dict[str, TableLocations]]]:
+        """The last result: a run requests the locations of one history many times."""
         return []
 
     @staticmethod
@@ -167,12 +167,12 @@ class Lake:
     def rename_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
         """Rename every changelog to its name in the history. Returns, by source table, the names that other tables
         have."""
-        wanted = {source_table_id: place.changelog for source_table_id, place in self.places(history).items()}
+        wanted = {source_table_id: place.changelog for source_table_id, place in self.table_locations(history).items()}
         return rename_tables(self.catalog, wanted, self._found(history, record, "changelog"))
 
     def rename_mirrors(self, history: History, record: WatermarkRecord | None) -> None:
         """Rename every mirror to its name in the history. Where another table has it, the mirror's writer raises."""
-        wanted = {source_table_id: place.mirror for source_table_id, place in self.places(history).items()}
+        wanted = {source_table_id: place.mirror for source_table_id, place in self.table_locations(history).items()}
         rename_tables(self.catalog, wanted, self._found(history, record, "mirror"))
 
     def rename_histories(self, history: History, record: WatermarkRecord | None) -> None:
@@ -180,13 +180,15 @@ class Lake:
         is_recorded = any(table.history_table for table in self.recorded(record).values())
         if not self.changefeed.mirror.history.takes_any and not is_recorded:
             return
-        wanted = {source_table_id: place.history_table for source_table_id, place in self.places(history).items()}
+        wanted = {
+            source_table_id: place.history_table for source_table_id, place in self.table_locations(history).items()
+        }
         rename_tables(self.catalog, wanted, self._found(history, record, "history_table"))
 
     def _found(self, history: History, record: WatermarkRecord | None, kind: str) -> dict[str, Identifier]:
         """Where each table is: as recorded, else under a present or former name of its source table, newest first. A
         run that ended between the move and its record leaves the table at the new or the intermediate name."""
-        recorded, wanted = self.recorded(record), self.places(history)
+        recorded, wanted = self.recorded(record), self.table_locations(history)
         found = {
             n.id: self._name_of(history, n, getattr(wanted[n.id], kind), recorded.get(n.id), kind)
             for n in history.source_tables
@@ -215,10 +217,12 @@ class Lake:
 
     def _former_names(self, history: History, source_table: SourceTable, kind: str) -> Iterator[Identifier]:
         """The names that the source table's table may have, each with its intermediate name during a move."""
-        names = [getattr(self.places(history)[source_table.id], kind)]
+        names = [getattr(self.table_locations(history)[source_table.id], kind)]
         for number in range(len(source_table.name_periods), 0, -1):
             former = replace(source_table, name_periods=source_table.name_periods[:number])
-            names.append(getattr(self.places(replace(history, source_tables=(former,)))[source_table.id], kind))
+            names.append(
+                getattr(self.table_locations(replace(history, source_tables=(former,)))[source_table.id], kind)
+            )
         yield from names
         yield from (parked(source_table.id, name) for name in names)
 

@@ -61,7 +61,7 @@ def late_statements(
     if record is None or not has_comparable_times(lake):
         return LateStatements()
     again, held = set(), {}
-    known, places = history.by_id(), lake.places(history)
+    known, places = history.by_id(), lake.table_locations(history)
     names = {name for table in record.tables if is_replaced(table, known) for name in _names_of(lake, table)}
     for table in record.tables:
         commit_range = commit_ranges.get(table.source_table)
@@ -193,7 +193,7 @@ def set_unrecorded_aside(lake: Lake, history: History, record: WatermarkRecord |
         StaleRunError: another run has recorded since `record`, so the table may belong to that run.
     """
     known, recorded = history.by_id(), lake.recorded(record)
-    places, is_found = lake.places(history), False
+    places, is_found = lake.table_locations(history), False
     for source_table_id in wanted:
         place = places[source_table_id]
         changelog = load_or_none(lake.catalog, place.changelog)

@@ -127,7 +127,7 @@ def each_table(lake: Lake) -> Iterator[Table]:
     Each is loaded when it is asked for."""
     wanted: dict[Identifier, str | None] = {(*lake.control.namespace, name): None for name in CONTROL_TABLES}
     history, record = lake.history(), lake.control.newest()
-    for source_table_id, place in lake.places(history).items():
+    for source_table_id, place in lake.table_locations(history).items():
         wanted.update(dict.fromkeys((place.mirror, place.changelog, place.history_table), source_table_id))
     for source_table_id, recorded in lake.recorded(record).items():
         for held in (recorded.mirror, recorded.changelog, recorded.history_table):

@@ -189,7 +189,7 @@ class ChangelogRun:
         held: dict[str, Hold],
         published: dict[str, Published],
     ) -> list[TableRecord]:
-        recorded, locations = self._lake.recorded(pending.record), self._lake.places(pending.history)
+        recorded, locations = self._lake.recorded(pending.record), self._lake.table_locations(pending.history)
         records = []
         for source_table_id, commit_range in pending.commit_ranges.items():
             old, hold = recorded.get(source_table_id), held.get(source_table_id)

@@ -35,7 +35,7 @@ class TableLocations:
     history_location: str | None
 
 
-def places(config: Config, changefeed: Changefeed, history: History) -> dict[str, TableLocations]:
+def table_locations(config: Config, changefeed: Changefeed, history: History) -> dict[str, TableLocations]:
     """The locations of every source table by its id."""
     found = {
         source_table.id: _place(config, changefeed, history, source_table) for source_table in history.source_tables

@@ -11,7 +11,7 @@ import pytest
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.tables.catalog import open_catalog
-from ticdc_assets.tables.locations import places
+from ticdc_assets.tables.locations import table_locations
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -58,7 +58,7 @@ def test_only_below_a_warehouse_that_is_an_address_tables_are_given_folders(
 ):
     config = loaded(tmp_path, {"catalog": catalog, **with_feed()})
 
-    found = places(config, config.changefeed("shop"), _history(tmp_path))
+    found = table_locations(config, config.changefeed("shop"), _history(tmp_path))
 
     assert found
     for place in found.values():

@@ -82,7 +82,7 @@ class _Results:
         self._catalog = run.config.catalog.name
         self._report = run.outcome.changelogs
         self._clock = run.clock()
-        self._places = run.lake.places(run.pending().history)
+        self._places = run.lake.table_locations(run.pending().history)
         self._control = run.lake.control
         names = (tuple(table.record.changelog) for table in tables if table.record.changelog)
         self._tables = lake_tables(run.lake.catalog, names)

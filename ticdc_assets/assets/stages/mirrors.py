@@ -134,7 +134,7 @@ class _Results:
         self._run = run
         self._clock = run.clock()
         self._points = recent(run.lake)
-        self._places = run.lake.places(run.lake.history())
+        self._places = run.lake.table_locations(run.lake.history())
         self._rows = run.outcome.changelogs.rows_by_op if run.outcome.changelogs else {}
         records = [table.record for table in tables]
         names = [*(record.mirror for record in records), *(record.history_table for record in records)]

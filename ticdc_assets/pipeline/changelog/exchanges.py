@@ -80,7 +80,7 @@ class Exchanges:
         self._history = history
         self._source_tables = history.by_id()
         self._recorded = lake.recorded(record)
-        self._places = lake.places(history)
+        self._places = lake.table_locations(history)
         self._all = exchanges_in(history)
         self.errors: dict[str, str] = {}
 

@@ -77,7 +77,7 @@ class Publication:
         once, broken = self._without_repeats(parts)
         remove_parts(self.tables, [part for source_table_id in broken for part in once.pop(source_table_id).parts])
         has_late = any(part.late for report in once.values() for part in report.parts)
-        places = self.lake.places(self.history) if has_late else {}
+        places = self.lake.table_locations(self.history) if has_late else {}
 
         def commit(source_table_id: str) -> tuple[str, Published | Hold]:
             try:

@@ -85,7 +85,7 @@ def ensure_changelogs(
     Raises:
         ConfigError: a table of `record` is gone, or another table has its name.
     """
-    places = lake.places(history)
+    places = lake.table_locations(history)
     recorded = lake.recorded(record)
 
     def ensured(source_table_id: str) -> Table:

@@ -55,7 +55,7 @@ def pending_histories(
     """
     if not lake.changefeed.mirror.history.takes_any:
         return []
-    wanted, recorded, places = None if only is None else set(only), lake.recorded(record), lake.places(history)
+    wanted, recorded, places = None if only is None else set(only), lake.recorded(record), lake.table_locations(history)
     works = []
     for source_table in history.source_tables:
         if source_table.id not in recorded or (wanted is not None and source_table.id not in wanted):

@@ -75,7 +75,7 @@ def pending_work(
     """
     wanted = None if only is None else set(only)
     recorded = lake.recorded(record)
-    places = lake.places(history)
+    places = lake.table_locations(history)
     works = []
     for source_table in history.source_tables:
         if source_table.id not in recorded or (wanted is not None and source_table.id not in wanted):

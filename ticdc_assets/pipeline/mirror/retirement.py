@@ -32,7 +32,7 @@ def is_retired(lake: Lake, table: TableRecord) -> bool:
 def retire(lake: Lake, history: History, record: WatermarkRecord, awaited: Collection[str] = ()) -> list[Identifier]:
     """Remove the mirrors that are no longer wanted, except those `awaited` by an exchange of rows. Returns their names.
     It may be interrupted and run again."""
-    places = lake.places(history)
+    places = lake.table_locations(history)
     removed = []
     for table in record.tables:
         if table.source_table in places and table.source_table not in awaited and is_retired(lake, table):

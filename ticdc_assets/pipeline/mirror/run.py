@@ -209,7 +209,7 @@ def record_mirrors(
     Returns:
         The new record, or that of another run that has recorded meanwhile.
     """
-    places = lake.places(history)
+    places = lake.table_locations(history)
     source_tables = history.by_id()
     exchanges = Exchanges(lake, None, history, record)
     errors = {**exchanges.undone(), **exchanges.late(), **report.errors}

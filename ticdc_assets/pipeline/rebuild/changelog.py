@@ -65,8 +65,8 @@ class _CloneLake(Lake):
     def asks_for(self, source_table: SourceTable) -> bool:
         return source_table.id == self.source_table_id
 
-    def places(self, history: History) -> dict[str, TableLocations]:
-        found = super().places(history)
+    def table_locations(self, history: History) -> dict[str, TableLocations]:
+        found = super().table_locations(history)
         own = {i: replace(found[i], changelog=self.clone) for i in found.keys() & {self.source_table_id}}
         return {**found, **own}
 
@@ -241,7 +241,7 @@ def _record(
     newest = lake.control.newest()
     if newest != record:
         return
-    places = lake.places(lake.history())
+    places = lake.table_locations(lake.history())
     fields = {
         "state": found.state,
         "note": found.note,

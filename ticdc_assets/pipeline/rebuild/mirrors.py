@@ -229,11 +229,11 @@ def _changelog_read_again(
     """Rebuild the changelog, or a day of it, from the source."""
     record, history = recorded_history(lake)
     source_table, taken = history.by_id()[source_table_id], lake.rename_changelogs(history, record)
-    changelog = load_or_none(lake.catalog, lake.places(history)[source_table_id].changelog)
+    changelog = load_or_none(lake.catalog, lake.table_locations(history)[source_table_id].changelog)
     if changelog is None or source_table_of(changelog) != source_table_id or source_table_id in taken:
         advice = "Run `ticdc-assets run` first; it reports why there is none."
         raise ConfigError(
-            ".".join(lake.places(history)[source_table_id].changelog), "the table's changelog", "none", advice
+            ".".join(lake.table_locations(history)[source_table_id].changelog), "the table's changelog", "none", advice
         )
     clone = clone_of(jvm(), changelog, clone_name(lake, source_table, f"c{run_id}"), lake.changefeed.name)
     try:
@@ -251,7 +251,7 @@ def _rebuilt(lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, at
         lake,
         jvm,
         history.by_id()[source_table_id],
-        lake.places(history)[source_table_id],
+        lake.table_locations(history)[source_table_id],
         lake.recorded(record)[source_table_id],
         at,
     )

@@ -116,6 +116,6 @@ def _mark(replay_context: ReplayContext, source_table_id: str, table: Table, row
     first = min(pc.min(one.table.column(by)).as_py() for one in rows)
     mark = Replayed(replay_context.run_id, first, min(one.version_ts for one in rows))
     mirror = load_or_none(
-        replay_context.lake.catalog, replay_context.lake.places(replay_context.history)[source_table_id].mirror
+        replay_context.lake.catalog, replay_context.lake.table_locations(replay_context.history)[source_table_id].mirror
     )
     return marked(replay_context.commit_ranges[source_table_id].source_table, table, mirror, mark)

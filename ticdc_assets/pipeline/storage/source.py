@@ -110,7 +110,7 @@ class StorageChanges:
         followed = (
             [n.source_table for n in pending.commit_ranges.values() if n.source_table not in late] if late else []
         )
-        places = self._lake.places(pending.history) if late else {}
+        places = self._lake.table_locations(pending.history) if late else {}
 
         def obstacle(source_table: SourceTable) -> str:
             if not self._lake.by_arrival:
@@ -190,7 +190,7 @@ class StorageChanges:
         A run that ends after it published some of them, or kept a late schema, then leaves them like any others."""
         if not (pending.late or pending.is_rewound) or pending.record is None:
             return pending
-        places = self._lake.places(pending.history)
+        places = self._lake.table_locations(pending.history)
         hold = Hold(TableState.WAITING, "`tables` selects it since this run; the next run reads it from its beginning.")
         new = [table_record(pending.commit_ranges[i], hold, None, places[i], None, "") for i in sorted(pending.late)]
         record = replace(

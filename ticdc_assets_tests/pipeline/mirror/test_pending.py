@@ -56,7 +56,7 @@ class Feed:
         self, which: str, *changes: tuple[int, int, int], properties: dict[str, str], progress: Progress
     ) -> Table:
         [made] = self.history.source_tables
-        identifier = getattr(self.lake.places(self.history)[made.id], which)
+        identifier = getattr(self.lake.table_locations(self.history)[made.id], which)
         self.lake.catalog.create_namespace_if_not_exists(identifier[:-1])
         schema = pa.schema(SYSTEM_COLUMNS)
         table = self.lake.catalog.create_table(identifier, schema, properties={SOURCE_TABLE: made.id, **properties})
@@ -103,7 +103,7 @@ def test_a_new_mirror_takes_every_version_up_to_the_watermark_of_its_table(feed:
     assert (work.source_table.id, work.watermark, work.is_new) == (feed.id, 50, True)
     assert (work.planned, work.replayed, work.must_be_rebuilt, work.damage) == (Progress(), None, False, "")
     assert work.changelog.name() == changelog.name()
-    assert work.place == feed.lake.places(feed.history)[feed.id]
+    assert work.place == feed.lake.table_locations(feed.history)[feed.id]
     assert [(part.low, part.high) for part in work.segments] == [(10, 20), (20, 50)]
     assert [[part.high for part in work.segments] for work in feed.work(feed.record(watermark=15))] == [[15]]
 
