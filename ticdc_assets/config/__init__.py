@@ -9,30 +9,20 @@ from __future__ import annotations
 from ticdc_assets.config.loading import CONFIG_VARIABLE, PACKAGED_SAMPLE, load
 from ticdc_assets.config.model import (
     BadInputPolicy,
-    CaptureSource,
     CatalogConfig,
     Changefeed,
     Config,
     DagsterConfig,
-    KafkaSource,
-    KafkaStart,
     KeyOverride,
     LargeRowSources,
-    MessagesSource,
     MirrorConfig,
     OffsetRule,
     OnBadMessage,
     OnDrop,
     PartitionField,
     PartitionRule,
-    RegistryAuth,
-    SchemaRegistry,
     SchemaSources,
-    Source,
     SparkConfig,
-    StorageSource,
-    Upstream,
-    UpstreamTls,
     ZeroDates,
 )
 from ticdc_assets.config.secrets import Secret, Settings, redacted
@@ -45,6 +35,18 @@ from ticdc_assets.config.sink import (
     Protocol,
     SinkOptions,
     Storage,
+)
+from ticdc_assets.config.source_model import (
+    CaptureSource,
+    KafkaSource,
+    KafkaStart,
+    MessagesSource,
+    RegistryAuth,
+    SchemaRegistry,
+    Source,
+    StorageSource,
+    Upstream,
+    UpstreamTls,
 )
 from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.names import IdentifierTemplates

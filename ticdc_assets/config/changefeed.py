@@ -23,10 +23,7 @@ from ticdc_assets.config.model import (
     OnDrop,
     PartitionField,
     PartitionRule,
-    SchemaRegistry,
     SchemaSources,
-    Source,
-    Upstream,
     ZeroDates,
 )
 from ticdc_assets.config.offsets import read_offset_rules
@@ -34,6 +31,7 @@ from ticdc_assets.config.reading import NAME, Section, as_name, nearest, shown
 from ticdc_assets.config.secrets import redacted
 from ticdc_assets.config.sink import KAFKA_SCHEMES, Protocol, SinkOptions, Storage
 from ticdc_assets.config.source import read_claim_check, read_registry, read_source
+from ticdc_assets.config.source_model import SchemaRegistry, Source, Upstream
 from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.config.upstream import read_upstream
 from ticdc_assets.errors import ConfigError

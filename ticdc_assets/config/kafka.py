@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ticdc_assets.config.files import below
-from ticdc_assets.config.model import LANDED_BYTES_MAX, LANDED_MESSAGES_MAX, RUN_AFTER_S, KafkaSource, KafkaStart
 from ticdc_assets.config.reading import Section, shown
 from ticdc_assets.config.secrets import Settings, query_of
 from ticdc_assets.config.sink import KAFKA_SCHEMES, SinkOptions, split_uri
+from ticdc_assets.config.source_model import LANDED_BYTES_MAX, LANDED_MESSAGES_MAX, RUN_AFTER_S, KafkaSource, KafkaStart
 from ticdc_assets.errors import ConfigError
 
 OFFSET_MAX: Final = (1 << 63) - 1

@@ -18,15 +18,13 @@ from ticdc_assets.config.model import (
     CatalogConfig,
     Changefeed,
     Config,
-    KafkaSource,
-    MessagesSource,
     SparkConfig,
-    StorageSource,
 )
 from ticdc_assets.config.object_store import ObjectStore, read_object_store
 from ticdc_assets.config.reading import NAME, Problems, Section, nearest, parse_yaml, shown
 from ticdc_assets.config.secrets import Settings
 from ticdc_assets.config.sink import Protocol
+from ticdc_assets.config.source_model import KafkaSource, MessagesSource, StorageSource
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import control_namespace
 

@@ -9,14 +9,6 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ticdc_assets.config.files import below
 from ticdc_assets.config.kafka import kafka_of_sink_uri, read_kafka
-from ticdc_assets.config.model import (
-    CaptureSource,
-    MessagesSource,
-    RegistryAuth,
-    SchemaRegistry,
-    Source,
-    StorageSource,
-)
 from ticdc_assets.config.reading import Section
 from ticdc_assets.config.secrets import Secret
 from ticdc_assets.config.sink import (
@@ -29,6 +21,14 @@ from ticdc_assets.config.sink import (
     Storage,
     split_uri,
     storage_of,
+)
+from ticdc_assets.config.source_model import (
+    CaptureSource,
+    MessagesSource,
+    RegistryAuth,
+    SchemaRegistry,
+    Source,
+    StorageSource,
 )
 from ticdc_assets.errors import ConfigError
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from ticdc_assets.config.files import below
-from ticdc_assets.config.model import Upstream, UpstreamTls
 from ticdc_assets.config.reading import Section
 from ticdc_assets.config.secrets import Secret
+from ticdc_assets.config.source_model import Upstream, UpstreamTls
 
 _PORTS: Final = range(1, 1 << 16)
 _WRONG: Final = Upstream("", "")

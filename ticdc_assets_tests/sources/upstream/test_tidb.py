@@ -13,7 +13,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from ticdc_assets.config.model import Upstream
+from ticdc_assets.config.source_model import Upstream
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.schema.model import Kind, TableSchema
 from ticdc_assets.sources.upstream.rows import UpstreamRows
