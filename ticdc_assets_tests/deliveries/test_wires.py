@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from ticdc_assets.pipeline.stream.options import options_of
+from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.model import Kind, TableSchema
@@ -20,6 +23,7 @@ from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaStat
 from ticdc_assets_tests.deliveries.wires import WIRES, Wire
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import config_of
+from ticdc_assets_tests.pipeline.small_streams import in_bulk_or_one_by_one
 from ticdc_assets_tests.protocols.happened import changes, statements, tables, watermarks
 
 RECORDED = {
@@ -62,6 +66,27 @@ def test_rows_decoded_together_equal_rows_decoded_one_by_one(wire: Wire, workloa
     together = list(_decoded(workload, tmp_path, wire.rows(wanted)))
 
     assert together == list(_decoded(workload, tmp_path, [m for change in wanted for m in wire.rows([change])]))
+
+
+IN_BULK = [wire for wire in WIRES if REGISTRY[wire.name].bulk is not None]
+
+
+@pytest.mark.parametrize("wire", IN_BULK, indirect=True, ids=lambda wire: wire.name)
+def test_rows_have_the_form_that_the_bulk_decoder_reads(
+    wire: Wire, workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It leaves another order of members to the reference decoder, and no generated history would run it."""
+    in_bulk_or_one_by_one(monkeypatch, True)
+    sent = [message for change in _changes(workload) for message in wire.rows([change])]
+    options = options_of(config_of(workload, tmp_path, workload.root / "messages.jsonl").changefeed("feed"))
+    keys, values = (pa.array(part, pa.binary()) for part in zip(*sent, strict=True))
+    bulk = REGISTRY[wire.name].bulk
+    assert bulk is not None
+
+    heads = bulk.heads(Messages(keys, values), options)
+
+    assert len(heads) == len(sent) > 50
+    assert not np.any(heads.left)
 
 
 def test_statements_and_watermarks_are_encoded_as_by_ticdc(wire: Wire, workload: Workload, tmp_path: Path):

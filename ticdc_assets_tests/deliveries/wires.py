@@ -112,8 +112,10 @@ class CanalJson:
         shape = change.shape
         kinds = {c.name: c.type.partition("(")[0] for c in shape.columns}
         kind = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}[change.op]
+        head = self._head(shape.schema, shape.name, kind, change.commit_ts, "")
+        del head["data"]  # rows have it last: in any other order no bulk decoder reads them
         return {
-            **self._head(shape.schema, shape.name, kind, change.commit_ts, ""),
+            **head,
             "pkNames": [shape.key] if shape.key else [],
             "sqlType": {name: self._SQL_TYPES[kind] for name, kind in kinds.items()},
             "mysqlType": {name: kind.lower() for name, kind in kinds.items()},
@@ -156,7 +158,7 @@ class SimpleJson:
         return [self._message(self._row(change)) for change in changes]
 
     def _message(self, members: dict[str, Any]) -> Message:
-        return None, _text({"version": 1, "buildTs": 0, **members})
+        return None, _text({"version": 1, **members, "buildTs": 0})
 
     def _row(self, change: RowChange) -> dict[str, Any]:
         shape = change.shape
@@ -169,6 +171,7 @@ class SimpleJson:
             "tableID": shape.table_id,
             "type": kind,
             "commitTs": change.commit_ts,
+            "buildTs": 0,
             "schemaVersion": shape.version,
             **{name: image for name, image in images.items() if image is not None},
         }

@@ -7,11 +7,15 @@ import struct
 import zlib
 from base64 import b64encode
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from ticdc_assets.protocols.columnar import compiled_bulk
+from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.deliveries.database import MS, START_TS, Column, RowChange, SchemaState, Statement, Value
 from ticdc_assets_tests.deliveries.wires import CanalJson, Message, Wire
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -45,6 +49,13 @@ class UndatedCanalJson(CanalJson):
 
     def watermark(self, ts: int) -> None:  # type: ignore[override]
         """Nothing: the newest commit is how far such a stream is."""
+
+
+def in_bulk_or_one_by_one(patch: pytest.MonkeyPatch, in_bulk: bool) -> None:
+    """Rows are decoded in bulk, also in batches that are too small for it, or by the reference alone."""
+    patch.setattr(compiled_bulk, "_MESSAGES_MIN", 0)
+    for name, protocol in () if in_bulk else tuple(REGISTRY.items()):
+        patch.setitem(REGISTRY, name, replace(protocol, bulk=None))
 
 
 def _undated(message: Message) -> Message:

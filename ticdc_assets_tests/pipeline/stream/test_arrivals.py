@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,21 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.pipeline.replay.run import ReplayRequest, Resolution, replay
-from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl import session_names
 from ticdc_assets.tables.control import Control
 from ticdc_assets_tests.deliveries.database import Column, RowChange
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError
-from ticdc_assets_tests.pipeline.small_streams import SmallStream, UndatedCanalJson, at, ids, shape, states
+from ticdc_assets_tests.pipeline.small_streams import (
+    SmallStream,
+    UndatedCanalJson,
+    at,
+    ids,
+    in_bulk_or_one_by_one,
+    shape,
+    states,
+)
 
 C = Column("c", "VARCHAR(20)")
 A, A_WITH_C, B = shape("a"), shape("a", C), shape("b")
@@ -96,8 +102,7 @@ def test_a_row_with_a_column_whose_statement_was_not_captured_yet_waits_for_it(s
 @pytest.fixture(params=[True, False], ids=["in bulk", "by the reference"])
 def sides(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallStream:
     """A table whose rows are in two partitions, each captured in a file of its own."""
-    if not request.param:
-        monkeypatch.setitem(REGISTRY, "canal-json", replace(REGISTRY["canal-json"], bulk=None))
+    in_bulk_or_one_by_one(monkeypatch, request.param)
     made = SmallStream(tmp_path, UndatedCanalJson(), binary=True)
     made.create(1, A)
     made.put(2, A, 1)

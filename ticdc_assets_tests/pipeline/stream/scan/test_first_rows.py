@@ -18,7 +18,7 @@ from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets.tso import LOGICAL_BITS
 from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState
 from ticdc_assets_tests.deliveries.wires import CanalJson, OpenProtocol, Wire
-from ticdc_assets_tests.pipeline.small_streams import UndatedCanalJson
+from ticdc_assets_tests.pipeline.small_streams import UndatedCanalJson, in_bulk_or_one_by_one
 
 ID = Column("id", "INT", nullable=False)
 T = SchemaState(1, 1, "shop", "t", (ID, Column("v", "VARCHAR(9)")), "id", None, 0)
@@ -59,9 +59,7 @@ def first_schemas(found: StreamScan) -> dict[str, tuple[int, list[str], int]]:
 
 @pytest.fixture(params=["in bulk", "one by one"])
 def _in_bulk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "one by one":
-        for name, protocol in REGISTRY.items():
-            monkeypatch.setitem(REGISTRY, name, replace(protocol, bulk=None))
+    in_bulk_or_one_by_one(monkeypatch, request.param == "in bulk")
 
 
 @pytest.mark.usefixtures("_in_bulk")
