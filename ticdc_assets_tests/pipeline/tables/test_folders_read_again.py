@@ -11,6 +11,7 @@ from ticdc_assets.pipeline.late_tables import (
     before_late_schemas,
     is_passed,
     late_tables,
+    messages_gone,
     not_followed_yet,
     obstacle_by_arrival,
     with_holds,
@@ -203,3 +204,17 @@ def test_a_held_table_stays_where_it_is_and_the_others_advance():
         held.id: (3, 3, True),
         free.id: (3, 9, False),
     }
+
+
+@pytest.mark.parametrize(
+    ("first", "found"), [(None, "found none"), (0, "found those from 0 on"), (9, "found those from 9 on")]
+)
+def test_a_table_whose_messages_are_gone_is_held_and_a_dropped_one_holds_nothing_back(first: int | None, found: str):
+    hold = messages_gone(table(("t", 100, None)), ("feed", 1), 5, first)
+
+    assert hold.state is TableState.STOPPED
+    assert (
+        f"{PASSED}expected the messages of feed[1] from offset 5 on, since `tables` selects s.t only now" in hold.reason
+    )
+    assert found in hold.reason
+    assert messages_gone(table(("t", 100, 200), dropped=200), ("feed", 1), 5, first).state is TableState.DROPPED

@@ -60,7 +60,7 @@ def add_batch(
 
 def _tables(scan: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batch) -> None:
     names, message = heads.name.to_numpy(), np.asarray(heads.message.to_numpy(), np.int64)
-    times = _times(heads, stream.dating, batch.ordinals)
+    times = _times(heads)
     can_infer = _can_infer(heads, stream)
     every, codes = batch.block.partitions, batch.block.owners
     for number, (schema, table) in enumerate(heads.names):
@@ -83,10 +83,8 @@ def _can_infer(heads: RowHeaders, stream: StreamForm) -> npt.NDArray[np.bool_]:
     return ~deletes if stream.deletes_are_keys else np.ones(len(heads), np.bool_)
 
 
-def _times(heads: RowHeaders, dating: VersionClock, ordinals: Ints) -> Ints:
-    """The time of each row, as far as rows have one."""
-    if dating is VersionClock.POSITION:
-        return np.asarray(ordinals[heads.message.to_numpy()] + 1)
+def _times(heads: RowHeaders) -> Ints:
+    """The time of each row. Only rows of Avro may have none, and these are added one by one."""
     ts, ms = _filled(heads.commit_ts), _filled(heads.commit_ms)
     return np.asarray(np.where(heads.commit_ts.is_null().to_numpy(zero_copy_only=False), ms << LOGICAL_BITS, ts))
 

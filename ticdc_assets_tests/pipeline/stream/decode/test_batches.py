@@ -7,16 +7,15 @@ import json
 import shutil
 from base64 import b64decode, b64encode
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources import message_block
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.small_streams import in_bulk_or_one_by_one
 from ticdc_assets_tests.protocols.hostile.mutations import Mutator, Seed, key_and_value
 
 FAMILIES = ("open", "simple-avro", "canal-json", "avro-ext")
@@ -53,10 +52,10 @@ def both(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a run in bulk leaves, and one by the reference alone."""
     monkeypatch.setattr(message_block, "BLOCK_MESSAGES", 300)  # several batches and tasks
+    in_bulk_or_one_by_one(monkeypatch, True)
     bulk = FeedLake(workload, folder / "bulk", capture, time_zone=workload.time_zone)
     bulk.publish()
-    for name, protocol in REGISTRY.items():
-        monkeypatch.setitem(REGISTRY, name, replace(protocol, bulk=None))
+    in_bulk_or_one_by_one(monkeypatch, False)
     reference = FeedLake(workload, folder / "reference", capture, time_zone=workload.time_zone)
     reference.publish()
     return lake_content(bulk), lake_content(reference)

@@ -91,6 +91,15 @@ def test_a_row_in_the_millisecond_of_a_statement_is_from_before_it_unless_it_has
     assert version_of(IN_MS, row(None, *columns, ms=ms), VersionClock.COMMIT_MS) == version
 
 
+def test_a_row_in_the_millisecond_in_which_a_table_took_a_free_name_is_of_that_table_if_it_has_its_columns():
+    again = timeline(
+        (1 << LOGICAL_BITS, CREATE), (4 << LOGICAL_BITS, "DROP TABLE `t`"), ((5 << LOGICAL_BITS) + 3, CREATE)
+    )
+
+    assert version_of(again, row(None, "id", ms=5), VersionClock.COMMIT_MS) == (5 << LOGICAL_BITS) + 3
+    assert version_of(again, row(None, "id", "v", ms=5), VersionClock.COMMIT_MS) is None
+
+
 # -- deletes without any time ------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -15,9 +14,9 @@ from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.avro.table_names import name_in_topic, sanitised
-from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.capture import Message, MessagePosition, placed_messages
 from ticdc_assets.sources.message_block import blocks_of
+from ticdc_assets_tests.pipeline.small_streams import in_bulk_or_one_by_one
 from ticdc_assets_tests.protocols.hostile.seeds import streams
 
 RULE = "tidb_{schema}_{table}"
@@ -139,8 +138,9 @@ def test_a_scan_in_bulk_tells_what_a_scan_message_by_message_tells(
     def scanned() -> StreamScan:
         return scan_all(blocks_of(sent), StreamForm("avro", stream.options, dating), StreamCursor())
 
+    in_bulk_or_one_by_one(monkeypatch, True)
     bulk = scanned()
-    monkeypatch.setitem(REGISTRY, "avro", replace(REGISTRY["avro"], bulk=None))
+    in_bulk_or_one_by_one(monkeypatch, False)
     single = scanned()
 
     assert bulk.avro is not None
