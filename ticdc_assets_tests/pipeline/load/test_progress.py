@@ -32,8 +32,8 @@ def record(cursor: str) -> WatermarkRecord:
     [
         (None, None),
         (record(FINISHED), None),
-        (record(unfinished_cursor(20)), 20),
-        (record(unfinished_cursor(0)), 0),
+        (record('{"load": 20}'), 20),
+        (record('{"load": 0}'), 0),
         (record('{"format": 2}'), None),  # the cursor of a bucket
         (record("[1]"), None),
     ],
@@ -45,6 +45,10 @@ def test_a_stream_waits_for_the_end_of_a_load(before: WatermarkRecord | None, ts
     else:
         with pytest.raises(SourceError, match=f"one at {ts} that has not ended"):
             require_finished("feed", before)
+
+
+def test_the_cursor_of_an_unfinished_load_names_the_tso_of_the_dump():
+    assert unfinished_ts(record(unfinished_cursor(20))) == 20
 
 
 def ranges(*lows: int) -> dict[str, CommitRange]:
