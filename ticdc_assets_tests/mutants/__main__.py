@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -38,9 +39,9 @@ def modules(within: str = "") -> list[Path]:
     return [path for path in every if str(path.relative_to(package)).startswith(within)]
 
 
-def sample(count: int, seed: int, within: str = "") -> list[Mutant]:
+def sample(count: int, seed: int, within: str = "", interpreted: bool = False) -> list[Mutant]:
     """Mutants of these modules: each line that can be changed has the same chance."""
-    every = [mutant for path in modules(within) for mutant in mutants_of(path)]
+    every = [mutant for path in modules(within) for mutant in mutants_of(path, interpreted)]
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
@@ -53,11 +54,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60, help="mutants that are not begun by then are left out")
     parser.add_argument("--seconds", type=float, default=30, help="CPU time of the tests of a mutant, quickest first")
     parser.add_argument("--lines", type=Path, help="a file that keeps which tests run which lines")
+    parser.add_argument("--tests", nargs="*", default=[], help="only tests of these files and folders")
+    interpreted = "run compiled code as Python: it is slower, and its mutants need no process of their own"
+    parser.add_argument("--interpreted", action="store_true", help=interpreted)
     asked = parser.parse_args()
+    if asked.interpreted:
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
     with tempfile.TemporaryDirectory() as folder:
-        lines = line_tests(asked.lines or Path(folder) / "lines.json")
+        lines = line_tests(asked.lines or Path(folder) / "lines.json", asked.tests)
     until = time.monotonic() + 60 * asked.minutes
-    mutants = sample(asked.count, asked.seed, asked.within)
+    mutants = sample(asked.count, asked.seed, asked.within, asked.interpreted)
     trials = [lines.of(mutant, related(mutant), asked.seconds) for mutant in mutants]
     killed, judged = 0, 0
     for trial, by in verdicts(trials, asked.jobs, until):

@@ -65,8 +65,8 @@ class Mutant:
         return (text[: self.start] + self.after.encode() + text[self.end :]).decode()
 
 
-def mutants_of(path: Path) -> list[Mutant]:
-    """All mutants of a module, in the order of its text."""
+def mutants_of(path: Path, interpreted: bool = False) -> list[Mutant]:
+    """All mutants of a module, in the order of its text; where compiled code is `interpreted`, it has none."""
     text = path.read_bytes()
     starts = [0]
     for line in text.splitlines(keepends=True):
@@ -79,6 +79,7 @@ def mutants_of(path: Path) -> list[Mutant]:
         end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
         before = text[start:end].decode()
         lines = statement.lineno, _head_end(statement)
+        compiled = compiled and not interpreted
         is_inside = not compiled and any(first <= node.lineno <= last for first, last in bodies)
         found.append(Mutant(path, *lines, start, end, before, f"({after})", compiled, is_inside))
     return found

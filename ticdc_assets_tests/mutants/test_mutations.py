@@ -58,3 +58,4 @@ def test_only_what_a_function_computes_needs_no_process_of_its_own(tmp_path: Pat
     numbers = {mutant.before: mutant.is_inside for mutant in mutants_of(path) if mutant.after != "(None)"}
 
     assert numbers == {"1": False, "2": False, "3": False, "4": True, "5": True}
+    assert {m.before for m in mutants_of(path, interpreted=True) if m.is_inside} == {"2", "4", "5"}

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -89,12 +89,13 @@ def in_turns(tests: list[str]) -> list[list[str]]:
     return [turn for turn in (first, [test for test in tests if test not in known]) if turn]
 
 
-def line_tests(kept_in: Path) -> LineTests:
-    """Read from a file, or made by a run of the fast tests and kept there."""
+def line_tests(kept_in: Path, tests: Sequence[str] = ()) -> LineTests:
+    """Read from a file, or made by a run of the fast tests, all or these, and kept there."""
     if not kept_in.exists():
         if sys.version_info < (3, 12):
             sys.exit("Python 3.12 or newer tells which tests run a line: make the environment with one.")
-        command = [sys.executable, "-m", "pytest", "-q", "-m", CHOSEN, "-p", "ticdc_assets_tests.mutants.line_tests"]
+        chosen = ["-m", CHOSEN, "-p", "ticdc_assets_tests.mutants.line_tests"]
+        command = [sys.executable, "-m", "pytest", "-q", *chosen, *tests]
         known = {**os.environ, **FEW, WRITTEN_TO: str(kept_in), "CI": "true", "PYTHONPATH": str(ROOT)}
         if subprocess.run(command, cwd=ROOT, env=known, check=False).returncode != 0:
             sys.exit("The tests fail without a mutant: mend them first.")
