@@ -85,6 +85,8 @@ def test_a_hold_that_is_not_the_stop_lets_nothing_through():
     assert (is_held(held), held.is_open) == (True, False)
     assert is_held(one(TABLE, 20, 50, T))
     assert not is_held(one(TABLE, 20, 50))
+    assert [CommitRange(TABLE, 20, 50, hold).is_open for hold in (None, HOLD)] == [True, False]
+    assert not one(TABLE, 50, 50).is_open
 
 
 # -- records ----------------------------------------------------------------------------------------------------------

@@ -318,6 +318,15 @@ def test_a_csv_file_lacks_the_columns_that_the_changefeed_leaves_out_only_on_new
     assert (found, len(bad)) == (([columns], 0) if columns else ([], 1))
 
 
+def test_as_many_fields_as_all_columns_have_are_all_columns_though_a_handle_key_may_be_among_them(tmp_path: Path):
+    """A column less and the field of a handle key more are as many."""
+    selectors = ColumnSelectors((ColumnSelector(TableFilter(("shop.*",)), ("*", "!v")),))
+    folder = Folder(tmp_path, FileFormat.CSV, selectors=selectors, csv=CsvOptions(output_handle_key=True))
+    file = folder.file('"I","t","shop","1","x"\r\n')
+
+    assert [rows.columns for rows in folder.reader(file).raw_rows(file, True, [])] == [("id", "v")]
+
+
 def test_an_empty_csv_file_has_no_changes_whatever_is_left_out(tmp_path: Path):
     selectors = ColumnSelectors((ColumnSelector(TableFilter(("shop.*",)), ("*", "!v")),))
     folder = Folder(tmp_path, FileFormat.CSV, selectors=selectors)

@@ -147,6 +147,11 @@ def test_digests_are_few_spread_evenly_and_have_the_first(count: int):
     assert kept == {offset: digest_of(message(offset)) for offset in kept}
 
 
+@pytest.mark.parametrize(("count", "kept"), [(DIGESTS_MAX, 16), (DIGESTS_MAX + 1, 17), (DIGESTS_MAX + 2, 9)])
+def test_digests_are_thinned_only_where_they_are_more_than_the_bound_and_the_first(count: int, kept: int):
+    assert len(ledger(*range(count)).digests(P, count)) == kept
+
+
 def test_digests_are_of_messages_before_the_end_and_of_earlier_captures():
     made = ledger(4, 5, 6, known={1: "x"})
 

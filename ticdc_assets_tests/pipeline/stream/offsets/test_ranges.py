@@ -76,6 +76,23 @@ def test_messages_are_passed_together_only_where_each_was_consumed(
     assert window.overlaps(P, first, first + count) is bool(window.mask(P, np.arange(first, first + count)).any())
 
 
+@pytest.mark.parametrize(
+    ("first", "end", "overlaps"),
+    [
+        (3, 5, False),
+        (4, 6, True),
+        (5, 6, True),
+        (6, 8, False),
+        (8, 9, False),
+        (8, 10, True),
+        (2, 4, False),
+        (1, 3, True),
+    ],
+)
+def test_a_range_beside_a_gap_or_a_bound_needs_nothing_of_it(first: int, end: int, overlaps: bool):
+    assert Window({P: 9}, {P: 2}, {P: [(5, 6)]}).overlaps(P, first, end) is overlaps
+
+
 def test_a_partition_without_a_cursor_is_new_from_its_first_message():
     window = Window({}, until={("feed", 1): 3})
 
@@ -83,6 +100,7 @@ def test_a_partition_without_a_cursor_is_new_from_its_first_message():
     assert window.mask(("feed", 1), np.array([2, 3])).tolist() == [True, False]
     assert Window({}).overlaps(P, 0, 1)
     assert not Window({P: 1}).overlaps(P, 0, 1)
+    assert Window({P: 1}).mask(P, np.array([0, 1])).tolist() == [False, True]
 
 
 WHOLE = StreamCursor(

@@ -113,6 +113,11 @@ def test_a_rename_from_a_database_that_nobody_tells_says_of_no_other_table_that_
     assert named_in("feed", renamed_from_elsewhere, ()) == set()
 
 
+def test_a_statement_that_cannot_be_read_or_is_of_a_database_says_of_no_table_that_it_is_in_its_topic():
+    assert named_in("feed", DdlEvent(1, "s", "a", "ALTER TABLE `a` FROBNICATE"), ["feed"]) == set()
+    assert named_in("feed", DdlEvent(1, "s", "", "DROP DATABASE `s`"), ["feed"]) == set()
+
+
 @pytest.mark.parametrize(
     ("topic", "rules", "named"),
     [
