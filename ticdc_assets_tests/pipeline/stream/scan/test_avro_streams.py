@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from io import BytesIO
+from typing import Any
 
+import fastavro
 import pytest
 
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
@@ -13,10 +17,12 @@ from ticdc_assets.pipeline.stream.scan.avro_repeats import Repeats
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
+from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.protocols.avro.table_names import name_in_topic, sanitised
 from ticdc_assets.sources.capture import Message, MessagePosition, placed_messages
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets_tests.pipeline.small_streams import in_bulk_or_one_by_one
+from ticdc_assets_tests.protocols.avro.registered_schemas import EXTENDED, ID, KEY, column, record
 from ticdc_assets_tests.protocols.hostile.seeds import streams
 
 RULE = "tidb_{schema}_{table}"
@@ -181,3 +187,32 @@ def test_a_message_that_cannot_be_decoded_is_kept_as_it_was_sent():
         (f"{row.topic}/{row.partition}", 5, b"value"),
         (f"{delete.topic}/{delete.partition}", 6, b"key"),
     ]
+
+
+@pytest.mark.parametrize("in_bulk", [True, False])
+def test_a_key_that_changes_while_the_columns_stay_is_seen_in_the_schema_of_the_key(
+    in_bulk: bool, monkeypatch: pytest.MonkeyPatch
+):
+    schemas = {1: KEY, 2: record(ID, {"name": "name", "type": column("TEXT", "string")}), 3: EXTENDED}
+    row = {"id": 7, "name": "x", "_tidb_op": "c", "_tidb_commit_ts": 20, "_tidb_commit_physical_time": 0}
+    value = framed(3, schemas[3], row)
+    sent = [Message("t", 0, n, framed(key_id, schemas[key_id], row), value, 0) for n, key_id in enumerate((1, 1, 2))]
+    options = AvroOptions({number: json.dumps(schema) for number, schema in schemas.items()}.__getitem__)
+    in_bulk_or_one_by_one(monkeypatch, in_bulk)
+
+    scan = scan_all(
+        blocks_of((MessagePosition(record=n), message) for n, message in enumerate(sent)),
+        StreamForm("avro", options, VersionClock.POSITION),
+        StreamCursor(),
+    )
+
+    assert [(event.commit_ts, event.after.key) for event in scan.statements if event.after] == [
+        (1, ("id",)),
+        (3, ("id", "name")),
+    ]
+
+
+def framed(schema_id: int, schema: dict[str, Any], row: dict[str, Any]) -> bytes:
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
+    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
