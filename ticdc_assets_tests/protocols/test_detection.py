@@ -172,3 +172,13 @@ def test_no_file_makes_the_csv_options_fail(data: bytes):
     options = votes.options()
 
     assert options is None or options.delimiter
+
+
+def test_what_only_begins_like_a_message_of_simple_in_avro_has_no_form():
+    [workload] = [w for w in CAPTURES if w.name == "simple-avro/seed1"]
+    whole = next(value for _, value in decoded(workload) if value)
+
+    found, cut = form_of(None, whole), form_of(None, whole[:-1])
+
+    assert found is not None
+    assert (found.protocol, found.encoding, cut) == ("simple", "avro", None)

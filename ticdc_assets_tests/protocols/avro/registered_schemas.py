@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from typing import Any
+
+import fastavro
 
 
 def column(tidb_type: str, avro_type: str, **parameters: str) -> dict[str, Any]:
@@ -27,3 +30,10 @@ KEY = record(ID)
 ROW = record(ID, NAME)
 EXTENDED = record(ID, NAME, *EXTENSION)
 SCHEMAS = {1: json.dumps(KEY), 2: json.dumps(ROW), 3: json.dumps(EXTENDED)}
+
+
+def encoded(schema_id: int, schema: dict[str, Any], row: dict[str, Any]) -> bytes:
+    """A row or key as in a message: a zero byte, the id of its schema, and its values."""
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
+    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()

@@ -53,6 +53,7 @@ def test_a_column_type_is_what_the_parameters_say(avro, expected):
     [
         (column("INT", "int"), -5, Default("-5")),
         (column("BIGINT UNSIGNED", "long"), -1, Default(str((1 << 64) - 1))),
+        (column("BIGINT UNSIGNED", "long"), 0, Default("0")),
         (column("BIGINT UNSIGNED", "string"), "21", Default("21")),
         (column("FLOAT", "float"), 3.25, Default("3.25")),
         (column("BLOB", "bytes"), b64encode(b"\xffx").decode(), Default(b"\xffx")),

@@ -70,3 +70,10 @@ def test_other_types_have_no_such_values():
     values = native_columns.column(column, wires, "America/New_York")
 
     assert count(column, wires, values, "America/New_York") == 0
+
+
+@pytest.mark.parametrize(("value", "zone"), [(datetime.max, "Asia/Tokyo"), (datetime.min, "America/New_York")])
+def test_a_time_at_an_end_of_the_calendar_occurs_once(value: datetime, zone: str):
+    column = Column("a", MySqlType(Kind.TIMESTAMP, length=6))
+
+    assert not is_ambiguous(column, str(value), value.replace(tzinfo=UTC), zone)

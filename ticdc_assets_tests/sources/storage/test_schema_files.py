@@ -257,3 +257,25 @@ def test_errors_name_the_column_and_no_default() -> None:
     assert "'c'" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert json.dumps(caught.value.args)
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("shop/t/100/schema.json", ("shop", "t")),
+        ("t/shop/100/schema.json", ("t", "shop")),
+        ("a/b/100/schema.json", ("shop", "t")),
+        ("shop/t/meta/schema_100_0000000000.json", ("shop", "t")),
+    ],
+)
+def test_the_oldest_clusters_wrote_the_names_of_a_table_in_reverse(path: str, names: tuple[str, str]) -> None:
+    """The folders have them in the right order."""
+    file = parse_schema_file(schema_document("shop", "t", 100, [ID]), path)
+
+    assert (file.schema, file.table) == names
+
+
+def test_a_table_of_its_databases_name_has_that_name_in_any_order() -> None:
+    file = parse_schema_file(schema_document("t", "t", 100, [ID]), "t/t/100/schema.json")
+
+    assert (file.schema, file.table) == ("t", "t")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from io import BytesIO
-from typing import Any
 
-import fastavro
 import pytest
 
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
@@ -22,7 +19,7 @@ from ticdc_assets.protocols.avro.table_names import name_in_topic, sanitised
 from ticdc_assets.sources.capture import Message, MessagePosition, placed_messages
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets_tests.pipeline.small_streams import in_bulk_or_one_by_one
-from ticdc_assets_tests.protocols.avro.registered_schemas import EXTENDED, ID, KEY, column, record
+from ticdc_assets_tests.protocols.avro.registered_schemas import EXTENDED, ID, KEY, column, encoded, record
 from ticdc_assets_tests.protocols.hostile.seeds import streams
 
 RULE = "tidb_{schema}_{table}"
@@ -195,8 +192,8 @@ def test_a_key_that_changes_while_the_columns_stay_is_seen_in_the_schema_of_the_
 ):
     schemas = {1: KEY, 2: record(ID, {"name": "name", "type": column("TEXT", "string")}), 3: EXTENDED}
     row = {"id": 7, "name": "x", "_tidb_op": "c", "_tidb_commit_ts": 20, "_tidb_commit_physical_time": 0}
-    value = framed(3, schemas[3], row)
-    sent = [Message("t", 0, n, framed(key_id, schemas[key_id], row), value, 0) for n, key_id in enumerate((1, 1, 2))]
+    value = encoded(3, schemas[3], row)
+    sent = [Message("t", 0, n, encoded(key_id, schemas[key_id], row), value, 0) for n, key_id in enumerate((1, 1, 2))]
     options = AvroOptions({number: json.dumps(schema) for number, schema in schemas.items()}.__getitem__)
     in_bulk_or_one_by_one(monkeypatch, in_bulk)
 
@@ -210,9 +207,3 @@ def test_a_key_that_changes_while_the_columns_stay_is_seen_in_the_schema_of_the_
         (1, ("id",)),
         (3, ("id", "name")),
     ]
-
-
-def framed(schema_id: int, schema: dict[str, Any], row: dict[str, Any]) -> bytes:
-    out = BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
-    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()

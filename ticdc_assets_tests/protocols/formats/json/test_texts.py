@@ -124,6 +124,18 @@ def test_what_is_no_string_is_refused(given: bytes):
         orjson.loads(given)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [b'"', b'"a', b'"\\', b'"\\u', b'"\\u0', b'"\\u004', b'"\\u0041', b'"\\ud83d', b'"\\ud83d\\ud', b'"\\ud83d\\ude0'],
+)
+@pytest.mark.parametrize("behind", [b'"', b'n"', b'0041"', b'u0041"', b'1"', b'\\ude00"', b'e00"', b'0"'])
+def test_a_string_does_not_go_on_behind_the_end_of_its_text(given: bytes, behind: bytes):
+    """Texts follow each other without a gap, so the next one may complete what is cut."""
+    for more in ROOM:
+        found, _ = seen(JsonTemplate(text()), given, behind, behind=more)
+        assert 0 not in found.rows.tolist()
+
+
 @COMPILES
 @given(st.binary(max_size=24))
 def test_whatever_is_taken_for_a_string_is_one(noise: bytes):
