@@ -38,6 +38,35 @@ def test_texts_of_frames_are_the_objects_in_utf8(parts):
     ]
 
 
+@pytest.mark.parametrize("compression", [Compression.LZ4, Compression.SNAPPY])
+@pytest.mark.parametrize("prefix", [b"", b"\0\1"])
+def test_texts_of_compressed_frames_are_those_of_their_bodies(compression: Compression, prefix: bytes):
+    texts = [[b'{"a":1}', b"{" + b"x" * 99, b"{}"], [b"[]", b'{"b":2}'], []]
+    codec = pa.Codec(compression.value)
+    packed = [[codec.compress(text, asbytes=True) for text in of_message] for of_message in texts]
+    frames, counts = split(pa.array([prefix + framed(*parts) for parts in packed], pa.binary()), prefix)
+    assert counts.tolist() == [3, 2, 0]
+
+    found = texts_of(frames, compression)
+
+    read = [found.data[start:end].tobytes() for start, end in zip(found.starts, found.ends, strict=True)]
+    assert dict(zip(found.frame.tolist(), read, strict=True)) == {
+        0: texts[0][0],
+        1: texts[0][1],
+        2: b"{}",
+        4: b'{"b":2}',
+    }
+    assert frames.bodies.to_pylist() == [part for parts in packed for part in parts]
+
+
+def test_some_messages_have_their_frames_alone():
+    frames, _ = split(pa.array([framed(b"{}"), framed(b"{a}", b"{b}"), framed(b"{c}")], pa.binary()), b"")
+
+    assert frames.of(np.array([True, True, True])) is frames
+    some = frames.of(np.array([False, True, False]))
+    assert (some.bodies.to_pylist(), some.message.tolist(), some.ordinal.tolist()) == ([b"{a}", b"{b}"], [1, 1], [0, 1])
+
+
 @pytest.mark.parametrize(("count", "found"), [(FRAMES_MAX, FRAMES_MAX), (FRAMES_MAX + 1, 0)])
 def test_a_message_of_more_frames_than_are_usual_is_left(count, found):
     _, counts = split(pa.array([framed(*[b"{}"] * count), framed(b"{}")], pa.binary()), b"")
