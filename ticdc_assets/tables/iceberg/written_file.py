@@ -5,7 +5,7 @@ The footer comes with the worker's answer, so that the driver opens no data file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,7 @@ import orjson
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import (
     DataFileStatistics,
+    StatsAggregator,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -86,11 +87,38 @@ def _statistics(table: Table, file: WrittenFile) -> DataFileStatistics:
     named = {_name(file.footer, number) for number in range(file.footer.num_columns)}
     added = [column for column in _ROW_LINEAGE if column.name in named]
     schema = Schema(*table.schema().fields, *added) if added else table.schema()
-    return data_file_statistics_from_parquet_metadata(
+    ids = parquet_path_to_id_mapping(schema)
+    found = data_file_statistics_from_parquet_metadata(
         parquet_metadata=file.footer,
         stats_columns=compute_statistics_plan(schema, table.properties),
-        parquet_column_mapping=parquet_path_to_id_mapping(schema),
+        parquet_column_mapping=ids,
     )
+    # pyiceberg takes the bounds of the other row groups then, and a reader would skip the file.
+    unbounded = {ids[name] for name in _columns_with_a_group_without_bounds(file.footer)}
+    unwritable = {field_id for field_id, bounds in found.column_aggregates.items() if _is_unwritable(bounds)}
+    for field_id in unbounded | unwritable:
+        found.column_aggregates.pop(field_id, None)
+    return found
+
+
+def _columns_with_a_group_without_bounds(footer: pq.FileMetaData) -> Iterator[str]:
+    """The columns with values in a row group that has no bounds of them: a bound may have 4096 bytes at most."""
+    if footer.num_row_groups == 1:
+        return
+    for number in range(footer.num_columns):
+        chunks = (footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups))
+        if any(chunk is not None and chunk.num_values and not chunk.has_min_max for chunk in chunks):
+            yield _name(footer, number)
+
+
+def _is_unwritable(bounds: StatsAggregator) -> bool:
+    """Whether the upper bound cannot be UTF-8: cut after U+D7FF, pyiceberg makes it end with the next number, which is
+    no character."""
+    try:
+        bounds.max_as_bytes()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _name(footer: pq.FileMetaData, number: int) -> str:

@@ -10,13 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import GreaterThanOrEqual
+from pyiceberg.table import Table
 
 from ticdc_assets import spark
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.types import arrow_field
-from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json, data_file_of
 from ticdc_assets_tests.pipeline.small_feeds import Sink
 
 IDENTIFIER = ("shop", "t")
@@ -75,3 +79,40 @@ def _shown(java: Any, file: Any) -> dict[str, Any]:
         name: dict(zip(value["keys"], value["values"], strict=True)) if isinstance(value, dict) else value
         for name, value in found.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "row_groups", "least"),
+    [
+        (pa.string(), [["a", "b"], ["z" * 5000]], "z"),
+        (pa.string(), [["z" * 5000], ["a", None], [None]], "z"),
+        (pa.binary(), [[b"a"], [b"z" * 5000, b"zz"]], b"z"),
+        (pa.string(), [["a", "\ud7ff" * 17]], "\ud7ff"),
+        (pa.string(), [["a", "b" * 15 + "\ud7ff" * 2]], "b"),
+    ],
+    ids=["long in the last group", "long in the first group", "long bytes", "no next character", "none after the cut"],
+)
+def test_a_reader_that_compares_finds_every_row(kind: pa.DataType, row_groups: list[list[Any]], least: Any, tmp_path):
+    values = [value for group in row_groups for value in group]
+    table = filled(tmp_path, kind, row_groups)
+
+    found = table.scan(row_filter=GreaterThanOrEqual("value", least)).to_arrow()["value"].to_pylist()
+
+    assert found == [value for value in values if value is not None and value >= least]
+    assert table.scan().to_arrow()["value"].to_pylist() == values
+
+
+def filled(folder: Path, kind: pa.DataType, row_groups: list[list[Any]]) -> Table:
+    """A table of one file with these row groups."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}/lake")
+    catalog.create_namespace("shop")
+    table = catalog.create_table(IDENTIFIER, pa.schema([("value", kind)]))
+    schema = pa.schema([arrow_field(field) for field in table.schema().fields])
+    path = folder / "rows.parquet"
+    with pq.ParquetWriter(path, schema, store_schema=False) as writer:
+        for group in row_groups:
+            writer.write_table(pa.table([pa.array(group, kind)], schema=schema))
+    written = WrittenFile(f"file://{path}", path.stat().st_size, writer.writer.metadata)
+    with table.transaction() as tx, tx.update_snapshot().fast_append() as append:
+        append.append_data_file(data_file_of(table, written))
+    return table.refresh()
