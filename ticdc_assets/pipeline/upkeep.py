@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.errors import LakeError
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.compaction import compact_small
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, each_table
 from ticdc_assets.spark import SparkWorkers
@@ -22,6 +25,8 @@ from ticdc_assets.tables.maintenance.snapshot_expiry import expire, expiry_of
 from ticdc_assets.tables.progress import source_table_of
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
@@ -32,6 +37,7 @@ STEPS_S: Final = 2.0
 MINUTES_KEPT: Final = 10
 """How long every record and its snapshots stay. After that the last record of each hour stays."""
 HOURS_KEPT: Final = 24
+_ADVICE: Final = "Its rows are whole, and runs go on; `ticdc-assets maintain --compact` shows whether the fault stays."
 EXPIRED_MIN: Final = 20
 """Fewer snapshots are not worth a commit."""
 
@@ -56,25 +62,32 @@ class Upkeep:
         self.files: FileCounts | None = None
 
     def work(self, lake: Lake) -> None:
-        """Take steps for up to STEPS_S, and one at least, where a round is due. An error ends the round."""
+        """Take steps for up to STEPS_S, and one at least, where a round is due.
+
+        Raises an error of one table at the end of the round, after the other tables had their turn; any other error
+        ends the round.
+        """
         began_s = time.monotonic()
         if self._steps is None:
             if began_s < self._next_round_s:
                 return
             self._steps = self._round(lake)
         steps, self._steps = self._steps, None
-        for _ in steps:
-            if time.monotonic() - began_s >= STEPS_S:
-                self._steps = steps
-                return
-        self._next_round_s = time.monotonic() + ROUND_EVERY_S
+        try:
+            for _ in steps:
+                if time.monotonic() - began_s >= STEPS_S:
+                    self._steps = steps
+                    return
+        finally:
+            if self._steps is None:
+                self._next_round_s = time.monotonic() + ROUND_EVERY_S
 
     def _round(self, lake: Lake) -> Iterator[None]:
-        files = FileCounts()
+        files, faults = FileCounts(), _Faults()
         for table in each_table(lake):
             if source_table_of(table) is not None and is_scattered(table):
-                jvm = self._jvm()
-                self.totals.files_compacted += compact_small(jvm, SparkWorkers(jvm.spark), table)
+                with faults.of(table):
+                    self._compact(table)
                 table = table.refresh()
             files += counts_of(table)
             yield
@@ -86,6 +99,35 @@ class Upkeep:
         yield
         for table in each_table(lake):
             if len(expiry_of(table.metadata, thinned.kept_ids, older_than).snapshot_ids) >= EXPIRED_MIN:
-                found = expire(lake.catalog, self._jvm, table, thinned.kept_ids, older_than)
-                self.totals.snapshots_expired += len(found.snapshot_ids)
+                with faults.of(table):
+                    found = expire(lake.catalog, self._jvm, table, thinned.kept_ids, older_than)
+                    self.totals.snapshots_expired += len(found.snapshot_ids)
             yield
+        faults.raise_first()
+
+    def _compact(self, table: Table) -> None:
+        jvm = self._jvm()
+        self.totals.files_compacted += compact_small(jvm, SparkWorkers(jvm.spark), table)
+
+
+class _Faults:
+    """The errors of single tables in one round, which must not keep the other tables from their turn."""
+
+    def __init__(self) -> None:
+        self._first: LakeError | None = None
+
+    @contextmanager
+    def of(self, table: Table) -> Iterator[None]:
+        """Keep an error that is of this table alone; raise any other."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            # A lake without this file or room for it may have those of the next table.
+            found = error if isinstance(error, LakeError) else of_one_table(error)
+            where = f"upkeep of {'.'.join(table.name())}, {found.where}"
+            self._first = self._first or LakeError(where, found.expected, found.found, _ADVICE)
+
+    def raise_first(self) -> None:
+        """Raise the first error, if any."""
+        if self._first is not None:
+            raise self._first

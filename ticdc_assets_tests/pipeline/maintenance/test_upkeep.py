@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyiceberg.table import Table
 
+from ticdc_assets.errors import LakeError
 from ticdc_assets.pipeline import upkeep as upkeep_module
 from ticdc_assets.pipeline.maintenance import tables_of
 from ticdc_assets.pipeline.upkeep import Upkeep
@@ -75,6 +79,62 @@ def test_upkeep_does_one_step_at_least_and_goes_on_where_it_was(
     assert steps == len(tables_of(feed.lake)) + 1
     assert scattered == [java]
     assert upkeep.totals.files_compacted == FILES_MAX
+
+
+def test_a_table_that_cannot_be_compacted_keeps_no_other_from_its_turn(
+    tmp_path: Path, without_java: None, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in {"STEPS_S": 60.0, "MINUTES_KEPT": 0, "EXPIRED_MIN": 1}.items():
+        monkeypatch.setattr(upkeep_module, name, value)
+    compacted: list[str] = []
+
+    def compact(jvm: Any, workers: Any, table: Table) -> int:
+        name = ".".join(table.name())
+        if name == "shop__changes.users":
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/lake/gone.parquet")
+        compacted.append(name)
+        return 2
+
+    monkeypatch.setattr(upkeep_module, "is_scattered", lambda table: True)
+    monkeypatch.setattr(upkeep_module, "compact_small", compact)
+    feed = after_small_runs(tmp_path)
+    feed.table("shop", "orders", 6).rows("shop", "orders", ("I", 1, "x", 7)).checkpoint(8)
+    assert feed.run().success
+    upkeep = Upkeep(lambda: SimpleNamespace(spark="the session"))  # type: ignore[arg-type, return-value]
+    upkeep.work(feed.lake)
+    assert compacted == [], "its first round is not due yet"
+    monkeypatch.setattr(upkeep, "_next_round_s", 0.0)
+
+    with pytest.raises(LakeError, match=r"upkeep of shop__changes\.users.*runs go on"):
+        upkeep.work(feed.lake)
+
+    assert "shop__changes.orders" in compacted
+    assert upkeep.totals.snapshots_expired > RUNS
+    assert upkeep.files is not None
+    compacted.clear()
+    upkeep.work(feed.lake)
+    assert compacted == [], "the next round is not due yet"
+
+
+def test_an_outage_ends_a_round(tmp_path: Path, without_java: None, monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    def compact(jvm: Any, workers: Any, table: Table) -> int:
+        asked.append(".".join(table.name()))
+        raise ConnectionResetError
+
+    monkeypatch.setattr(upkeep_module, "is_scattered", lambda table: True)
+    monkeypatch.setattr(upkeep_module, "compact_small", compact)
+    feed = after_small_runs(tmp_path)
+    upkeep = Upkeep(lambda: SimpleNamespace(spark="the session"))  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr(upkeep, "_next_round_s", 0.0)
+
+    with pytest.raises(ConnectionResetError):
+        upkeep.work(feed.lake)
+
+    assert len(asked) == 1
+    upkeep.work(feed.lake)
+    assert len(asked) == 1, "the next round is not due yet"
 
 
 def test_upkeep_waits_for_its_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
