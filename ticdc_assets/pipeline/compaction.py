@@ -31,11 +31,10 @@ def compact_small(
     `otherwise` is called if the table has too many files of another kind. Where another writer commits
     first, nothing is rewritten.
     """
-    snapshot = table.current_snapshot()
-    if snapshot is None:
+    if table.current_snapshot() is None:
         return 0
     java = jvm.load(table.name())
-    files = small_files(java, snapshot.snapshot_id)
+    files = small_files(java, table)
     groups = together(files) if files is not None else []
     gone = sum(len(group) - 1 + sum(file.java_vector is not None for file in group) for group in groups)
     if not groups or counts_of(table).all - gone > FILES_MAX // 2:

@@ -38,31 +38,35 @@ class SmallFile:
     old: OldFile
     size_bytes: int
     partition: Any
-    spec_id: int
     java: Any
     java_vector: Any = None
 
 
-def small_files(table: JvmTable, snapshot_id: int) -> list[SmallFile] | None:
-    """The small data files of a snapshot. None where a file has deletes that only Iceberg's own procedure can apply."""
+def small_files(table: JvmTable, planned: Table) -> list[SmallFile] | None:
+    """The small data files of the current snapshot of the table as `planned`. None where only Iceberg's own procedure
+    can rewrite one: it has deletes of another form or is of an earlier partitioning, or older files lack a column that
+    has a value for them."""
+    schema, spec_id = planned.schema(), planned.spec().spec_id
+    if any(schema.find_field(number).initial_default is not None for number in schema.field_ids):
+        return None
     found = []
-    planned = table.java.newScan().useSnapshot(snapshot_id).planFiles()
+    files = table.java.newScan().useSnapshot(planned.metadata.current_snapshot_id).planFiles()
     try:
-        tasks = planned.iterator()
+        tasks = files.iterator()
         while tasks.hasNext():
             task = tasks.next()
             if int(task.file().fileSizeInBytes()) > SMALL_BYTES:
                 continue
-            file = _small_file(table, task)
+            file = _small_file(table, task, spec_id)
             if file is None:
                 return None
             found.append(file)
     finally:
-        planned.close()
+        files.close()
     return found
 
 
-def _small_file(table: JvmTable, task: Any) -> SmallFile | None:
+def _small_file(table: JvmTable, task: Any, spec_id: int) -> SmallFile | None:
     parse, spec, java = table.named("org.apache.iceberg.ContentFileParser.toJson"), task.spec(), task.file()
     deletes = task.deletes()
     vector = deletes.get(0) if deletes.size() == 1 else None
@@ -70,7 +74,7 @@ def _small_file(table: JvmTable, task: Any) -> SmallFile | None:
     if deletes.size() > 1 or (place and place["file-format"].upper() != "PUFFIN"):
         return None
     file = orjson.loads(parse(java, spec))
-    if file["file-format"].upper() != "PARQUET":
+    if file["file-format"].upper() != "PARQUET" or file["spec-id"] != spec_id:
         return None
     old = OldFile(
         file["file-path"],
@@ -80,15 +84,15 @@ def _small_file(table: JvmTable, task: Any) -> SmallFile | None:
         place.get("content-offset", 0),
         place.get("content-size-in-bytes", 0),
     )
-    return SmallFile(old, file["file-size-in-bytes"], file["partition"], file["spec-id"], java, vector)
+    return SmallFile(old, file["file-size-in-bytes"], file["partition"], java, vector)
 
 
 def together(files: Sequence[SmallFile]) -> list[list[SmallFile]]:
     """The files in groups of at least two that become one file each: of one partition, and of TOGETHER_BYTES at
     most."""
-    groups: dict[tuple[int, str], list[list[SmallFile]]] = {}
+    groups: dict[str, list[list[SmallFile]]] = {}
     for file in sorted(files, key=lambda file: (file.old.sequence_number, file.old.uri)):
-        of_partition = groups.setdefault((file.spec_id, str(file.partition)), [[]])
+        of_partition = groups.setdefault(str(file.partition), [[]])
         if sum(other.size_bytes for other in of_partition[-1]) + file.size_bytes > TOGETHER_BYTES:
             of_partition.append([])
         of_partition[-1].append(file)

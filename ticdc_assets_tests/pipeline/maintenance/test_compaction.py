@@ -13,15 +13,17 @@ from ticdc_assets import spark
 from ticdc_assets.pipeline import compaction
 from ticdc_assets.pipeline.compaction import compact_small
 from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.rewriting import replace_files
-from ticdc_assets.tables.maintenance.compaction import counts_of
+from ticdc_assets.tables.maintenance.compaction import compact, counts_of
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, Sink, column
 
 T = ("s", "t")
 CHANGELOG = ("s__changes", "t")
 DAY = 86_400_000 << 18
+V3 = "TBLPROPERTIES ('format-version' = '3')"
 
 
 def written(folder: Path) -> tuple[Sink, Feed]:
@@ -109,6 +111,37 @@ def _after(other: Callable[[], None]) -> Callable[..., bool]:
         return replace_files(*given)
 
     return replaced
+
+
+def test_what_only_icebergs_procedure_can_rewrite_is_left_to_it(tmp_path: Path):
+    """Files of an earlier partitioning, and columns with a value for older files."""
+    feed = Sink(tmp_path / "bucket").feed(tmp_path / "lake")
+    session, catalog = spark.session(feed.lake.config), feed.lake.lake.catalog
+    jvm = JvmCatalog(session, feed.lake.catalog_name)
+    ensure_namespace(catalog, ("d",))
+    for name, kind, change in [
+        ("parted", "", "ADD PARTITION FIELD name"),
+        ("whole", "PARTITIONED BY (name)", "DROP PARTITION FIELD name"),
+        ("defaulted", "", "ADD COLUMN n INT DEFAULT 5"),
+    ]:
+        quoted = f"`{feed.lake.catalog_name}`.d.{name}"
+        session.sql(f"CREATE TABLE {quoted} (id INT, name STRING) USING iceberg {kind} {V3}")
+        for number in range(4):
+            session.sql(f"INSERT INTO {quoted} (id, name) VALUES ({number}, 'a')")
+            if number == 1:
+                session.sql(f"ALTER TABLE {quoted} {change}")
+        rows, asked = shown(feed, ("d", name)), []
+
+        files = compact_small(
+            jvm,
+            SparkWorkers(session),
+            catalog.load_table(("d", name)),
+            lambda jvm, table, asked=asked: asked.append(table.name()) or compact(jvm, table),
+        )
+
+        assert asked == [("d", name)]
+        assert shown(feed, ("d", name)) == rows, name
+        assert files == 0 or counts_of(catalog.load_table(("d", name))).data == 1
 
 
 def test_a_changelog_keeps_its_changes_by_day(fed: tuple[Sink, Feed]):
