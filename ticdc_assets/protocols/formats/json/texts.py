@@ -31,7 +31,7 @@ class Names:
 
     @staticmethod
     def of(columns: Iterable[str]) -> Names:
-        """The columns of these names, those spelled without escapes; others are extended_by where they are met."""
+        """The columns of these names, those spelled without escapes; `extended_by` adds others where they are met."""
         every = tuple(columns)
         plain = [(orjson.dumps(name)[1:-1], place) for place, name in enumerate(every)]
         return Names(every, tuple((name, place) for name, place in plain if b"\\" not in name))
