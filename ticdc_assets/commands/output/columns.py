@@ -1,13 +1,15 @@
 """Rows in columns, as plain lines that never break a word.
 
-On a terminal that is too narrow, the last column is wrapped at spaces. Where that leaves it too little room, each row
-has a first line with its first cells, and further lines with the others, each after the name of its column.
+On a terminal that is too narrow, the last column is wrapped at spaces. Where that leaves it too little room, as many
+columns as fit stand beside each other, and further lines below each row have its other cells, each after the name of its
+column.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 from rich.cells import cell_len
@@ -27,10 +29,10 @@ def in_columns(
     """
     widths = [max(cell_len(text) for text in column) for column in zip(names, *rows, strict=True)]
     before_last = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
+    sides = [name in right for name in names]
     if width is None or before_last + min(widths[-1], _LAST_WIDTH_MIN) <= width:
-        sides = [name in right for name in names]
         return [line for row in (names, *rows) for line in _aligned(row, widths, sides, before_last, width)]
-    return [line for row in rows for line in _stacked(names, row, width)]
+    return _stacked(names, rows, widths, sides, width)
 
 
 def _aligned(
@@ -46,15 +48,34 @@ def _aligned(
         yield " " * before_last + other
 
 
-def _stacked(names: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
-    first, number = row[0], 1
-    while number < len(row) and cell_len(first) + len(GAP) + cell_len(row[number]) <= width:
-        first, number = f"{first}{GAP}{row[number]}", number + 1
-    yield first
-    for name, text in zip(names[number:], row[number:], strict=True):
-        if text:
-            for line in _wrapped(f"{name}: {text}", width - len(_INDENT)):
-                yield _INDENT + line
+def _stacked(
+    names: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], sides: Sequence[bool], width: int
+) -> list[str]:
+    ends = list(accumulate(wide + len(GAP) for wide in widths))
+    count = max(sum(end - len(GAP) <= width for end in ends), 1)
+    lines = []
+    for row in (names, *rows):
+        cells = zip(row[:count], widths[:count], sides[:count], strict=True)
+        lines.append(GAP.join(_padded(*cell) for cell in cells).rstrip())
+        if row is not names:
+            named = [f"{name}: {text}" for name, text in zip(names[count:], row[count:], strict=True) if text]
+            lines += [
+                _INDENT + line for text in _together(named, width) for line in _wrapped(text, width - len(_INDENT))
+            ]
+    return lines
+
+
+def _together(texts: Sequence[str], width: int) -> Iterator[str]:
+    """The texts, as many in one line as fit."""
+    line = ""
+    for text in texts:
+        longer = f"{line}{GAP}{text}" if line else text
+        if line and cell_len(longer) > width - len(_INDENT):
+            yield line
+            longer = text
+        line = longer
+    if line:
+        yield line
 
 
 def _padded(text: str, width: int, to_the_right: bool) -> str:

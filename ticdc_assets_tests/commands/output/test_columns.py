@@ -29,14 +29,36 @@ def test_the_last_column_is_wrapped_at_spaces():
     ]
 
 
-def test_a_narrow_terminal_gets_further_lines():
+def test_a_narrow_terminal_gets_the_columns_that_fit_and_further_lines():
     assert in_columns(NAMES, ROWS, 30, right=["rows"]) == [
-        "shop  shop.users  1,204  live",
-        "shop  shop.表  7",
+        "changefeed  table        rows",
+        "shop        shop.users  1,204",
+        "    state: live",
+        "shop        shop.表         7",
         "    state: stopped: the",
         "    statement at",
         "    459802261460090884 is not",
         "    understood",
+    ]
+    assert in_columns(NAMES, ROWS, 26, right=["rows"])[:3] == [
+        "changefeed  table",
+        "shop        shop.users",
+        "    rows: 1,204",
+    ]
+    assert in_columns(NAMES, ROWS[:1], 21, right=["rows"]) == [
+        "changefeed",
+        "shop",
+        "    table: shop.users",
+        "    rows: 1,204",
+        "    state: live",
+    ]
+
+
+def test_short_cells_share_a_further_line():
+    assert in_columns(("table", "a longer name", "b", "c"), [("shop.users", "1", "2", "3")], 24)[1:] == [
+        "shop.users",
+        "    a longer name: 1",
+        "    b: 2  c: 3",
     ]
 
 
