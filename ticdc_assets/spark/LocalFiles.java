@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
-/** Files of this machine, with the permissions that the process gives them, and without files of checksums beside. */
+/** Local files with the permissions of the process's umask and without files of checksums. */
 public class LocalFiles extends LocalFileSystem {
     public LocalFiles() {
         super(new Raw());

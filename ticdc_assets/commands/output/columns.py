@@ -1,8 +1,8 @@
 """Rows in columns, as plain lines that never break a word.
 
 On a terminal that is too narrow, the last column is wrapped at spaces. Where that leaves it too little room, as many
-columns as fit stand beside each other, and further lines below each row have its other cells, each after the name of its
-column.
+columns as fit stand beside each other, and further lines below each row have its other cells, each after the name of
+its column.
 """
 
 from __future__ import annotations

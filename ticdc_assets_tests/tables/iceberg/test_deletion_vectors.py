@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyiceberg.table.deletion_vector import DeletionVector, _extract_vector_payload
+from pyiceberg.table import deletion_vector as of_pyiceberg
+from pyiceberg.table.puffin import PuffinFile
 
-from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
+from ticdc_assets.tables.iceberg.deletion_vectors import DeletionVector, blob_of, positions_of, puffin_of
 
 POSITIONS = st.sets(st.integers(0, 1 << 40), max_size=50)
 
@@ -19,7 +20,7 @@ def test_what_is_written_is_read_again(positions: set[int]):
 
 @given(st.sets(st.integers(0, 1 << 34), max_size=50))
 def test_pyiceberg_reads_what_is_written(positions: set[int]):
-    bitmaps = DeletionVector._deserialize_bitmap(_extract_vector_payload(blob_of(positions)))
+    bitmaps = of_pyiceberg.DeletionVector._deserialize_bitmap(of_pyiceberg._extract_vector_payload(blob_of(positions)))
 
     assert {(key << 32) + low for key, bitmap in enumerate(bitmaps) for low in bitmap} == positions
 
@@ -41,3 +42,16 @@ def test_a_damaged_vector_is_not_read(at: int):
 
     with pytest.raises(ValueError, match="a deletion vector that is damaged"):
         positions_of(bytes(blob))
+
+
+@given(st.lists(POSITIONS, min_size=1, max_size=4))
+def test_pyiceberg_finds_each_vector_of_a_puffin_file(deleted: list[set[int]]):
+    vectors = [DeletionVector(f"file:///é{n}.parquet", blob_of(rows), len(rows)) for n, rows in enumerate(deleted)]
+
+    written, offsets = puffin_of(vectors)
+
+    read = PuffinFile(written)
+    assert [written[at : at + len(v.blob)] for at, v in zip(offsets, vectors, strict=True)] == [v.blob for v in vectors]
+    assert [read.get_blob_payload(blob) for blob in read.footer.blobs] == [vector.blob for vector in vectors]
+    assert [blob.properties["referenced-data-file"] for blob in read.footer.blobs] == [v.data_uri for v in vectors]
+    assert [blob.properties["cardinality"] for blob in read.footer.blobs] == [str(len(rows)) for rows in deleted]
