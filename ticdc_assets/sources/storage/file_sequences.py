@@ -22,6 +22,8 @@ INDEX_BYTES_MAX: Final = 4096
 """An index holds one file name."""
 
 ADVICE_FILE: Final = "Restore the file, or name it in skip_files if its rows may be lost."
+_ADVICE_INDEX: Final = "Restore the index, or name it in skip_files: then the folder is listed."
+_ADVICE_TWO: Final = "TiCDC writes one of them: remove the other one, or name it in skip_files."
 NOTHING_DONE: Final = Done(0, 0)
 
 
@@ -44,7 +46,9 @@ def sequences(version: VersionFolder, folder: DataFolder, is_newest: bool) -> li
         found = _indexed(version, path, [None])
     if not found:
         names = [index_dispatcher(e.name) for e in listing(version.root, f"{path}/{META}") if not e.is_dir]
-        found = _indexed(version, path, [dispatcher for is_index, dispatcher in names if is_index])
+        indexed = [dispatcher for is_index, dispatcher in names if is_index]
+        known |= {dispatcher for dispatcher in indexed if _index_path(path, dispatcher) in version.skip}
+        found = _indexed(version, path, indexed)
     lost = known - {sequence.dispatcher for sequence in found}
     return found if found and not lost else found + _unindexed(version, path, folder, lost if found else None)
 
@@ -52,7 +56,9 @@ def sequences(version: VersionFolder, folder: DataFolder, is_newest: bool) -> li
 def _indexed(version: VersionFolder, path: str, dispatchers: list[str | None]) -> list[FileSequence]:
     found = []
     for dispatcher in sorted(dispatchers, key=lambda d: d or ""):
-        index = f"{path}/{META}/CDC{'' if dispatcher is None else f'_{dispatcher}'}.index"
+        index = _index_path(path, dispatcher)
+        if index in version.skip:
+            continue
         try:
             content = version.root.read_bytes(index, INDEX_BYTES_MAX)
         except NotYetError:
@@ -60,6 +66,10 @@ def _indexed(version: VersionFolder, path: str, dispatchers: list[str | None]) -
         last = _index(version, content, version.root.where(index), dispatcher)
         found.append(FileSequence(dispatcher, last.number, last.digits))
     return found
+
+
+def _index_path(path: str, dispatcher: str | None) -> str:
+    return f"{path}/{META}/CDC{'' if dispatcher is None else f'_{dispatcher}'}.index"
 
 
 def _index(version: VersionFolder, content: bytes, where: str, dispatcher: str | None) -> DataName:
@@ -71,7 +81,7 @@ def _index(version: VersionFolder, content: bytes, where: str, dispatcher: str |
         advice = ADVICE_LAYOUT.format("protocol")
         raise HeldError(where, f"a .{version.layout.extension} file", f"one of .{last.extension}", advice)
     if last.dispatcher != dispatcher:
-        raise HeldError(where, "the index of its own files", "the name of another's", ADVICE_FILE)
+        raise HeldError(where, "the index of its own files", "the name of another's", _ADVICE_INDEX)
     return last
 
 
@@ -97,9 +107,11 @@ def numbered(
         name = version.own(entry)
         if name is None or name.dispatcher != dispatcher:
             continue
-        if name.number in found:
+        if name.number in found and f"{path}/{entry.name}" in version.skip:
+            continue
+        if name.number in found and found[name.number][0] not in version.skip:
             two = f"{found[name.number][0].rpartition('/')[2]} and {entry.name}"
-            raise HeldError(version.root.where(path), f"one file of number {name.number}", two, ADVICE_FILE)
+            raise HeldError(version.root.where(path), f"one file of number {name.number}", two, _ADVICE_TWO)
         found[name.number] = (f"{path}/{entry.name}", entry.size)
     return found
 

@@ -31,10 +31,8 @@ from ticdc_assets.sources.storage.version_folder import HeldError, VersionFolder
 ASKED_ONE_BY_ONE: Final = 16
 """Up to this number, files are measured by name in a folder of any size; above it, listings may be cheaper."""
 
-_ADVICE_ORDER: Final = (
-    "Its rows are not read. If they are repeats, name the files in skip_files; else read the source in a changefeed of "
-    "another name, with another `target`."
-)
+_ELSEWHERE: Final = "read the source in a changefeed of another name, with another `target`."
+_ADVICE_ORDER: Final = f"Its rows are not read. If they are repeats, name the files in skip_files; else {_ELSEWHERE}"
 
 
 def new_files(version: VersionFolder) -> tuple[FolderScan, ...]:
@@ -58,15 +56,15 @@ def _scan_sequence(version: VersionFolder, folder: DataFolder, sequence: FileSeq
     place = (folder.path, sequence.dispatcher)
     done = version.state.done.get(place, NOTHING_DONE)
     path = below(version.path, folder.path)
+    seen = version.state.seen.get(place, NOTHING_DONE)
     sequence, named, done = _after_index(version, place, sequence, done)
     if sequence.last < done.number:
-        found = f"an index that fell back to {sequence.last}"
-        advice = "Files are written again under old numbers: read this table from another folder."
-        raise HeldError(version.root.where(path), f"file {done.number} or a later one", found, advice)
+        done = seen = _begun_again(version, path, sequence, done)
     sequence = _with_unnamed(version, path, folder, sequence)
     sizes = _sizes(version, path, folder, sequence, done)
     if _has_changed(version, done, sizes):
         done = _before_changed(version, done, sizes)
+        sizes = _sizes(version, path, folder, sequence, done)
     skipped: dict[int, int] = {}
     files: list[SourceFile] = []
     for number in range(done.number + 1, sequence.last + 1):
@@ -77,7 +75,6 @@ def _scan_sequence(version: VersionFolder, folder: DataFolder, sequence: FileSeq
             files.append(_file(version, folder, sequence, number, file, size))
         else:
             raise _absent(version, file, size, number, sequence, sizes)
-    seen = version.state.seen.get(place, NOTHING_DONE)
     last, is_listed = sequence.last, sequence.listed is not None
     return FolderScan(place, folder.partition, folder.date, done, last, tuple(files), skipped, seen, is_listed, named)
 
@@ -98,6 +95,20 @@ def _after_index(
     elif before is not None and version.recognises_repeats and before < done.number:
         done = Done(before, 0)
     return sequence, named, done
+
+
+def _begun_again(version: VersionFolder, path: str, sequence: FileSequence, done: Done) -> Done:
+    """The place before all files, where the index fell back: TiCDC lost it, and writes old numbers again with other
+    rows. Raises HeldError if repeats in them cannot be recognised."""
+    if version.recognises_repeats:
+        return NOTHING_DONE
+    found = f"an index that fell back to {sequence.last}"
+    advice = (
+        "Without commit_ts the rows of files that are written again cannot be compared with the changelog. Restore the "
+        "files and the index as they were. If TiCDC has written new rows into them, keep these files in another folder "
+        "first, and read it in a changefeed of another name, with another `target`."
+    )
+    raise HeldError(version.root.where(path), f"file {done.number} or a later one", found, advice)
 
 
 def _sizes(
@@ -138,16 +149,17 @@ def _has_changed(version: VersionFolder, done: Done, sizes: Mapping[int, tuple[s
 
 
 def _before_changed(version: VersionFolder, done: Done, sizes: Mapping[int, tuple[str, int | None]]) -> Done:
-    """The place before the last consumed file, so that it is read again.
+    """The place before the last consumed file, so that it is read again; before all files if it is smaller than it was:
+    then it is another file, as those before it may be.
 
-    The file was incomplete or was written again. Raises HeldError if repeats in it cannot be recognised.
+    A larger file was incomplete or is another one. Raises HeldError if repeats in it cannot be recognised.
     """
-    if version.recognises_repeats:
-        return Done(done.number - 1, 0)
     file, size = sizes[done.number]
+    if version.recognises_repeats:
+        return Done(done.number - 1, 0) if size is not None and size > done.size else NOTHING_DONE
     advice = (
         "It was written again after it was read, and without commit_ts its rows cannot be compared with the "
-        "changelog: restore it, or read the source in a changefeed of another name, with another `target`."
+        f"changelog: restore it, or {_ELSEWHERE}"
     )
     raise HeldError(version.root.where(file), f"{done.size} bytes, as when it was read", f"{size} bytes", advice)
 

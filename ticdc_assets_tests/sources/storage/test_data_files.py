@@ -150,12 +150,53 @@ def test_a_gap_is_seen_without_an_index_too(bucket: Bucket) -> None:
     assert kinds(bucket.scan()) == [("stopped", "t1")]
 
 
-def test_an_index_that_fell_back_stops_the_table(bucket: Bucket) -> None:
+def test_an_index_that_fell_back_stops_the_table_where_repeats_cannot_be_recognised(bucket: Bucket) -> None:
     bucket.files(f"{T1}/100", 1, 2, 3)
     cursor = after(bucket.scan())
     bucket.index(f"{T1}/100", 1)
 
     assert kinds(bucket.scan(cursor)) == [("stopped", "t1")]
+
+
+def test_with_commit_ts_all_files_are_read_again_whose_index_fell_back(bucket: Bucket) -> None:
+    files = bucket.files(f"{T1}/100", 1, 2, 3)
+    cursor = after(bucket.scan(recognises_repeats=True))
+    bucket.index(f"{T1}/100", 2)
+    bucket.remove(files[2])
+
+    found = bucket.scan(cursor, recognises_repeats=True)
+
+    assert (paths(found), found.seen) == (files[:2], frozenset())
+    bucket.files(f"{T1}/100", 3)
+    assert paths(bucket.scan(after(found, cursor), recognises_repeats=True)) == files[2:]
+
+
+@pytest.mark.parametrize(("size", "again"), [(2, [1, 2, 3]), (4, [3])])
+def test_the_files_before_the_last_one_are_read_again_if_it_shrank(bucket: Bucket, size: int, again: list[int]) -> None:
+    bucket.files(f"{T1}/100", 1, 2, 3)
+    cursor = after(bucket.scan(recognises_repeats=True))
+    bucket.data(f"{T1}/100", 3, b"r" * size)
+
+    assert [file.number for file in bucket.scan(cursor, recognises_repeats=True).data] == again
+
+
+def test_an_index_that_is_skipped_leaves_the_files_of_its_dispatcher_to_be_listed(bucket: Bucket) -> None:
+    sound = bucket.files(f"{T1}/100", 1, 2, dispatcher="a")
+    bucket.index(f"{T1}/100", 7, dispatcher="b")
+    listed = bucket.data(f"{T1}/100", 1, dispatcher="b")
+
+    assert kinds(bucket.scan()) == [("waiting", "t1")]
+    assert sorted(paths(bucket.scan(skip_files=["*/CDC_b.index"]))) == sorted([*sound, listed])
+
+
+@pytest.mark.parametrize("skipped", ["CDC000002.csv", "CDC00000000000000000002.csv"])
+def test_of_two_files_with_one_number_the_one_that_is_not_skipped_is_read(bucket: Bucket, skipped: str) -> None:
+    one, two = bucket.data(f"{T1}/100", 1), bucket.data(f"{T1}/100", 2)
+    other = bucket.data(f"{T1}/100", 2, digits=6)
+
+    assert kinds(bucket.scan()) == [("stopped", "t1")]
+    kept = two if other.endswith(skipped) else other
+    assert paths(bucket.scan(skip_files=[f"*/{skipped}"])) == [one, kept]
 
 
 @pytest.mark.parametrize(
