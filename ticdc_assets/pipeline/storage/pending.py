@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import is_unrecorded
-from ticdc_assets.pipeline.record import MIRROR_FAULT
+from ticdc_assets.pipeline.record import MIRROR_FAULT, unknown_id
 from ticdc_assets.pipeline.source import Pending
+from ticdc_assets.schema.history.source_table import fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.commit_range import CommitRange
@@ -50,6 +51,8 @@ class StoragePending(Pending):
         if any(self._may_be_read(file) for file in self.scan.unseen):
             return False
         recorded = Lake.recorded(self.record)
+        if any(self._is_news_of_unknown(table) for table in recorded.values()):
+            return False
         return all(
             i in recorded and recorded[i].watermark >= n.high and not _is_news(recorded[i], n)
             for i, n in self.commit_ranges.items()
@@ -62,6 +65,16 @@ class StoragePending(Pending):
             for source_table in self.history.ever_called(file.schema, file.table)
         )
         return any(commit_range is not None and commit_range.hold is None for commit_range in commit_ranges)
+
+    def _is_news_of_unknown(self, recorded: TableRecord) -> bool:
+        """Whether a table without a known schema is held for another reason than the recorded one, or no longer."""
+        if recorded.source_table != unknown_id(recorded.schema, recorded.table):
+            return False
+        name = fold_name(recorded.schema, recorded.table)
+        problem = next((p for p in self.problems if fold_name(p.schema, p.table) == name), None)
+        if problem is not None:
+            return problem.sentence != recorded.note
+        return not any(fold_name(file.schema, file.table) == name for file in self.scan.data)
 
     @property
     def checkpoint(self) -> int:
@@ -80,8 +93,10 @@ class StoragePending(Pending):
 
 
 def _is_news(recorded: TableRecord, commit_range: CommitRange) -> bool:
-    """Whether this scan holds a table that was not held before, or releases it."""
+    """Whether a table is held only since this scan, for another reason than the recorded one, or no longer."""
+    hold = commit_range.hold
     if recorded.state == TableState.LIVE:
-        return commit_range.hold is not None
-    is_held = recorded.state in (TableState.WAITING, TableState.STOPPED)
-    return is_held and commit_range.hold is None and not recorded.note.startswith(MIRROR_FAULT)
+        return hold is not None
+    if recorded.state not in (TableState.WAITING, TableState.STOPPED) or recorded.note.startswith(MIRROR_FAULT):
+        return False
+    return hold is None or not recorded.note.startswith(hold.reason)

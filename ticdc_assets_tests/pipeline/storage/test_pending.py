@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
-from ticdc_assets.pipeline.record import MIRROR_FAULT
+from ticdc_assets.pipeline.record import MIRROR_FAULT, unknown_id
 from ticdc_assets.pipeline.storage.pending import StoragePending
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.sources.storage.cursor import Cursor
@@ -110,6 +110,26 @@ def test_a_table_is_recorded_once_when_it_is_held_and_once_when_it_is_free(state
     assert not pending(commit_ranges=held(state)).is_empty
     assert pending(commit_ranges=held(state), record=noted).is_empty
     assert not pending(record=noted).is_empty
+
+
+def test_a_table_is_recorded_again_when_it_is_held_for_another_reason():
+    noted = record(state="stopped", note="another reason; a warning")
+
+    assert not pending(commit_ranges=held(TableState.STOPPED), record=noted).is_empty
+    assert pending(
+        commit_ranges=held(TableState.STOPPED), record=record(state="stopped", note="a reason; more")
+    ).is_empty
+
+
+def test_a_table_without_a_schema_is_recorded_again_when_its_reason_changes_or_goes():
+    problem = Problem(ProblemKind.WAITING, "shop", "U", "shop/u/meta", "no schema file yet")
+    unknown = replace(record().tables[0], source_table=unknown_id("shop", "u"), table="u", state="waiting")
+    known = replace(record(), tables=(*record().tables, replace(unknown, note=problem.sentence)))
+
+    assert pending(record=known, scan=scan(problems=(problem,))).is_empty
+    assert pending(record=known, scan=scan(replace(FILE, table="u"))).is_empty
+    assert not pending(record=known).is_empty
+    assert not pending(record=known, scan=scan(problems=(replace(problem, sentence="another"),))).is_empty
 
 
 def test_a_table_that_its_mirror_holds_needs_no_run_of_its_changelog():
