@@ -32,7 +32,7 @@ from ticdc_assets.pipeline.mirror.pending import (
 from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, guarded
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
-from ticdc_assets.pipeline.record import MIRROR_FAULT
+from ticdc_assets.pipeline.record import BETWEEN_NOTES, MIRROR_FAULT
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import History, SourceTable
@@ -308,8 +308,11 @@ def _history_of(
 
 
 def _with_fault(table: TableRecord, source_tables: Mapping[str, SourceTable], fault: str, tso: int) -> tuple[str, str]:
-    """State and note of a table whose mirror has a fault. A dropped table holds nothing back: at the recorded TSO it
-    does not exist."""
+    """State and note of a table whose mirror has a fault, with the reason for which the table is held anyway. A dropped
+    table holds nothing back: at the recorded TSO it does not exist."""
+    state, reason = _without_fault(table, source_tables)
+    if state in (str(TableState.WAITING), str(TableState.STOPPED)):
+        return state, f"{reason}{BETWEEN_NOTES}{MIRROR_FAULT}{fault}"
     dropped_ts = source_tables[table.source_table].dropped_ts
     is_gone = dropped_ts is not None and dropped_ts <= tso
     return str(TableState.DROPPED if is_gone else TableState.STOPPED), MIRROR_FAULT + fault
@@ -317,8 +320,9 @@ def _with_fault(table: TableRecord, source_tables: Mapping[str, SourceTable], fa
 
 def _without_fault(table: TableRecord, source_tables: Mapping[str, SourceTable]) -> tuple[str, str]:
     """State and note of a table whose mirror has no fault, whatever an earlier run recorded."""
-    if not table.note.startswith(MIRROR_FAULT):
-        return table.state, table.note
+    reason, found, _ = table.note.partition(MIRROR_FAULT)
+    if reason or not found:
+        return table.state, reason.removesuffix(BETWEEN_NOTES)
     dropped = source_tables[table.source_table].dropped_ts is not None
     return str(TableState.DROPPED if dropped else TableState.LIVE), ""
 

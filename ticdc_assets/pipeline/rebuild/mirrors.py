@@ -144,12 +144,8 @@ def _histories_anew(
 
 def _faults_left(record: WatermarkRecord, rebuilt: Collection[str]) -> dict[str, str]:
     """The recorded faults of mirrors that were not rebuilt."""
-    notes = {
-        t.source_table: t.note
-        for t in record.tables
-        if t.note.startswith(MIRROR_FAULT) and t.source_table not in rebuilt
-    }
-    return {source_table_id: note.removeprefix(MIRROR_FAULT) for source_table_id, note in notes.items()}
+    faults = {t.source_table: t.note.partition(MIRROR_FAULT)[2] for t in record.tables}
+    return {i: fault for i, fault in faults.items() if fault and i not in rebuilt}
 
 
 def recorded_history(lake: Lake) -> tuple[WatermarkRecord, History]:

@@ -66,3 +66,26 @@ def test_a_mirror_that_was_set_back_behind_a_statement_is_held(feed: Feed):
 def test_a_column_that_was_dropped_by_hand_is_noticed(feed: Feed):
     sql(feed, "ALTER TABLE {}.later DROP COLUMN n")
     assert_held(feed, "expected its columns, found none for n")
+
+
+def test_a_table_that_is_held_for_two_reasons_stays_held_once_its_mirror_is_rebuilt(feed: Feed):
+    """It stopped at a statement, before or after its mirror was damaged."""
+    rolled_back(feed, "later")
+    sink = Sink(feed.bucket, checkpoint=400)
+    sink.alter(LATER, 310, "ALTER TABLE `later` FROBNICATE", [ID, NAME, N])
+    feed.lake.run()
+    assert feed.state(LATER) == "stopped"
+    assert "FROBNICATE" in feed.note(LATER)
+    assert "`ticdc-assets rebuild --table s.later` rebuilds it." in feed.note(LATER)
+    feed.lake.mirrors()
+    assert feed.note(LATER).count("rebuilds it") == 1
+
+    assert rebuild(feed.lake, "s.later").errors == {}
+
+    newest = feed.lake.lake.control.newest()
+    assert newest is not None
+    assert (feed.state(LATER), feed.record(LATER).watermark, newest.tso) == ("stopped", 310, 400)
+    assert "FROBNICATE" in feed.note(LATER)
+    assert "rebuild" not in feed.note(LATER)
+    assert not newest.complete
+    assert feed.run() is None
