@@ -30,6 +30,9 @@ LOAD_AGAIN: Final = (
 )
 """What to do if a mirror cannot be continued from its rows."""
 
+LOST_STATEMENT: Final = "A statement is missing: if the source of the messages still has it, restore its message."
+"""What to do if rows have columns that no statement explains."""
+
 CREATE_AGAIN: Final = (
     "To continue, create the table again at the source: CREATE TABLE under another name with all its columns (not "
     "LIKE), copy the rows, and swap the names with one RENAME TABLE. The new table is complete here."

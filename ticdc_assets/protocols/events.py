@@ -132,6 +132,8 @@ class DdlEvent:
     where: the position of the message, for errors.
     fault: why the statement cannot be applied; its tables stop at `commit_ts`, which is before the execution.
     loaded: whether it is a CREATE TABLE of a dump at `commit_ts`, which has all that the stream sends up to there.
+    unexplained: a column that a row right after `commit_ts` has. If no statement up to there gives it to the table, the
+        table stops there. Such an event has neither a query nor a schema.
     """
 
     commit_ts: int
@@ -145,6 +147,7 @@ class DdlEvent:
     origin: DdlOrigin = FROM_TICDC
     fault: str = ""
     loaded: bool = False
+    unexplained: str = ""
 
 
 @dataclass(frozen=True, slots=True)

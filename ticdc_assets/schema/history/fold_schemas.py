@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ticdc_assets.errors import SchemaError
+from ticdc_assets.errors import LOST_STATEMENT, SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, FillColumn, adopt
 from ticdc_assets.schema.history.builder import SourceTableBuilder
@@ -30,6 +30,14 @@ def fold_schema(state: FoldState, event: DdlEvent) -> None:
         _adopt(state, builder, event, event.after)
     elif builder.stop is None and not same_columns(builder.shape.table, event.after, event.hints.after_is_ordered):
         state.stop(builder, event, "the stream shows other columns than its statements lead to")
+
+
+def stop_at_unexplained(state: FoldState, event: DdlEvent) -> None:
+    """Stop a table whose rows have a column that its statements do not give it: a statement is missing."""
+    builder = state.live.get(fold_name(event.schema, event.table)) if event.unexplained else None
+    if builder is not None and builder.shape.table.column(event.unexplained) is None:
+        found = f"found {event.unexplained!r} in a row"
+        state.stop(builder, event, f"expected the columns that statements give the table, {found}. {LOST_STATEMENT}")
 
 
 def _is_known(builder: SourceTableBuilder, inferred: TableSchema) -> bool:

@@ -40,6 +40,27 @@ def test_a_rename_that_cannot_be_applied_stops_the_table_of_the_old_name():
     assert "it names no order" in table_t.stop.reason
 
 
+CREATED = event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")
+ADDED = event(29, "t", "ALTER TABLE `t` ADD COLUMN `Extra` INT")
+FOUND = replace(event(29, "t", ""), unexplained="extra")
+"""A row at 30 has a column that no statement had added when the row was read."""
+
+
+@pytest.mark.parametrize("explained", [[], [event(31, "t", "ALTER TABLE `t` ADD COLUMN `extra` INT")]])
+def test_a_row_with_a_column_that_no_statement_adds_stops_its_table_before_the_row(explained: list[DdlEvent]):
+    (stopped, free) = fold([CREATED, replace(CREATED, table="u", query=CREATED.query.replace("`t`", "`u`")), FOUND,
+                            *explained]).source_tables  # fmt: skip
+
+    assert stopped.stop is not None
+    assert (stopped.stop.ts, free.stop) == (29, None)
+    assert stopped.stop.reason.startswith("at 29: expected the columns that statements give the table, found 'extra'")
+
+
+@pytest.mark.parametrize("events", [[CREATED, FOUND, ADDED], [ADDED, FOUND, CREATED], [FOUND]])
+def test_it_goes_on_once_the_statement_is_there(events: list[DdlEvent]):
+    assert [source_table.stop for source_table in fold(events).source_tables] == [None] * (len(events) > 1)
+
+
 UNREADABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY) FROBNICATED = 1"
 
 

@@ -27,11 +27,12 @@ SHAPES_MAX: Final = 100
 @dataclass(frozen=True, slots=True)
 class Unlike:
     """How a row differs from its table, naming the column, and whether the table's new schema can be inferred from it.
-    `lacks` where the row came without the column."""
+    `lacks` where the row came without the column; `unknown` is the column where the table has none of that name."""
 
     found: str
     is_inferable: bool
     lacks: bool = False
+    unknown: str = ""
 
 
 @dataclass(slots=True)
@@ -42,8 +43,8 @@ class Shapes:
 
     def add(self, event: DdlEvent) -> None:
         """Keep the schema if its columns are new or its row is earlier. At most `SHAPES_MAX` sets are kept."""
-        assert event.after is not None
-        columns = tuple(sorted((column.name.lower(), str(column.type)) for column in event.after.columns))
+        sent = event.after.columns if event.after is not None else ()
+        columns = (event.unexplained, *sorted((column.name.lower(), str(column.type)) for column in sent))
         known = self._by_columns.get(columns)
         if (known is None and len(self._by_columns) < SHAPES_MAX) or (known and event.commit_ts < known.commit_ts):
             self._by_columns[columns] = event
@@ -57,7 +58,7 @@ def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: Name)
     """How a row differs from the present columns of its source table; None where it does not."""
     column = unknown_column(task, table, (*event.wire, *(event.before or ())))
     if column is not None:
-        return Unlike(f"found {column!r}", is_inferable=True)
+        return Unlike(f"found {column!r}", is_inferable=True, unknown=column)
     is_key = event.handle_only or (event.op is Op.DELETE and is_of_keys(table, event.wire, event.hints.key or ()))
     column = None if is_key else missing_column(task, table, event.wire, source)
     if column is not None:
@@ -115,6 +116,15 @@ def inferred_by(task: MessageTask, name: Name, event: RowEvent, message: Message
     return DdlEvent(_just_before(event), schema, own, "", after=after, where=message.where)
 
 
+def unexplained_by(task: MessageTask, name: Name, event: RowEvent, column: str, message: Message) -> DdlEvent | None:
+    """The column of a row that no statement gives its table, in effect from just before the row; None where rows name
+    the version of their schema, have no commit_ts, or spell names in another way (Avro)."""
+    is_undated = event.commit_ts is None or task.order.by_arrival
+    if is_undated or event.hints.schema_version is not None or task.decoding.protocol == "avro":
+        return None
+    return DdlEvent(_just_before(event), *name, "", where=message.where, unexplained=column)
+
+
 def _table(task: MessageTask, event: RowEvent, message: Message) -> TableSchema | None:
     infer = REGISTRY[task.decoding.protocol].infer
     if infer is not None:
@@ -144,8 +154,8 @@ def together(inferred: Iterable[DdlEvent], known: Iterable[DdlEvent]) -> list[Dd
 
 
 def _joined(one: DdlEvent, other: DdlEvent) -> DdlEvent:
-    assert one.after is not None
-    assert other.after is not None
+    if one.after is None or other.after is None:
+        return one
     try:
         return replace(one, after=widened(one.after, other.after))
     except SchemaError:

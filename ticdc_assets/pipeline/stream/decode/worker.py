@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ticdc_assets.errors import DecodeError, SchemaError, TicdcAssetsError
+from ticdc_assets.errors import LOST_STATEMENT, DecodeError, SchemaError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.changelog.late_large_rows import LateLarge, is_large, with_known
@@ -23,7 +23,7 @@ from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismat
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, completed, needs_completing
 from ticdc_assets.pipeline.stream.decode.name_state import NameState, no_schema, no_table
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
-from ticdc_assets.pipeline.stream.decode.row_schemas import Unlike, inferred_by, unlike
+from ticdc_assets.pipeline.stream.decode.row_schemas import Unlike, inferred_by, unexplained_by, unlike
 from ticdc_assets.pipeline.stream.decode.row_values import RowValues, changes_of
 from ticdc_assets.pipeline.stream.decode.row_versions import period_of
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
@@ -250,12 +250,15 @@ class MessageDecoder:
         self, differing: Unlike, table: TableSchema, event: RowEvent, message: Message, name_state: NameState
     ) -> None:
         """Hold the table of a row with unknown columns, so that no value is lost. Where the table's columns are
-        inferred from rows, report the row's schema to the driver."""
-        if table.inferred and differing.is_inferable:
-            name = self._true_name(event, message)
-            shape = inferred_by(self._task, name, event, message) if name is not None else None
-            if shape is not None:
-                name_state.shapes.add(shape)
+        inferred from rows, report the row's schema to the driver; else the column, at which the table stops."""
+        name = self._true_name(event, message)
+        shape = None
+        if name is not None and table.inferred and differing.is_inferable:
+            shape = inferred_by(self._task, name, event, message)
+        elif name is not None and differing.unknown:
+            shape = unexplained_by(self._task, name, event, differing.unknown, message)
+        if shape is not None:
+            name_state.shapes.add(shape)
         problem = (
             f"{message.where}: expected the columns that {event.schema}.{event.table} has by now, {differing.found}."
         )
@@ -268,10 +271,7 @@ class MessageDecoder:
                 f"{problem} It waits: the statement about it may be in messages that are not captured yet."
             )
         else:
-            advice = (
-                "Check whether a statement was lost; the table continues when the stream or `schema_files` have it."
-            )
-            name_state.state, name_state.problem = FileState.STOPPED, f"{problem} {advice}"
+            name_state.state, name_state.problem = FileState.STOPPED, f"{problem} {LOST_STATEMENT}"
 
     # -- large rows ---------------------------------------------------------------------------------------------------
 
