@@ -60,6 +60,7 @@ def _stretch(context: StreamContext, pending: StreamPending, begin: Mark, last: 
         begin=begin,
         last=last,
         window=pending.cursor.window(pending.scan.offsets.until),
+        witnesses={o: digest for o, digest in pending.scan.witnesses.items() if begin.ordinal <= o < last},
         twice=frozenset(ordinal for ordinal in pending.scan.offsets.twice if begin.ordinal <= ordinal < last),
         read={} if context.lake.by_arrival else pending.cursor.in_part,
     )

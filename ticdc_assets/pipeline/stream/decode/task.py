@@ -60,6 +60,7 @@ class Arrival:
 class Stretch:
     """The messages of a log that a task reads: those in `window`, from `begin` up to the ordinal `last`.
 
+    witnesses: digests of messages by their ordinals: other messages there were not scanned.
     twice: the ordinals of messages whose offset the log already has; they are not read.
     read: by partition, the offsets that an earlier run has read. Rows of these messages are in the changelogs up to
         their tables' watermarks. Rows of other messages may be late.
@@ -69,6 +70,7 @@ class Stretch:
     begin: Mark
     last: int
     window: Window
+    witnesses: dict[int, str] = field(default_factory=dict)
     twice: frozenset[int] = frozenset()
     read: dict[Partition, tuple[int, int]] = field(default_factory=dict)
 

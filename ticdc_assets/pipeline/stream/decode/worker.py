@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ticdc_assets.errors import LOST_STATEMENT, DecodeError, SchemaError, TicdcAssetsError
+from ticdc_assets.errors import LOST_STATEMENT, DecodeError, SchemaError, SourceError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.changelog.late_large_rows import LateLarge, is_large, with_known
@@ -36,8 +36,9 @@ from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.values.checksum import check
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
-from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.sources.upstream import sql as upstream_sql
 
 COMPLETED_BYTES: Final = 64 << 20
@@ -90,6 +91,7 @@ class MessageDecoder:
         ordinal, twice = stretch.begin.ordinal, np.fromiter(stretch.twice, np.int64)
         for block in stretch.log.blocks(stretch.begin.place):
             ordinals = np.arange(ordinal, ordinal + len(block))
+            self._require_scanned(block, ordinal)
             ordinal += len(block)
             wanted = (ordinals < stretch.last) & ~np.isin(ordinals, twice)
             for partition, indices in block.of_partitions():
@@ -98,6 +100,21 @@ class MessageDecoder:
                 yield Batch(ordinals, block).take(wanted)
             if ordinal >= stretch.last:
                 return
+        self._require_scanned(None, ordinal)
+
+    def _require_scanned(self, block: MessageBlock | None, ordinal: int) -> None:
+        """Raise SourceError where a block is not of the messages that were scanned, or is missing."""
+        for at, digest in self._task.stretch.witnesses.items():
+            is_here = block is not None and ordinal <= at < ordinal + len(block)
+            if is_here and digest_of(block.message(at - ordinal)) == digest:  # type: ignore[union-attr]
+                continue
+            if is_here or (block is None and at >= ordinal):
+                raise SourceError(
+                    "the capture",
+                    "the messages that this run has scanned",
+                    "others, since it was replaced meanwhile",
+                    "Nothing was published; run again. A capture may grow during a run.",
+                )
 
     def _in_bulk(self, batch: Batch) -> Iterable[int]:
         """Decode what the bulk decoder can of a batch. Returns the messages for the reference decoder."""

@@ -125,8 +125,8 @@ class StreamScan:
 
     `messages` is the ordinal after the last message that is consumed or read, `new_messages` counts those that are
     read. `marks` are places to begin reading at, one for every few thousand messages; the first is at the first new
-    message. `bad` has the messages that cannot be decoded. `clocks` assigns times to events that only their position
-    orders. `avro` is given for an Avro stream.
+    message. `witnesses` are digests of some messages, by ordinal. `bad` has the messages that cannot be decoded.
+    `clocks` assigns times to events that only their position orders. `avro` is given for an Avro stream.
     """
 
     offsets: ScannedOffsets = field(default_factory=ScannedOffsets)
@@ -138,6 +138,7 @@ class StreamScan:
     messages: int = 0
     new_messages: int = 0
     marks: list[Mark] = field(default_factory=list)
+    witnesses: dict[int, str] = field(default_factory=dict)
     clocks: Clocks = field(default_factory=Clocks)
     avro: AvroScan | None = None
 

@@ -41,7 +41,7 @@ from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.events import DdlEvent, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
-from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.sources.message_log import NONE_PASSED, MessageLog, PassedMessages, placed_messages
 
@@ -159,7 +159,8 @@ def _batches(
 
 
 def _wanted(scan: StreamScan, batch: Batch, window: Window) -> Batch:
-    """The messages in the window. All are added to the ledger; the first one gets a mark."""
+    """The messages in the window. All are added to the ledger; the first one gets a mark, and it and the last one show
+    to a task whether it reads the same messages."""
     block = batch.block
     is_first = scan.offsets.ledger.add_block(block)
     scan.offsets.twice += batch.ordinals[~is_first].tolist()
@@ -174,6 +175,8 @@ def _wanted(scan: StreamScan, batch: Batch, window: Window) -> Batch:
     if wanted.any():
         first = int(np.argmax(wanted))
         scan.marks.append(Mark(int(batch.ordinals[first]), block.position(first)))
+        for index in (first, int(np.flatnonzero(wanted)[-1])):
+            scan.witnesses[int(batch.ordinals[index])] = digest_of(block.message(index))
     return batch.take(wanted)
 
 
