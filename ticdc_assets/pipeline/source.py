@@ -53,6 +53,15 @@ class Pending:
         raise NotImplementedError
 
     @property
+    def beyond(self) -> frozenset[str]:
+        """The tables that a run has published beyond the record without recording it. That run may not have read what
+        the record's cursor says was read, since another run has recorded meanwhile."""
+        if self.record is None:
+            return frozenset()
+        recorded = {table.source_table: table.watermark for table in self.record.tables}
+        return frozenset(i for i, n in self.commit_ranges.items() if n.low > recorded.get(i, 0))
+
+    @property
     def checkpoint(self) -> int:
         """The TSO up to which the source is complete, 0 where it has none."""
         raise NotImplementedError

@@ -210,6 +210,12 @@ class StorageChanges:
 
     def _plan(self, pending: StoragePending, tables: dict[str, Table]) -> Plan:
         progress = {source_table_id: progress_of(table) for source_table_id, table in tables.items()}
+        beyond = {
+            fold_name(period.schema, period.table)
+            for i in pending.beyond
+            for period in pending.commit_ranges[i].source_table.name_periods
+        }
+        seen = {f.path for f in pending.scan.data if fold_name(f.schema, f.table) not in beyond} & pending.scan.seen
         return Plan(
             files=pending.scan.data,
             history=pending.history,
@@ -219,7 +225,7 @@ class StorageChanges:
             by_arrival=self._lake.by_arrival,
             follows=self._lake.follows,
             schema_columns=pending.columns,
-            seen=pending.scan.seen,
+            seen=seen,
         )
 
     # -- rebuild ------------------------------------------------------------------------------------------------------

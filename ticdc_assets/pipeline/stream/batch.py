@@ -75,7 +75,8 @@ class StreamBatch:
 
     @staticmethod
     def _may_come_late(pending: StreamPending, commit_range: CommitRange) -> bool:
-        return pending.has_unread and not is_held(commit_range) and not commit_range.is_exhausted
+        is_open = not is_held(commit_range) and not commit_range.is_exhausted
+        return is_open and (pending.has_unread or commit_range.source_table.id in pending.beyond)
 
     def _target(self, scan: StreamScan, commit_range: CommitRange, table: Table) -> Target:
         if not self._lake.by_arrival:

@@ -101,7 +101,7 @@ def _order(
         by_arrival=context.lake.by_arrival,
         epochs={partition: tuple(at) for partition, at in pending.scan.watermarks.epochs.items()},
         arrivals=arrivals,
-        fresh=pending.fresh,
+        fresh=pending.fresh | pending.beyond,
         placed=_within(avro.placed, begin.ordinal, last) if avro else {},
         repeated=avro.repeated() if avro else frozenset(),
     )

@@ -129,7 +129,8 @@ class RowOrder:
 
     epochs: by partition, the offsets at which its watermark decreases. A new delivery begins there.
     arrivals: by source table, what it takes by arrival where ordinals do not determine that.
-    fresh: the source tables that were not selected when earlier runs read their messages.
+    fresh: the source tables of which it is not known that they have the rows of the messages that earlier runs have
+        read: they were not selected then, or were published by a run without a record.
     placed: by ordinal, the commit_ts assigned to deletes that have none.
     repeated: the ordinals of repeats.
     """
