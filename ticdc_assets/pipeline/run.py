@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.pipeline.changelog.publish import Publication, Published, late_rows, remove_parts
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
@@ -70,7 +71,22 @@ class ChangelogRun:
 
         Args:
             only: the source tables to advance, by id. All others wait, and the cursor stays before their rows.
+
+        Raises:
+            StaleRunError: another run was first.
         """
+        try:
+            return self._publish_changelogs(pending, workers, on_progress, only)
+        except ConfigError as error:
+            newest = self._lake.control.newest()
+            if newest is None or newest == pending.record or newest.run_id == pending.run_id:
+                raise
+            advice = "Another run recorded first, and may have renamed tables. Run again to go on from there."
+            raise StaleRunError(error.where, "the tables that this run was planned with", "others", advice) from None
+
+    def _publish_changelogs(
+        self, pending: Pending, workers: Workers, on_progress: OnProgress, only: Collection[str] | None
+    ) -> ChangelogReport:
         hit(Failpoint.SCANNED)
         pending = _selected(pending, only)
         for _ in range(READS_MAX - 1):

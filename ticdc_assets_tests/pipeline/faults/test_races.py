@@ -108,6 +108,26 @@ def test_a_run_that_slept_while_another_went_on_changes_nothing(tmp_path: Path, 
     assert feed.run() is None
 
 
+@pytest.mark.parametrize("moment", [Failpoint.SCANNED, Failpoint.BEFORE_CHANGELOG_COMMIT])
+def test_a_run_that_slept_while_another_renamed_its_table_says_that_it_was_overtaken(tmp_path: Path, moment: Failpoint):
+    made = sink(tmp_path, commit_ts=True)
+    made.feed(tmp_path / "lake").run()
+    more(made)
+    feed = made.feed(tmp_path / "lake")
+    run, pending = feed.scan()
+
+    def overtake() -> None:
+        made.alter(("s", "renamed"), 2500, "RENAME TABLE `s`.`t` TO `s`.`renamed`")
+        made.bucket.checkpoint(3000)
+        made.feed(tmp_path / "lake").run()
+
+    with at(moment, overtake), pytest.raises(StaleRunError, match="Another run recorded first"):
+        run.publish_changelogs(pending, LocalWorkers())
+
+    made.feed(tmp_path / "lake").run()
+    assert feed.lake.records()["s", "renamed"].watermark == 3000
+
+
 # -- answers that are lost --------------------------------------------------------------------------------------------
 
 
