@@ -1,7 +1,7 @@
 """Records what a TiDB server does: `python -m ticdc_assets_tests.tidb KIND COUNT SEED`, TICDC_ASSETS_TIDB names it.
 
-KIND is random, conversions (of all pairs of types: COUNT is the first), defaults, partitions, or workloads (of each
-time zone COUNT databases).
+KIND is random, conversions (of all pairs of types: COUNT is the first), defaults, partitions, workloads (of each time
+zone COUNT databases), or features (COUNT and SEED change nothing).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from ticdc_assets_tests.tidb import conversions, defaults, partitions, recording
 from ticdc_assets_tests.tidb.recorded import FOLDER
 from ticdc_assets_tests.tidb.server import Tidb
+from ticdc_assets_tests.tidb.workloads import features
 from ticdc_assets_tests.tidb.workloads import recording as workload_recording
 
 if __name__ == "__main__":
@@ -22,6 +23,7 @@ if __name__ == "__main__":
         "defaults": defaults.histories,
         "partitions": partitions.histories,
         "workloads": workload_recording.histories,
+        "features": features.histories,
     }[kind]
     print(recording.write(FOLDER / f"{kind}.jsonl.xz", made(tidb, count, seed)), "histories")
     tidb.close()

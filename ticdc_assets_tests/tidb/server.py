@@ -114,6 +114,11 @@ class Tidb(Session):
                 return int(number or 0), int(recorded["binlog"]["FinishedTS"])
         return job, 0
 
+    def written(self, job: int) -> str:
+        """The text of a job: of statements on INTERVAL partitions, TiDB writes another one than the user."""
+        [(meta,)] = self.run(f"SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id = {job}")
+        return str(json.loads(meta or "{}")["query"])
+
 
 class Snapshots(Session):
     """A session that reads a database as it was, in UTC."""
@@ -128,7 +133,7 @@ class Snapshots(Session):
         self.run(f"SET SESSION tidb_snapshot = '{ts}'")
         self.run(f"USE `{self.database}`")
         found = {}
-        for (name,) in self.run("SHOW TABLES"):
+        for name, _ in self.run("SHOW FULL TABLES WHERE table_type = 'BASE TABLE'"):
             columns = self.columns(str(name))
             rows = self.rows(str(name), columns)
             found[str(name)] = {"columns": columns, "unique": self.indexes(str(name)), "rows": rows}
@@ -141,7 +146,8 @@ def _text(cell: str | bytes | None) -> str | None:
 
 
 def _selected(name: str, of: str) -> str:
-    kind, quoted = of.partition("(")[0].partition(" ")[0], f"`{name}`"
+    kind, escaped = of.partition("(")[0].partition(" ")[0], name.replace("`", "``")
+    quoted = f"`{escaped}`"
     if kind in ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"):
         return f"HEX({quoted})"
     if kind == "bit":

@@ -31,8 +31,11 @@ REFUSALS = (
 """Why a table may be held: what is done to it and no stream tells, or no lake can do."""
 
 
-def schema_differences(history: History, ts: int, tables: Mapping[Name, TableState]) -> Iterator[str]:
-    """What the tables that are not held have otherwise than the server at this TSO."""
+def schema_differences(
+    history: History, ts: int, tables: Mapping[Name, TableState], *, only_stored: bool = False
+) -> Iterator[str]:
+    """What the tables that are not held have otherwise than the server at this TSO; with `only_stored` not of virtual
+    columns, which no row has."""
     for name, state in tables.items():
         found = history.as_of(*name, ts + 1)
         if found is None or (found[0].stop is not None and found[0].stop.ts <= ts):
@@ -42,6 +45,8 @@ def schema_differences(history: History, ts: int, tables: Mapping[Name, TableSta
             (column, state.types[str(column)], null == "YES", extra == "VIRTUAL GENERATED")
             for column, _, _, null, extra in state.columns
         ]
+        if only_stored:
+            in_lake, in_tidb = ([column for column in columns if not column[-1]] for columns in (in_lake, in_tidb))
         if in_lake != in_tidb:
             yield f"{name} at {ts}: {_only_in(in_lake, in_tidb)} for {_only_in(in_tidb, in_lake)}"
         if list(found[1].table.key) != state.key:

@@ -40,7 +40,7 @@ class Recorder:
             return False
         job, finished_ts = self._tidb.finished(before)
         if job > before:
-            self._note({"sql": statement}, finished_ts)
+            self._note({"sql": self._tidb.written(job)}, finished_ts)
         return job > before
 
     def transact(self, statements: list[str]) -> None:

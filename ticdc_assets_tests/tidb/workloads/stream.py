@@ -68,6 +68,9 @@ class WorkloadStream:
 
     def _state(self, ts: int, database: str, sql: str) -> None:
         kind = _KINDS.get(" ".join(sql.split()[:2]), "ALTER")
+        if sql.startswith("ALTER DATABASE"):
+            self._ddl(ts, "QUERY", (database, ""), sql)
+            return
         if kind != "RENAME":
             name, *others = sql.split("`")[1::2]
             if "` LIKE `" in sql:
