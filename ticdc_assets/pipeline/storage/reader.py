@@ -302,7 +302,8 @@ def _unfinished(file: TaskFile, line: int) -> NotYetError:
         f"{file.path}, record {line}",
         "a whole record with its line end",
         "the file's end",
-        "It is being written, or was cut; the table continues when the file is complete.",
+        "It is being written, or was cut: the table continues when it is complete. Restore it, or name it "
+        "in skip_files if its rows may be lost.",
     )
 
 

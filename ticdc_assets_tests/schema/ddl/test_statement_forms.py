@@ -43,6 +43,8 @@ STATEMENTS = [
     ("CREATE FULLTEXT INDEX f ON t (a) WITH PARSER ngram", ddl.AlterTable("shop", "t", (ddl.AddIndex(Index("f", ("a",))),))),
     ("CREATE INDEX f TYPE BTREE ON t (a) WHATEVER = 3", ddl.AlterTable("shop", "t", (ddl.AddIndex(Index("f", ("a",))),))),
     ("CREATE COLUMNAR INDEX c ON t (a) USING INVERTED", ddl.AlterTable("shop", "t", (ddl.AddIndex(Index("c", ("a",))),))),
+    ("CREATE HYBRID INDEX h ON t (a) PARAMETER '{}'", ddl.AlterTable("shop", "t", (ddl.AddIndex(Index("h", ("a",))),))),
+    ("CREATE NOVEL INDEX h ON t (a)", ddl.AlterTable("shop", "t", (ddl.AddIndex(Index("h", ("a",))),))),
     ("ALTER IGNORE TABLE t FORCE", ddl.AlterTable("shop", "t", (ddl.NoEffect("how the statement runs, or caching"),))),
     ("CREATE TABLE t (a INT) START TRANSACTION", ddl.CreateTable("shop", "t", (ddl.ColumnDefinition(Column("a", INT)),))),
 ]  # fmt: skip
@@ -67,6 +69,7 @@ ACTIONS = [
     ("ADD INDEX (a)", (ddl.AddIndex(Index("", ("a",))),)),
     ("ADD VECTOR INDEX v (a)", (ddl.AddIndex(Index("v", ("a",))),)),
     ("ADD COLUMNAR INDEX v (a) USING INVERTED", (ddl.AddIndex(Index("v", ("a",))),)),
+    ("ADD HYBRID INDEX v (a)", (ddl.AddIndex(Index("v", ("a",))),)),
     ("ADD FULLTEXT f (a)", (ddl.AddIndex(Index("f", ("a",))),)),
     ("ADD SPATIAL (a)", (ddl.AddIndex(Index("", ("a",))),)),
     ("ADD UNIQUE (a) WHERE a > 3, ADD INDEX i (b)", (ddl.AddIndex(Index("", ("a",))), ddl.AddIndex(Index("i", ("b",))))),
