@@ -14,7 +14,7 @@ from ticdc_assets.pipeline import compaction
 from ticdc_assets.pipeline.compaction import compact_small
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import ensure_namespace
-from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 from ticdc_assets.tables.iceberg.rewriting import replace_files
 from ticdc_assets.tables.maintenance.compaction import compact, counts_of
 from ticdc_assets.tables.progress import progress_of
@@ -23,7 +23,7 @@ from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, Sink, column
 T = ("s", "t")
 CHANGELOG = ("s__changes", "t")
 DAY = 86_400_000 << 18
-V3 = "TBLPROPERTIES ('format-version' = '3')"
+FORMAT_3 = "TBLPROPERTIES ('format-version' = '3')"
 
 
 def written(folder: Path) -> tuple[Sink, Feed]:
@@ -113,35 +113,52 @@ def _after(other: Callable[[], None]) -> Callable[..., bool]:
     return replaced
 
 
-def test_what_only_icebergs_procedure_can_rewrite_is_left_to_it(tmp_path: Path):
-    """Files of an earlier partitioning, and columns with a value for older files."""
-    feed = Sink(tmp_path / "bucket").feed(tmp_path / "lake")
-    session, catalog = spark.session(feed.lake.config), feed.lake.lake.catalog
-    jvm = JvmCatalog(session, feed.lake.catalog_name)
-    ensure_namespace(catalog, ("d",))
-    for name, kind, change in [
-        ("parted", "", "ADD PARTITION FIELD name"),
-        ("whole", "PARTITIONED BY (name)", "DROP PARTITION FIELD name"),
-        ("defaulted", "", "ADD COLUMN n INT DEFAULT 5"),
-    ]:
-        quoted = f"`{feed.lake.catalog_name}`.d.{name}"
-        session.sql(f"CREATE TABLE {quoted} (id INT, name STRING) USING iceberg {kind} {V3}")
-        for number in range(4):
-            session.sql(f"INSERT INTO {quoted} (id, name) VALUES ({number}, 'a')")
-            if number == 1:
-                session.sql(f"ALTER TABLE {quoted} {change}")
-        rows, asked = shown(feed, ("d", name)), []
+@pytest.mark.parametrize(
+    ("parted", "change"),
+    [
+        ("", lambda session, table: session.sql(f"ALTER TABLE {quoted(table)} ADD PARTITION FIELD name")),
+        (
+            "PARTITIONED BY (name)",
+            lambda session, table: session.sql(f"ALTER TABLE {quoted(table)} DROP PARTITION FIELD name"),
+        ),
+        ("", lambda session, table: add_column_of_five(table)),
+    ],
+    ids=["partitioned later", "partitioned before", "a value for older files"],
+)
+def test_what_only_icebergs_procedure_can_rewrite_is_left_to_it(
+    fed: tuple[Sink, Feed], parted: str, change: Callable[[Any, JvmTable], object], request: pytest.FixtureRequest
+):
+    lake, session = fed[1].lake, spark.session(fed[1].lake.config)
+    jvm, name = JvmCatalog(session, lake.catalog_name), ("d", f"t{request.node.callspec.id.replace(' ', '_')}")
+    ensure_namespace(lake.lake.catalog, name[:-1])
+    sql_name = f"`{lake.catalog_name}`.{'.'.join(name)}"
+    session.sql(f"CREATE TABLE {sql_name} (id INT, name STRING) USING iceberg {parted} {FORMAT_3}")
+    for number in range(4):
+        session.sql(f"INSERT INTO {sql_name} (id, name) VALUES ({number}, 'a')")
+        if number == 1:
+            change(session, jvm.load(name))
+    rows, asked = shown(fed[1], name), []
 
-        files = compact_small(
-            jvm,
-            SparkWorkers(session),
-            catalog.load_table(("d", name)),
-            lambda jvm, table, asked=asked: asked.append(table.name()) or compact(jvm, table),
-        )
+    def otherwise(jvm: JvmCatalog, table: Table) -> int:
+        asked.append(table.name())
+        return compact(jvm, table)
 
-        assert asked == [("d", name)]
-        assert shown(feed, ("d", name)) == rows, name
-        assert files == 0 or counts_of(catalog.load_table(("d", name))).data == 1
+    compact_small(jvm, SparkWorkers(session), lake.lake.catalog.load_table(name), otherwise)
+
+    assert asked == [name]
+    assert shown(fed[1], name) == rows
+
+
+def quoted(table: JvmTable) -> str:
+    catalog, *names = str(table.java.name()).split(".")
+    return ".".join(f"`{name}`" for name in (catalog, *names))
+
+
+def add_column_of_five(table: JvmTable) -> None:
+    """Add a column that has the value 5 in files without it."""
+    five = table.named("org.apache.iceberg.expressions.Expressions.lit")(5)
+    kind = table.named("org.apache.iceberg.types.Types").IntegerType.get()
+    table.java.updateSchema().addColumn("n", kind, five).commit()
 
 
 def test_a_changelog_keeps_its_changes_by_day(fed: tuple[Sink, Feed]):
