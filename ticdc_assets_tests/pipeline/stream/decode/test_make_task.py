@@ -14,7 +14,7 @@ from ticdc_assets.pipeline.stream.offsets.ranges import Window
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedWatermarks, StreamScan
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.sources.capture import MessagePosition
 from ticdc_assets_tests.schema.history.histories import event, table
@@ -76,7 +76,8 @@ def test_large_messages_are_in_the_folder_of_the_config(folder: Any, uri: str | 
 def version(ts: int, number: int | None, before: int | None = None, name: str = "T") -> DdlEvent:
     """A statement that names the versions of its table after it and before it."""
     old = table("U", "id") if before is not None else None
-    return DdlEvent(ts, "shop", name, "ALTER TABLE t", after=TABLE, before=old, version=number, before_version=before)
+    hints = DdlHints(version=number, before_version=before)
+    return DdlEvent(ts, "shop", name, "ALTER TABLE t", after=TABLE, before=old, hints=hints)
 
 
 def test_versions_are_in_effect_after_the_first_statement_that_has_them():
@@ -86,11 +87,13 @@ def test_versions_are_in_effect_after_the_first_statement_that_has_them():
     made = task(version(10, 1), scan=scan, new_events=(version(40, 3, before=7), version(50, None)))
 
     assert made.schemas.versions == {(T, 1): 10, (T, 2): 20, (T, 3): 40, (U, 7): 40}
-    assert task(DdlEvent(10, *T, "DROP TABLE t", before_version=7)).schemas.versions == {}
+    assert task(DdlEvent(10, *T, "DROP TABLE t", hints=DdlHints(before_version=7))).schemas.versions == {}
 
 
 def test_checksums_are_compared_over_the_columns_that_the_stream_lists_where_rows_have_them():
-    scan = StreamScan(statements=[version(20, 2), version(30, None), DdlEvent(40, *T, "ALTER TABLE t", version=4)])
+    scan = StreamScan(
+        statements=[version(20, 2), version(30, None), DdlEvent(40, *T, "ALTER TABLE t", hints=DdlHints(version=4))]
+    )
     avro = AvroScan(None, (), True, checked={(T, 9): TABLE})  # type: ignore[arg-type]
 
     assert task(version(10, 1), scan=scan).schemas.checked == {}
