@@ -137,7 +137,7 @@ def test_storage_options_join_those_of_the_uri(tmp_path):
         ({"source": {"kafka": {"brokers": "h:1", "pattern": "("}}}, "brackets"),
         ({"source": {"kafka": {"options": {"a": 1}}}}, "Write brokers:"),
         ({"source": {"kafka": {"options": {"a": 1}}}}, "topics or pattern"),
-        ({"source": {"kafka": {"options": {"bootstrap.servers": "h:1"}}}}, "use brokers"),
+        ({"source": {"kafka": {"options": {"bootstrap.servers": "h:1"}}}}, "Use brokers"),
         ({"source": {"kafka": {"starting": "earlyest"}}}, "Write earliest"),
         ({"source": {"kafka": {"max_messages": 0}}}, "Write max_messages: 5000000"),
         ({"source": {"kafka": {"days_kept": 0}}}, "Write days_kept: 30"),
