@@ -81,7 +81,7 @@ def test_a_topic_is_not_taken_for_another_where_its_id_is_not_known(kafka, topic
     kafka.remove_messages_before(topic, 0, 3)
     with monkeypatch.context() as patched:
         patched.setattr(client.KafkaClient, "topic_ids", lambda _: {})
-        assert "found no id. Let this user DESCRIBE the topic" in str(land(lake, LocalWorkers()).faults[topic])
+        assert "found no id. Allow this user to DESCRIBE the topic" in str(land(lake, LocalWorkers()).faults[topic])
 
     assert land(lake, LocalWorkers()) == LandingReport(2, 0, total=5)
     assert landed(lake) == {0: [0, 1, 2, 3, 4]}
