@@ -30,26 +30,27 @@ def changelog_spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
 
 def mirror_spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
     """The mirror of a table."""
-    spec = dg.AssetSpec(
-        feed.names.plain.mirror(table.schema, table.table),
-        deps=[feed.names.plain.changelog(table.schema, table.table)],
-        kinds={"iceberg", "spark", "mirror"},
-        code_version=CODE_VERSION,
-        description=f"The current rows of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
-        metadata=feed.mirror_metadata(table),
-    )
-    return _completed(feed, table, spec)
+    key = feed.names.plain.mirror(table.schema, table.table)
+    return _of_changelog(feed, table, key, "mirror", "The current rows", feed.mirror_metadata(table))
 
 
 def history_spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
     """The history of a table."""
+    key = feed.names.plain.history(table.schema, table.table)
+    return _of_changelog(feed, table, key, "history", "Every version of every row", feed.history_metadata(table))
+
+
+def _of_changelog(
+    feed: Feed, table: KnownTable, key: dg.AssetKey, kind: str, content: str, metadata: dict[str, str]
+) -> dg.AssetSpec:
+    """The spec of an asset that is made of the changelog of its table."""
     spec = dg.AssetSpec(
-        feed.names.plain.history(table.schema, table.table),
+        key,
         deps=[feed.names.plain.changelog(table.schema, table.table)],
-        kinds={"iceberg", "spark", "history"},
+        kinds={"iceberg", "spark", kind},
         code_version=CODE_VERSION,
-        description=f"Every version of every row of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
-        metadata=feed.history_metadata(table),
+        description=f"{content} of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
+        metadata=metadata,
     )
     return _completed(feed, table, spec)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +29,8 @@ from ticdc_assets.pipeline.mirror.merge_task import (
     MirrorColumn,
 )
 from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
-from ticdc_assets.tables.iceberg.types import FIELD_ID
-from ticdc_assets.tables.iceberg.written_file import WrittenFile
-
-_GATHERED_BYTES: Final = 12 << 20
-"""The least size of a row group."""
+from ticdc_assets.tables.iceberg.types import id_of
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, gathered
 
 _Indices = npt.NDArray[np.int32]
 
@@ -139,7 +135,7 @@ def _gone(io: FileIO, task: MergeTask, live: LiveFile, newest: _Newest) -> Delet
         return None
     with ExitStack() as stack:
         file = _open(io, live.uri, stack)
-        names = [_name_of(file, _field_id(column.field)) for column in keys]
+        names = [_name_of(file, id_of(column.field)) for column in keys]
         least, most = _bounds(newest.keys[0])
         for group, first in _groups(file, names[0], least, most):
             table = file.read_row_group(group, columns=names, use_threads=False)
@@ -182,7 +178,7 @@ def _write(io: FileIO, task: MergeTask, newest: _Newest, begun: list[str]) -> tu
     stream = io.new_output(uri).create(overwrite=True)
     with stream, pq.ParquetWriter(stream, schema, compression="zstd", compression_level=1, store_schema=False) as file:
         begun.append(uri)
-        for table in _gathered(_rows(io, task, newest, own, schema)):
+        for table in gathered(_rows(io, task, newest, own, schema)):
             file.write_table(table)
         file.close()
         return (WrittenFile(uri, stream.tell(), file.writer.metadata),)
@@ -210,18 +206,6 @@ def _rows(io: FileIO, task: MergeTask, newest: _Newest, own: np.ndarray, schema:
                 yield pa.table(columns, schema=schema)
 
 
-def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of at least _GATHERED_BYTES, except the last."""
-    held: list[pa.Table] = []
-    for table in tables:
-        held.append(table)
-        if sum(part.nbytes for part in held) >= _GATHERED_BYTES:
-            yield pa.concat_tables(held)
-            held = []
-    if held:
-        yield pa.concat_tables(held)
-
-
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
@@ -229,13 +213,8 @@ def _open(io: FileIO, uri: str, stack: ExitStack) -> pq.ParquetFile:
     return pq.ParquetFile(stack.enter_context(io.new_input(uri).open()))
 
 
-def _field_id(field: pa.Field) -> int | None:
-    number = (field.metadata or {}).get(FIELD_ID.encode())
-    return int(number) if number is not None else None
-
-
 def _name_or_none(file: pq.ParquetFile, field_id: int | None) -> str | None:
-    return next((field.name for field in file.schema_arrow if _field_id(field) == field_id), None)
+    return next((field.name for field in file.schema_arrow if id_of(field) == field_id), None)
 
 
 def _name_of(file: pq.ParquetFile, field_id: int | None) -> str:

@@ -6,7 +6,6 @@ sequence number of its last change, which old files only imply.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,15 +15,12 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.tables.iceberg.deletion_vectors import positions_of
-from ticdc_assets.tables.iceberg.types import FIELD_ID, field_id
-from ticdc_assets.tables.iceberg.written_file import WrittenFile
+from ticdc_assets.tables.iceberg.types import field_id, id_of
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, gathered
 
 ROW_ID: Final = pa.field("_row_id", pa.int64(), metadata=field_id(2147483540))
 LAST_CHANGE: Final = pa.field("_last_updated_sequence_number", pa.int64(), metadata=field_id(2147483539))
 """The columns of Iceberg's format 3 that are in no schema."""
-
-_GATHERED_BYTES: Final = 12 << 20
-"""The least size of a row group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ def rewrite(task: RewriteTask) -> WrittenFile | None:
     io = load_file_io(dict(task.io_properties), location=task.uri)
     has_ids = any(file.first_row_id is not None for file in task.files)
     schema = pa.schema([*task.schema, ROW_ID, LAST_CHANGE]) if has_ids else task.schema
-    tables = _gathered(table for file in task.files if len(table := _rows(io, file, schema)))
+    tables = gathered(table for file in task.files if len(table := _rows(io, file, schema)))
     first = next(tables, None)
     if first is None:
         return None
@@ -104,8 +100,8 @@ def _vector(io: FileIO, old: OldFile) -> bytes:
 
 
 def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    there = {_id_of(f): table.column(n).combine_chunks() for n, f in enumerate(table.schema)}
-    columns = [_column(there.get(_id_of(wanted)), wanted.type, len(table)) for wanted in schema]
+    there = {id_of(f): table.column(n).combine_chunks() for n, f in enumerate(table.schema)}
+    columns = [_column(there.get(id_of(wanted)), wanted.type, len(table)) for wanted in schema]
     return pa.table(columns, schema=schema)
 
 
@@ -116,23 +112,6 @@ def _column(found: pa.Array | None, wanted: pa.DataType, rows: int) -> pa.Array:
         found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
     if not pa.types.is_struct(wanted):
         return found if found.type == wanted else found.cast(wanted)
-    there = {_id_of(found.type.field(n)): found.field(n) for n in range(found.type.num_fields)}
-    columns = [_column(there.get(_id_of(f)), f.type, rows) for f in wanted]
+    there = {id_of(found.type.field(n)): found.field(n) for n in range(found.type.num_fields)}
+    columns = [_column(there.get(id_of(f)), f.type, rows) for f in wanted]
     return pa.StructArray.from_arrays(columns, fields=[*wanted], mask=found.is_null())
-
-
-def _id_of(of: pa.Field) -> int | None:
-    number = (of.metadata or {}).get(FIELD_ID.encode())
-    return int(number) if number is not None else None
-
-
-def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of at least _GATHERED_BYTES, except the last."""
-    held: list[pa.Table] = []
-    for table in tables:
-        held.append(table)
-        if sum(part.nbytes for part in held) >= _GATHERED_BYTES:
-            yield pa.concat_tables(held)
-            held = []
-    if held:
-        yield pa.concat_tables(held)

@@ -69,6 +69,12 @@ def arrow_field(field: NestedField) -> pa.Field:
     return pa.field(field.name, arrow, nullable=not field.required, metadata=field_id(field.field_id))
 
 
+def id_of(field: pa.Field) -> int | None:
+    """The id of a field of a Parquet file; None where it has none."""
+    number = (field.metadata or {}).get(FIELD_ID.encode())
+    return int(number) if number is not None else None
+
+
 def field_id(number: int) -> dict[str, str]:
     """The metadata with a field's id in Arrow and Parquet."""
     return {FIELD_ID: str(number)}
