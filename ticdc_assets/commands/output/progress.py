@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.text import Text
 
 from ticdc_assets.plurals import counted
@@ -50,9 +52,18 @@ class Stage:
         self._is_reported = True
         self._enter(count, from_zero=True)
 
-    def __rich__(self) -> Text:
+    def line(self) -> str:
+        """What there is to show now."""
         self._ask()
-        return Text(fitted(f"{self._name} ...", self._figures(), self._width()), no_wrap=True, overflow="ellipsis")
+        return fitted(f"{self._name} ...", self._figures(), self._width())
+
+    def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
+        yield Text(self.line(), no_wrap=True, overflow="ellipsis")
+
+    def __rich_measure__(self, _console: Console, options: ConsoleOptions) -> Measurement:
+        # The line is longer a moment later, and rich would cut it to what it has measured.
+        width = min(self._width(), options.max_width)
+        return Measurement(width, width)
 
     def _enter(self, count: Count, from_zero: bool) -> None:
         known = self._first
@@ -76,16 +87,16 @@ class Stage:
         if count is None or first is None:
             return []
         figure = counted(count.done, count.unit) if count.total is None else f"{count.done:,} of {_all(count)}"
-        taken_s, done = self._now() - self._began, count.done - first.done
+        taken_s, done = self._counted - self._began, count.done - first.done
         if taken_s < ESTIMATED_AFTER_S or done <= 0:
             return [figure]
-        figures = [figure, rate(done / taken_s, count.unit)]
-        if count.total is not None:
-            # The time left as estimated at the last count, less the time since: it only falls between two counts.
-            whole_s = (count.total - count.done) * (self._counted - self._began) / done
-            left_s = whole_s - (self._now() - self._counted)
-            figures += [f"{clock(left_s)} left"] if left_s >= 0 else []
-        return figures
+        # As estimated when the count was reached, until the work takes longer than that. A rate that fell with each
+        # moment between two counts would say nothing.
+        since_s, per_s = self._now() - self._counted, rate(done / taken_s, count.unit)
+        if count.total is None:
+            return [figure, per_s] if since_s <= taken_s else [figure]
+        left_s = (count.total - count.done) * taken_s / done - since_s
+        return [figure, per_s, f"{clock(left_s)} left"] if left_s >= 0 and count.done < count.total else [figure]
 
 
 def _all(count: Count) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import io
+import itertools
 import os
 import re
 import struct
@@ -14,6 +16,8 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
 
 from ticdc_assets.commands.output.progress import Stage, clock, named, rate
 from ticdc_assets.config import PACKAGED_SAMPLE
@@ -36,7 +40,7 @@ def stage(clock: Clock, width: int = 120, tasks: Any = lambda: None) -> Stage:
 
 
 def shown(stage: Stage) -> str:
-    return stage.__rich__().plain
+    return stage.line()
 
 
 def test_a_stage_without_counts_shows_its_name():
@@ -68,7 +72,40 @@ def test_the_time_left_falls_until_the_next_count_and_is_not_shown_beyond_it():
         said.append(shown(line).rpartition(", ")[2])
         clock.now_s += 6
 
-    assert said == ["0:10 left", "0:04 left", "5.5 tables/min"]
+    assert said == ["0:10 left", "0:04 left", f"{NAME} ...  2 of 4 tables"]
+
+
+def test_the_rate_stands_still_between_counts_and_goes_when_nothing_comes_or_all_is_done():
+    clock = Clock()
+    line = stage(clock)
+    clock.now_s += 10
+    line.reached(Count(100, None, "message"))
+    said = []
+    for _ in range(3):
+        said.append(shown(line).partition("  ")[2])
+        clock.now_s += 6
+    assert said == ["100 messages, 10 messages/s", "100 messages, 10 messages/s", "100 messages"]
+
+    line.reached(Count(8, 8, "table"))
+    clock.now_s += 4
+    line.reached(Count(8, 8, "table"))
+    assert shown(line) == f"{NAME} ...  8 of 8 tables"
+
+
+def test_a_line_that_grows_while_it_is_drawn_is_not_cut():
+    """Rich measures a line before it draws it."""
+    clock, width = Clock(), 70
+    line = stage(clock, width)
+    console = Console(file=io.StringIO(), width=width + 3, force_terminal=True)
+    table = Table.grid(padding=1)
+    table.add_row("*", line)
+    calls = itertools.count(1)
+    line._figures = lambda: ["9" * next(calls)]  # type: ignore[method-assign]
+
+    console.print(table)
+
+    assert "9" in (drawn := console.file.getvalue())  # type: ignore[attr-defined]
+    assert "\u2026" not in drawn
 
 
 def test_where_the_total_is_not_known_there_is_a_rate_and_no_time_left():
