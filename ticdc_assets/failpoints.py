@@ -36,6 +36,7 @@ class Failpoint(StrEnum):
     HISTORY_MADE = "history made"
     BEFORE_RECORD = "before record"
     AFTER_RECORD = "after record"
+    VIEWS_REPLACED = "views replaced"
 
 
 LISTENERS: Final[list[Callable[[Failpoint], None]]] = []

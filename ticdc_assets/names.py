@@ -103,12 +103,13 @@ def _digest(text: str, chars: int) -> str:
 class IdentifierTemplates:
     """Templates of identifiers: parts joined with dots, with the fields {schema}, {table} and {changefeed}.
 
-    `portable` is for catalogs that ignore case and do not accept `-`.
+    `view` is None where mirrors have no views. `portable` is for catalogs that ignore case and do not accept `-`.
     """
 
     mirror: str = "{schema}.{table}"
     changelog: str = "{schema}__changes.{table}"
     control: str = "ticdc_{changefeed}"
+    view: str | None = None
     portable: bool = False
 
 
@@ -123,6 +124,11 @@ def mirror_identifier(target: IdentifierTemplates, changefeed: str, schema: str,
 def changelog_identifier(target: IdentifierTemplates, changefeed: str, schema: str, table: str) -> tuple[str, ...]:
     """Namespace parts and table name of the changelog; never the identifier of a mirror or control table."""
     return _apart(target, target.changelog, (target.mirror,), changefeed, schema, table)
+
+
+def view_identifier(target: IdentifierTemplates, changefeed: str, schema: str, table: str) -> tuple[str, ...] | None:
+    """Namespace parts and name of the view of a table's mirror; None where mirrors have no views."""
+    return None if target.view is None else _filled(target, target.view, changefeed, schema, table)
 
 
 def control_namespace(target: IdentifierTemplates, changefeed: str) -> tuple[str, ...]:
@@ -190,20 +196,37 @@ def check_target(target: IdentifierTemplates) -> None:
     for name in ("mirror", "changelog"):
         if "{table}" not in getattr(target, name):
             raise ConfigError(name, "{table} in the template", "none", "Add {table}, else all tables would be one.")
-    sample = "s", "t"
-    mirror, changelog = (_filled(target, t, "c", *sample) for t in (target.mirror, target.changelog))
-    if _reads_as(target.changelog, mirror) and _reads_as(target.mirror, changelog):
+    if _are_alike(target.changelog, target.mirror):
         advice = 'Add a fixed text to one of them, such as "{schema}__changes.{table}".'
         raise ConfigError("changelog", "identifiers that no mirror can have", "a template like that of mirror", advice)
 
 
-def _check_template(name: str, template: str, parts_min: int) -> None:
+def check_view(target: IdentifierTemplates) -> None:
+    """Raise ConfigError if the identifiers of views would be invalid, or equal to those of tables."""
+    where, example = "views", 'Write it as "{schema}__recorded.{table}".'
+    if target.view is None:
+        return
+    _check_template(where, target.view, 2, example)
+    if "{table}" not in target.view:
+        raise ConfigError(where, "{table} in the template", "none", "Add {table}, else all views would be one.")
+    for name in ("mirror", "changelog"):
+        if _are_alike(target.view, getattr(target, name)):
+            expected, found = f"identifiers that no {name} can have", f"a template like that of {name}"
+            raise ConfigError(where, expected, found, example)
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Whether identifiers of either template can be identifiers of the other."""
+    samples = [tuple(part.format(schema="s", table="t", changefeed="c") for part in t.split(".")) for t in (one, other)]
+    return _reads_as(one, samples[1]) and _reads_as(other, samples[0])
+
+
+def _check_template(name: str, template: str, parts_min: int, example: str = "") -> None:
     parts = template.split(".")
     if len(parts) < parts_min or not all(parts):
         expected = "namespace and table with a dot between" if parts_min > 1 else "a namespace"
-        raise ConfigError(
-            name, expected, "fewer or empty parts", f'Write it as "{getattr(IdentifierTemplates(), name)}".'
-        )
+        advice = example or f'Write it as "{getattr(IdentifierTemplates(), name)}".'
+        raise ConfigError(name, expected, "fewer or empty parts", advice)
     try:
         pieces = [piece for part in parts for piece in string.Formatter().parse(part)]
     except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ from ticdc_assets.config.dagster_settings import read_dagster
 from ticdc_assets.config.files import below, matching_files, read_toml
 from ticdc_assets.config.model import (
     BadInputPolicy,
+    CatalogConfig,
     Changefeed,
     KeyOverride,
     LargeRowSources,
@@ -35,10 +36,12 @@ from ticdc_assets.config.source_model import SchemaRegistry, Source, Upstream
 from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.config.upstream import read_upstream
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.names import IdentifierTemplates, check_target
+from ticdc_assets.names import IdentifierTemplates, check_target, check_view
 from ticdc_assets.table_filter import TableFilter
 
 FORMAT_VERSIONS: Final = (2, 3)
+WITHOUT_VIEWS: Final = ("glue",)
+"""The types of catalogs to which Iceberg's library writes no views."""
 _NO_FILES: Final[tuple[Path, ...]] = ()
 _NO_RULES: Final[tuple[OffsetRule, ...]] = ()
 
@@ -66,8 +69,8 @@ class _Locations:
 _UNKNOWN: Final = SinkOptions("file", Protocol.CSV)
 
 
-def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Changefeed | None:
-    """The changefeed; None if it is invalid."""
+def read_changefeed(feeds: Section, name: str, base: Path, catalog: CatalogConfig) -> Changefeed | None:
+    """The changefeed, whose tables are in `catalog`; None if it is invalid."""
     before = len(feeds.problems.found)
     section = feeds.section(name)
     if not NAME.fullmatch(name):
@@ -80,7 +83,7 @@ def read_changefeed(feeds: Section, name: str, base: Path, portable: bool) -> Ch
     time_zone, tables = _time_zone(section), _tables(section, sink)
     schemas = SchemaSources(places.registry, tuple(_schema_files(section, base)), section.text("ddl_from"))
     mirror, bad_input = _mirror(section, sink), _bad_input(section, sink)
-    target = _target(section.section("target"), portable)
+    target = _with_views(section, _target(section.section("target"), catalog.portable_names), sink, catalog.type)
     known_sink = stream.sink if stream is not None else None
     dagster = read_dagster(section, known_sink, large_rows.upstream is not None)
     section.close()
@@ -253,7 +256,7 @@ def _format_version(section: Section) -> int:
 
 
 def _target(section: Section, portable: bool) -> IdentifierTemplates:
-    names = [f.name for f in fields(IdentifierTemplates) if f.name != "portable"]
+    names = [f.name for f in fields(IdentifierTemplates) if f.name not in ("portable", "view")]
     given = {name: section.text(name) for name in names}
     section.close()
     target = IdentifierTemplates(portable=portable, **{name: text for name, text in given.items() if text is not None})
@@ -262,6 +265,24 @@ def _target(section: Section, portable: bool) -> IdentifierTemplates:
     except ConfigError as error:
         section.problem(error.where, error.expected, error.found, error.advice)
     return target
+
+
+def _with_views(
+    section: Section, target: IdentifierTemplates, sink: SinkOptions, catalog_type: str
+) -> IdentifierTemplates:
+    """The templates with that of `views`."""
+    with_views = replace(target, view=section.text("views"))
+    if with_views.view is not None and catalog_type in WITHOUT_VIEWS:
+        advice = "Remove it, and read a record of `watermarks`: docs/readers.md."
+        section.problem("views", "a catalog with Iceberg's views", f"one of type {catalog_type}", advice)
+    if with_views.view is not None and sink is not _UNKNOWN and sink.is_by_arrival:
+        advice = "Without both there is no TSO at which the tables can be read together. Remove it."
+        section.problem("views", "a stream with commit_ts and watermarks", "one without", advice)
+    try:
+        check_view(with_views)
+    except ConfigError as error:
+        section.problem(error.where, error.expected, error.found, error.advice)
+    return with_views
 
 
 # ---- partition specs -------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def _config(root: Section, path: Path, lake: Path) -> Config:
         catalog = replace(catalog, store=store)
     spark = _spark(root.section("spark"))
     feeds = root.section("changefeeds")
-    changefeeds = [read_changefeed(feeds, name, path.parent, catalog.portable_names) for name in feeds]
+    changefeeds = [read_changefeed(feeds, name, path.parent, catalog) for name in feeds]
     if not len(feeds):
         root.problem("changefeeds", "at least one changefeed", "none", "Describe one: changefeeds: {name: {...}}.")
     root.close()

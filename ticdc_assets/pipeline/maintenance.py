@@ -40,7 +40,16 @@ OLDER_THAN_HOURS_MIN: Final = 1
 DAYS_KEPT: Final = 30
 """Days for which the last record of each day is kept."""
 
-CONTROL_TABLES: Final = ("watermarks", "tables", "schemas", "registry", "quarantine", "messages", "closed_folders")
+CONTROL_TABLES: Final = (
+    "watermarks",
+    "tables",
+    "views",
+    "schemas",
+    "registry",
+    "quarantine",
+    "messages",
+    "closed_folders",
+)
 AGE_MAX: Final = 36_500
 """In hours or days; a larger value is taken as a mistake."""
 

@@ -1,4 +1,5 @@
-"""The control tables of a changefeed: `watermarks`, `tables`, `schemas`, `registry`, `quarantine`, `closed_folders`.
+"""The control tables of a changefeed: `watermarks`, `tables`, `views`, `schemas`, `registry`, `quarantine`,
+`closed_folders`.
 
 A row of `watermarks` with `complete` has the TSO at which all mirrors and changelogs can be read together, and their
 snapshots. A row without it has only the source cursor after the changelogs were published. All control tables are read
@@ -19,11 +20,18 @@ from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThanOrEqual
 from pyiceberg.table import Table, Transaction
 
-from ticdc_assets.errors import StaleRunError
+from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.control_records import ClosedFolder, QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control_records import (
+    ClosedFolder,
+    QuarantinedRecord,
+    TableRecord,
+    ViewRecord,
+    WatermarkRecord,
+)
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
 from ticdc_assets.tables.iceberg.grown import is_scattered, last_row, merge_files
+from ticdc_assets.tso import is_tso, to_datetime
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -62,6 +70,13 @@ _QUARANTINE: Final = pa.schema([
     pa.field("ordinal", pa.int64()), pa.field("resolution", pa.string()), pa.field("resolved_at", _TIME),
     pa.field("resolved_by", pa.string()),
 ])  # fmt: skip
+_VIEWS: Final = pa.schema([
+    pa.field("source_table", pa.string()), pa.field("view", _NAMES), pa.field("mirror", _NAMES),
+    pa.field("mirror_snapshot_id", pa.int64()), pa.field("tso", pa.int64()), pa.field("metadata", pa.string()),
+    pa.field("replaced", pa.list_(pa.field("element", pa.struct([
+        pa.field("at", _TIME), pa.field("uri", pa.string())
+    ])))),
+])  # fmt: skip
 _CLOSED_IDENTITY: Final = ("folder", "version", "place", "dispatcher", "recorded_at")
 _CLOSED_FOLDERS: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("folder", pa.string()), pa.field("version", pa.int64()),
@@ -93,6 +108,24 @@ class Control:
     def at(self, tso: int) -> WatermarkRecord | None:
         """The complete record with the largest TSO up to `tso`."""
         return self._last(And(EqualTo("complete", True), LessThanOrEqual("tso", tso)))
+
+    def require_at(self, tso: int, where: str) -> WatermarkRecord:
+        """The same as `at`. Raises NotYetError, which names the first complete record, where there is none."""
+        found = self.at(tso)
+        if found is not None:
+            return found
+        first = self._first_complete()
+        time = f" ({to_datetime(first):%Y-%m-%d %H:%M:%S} UTC)" if first is not None and is_tso(first) else ""
+        known = "none" if first is None else f"{first}{time} as the first one"
+        advice = "Run `ticdc-assets run`." if first is None else f"Take {first} or a later TSO."
+        raise NotYetError(where, f"a recorded TSO up to {tso}", known, advice)
+
+    def _first_complete(self) -> int | None:
+        table = self.watermarks()
+        if table is None:
+            return None
+        found = table.scan(row_filter=EqualTo("complete", True), selected_fields=("tso",)).to_arrow().column("tso")
+        return None if len(found) == 0 else int(min(found.to_pylist()))
 
     def _last(self, where: BooleanExpression) -> WatermarkRecord | None:
         table = self.watermarks()
@@ -200,6 +233,19 @@ class Control:
         found = table.scan().to_arrow().to_pylist()
         if sorted(found, key=str) != sorted(rows, key=str):
             _committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(wanted))
+
+    # -- views ----------------------------------------------------------------------------------------------------
+
+    def views(self) -> list[ViewRecord]:
+        """The views that runs have made."""
+        table = load_or_none(self._catalog, (*self.namespace, "views"))
+        return [] if table is None else [ViewRecord(**row) for row in table.scan().to_arrow().to_pylist()]
+
+    def keep_views(self, records: Sequence[ViewRecord]) -> None:
+        """Replace the rows of `views`."""
+        rows = pa.Table.from_pylist([_shallow(record) for record in records], schema=_VIEWS)
+        table = self._ensure("views", _VIEWS)
+        _committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(rows))
 
     # -- all ------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
-"""The rows of the control tables `watermarks`, `quarantine` and `closed_folders`: one field for each column."""
+"""The rows of control tables, with one field for each column: `watermarks`, `views`, `quarantine`, `closed_folders`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +101,20 @@ class ClosedFolder:
     dispatcher: str | None
     last: int
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRecord:
+    """One row of `views`: a view of a mirror, the snapshot that it shows and the recorded TSO of it.
+
+    `metadata` is the view's metadata file, `replaced` are those of earlier texts that are still there, each with the
+    time at which it was replaced; empty where the catalog looks after them.
+    """
+
+    source_table: str
+    view: list[str]
+    mirror: list[str]
+    mirror_snapshot_id: int
+    tso: int
+    metadata: str | None
+    replaced: list[dict[str, Any]]

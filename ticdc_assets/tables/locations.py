@@ -69,8 +69,12 @@ def _with_free_history(place: TableLocations, source_table_id: str, mirrors: Col
     """The locations, with another name for the history if a source table has that name."""
     if place.history_table not in mirrors:
         return place
-    *above, name = place.history_table
-    return replace(place, history_table=(*above, f"{name}_{_digest(source_table_id)}"))
+    return replace(place, history_table=marked(place.history_table, source_table_id))
+
+
+def marked(identifier: Identifier, source_table_id: str) -> Identifier:
+    """The identifier with a digest of the source table, where another table has the plain one."""
+    return (*identifier[:-1], f"{identifier[-1]}_{_digest(source_table_id)}")
 
 
 def _name_taken(history: History, source_table: SourceTable) -> bool:

@@ -1,4 +1,4 @@
-"""Histories in Dagster: assets beside the mirrors, which the job of pins includes."""
+"""Histories and views in Dagster: histories are assets beside the mirrors, which the job of pins includes."""
 
 from __future__ import annotations
 
@@ -38,6 +38,21 @@ def own_session() -> Iterator[None]:
     spark.stop()
     yield
     spark.stop()
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("own_session")
+def test_a_mirror_shows_the_name_of_its_view(tmp_path: Path):
+    feed = Feed(tmp_path, views="{schema}__recorded.{table}").table("shop", "users")
+    feed.rows("shop", "users", ("I", 1, "ann", 2)).checkpoint(10)
+
+    result = feed.run()
+
+    assert failures(result) == []
+    found = {m.asset_key.path[-1]: m.metadata for m in result.asset_materializations_for_node("shop__mirrors")}
+    assert found["users"]["view"].value == "lake.shop__recorded.users"
+    rows = spark.session(feed.config).sql("SELECT name FROM lake.shop__recorded.users").collect()
+    assert [row.name for row in rows] == ["ann"]
 
 
 @pytest.mark.spark

@@ -118,6 +118,36 @@ def test_histories_are_asked_for_by_pattern_where_rows_have_a_commit_ts(tmp_path
         assert "expected a stream with commit_ts and watermarks" in said
 
 
+def test_views_are_asked_for_by_a_template_where_there_is_a_tso_to_read_at(tmp_path):
+    uri, template = "kafka://h:1/t?protocol=open-protocol", "{schema}__recorded.{table}"
+    assert feed(tmp_path, sink_uri=uri, views=template).target.view == template
+    assert feed(tmp_path).target.view is None
+    for without in ("kafka://h:1/t?protocol=canal-json", "kafka://h:1/t?protocol=avro"):
+        said = str(refused(tmp_path, with_feed(sink_uri=without, views="v.{table}")))
+        assert "views (line 4): expected a stream with commit_ts and watermarks" in said
+
+
+@pytest.mark.parametrize(
+    ("views", "said"),
+    [
+        ("{schema}.{table}", "views (line 4): expected identifiers that no mirror can have"),
+        ("{schema}__changes.{table}", "views (line 4): expected identifiers that no changelog can have"),
+        ("views.all", "views (line 4): expected {table} in the template"),
+        ("{table}", "views (line 4): expected namespace and table with a dot between"),
+        ("v.{tabel}", "views (line 4): expected only the fields schema, table, changefeed"),
+    ],
+)
+def test_templates_of_views_that_could_be_those_of_tables_are_refused(tmp_path, views, said):
+    uri = "kafka://h:1/t?protocol=open-protocol"
+    assert said in str(refused(tmp_path, with_feed(sink_uri=uri, views=views)))
+
+
+def test_views_in_a_catalog_without_them_are_refused(tmp_path):
+    values = {"catalog": {"type": "glue", "warehouse": "s3://lake/w"}, **with_feed(views="{schema}__recorded.{table}")}
+    said = str(refused(tmp_path, values))
+    assert ": expected a catalog with Iceberg's views, found one of type glue. Remove it" in said
+
+
 def test_what_dagster_shows_of_a_table_is_given_by_pattern(tmp_path):
     shown = feed(
         tmp_path,

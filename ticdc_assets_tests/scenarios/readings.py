@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from ticdc_assets import spark
 from ticdc_assets.assets.lake_resource import LakeResource
+from ticdc_assets.names import encode, quote_path
 from ticdc_assets.pipeline.recorded.table import RecordedTable
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.truth import table_rows, truth_rows, truth_types
@@ -28,6 +30,23 @@ def readings_that_differ(lake: FeedLake, ts: int) -> dict[str, list[str]]:
         if wrong:
             found[name] = wrong
     return found
+
+
+def views_that_differ(lake: FeedLake, ts: int) -> list[str]:
+    """The views that show other rows than the truth at a TSO; there is one for each table with a key."""
+    views = {view.source_table: tuple(view.view) for view in lake.lake.control.views()}
+    entries = [entry for entry in lake.workload.truth if entry["ts"] == ts and entry["key"]]
+    assert len(entries) == len(views) > 0
+    records, session = lake.records(), spark.session(lake.config)
+    wrong = []
+    for entry in entries:
+        record = records[entry["schema"], entry["table"]]
+        view = views[record.source_table]
+        assert view == (f"{encode(record.schema)}__recorded", encode(record.table))
+        rows = session.table(quote_path((lake.catalog_name, *view))).toArrow().to_pylist()
+        if table_rows(rows, list(truth_types(entry))) != truth_rows(entry, lake.workload.time_zone):
+            wrong.append(".".join(view))
+    return wrong
 
 
 def readings(table: RecordedTable) -> Iterator[tuple[str, pa.Table]]:

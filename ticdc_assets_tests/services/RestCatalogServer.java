@@ -25,6 +25,7 @@ import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.catalog.ViewCatalog;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.NamespaceNotEmptyException;
@@ -36,13 +37,13 @@ import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
 import org.apache.iceberg.rest.requests.CreateNamespaceRequest;
 import org.apache.iceberg.rest.requests.CreateTableRequest;
+import org.apache.iceberg.rest.requests.CreateViewRequest;
 import org.apache.iceberg.rest.requests.RegisterTableRequest;
 import org.apache.iceberg.rest.requests.RenameTableRequest;
 import org.apache.iceberg.rest.requests.UpdateNamespacePropertiesRequest;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 import org.apache.iceberg.rest.responses.ConfigResponse;
 import org.apache.iceberg.rest.responses.ErrorResponse;
-import org.apache.iceberg.rest.responses.ListTablesResponse;
 
 /**
  * An Iceberg REST catalog on loopback: Iceberg's own CatalogHandlers over a JdbcCatalog on SQLite.
@@ -216,14 +217,37 @@ public final class RestCatalogServer {
       case "register":
         return CatalogHandlers.registerTable(catalog, namespace, body(exchange, RegisterTableRequest.class));
       case "views":
-        if (path.length == 3) {
-          return ListTablesResponse.builder().build();
-        }
-        throw new NoSuchViewException("no views here");
+        return ofViews(exchange, method, path, namespace);
       case "tables":
         return path.length == 3
             ? ofNewTable(exchange, method, namespace)
             : ofTable(exchange, method, path, query, TableIdentifier.of(namespace, decoded(path[3])));
+      default:
+        throw new UnsupportedOperationException(method + " " + exchange.getRequestURI());
+    }
+  }
+
+  private Object ofViews(HttpExchange exchange, String method, String[] path, Namespace namespace) throws IOException {
+    ViewCatalog views = (ViewCatalog) catalog;
+    if (path.length == 3) {
+      return method.equals("GET")
+          ? CatalogHandlers.listViews(views, namespace)
+          : CatalogHandlers.createView(views, namespace, body(exchange, CreateViewRequest.class));
+    }
+    TableIdentifier view = TableIdentifier.of(namespace, decoded(path[3]));
+    switch (method) {
+      case "GET":
+        return CatalogHandlers.loadView(views, view);
+      case "HEAD":
+        if (!views.viewExists(view)) {
+          throw new NoSuchViewException("no view %s", view);
+        }
+        return null;
+      case "POST":
+        return CatalogHandlers.updateView(views, view, body(exchange, UpdateTableRequest.class));
+      case "DELETE":
+        CatalogHandlers.dropView(views, view);
+        return null;
       default:
         throw new UnsupportedOperationException(method + " " + exchange.getRequestURI());
     }

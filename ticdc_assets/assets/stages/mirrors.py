@@ -126,6 +126,14 @@ def _source_tables(history: History, run: ChangefeedRun, chosen: list[KnownTable
     return [table.source_table.id for name, table in tables.items() if name in wanted]
 
 
+def _views(run: ChangefeedRun) -> dict[str, str]:
+    """The view of each mirror that has one, by source table."""
+    if run.lake.changefeed.target.view is None:
+        return {}
+    catalog = run.config.catalog.name
+    return {view.source_table: ".".join((catalog, *view.view)) for view in run.lake.control.views()}
+
+
 class _Results:
     """Builds the materialization result of each mirror."""
 
@@ -135,6 +143,7 @@ class _Results:
         self._clock = run.clock()
         self._points = recent(run.lake)
         self._places = run.lake.table_locations(run.lake.history())
+        self._views = _views(run)
         self._rows = run.outcome.changelogs.rows_by_op if run.outcome.changelogs else {}
         records = [table.record for table in tables]
         names = [*(record.mirror for record in records), *(record.history_table for record in records)]
@@ -160,7 +169,7 @@ class _Results:
 
     def metadata(self, table: Reported) -> Metadata:
         source_table_id = table.source_table.id
-        return mirror_metadata(
+        shown = mirror_metadata(
             table,
             self._mirror(table),
             self._rows.get(source_table_id, {}),
@@ -168,6 +177,8 @@ class _Results:
             changelog_spec(self._feed, KnownTable(*table.name)).key,
             self._clock,
         )
+        view = self._views.get(source_table_id)
+        return {**shown, **({"view": view} if view else {})}
 
     def _mirror(self, table: Reported) -> ShownTable:
         location = self._places[table.source_table.id].mirror_location

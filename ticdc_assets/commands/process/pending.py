@@ -15,6 +15,7 @@ from ticdc_assets.pipeline.history_tables.pending import pending_histories, refu
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
 from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work, tables_beyond
+from ticdc_assets.pipeline.recorded_views import views_are_behind
 from ticdc_assets.pipeline.run import run_of
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def is_needed(lake: Lake, pending: Pending) -> bool:
     behind = pending_work(lake, pending.history, record, errors=errors) or pending_histories(
         lake, pending.history, record, errors=errors
     )
-    return unfinished or bool(behind or errors)
+    return unfinished or bool(behind or errors) or views_are_behind(lake, pending.history)
 
 
 def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:

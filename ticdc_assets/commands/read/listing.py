@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment, when
-from ticdc_assets.errors import ConfigError, NotYetError
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake, read_only
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.maintenance.retention import named_pins
@@ -118,14 +118,7 @@ def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
     if not lake.measures_lag and is_tso(at):
         advice = "Give the number of messages, as `ticdc-assets tables` shows it."
         raise ConfigError(f"changefeed {lake.changefeed.name}", "a count of messages", "a TSO or a time", advice)
-    record = lake.control.at(at)
-    if record is None:
-        raise NotYetError(
-            f"changefeed {lake.changefeed.name}",
-            f"a recorded TSO up to {at}",
-            "none",
-            "Take a later TSO, or run `ticdc-assets run` if nothing is recorded yet.",
-        )
+    record = lake.control.require_at(at, f"changefeed {lake.changefeed.name}")
     newest = lake.recorded(lake.control.newest())
     tables = [
         {

@@ -49,10 +49,7 @@ def pin(lake: Lake, jvm: Callable[[], JvmCatalog], name: str, tso: int) -> Pinne
     """
     _check_name(name)
     control, where = lake.control, f"changefeed {lake.changefeed.name}"
-    record = control.at(tso)
-    if record is None:
-        advice = "Take a later TSO, or run `ticdc-assets run` if nothing is recorded yet."
-        raise NotYetError(where, f"a recorded TSO up to {tso}", "none", advice)
+    record = control.require_at(tso, where)
     pins = named_pins(control)
     if pins.get(name, record.tso) != record.tso:
         advice = f"Take another name, or release it first: `ticdc-assets snapshot --release {name}`."

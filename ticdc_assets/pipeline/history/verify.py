@@ -66,10 +66,9 @@ def verify(
     if lake.by_arrival:
         advice = "Such a mirror belongs to no TSO of TiDB."
         raise ConfigError(where, "a stream with commit_ts", "one without", advice)
-    record = lake.control.newest() if at is None else lake.control.at(at)
+    record = lake.control.newest() if at is None else lake.control.require_at(at, where)
     if record is None:
-        expected = "a record" if at is None else f"a recorded TSO up to {at}"
-        raise NotYetError(where, expected, "none", "Take a later TSO, or run `ticdc-assets run`.")
+        raise NotYetError(where, "a record", "none", "Run `ticdc-assets run`.")
     tables = _chosen(where, lake, record, chosen)
     incomplete = {} if record.complete else _incomplete(lake, record)
     with UpstreamRows(upstream) as rows:

@@ -7,6 +7,7 @@ twice, or after a crash.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, guarded
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
 from ticdc_assets.pipeline.record import BETWEEN_NOTES, MIRROR_FAULT
+from ticdc_assets.pipeline.recorded_views import bring_up_views
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import History, SourceTable
@@ -91,6 +93,8 @@ def run_mirrors(
     lake.rename_mirrors(history, record)
     lake.rename_histories(history, record)
     jvm = cache(jvm)
+    with suppress(Exception):  # the end of the run reports it
+        bring_up_views(lake, jvm, history)  # they name mirrors, which have been renamed
     exchanges = Exchanges(lake, jvm, history, record)
     selected = None if only is None else exchanges.with_partners(set(only))
     late = exchanges.late()
@@ -111,6 +115,7 @@ def run_mirrors(
     for mirror in retire(lake, history, record, exchanges.awaited()):
         on_progress(f"removed the mirror {'.'.join(mirror)}: its source table was dropped")
     report.record = record_mirrors(lake, run_id, history, record, report, only is None)
+    bring_up_views(lake, jvm, history, on_progress)
     return report
 
 

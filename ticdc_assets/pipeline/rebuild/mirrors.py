@@ -29,6 +29,7 @@ from ticdc_assets.pipeline.mirror.run import MirrorReport, options_of, record_mi
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
 from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
 from ticdc_assets.pipeline.record import MIRROR_FAULT
+from ticdc_assets.pipeline.recorded_views import bring_up_views
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.evolution.evolve import TruncateRows
 from ticdc_assets.schema.history.source_table import Version, fold_name
@@ -124,6 +125,7 @@ def rebuild_tables(
     record, history = recorded_history(lake)
     mirrors = MirrorReport(record, list(report.rebuilt), _faults_left(record, report.rebuilt))
     report.record = record_mirrors(lake, report.run_id, history, record, mirrors, asked_for_all=False)
+    bring_up_views(lake, jvm, history, on_progress)
     return report
 
 

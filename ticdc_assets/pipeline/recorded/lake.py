@@ -32,11 +32,11 @@ def recorded_lake(config: Config, changefeed: Changefeed, at: int | None = None)
         NotYetError: there is no such record.
     """
     lake = Lake(read_only(config), changefeed)
-    record = lake.control.newest(complete=True) if at is None else lake.control.at(at)
+    where = f"changefeed {changefeed.name}"
+    record = lake.control.newest(complete=True) if at is None else lake.control.require_at(at, where)
     if record is None:
-        expected = "a complete record in `watermarks`" + ("" if at is None else f" up to {at}")
-        advice = "Run `ticdc-assets run`" + (", if nothing is recorded yet." if at is None else " or take a later TSO.")
-        raise NotYetError(f"changefeed {changefeed.name}", expected, "none", advice)
+        advice = "Run `ticdc-assets run`, if nothing is recorded yet."
+        raise NotYetError(where, "a complete record in `watermarks`", "none", advice)
     return RecordedLake(lake, record)
 
 

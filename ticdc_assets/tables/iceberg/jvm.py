@@ -88,7 +88,7 @@ class JvmCatalog:
         for transform, argument, column in partitioning:
             make = getattr(spec, "alwaysNull" if transform == "void" else transform)
             spec = make(column) if argument is None else make(column, argument)
-        builder = self._catalog.buildTable(self._identifier(identifier), schema)
+        builder = self._catalog.buildTable(self.identifier_of(identifier), schema)
         if location is not None:
             builder = builder.withLocation(location)
         builder = builder.withPartitionSpec(spec.build()).withProperties(self.map_of(properties))
@@ -105,9 +105,15 @@ class JvmCatalog:
 
     def load(self, identifier: Identifier) -> JvmTable:
         """The table. Raises the error of Iceberg where there is none."""
-        return JvmTable(self, self._catalog.loadTable(self._identifier(identifier)))
+        return JvmTable(self, self._catalog.loadTable(self.identifier_of(identifier)))
 
-    def _identifier(self, identifier: Identifier) -> Any:
+    @property
+    def java(self) -> Any:
+        """The catalog in Java."""
+        return self._catalog
+
+    def identifier_of(self, identifier: Identifier) -> Any:
+        """An identifier in Java."""
         gateway = self.spark.sparkContext._gateway  # noqa: SLF001
         levels = gateway.new_array(self.named("java.lang.String"), len(identifier) - 1)
         for number, level in enumerate(identifier[:-1]):
@@ -117,7 +123,7 @@ class JvmCatalog:
 
     def register(self, identifier: Identifier, metadata_uri: str) -> None:
         """Register the table of this metadata under another name."""
-        self._catalog.registerTable(self._identifier(identifier), metadata_uri)
+        self._catalog.registerTable(self.identifier_of(identifier), metadata_uri)
 
     def map_of(self, values: Mapping[str, str]) -> Any:
         """A Java map of strings."""

@@ -1,8 +1,8 @@
 """Which rows of `watermarks` stay, and so at which TSOs the tables can be read together.
 
 These records stay: all recent ones; of older ones, the last complete one of each UTC day, and of each UTC hour where
-that is asked; the pinned ones; the newest complete one; and the newest one, from which runs continue. A record is
-removed before the snapshots that it names, so that every record can be read.
+that is asked; the pinned ones; those that views show; the newest complete one; and the newest one, from which runs
+continue. A record is removed before the snapshots that it names, so that every record can be read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def thin(
             return Thinned()
         rows = table.scan().to_arrow()
         limits = {"%Y-%m-%d": now - timedelta(days=days_kept), "%Y-%m-%d %H": now - timedelta(hours=hours_kept)}
-        pins = {*pinned(control), *named_pins(control).values()}
+        pins = {*pinned(control), *named_pins(control).values(), *(view.tso for view in control.views())}
         stays = _stays(rows, pins, older_than, limits)
         kept = rows.filter(pa.array(stays, pa.bool_()))
         thinned = Thinned(len(rows) - len(kept), _snapshot_ids(kept))
@@ -122,10 +122,7 @@ def pin(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
 
     Raises NotYetError where there is no such record.
     """
-    record = control.at(tso)
-    if record is None:
-        advice = "Take a later TSO: what `ticdc-assets snapshot --at` answers can be pinned."
-        raise NotYetError(".".join(control.namespace), f"a recorded TSO up to {tso}", "none", advice)
+    record = control.require_at(tso, ".".join(control.namespace))
     return _set_pins(control, {*pinned(control), record.tso}, write)
 
 

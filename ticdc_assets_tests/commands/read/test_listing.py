@@ -119,6 +119,7 @@ def test_snapshot_gives_the_newest_record_up_to_a_tso_under_the_names_of_then(
 
 def test_snapshot_before_the_first_record_is_one_sentence(tmp_path: Path, without_java: None, capfd: Any):
     feed = shop(tmp_path)
+    before = main(on(feed, "snapshot", "--at", "5")), capfd.readouterr().err
     main(on(feed, "run"))
     capfd.readouterr()
 
@@ -126,7 +127,10 @@ def test_snapshot_before_the_first_record_is_one_sentence(tmp_path: Path, withou
 
     printed = capfd.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("changefeed shop: expected a recorded TSO up to 5, found none.")
+    found = f"{ts(10)} (2025-10-09 08:53:30 UTC) as the first one. Take {ts(10)} or a later TSO."
+    assert printed.err == f"changefeed shop: expected a recorded TSO up to 5, found {found}\n"
+    none = "changefeed shop: expected a recorded TSO up to 5, found none. Run `ticdc-assets run`."
+    assert before == (1, f"{none}\n")
 
 
 def test_snapshot_of_several_changefeeds_asks_which(tmp_path: Path, capfd: Any):

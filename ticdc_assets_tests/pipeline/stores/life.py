@@ -32,18 +32,20 @@ from ticdc_assets_tests.pipeline.faults.raced import Meeting
 from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
 from ticdc_assets_tests.pipeline.maintenance.maintained import LATER
+from ticdc_assets_tests.scenarios.readings import views_that_differ
 from ticdc_assets_tests.services.object_store import S3Store
 
 VARIANT = "storage-csv-swapraw"  # two tables swap names
 SECONDS_MAX = 300
 PUBLISHED = "published"
+VIEWS = "{schema}__recorded.{table}"
 
 
 @dataclass(frozen=True)
 class World:
     """A config and what it reads of the environment, and where TiCDC's files are written: a folder, or a store.
 
-    `secrets` are what no process may show on its command line.
+    `secrets` are what no process may show on its command line. `views` is whether the catalog has views.
     """
 
     folder: Path
@@ -51,6 +53,7 @@ class World:
     environ: Mapping[str, str] = field(default_factory=dict)
     source: S3Store | None = None
     secrets: tuple[str, ...] = ()
+    views: bool = True
     written: int = 0
 
     @property
@@ -70,6 +73,7 @@ class World:
         variant = self.workload.variant
         where = f"s3://{self.source.bucket}/sink" if self.source else str(self.folder / "sink")
         feed = {"sink_uri": variant["sink_uri"], "config": variant["config"], "source": {"storage": where}}
+        feed |= {"views": VIEWS} if self.views else {}
         settings = {"spark": {"master": "local[2]"}, **self.blocks, "changefeeds": {"feed": feed}}
         self.path.write_text(yaml.safe_dump(settings))
 
@@ -111,6 +115,12 @@ class OpenedLake(FeedLake):
         newest = self.lake.control.newest(complete=True)
         return newest is not None and newest.tso >= ts
 
+    def views_that_differ(self, ts: int) -> list[str]:
+        """The views that show other rows than the truth at a TSO."""
+        if self.lake.changefeed.target.view is None:
+            return [".".join(view.view) for view in self.lake.control.views()]
+        return views_that_differ(self, ts)
+
     def lost_and_repeated(self) -> tuple[int, int]:
         """How many changes the changelogs lack, and how many they have too often."""
         wanted = as_sent(expected(self.workload), gaps_of(self.lake.changefeed), Log(self.workload))
@@ -136,6 +146,7 @@ def _go_on(world: World) -> None:
         world = world.fill(ts)
         run(lake)
         assert lake.differences(ts) == []
+        assert lake.views_that_differ(ts) == []
     assert [secret for secret in world.secrets if secret in command_lines()] == []
     final = world.tsos[-1]
     assert lake.run() is None
@@ -144,12 +155,14 @@ def _go_on(world: World) -> None:
     assert report.left_alone == {}
     assert report.leftovers, "the killed runs left no files"
     assert lake.differences(final) == []
+    assert lake.views_that_differ(final) == []
 
     assert lake.rebuild() == {}
     table = next(".".join(name) for name, record in lake.records().items() if record.mirror)
     assert lake.rebuild(table, from_source=True) == {}
     lake.run()
     assert lake.differences(final) == []
+    assert lake.views_that_differ(final) == []
 
 
 def command_lines() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.errors import ConfigError, TicdcAssetsError
 from ticdc_assets_tests.apart import apart
 from ticdc_assets_tests.pipeline.stores.life import SECONDS_MAX, World, live
 from ticdc_assets_tests.services.jars import missing_tools
@@ -19,6 +19,10 @@ pytestmark = [
     pytest.mark.services,
     pytest.mark.skipif(bool(MISSING), reason=f"not on this machine: {', '.join(MISSING)}"),
 ]
+
+
+WITH_VIEWS = {"view-endpoints-supported": "true"}
+"""How a server without a list of its endpoints says that it has views."""
 
 
 def behind(store: S3Store) -> dict[str, str]:
@@ -49,7 +53,10 @@ def world(folder: Path, server: RestCatalog, name: str, token: str = TOKEN, ware
 
 @pytest.mark.spark
 def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite(tmp_path: Path):
-    with s3_store(tmp_path) as store, rest_catalog(tmp_path, behind(store), store_properties(store), "main") as server:
+    with (
+        s3_store(tmp_path) as store,
+        rest_catalog(tmp_path, behind(store), {**store_properties(store), **WITH_VIEWS}, "main") as server,
+    ):
         live(world(tmp_path, server, "lake_rest"))
 
         assert all("/lake/" in path for path in store.files("lake"))
@@ -60,7 +67,8 @@ def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite(tmp_path: Path):
 def test_commits_that_land_without_an_answer_are_neither_lost_nor_made_twice(tmp_path: Path):
     folder = {"warehouse": f"file://{tmp_path}/lake"}
     with rest_catalog(tmp_path, folder, unknown_every=3) as server:
-        lost = World(tmp_path, world(tmp_path, server, "lake_lost").blocks, {"KEY": "k", "SECRET": "s"})
+        environ = {"KEY": "k", "SECRET": "s"}
+        lost = World(tmp_path, world(tmp_path, server, "lake_lost").blocks, environ, views=False)
 
         apart(_go_on_after_faults, lost, seconds_max=SECONDS_MAX)
 
@@ -81,6 +89,30 @@ def _go_on_after_faults(lost: World) -> None:
                 break
         assert lost.lake().differences(ts) == []
     assert lost.lake().lost_and_repeated() == (0, 0)
+
+
+@pytest.mark.spark
+def test_a_server_without_views_is_named_and_everything_else_is_done(tmp_path: Path):
+    with rest_catalog(tmp_path, {"warehouse": f"file://{tmp_path}/lake"}) as server:
+        environ = {"KEY": "k", "SECRET": "s"}
+        apart(
+            _asks_for_views,
+            World(tmp_path, world(tmp_path, server, "lake_no_views").blocks, environ),
+            seconds_max=SECONDS_MAX,
+        )
+
+
+def _asks_for_views(asked: World) -> None:
+    asked.configure()
+    ts = asked.tsos[0]
+    asked = asked.fill(ts)
+    lake = asked.lake()
+    with pytest.raises(
+        ConfigError, match="expected one with Iceberg's views, since the config has `views`, found none"
+    ):
+        lake.run()
+    assert lake.is_complete_at(ts)
+    assert lake.differences(ts) == []
 
 
 @pytest.mark.parametrize(
