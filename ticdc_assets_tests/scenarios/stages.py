@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ticdc_assets.failpoints import Failpoint
+from ticdc_assets_tests.pipeline.faults.raced import at
 from ticdc_assets_tests.pipeline.history_tables.test_recorded_streams import compared
 from ticdc_assets_tests.scenarios.readings import readings_that_differ
 from ticdc_assets_tests.scenarios.team import Team
 
 FIRST_DAY = "2025-08-01"
 PIN = "noon"
+REBUILT = "odd-db.modify2"
 
 
 class Stages:
@@ -66,6 +69,54 @@ class Stages:
     def every_engine_reads_the_pinned_rows(self) -> None:
         assert self._pinned in self._moments
         assert readings_that_differ(self._team.lake, self._pinned) == {}
+
+    def a_day_is_read_again_while_a_live_run_publishes(self) -> None:
+        """A run appends to the day when the rebuild has decoded it and before it replaces it."""
+        before = self._team.lake.changes()
+        self._team.deliver(self._moments[8])
+
+        with at(Failpoint.DECODED, self._team.live_run):
+            options = {"tables": [REBUILT], "from": "source", "day": FIRST_DAY}
+            assert self._team.job("feed_rebuild", **options).success
+
+        assert (before - self._team.lake.changes()).total() == 0
+        self._equals_the_truth()
+
+    def a_mirror_is_rebuilt_while_a_live_run_publishes(self) -> None:
+        self._team.deliver(self._moments[9])
+
+        with at(Failpoint.BEFORE_MIRROR_COMMIT, self._team.live_run):
+            assert self._team.job("feed_rebuild", tables=[REBUILT]).success
+
+        self._team.reload()
+        self._equals_the_truth()
+
+    def the_day_ends(self) -> None:
+        """Keys are added and dropped, partitions removed, tables renamed in chains and between databases, and the first
+        commits of the next day close the day."""
+        for moment in self._moments[12::2]:
+            self._team.deliver(moment)
+            self._team.follow()
+            self._team.reload()
+            self._equals_the_truth()
+        assert self._team.closed_days() == {FIRST_DAY}
+
+    def small_files_are_compacted_and_snapshots_expire(self) -> None:
+        report = self._team.maintain_later()
+
+        assert report.left_alone == {}
+        assert report.compacted != {}
+        assert report.snapshots > 0
+        assert report.records > 0
+        self._equals_the_truth()
+
+    def views_show_the_newest_record(self) -> None:
+        assert self._team.views_that_differ() == []
+
+    def the_pin_is_released(self) -> None:
+        assert self._team.call("snapshot", "--release", PIN) == 0
+        assert self._team.maintain_later().snapshots > 0
+        self._equals_the_truth()
 
     def histories_have_every_version(self) -> None:
         assert compared(self._team.lake, self._team.workload, self._team.checkpoint) == []

@@ -10,12 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 
+from ticdc_assets import spark
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.cli import main
+from ticdc_assets.pipeline.maintenance import MaintenanceReport, Policy, maintain
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+from ticdc_assets.tables.maintenance import compaction
 from ticdc_assets_tests.assets.feeds import QUIET
 from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
+from ticdc_assets_tests.pipeline.maintenance.maintained import LATER
+from ticdc_assets_tests.scenarios.readings import views_that_differ
 
 
 class Team:
@@ -81,6 +88,29 @@ class Team:
         skipped = self.tick().skip_reason
         assert skipped is not None
         return skipped.skip_message or ""
+
+    def closed_days(self) -> set[str]:
+        """The days that are complete."""
+        return self._instance.get_materialized_partitions(dg.AssetKey(["feed", "days"]))
+
+    # -- beside Dagster -----------------------------------------------------------------------------------------------
+
+    def live_run(self) -> None:
+        """A run of another process, as far as this one's tables tell."""
+        report = self.lake.run()
+        assert report is not None
+        assert report.errors == {}
+
+    def maintain_later(self) -> MaintenanceReport:
+        """Maintenance when all that there is now is old, and two files are many."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compaction, "FILES_MAX", 1)
+            jvm = JvmCatalog(spark.session(self.lake.config), self.lake.catalog_name)
+            return maintain(self.lake.lake, Policy(LATER, compact=True), lambda: jvm)
+
+    def views_that_differ(self) -> list[str]:
+        """The views that show other rows than the truth at the checkpoint."""
+        return views_that_differ(self.lake, self.checkpoint)
 
     # -- the command line ---------------------------------------------------------------------------------------------
 
