@@ -10,7 +10,7 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, decode, open_claim
-from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.protocols.events import FROM_TICDC, DdlEvent, DdlOrigin, RowEvent
 from ticdc_assets.tso import INT64_MAX, LOGICAL_BITS
 
 DATED, UNDATED = CanalJsonOptions(is_dated=True), CanalJsonOptions()
@@ -56,9 +56,7 @@ def test_a_statement_without_a_commit_ts_has_a_fault_where_all_rows_have_one():
     assert (before.commit_ts, bool(before.fault)) == ((5 << LOGICAL_BITS) - 1, True)
     assert (behind.commit_ts, behind.fault) == ((6 << LOGICAL_BITS) - 1, "")
     assert (dated.commit_ts, dated.fault) == (20, "")
-    assert {(each.commit_ms, each.sent_ms, each.as_written) for each in (before, behind, dated)} == {
-        (None, None, False)
-    }
+    assert {each.origin for each in (before, behind, dated)} == {FROM_TICDC}
 
 
 def test_a_statement_without_any_time_is_refused():
@@ -72,7 +70,7 @@ def test_a_statement_without_any_time_is_refused():
 def test_a_statement_of_alibabas_canal_has_the_times_that_can_be_read(sent: Any, read: int | None):
     found = statement(gtid="", ts=sent)
 
-    assert (found.commit_ts, found.as_written, found.commit_ms, found.sent_ms) == (0, True, 5, read)
+    assert (found.commit_ts, found.origin) == (0, DdlOrigin(as_written=True, commit_ms=5, sent_ms=read))
 
 
 @pytest.mark.parametrize("es", [-1, MS_MAX + 1, "5", 5.0, True])
