@@ -8,25 +8,36 @@ set. So every change has one key, and the changelog does not depend on that opti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.changes import layout, order
+from ticdc_assets.changes import layout
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.protocols.values.ambiguous_times import count
 from ticdc_assets.protocols.values.text import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.model import Column
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
     from ticdc_assets.protocols.columnar.raw_rows import RawRows
     from ticdc_assets.protocols.values.text import TextForms
-    from ticdc_assets.schema.model import Column
+
+Ints = npt.NDArray[np.int64]
+
+_FEW_ROWS_MAX: Final = 1000
+"""Up to this number of rows, the cost of a cast does not depend on the number of rows."""
+_HALF_BITS: Final = 1  # an update that changes the key becomes two changes of one record
+_LINE_BITS: Final = 31  # a 512 MiB file, TiCDC's largest, has fewer records than this
+_FILE_BITS: Final = 30
+_FILE_SHIFT: Final = _HALF_BITS + _LINE_BITS
+_NOT_DELETE: Final = 1 << (_FILE_SHIFT + _FILE_BITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +104,13 @@ def concat(parts: Sequence[TypedChanges]) -> TypedChanges:
     )
 
 
+Cast = Callable[[Column, pa.Array], pa.Array]
+"""(column, sent values) to the values of its Arrow type; DecodeError where one does not fit."""
+_Images = tuple[pa.Array, ...]
+
+
 def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms: TextForms) -> TypedChanges:
-    """Casts raw rows to the types of `columns`; a column that the rows do not have is NULL.
+    """Casts raw rows of text to the types of `columns`; a column that the rows do not have is NULL.
 
     Args:
         raw: rows of one schema version; `raw.columns` names their columns.
@@ -106,69 +122,52 @@ def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms:
         DecodeError: a value does not fit the type of its column; no row of the batch can be used then.
     """
     where = {name: number for number, name in enumerate(raw.columns)}
-    now, before = _cast_both(raw, where, columns, forms)
-    changes = TypedChanges(
+    places = [where.get(column.name) for column in columns]
+    changes = with_types(raw, columns, places, lambda c, texts: text_columns.column(c.type, texts, forms), forms.zone)
+    return split_key_moves(changes, unique)
+
+
+def with_types(
+    raw: RawRows, columns: Sequence[Column], places: Sequence[int | None], cast: Cast, zone: str
+) -> TypedChanges:
+    """The rows with the types of `columns`; `places` has the place of each among those of the rows, None where they do
+    not have it. TIMESTAMPs are sent in `zone`."""
+    sent = [
+        (n, column, place) for n, (column, place) in enumerate(zip(columns, places, strict=True)) if place is not None
+    ]
+    new, old = _both_cast(raw, sent, cast)
+    dates = ((n, place) for n, column, place in sent if column.type.kind in DATE_KINDS)
+    nulls = {n: pa.nulls(len(raw), arrow_type(c.type)) for n, c in enumerate(columns) if n not in new or n not in old}
+    return TypedChanges(
         tuple(columns),
         raw.op.cast(pa.string()),
         raw.commit_ts,
         raw.commit_ms,
         raw.line,
         pa.array(np.zeros(len(raw), np.int64)),
-        now,
-        before,
+        tuple(new[n] if n in new else nulls[n] for n in range(len(columns))),
+        tuple(old[n] if n in old else nulls[n] for n in range(len(columns))),
         raw.has_before if raw.has_before is not None else pa.array(np.zeros(len(raw), np.bool_)),
-        _zero_dates(raw.wire, now, where, columns),
-        _ambiguous_times(raw.wire, now, where, columns, forms.zone),
+        sum(new[n].null_count - raw.wire[place].null_count for n, place in dates),
+        sum(count(column, raw.wire[place], new[n], zone) for n, column, place in sent),
     )
-    return split_key_moves(changes, unique)
 
 
-_FEW_ROWS_MAX: Final = 1000
-"""Up to this number of rows, the cost of a cast does not depend on the number of rows."""
-
-_Images = tuple[pa.Array, ...]
-
-
-def _cast_both(
-    raw: RawRows, where: dict[str, int], columns: Sequence[Column], forms: TextForms
-) -> tuple[_Images, _Images]:
-    """The new and the old values; for few rows both are cast together, which halves the number of casts."""
-    count = len(raw)
-    before = raw.before if raw.has_before is not None and pc.any(raw.has_before).as_py() else None
-    if before is None or count > _FEW_ROWS_MAX or [a.type for a in raw.wire] != [a.type for a in before]:
-        return _cast(raw.wire, where, columns, forms, count), _cast(before, where, columns, forms, count)
-    texts = tuple(pa.concat_arrays(images) for images in zip(raw.wire, before, strict=True))
-    both = _cast(texts, where, columns, forms, 2 * count)
-    return tuple(array.slice(0, count) for array in both), tuple(array.slice(count) for array in both)
-
-
-def _cast(
-    texts: tuple[pa.Array, ...] | None,
-    where: dict[str, int],
-    columns: Sequence[Column],
-    forms: TextForms,
-    length: int,
-) -> tuple[pa.Array, ...]:
-    arrays = []
-    for column in columns:
-        number = where.get(column.name)
-        if texts is None or number is None:
-            arrays.append(pa.nulls(length, arrow_type(column.type)))
-        else:
-            arrays.append(text_columns.column(column.type, texts[number], forms))
-    return tuple(arrays)
-
-
-def _zero_dates(texts: _Images, now: _Images, where: dict[str, int], columns: Sequence[Column]) -> int:
-    """The number of zero dates that were sent and became NULL."""
-    sent = ((values, where.get(c.name)) for c, values in zip(columns, now, strict=True) if c.type.kind in DATE_KINDS)
-    return sum(values.null_count - texts[place].null_count for values, place in sent if place is not None)
-
-
-def _ambiguous_times(texts: _Images, now: _Images, where: dict[str, int], columns: Sequence[Column], zone: str) -> int:
-    """The number of TIMESTAMPs whose wall time occurs twice; each was read as the first of the two times."""
-    sent = ((column, where.get(column.name), values) for column, values in zip(columns, now, strict=True))
-    return sum(count(column, texts[place], values, zone) for column, place, values in sent if place is not None)
+def _both_cast(
+    raw: RawRows, sent: Sequence[tuple[int, Column, int]], cast: Cast
+) -> tuple[dict[int, pa.Array], dict[int, pa.Array]]:
+    """The new and the old values by column, no old ones where no row has them. For few rows both are cast together,
+    which halves the number of casts."""
+    rows = len(raw)
+    old = raw.before if raw.has_before is not None and pc.any(raw.has_before).as_py() else None
+    if old is None:
+        return {n: cast(column, raw.wire[place]) for n, column, place in sent}, {}
+    if rows > _FEW_ROWS_MAX or [a.type for a in raw.wire] != [a.type for a in old]:
+        now, before = ({n: cast(column, image[place]) for n, column, place in sent} for image in (raw.wire, old))
+        return now, before
+    both = {n: cast(column, pa.concat_arrays([raw.wire[place], old[place]])) for n, column, place in sent}
+    now = {n: values.slice(0, rows) for n, values in both.items()}
+    return now, {n: values.slice(rows) for n, values in both.items()}
 
 
 def split_key_moves(changes: TypedChanges, unique: Sequence[str]) -> TypedChanges:
@@ -206,15 +205,10 @@ def _moved(changes: TypedChanges, unique: Sequence[str]) -> np.ndarray:
     updates = pc.and_(changes.has_before, pc.equal(changes.op, "U")).to_numpy(zero_copy_only=False)
     for column, now, before in zip(changes.columns, changes.now, changes.before, strict=True):
         if column.name in unique:
-            differs = _differs(now, before)
-            moved |= updates & differs
+            one_null = pc.not_equal(pc.is_null(now), pc.is_null(before))
+            differs = pc.or_(one_null, pc.fill_null(pc.not_equal(now, before), False))
+            moved |= updates & differs.to_numpy(zero_copy_only=False)
     return moved
-
-
-def _differs(now: pa.Array, before: pa.Array) -> np.ndarray:
-    one_null = pc.not_equal(pc.is_null(now), pc.is_null(before))
-    either = pc.or_(one_null, pc.fill_null(pc.not_equal(now, before), False))
-    return np.asarray(either.to_numpy(zero_copy_only=False))
 
 
 def changelog_table(changes: TypedChanges, seq: pa.Array, version_ts: int, schema: pa.Schema) -> pa.Table:
@@ -227,23 +221,22 @@ def changelog_table(changes: TypedChanges, seq: pa.Array, version_ts: int, schem
         schema: the names, types and field ids of the columns.
     """
     before_type = schema.field(layout.BEFORE).type
-    now = [_as(array, schema.field(6 + n).type) for n, array in enumerate(changes.now)]
-    before = [_as(array, before_type.field(n).type) for n, array in enumerate(changes.before)]
-    struct = _struct(before, before_type, pc.invert(changes.has_before), len(changes))
-    version = pa.array(np.full(len(changes), version_ts, np.int64))
-    arrays = [changes.op, changes.commit_ts, commit_time(changes), seq, version, struct, *now]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _struct(arrays: list[pa.Array], struct_type: pa.StructType, mask: pa.Array, length: int) -> pa.Array:
-    if pc.all(mask).as_py():
-        return pa.nulls(length, struct_type)
-    return pa.StructArray.from_arrays(arrays, fields=list(struct_type), mask=mask)
-
-
-def _as(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    count, first = len(changes.before), schema.get_field_index(layout.BEFORE) + 1
+    types = [field.type for field in (*before_type, *list(schema)[first:])]
     # Equal types may still differ in field metadata inside lists. Promotions (int -> long) lose nothing.
-    return array if array.type == wanted and not pa.types.is_nested(wanted) else array.cast(wanted)
+    cast = [
+        array if array.type == wanted and not pa.types.is_nested(wanted) else array.cast(wanted)
+        for array, wanted in zip((*changes.before, *changes.now), types, strict=True)
+    ]
+    without = pc.invert(changes.has_before)
+    struct = (
+        pa.nulls(len(changes), before_type)
+        if pc.all(without).as_py()
+        else pa.StructArray.from_arrays(cast[:count], fields=list(before_type), mask=without)
+    )
+    version = pa.array(np.full(len(changes), version_ts, np.int64))
+    arrays = [changes.op, changes.commit_ts, commit_time(changes), seq, version, struct, *cast[count:]]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def commit_time(changes: TypedChanges) -> pa.Array:
@@ -253,17 +246,37 @@ def commit_time(changes: TypedChanges) -> pa.Array:
     return ms.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
 
 
-def seq_of(changes: TypedChanges, file_ordinal: int | order.Ints, by_arrival: bool = False) -> pa.Array:
-    """`_ticdc_seq` of each change: within its commit_ts, or by arrival if `by_arrival` or a commit_ts is missing.
+# -- the order of changes ----------------------------------------------------------------------------------------------
 
-    `file_ordinal` is that of the file of all changes, or one for each change.
+
+def seq_of(changes: TypedChanges, file_ordinal: int | Ints, by_arrival: bool = False) -> pa.Array:
+    """`_ticdc_seq` of each change: by arrival if `by_arrival` or a commit_ts is missing, increasing over the whole life
+    of the table; else within its commit_ts. There deletes come first, since TiCDC sends an update that changes the key
+    as DELETE + INSERT with one commit_ts.
+
+    Args:
+        file_ordinal: the number of the file among the files of its table, in order of arrival: one for all changes, or
+            one for each.
+
+    Raises:
+        OverflowError: `file_ordinal` does not fit.
     """
-    line, half = _ints(changes.line), _ints(changes.half)
-    if by_arrival or changes.commit_ts.null_count:
-        return pa.array(order.arrival(file_ordinal, line, half))
-    is_delete = pc.equal(changes.op, "D").to_numpy(zero_copy_only=False)
-    return pa.array(order.within_commit(file_ordinal, line, half, is_delete))
+    if np.max(file_ordinal, initial=0) >= 1 << _FILE_BITS:
+        raise OverflowError(f"a table of more than {1 << _FILE_BITS} files is beyond what seq can number")
+    line, half = (np.asarray(array.to_numpy(zero_copy_only=False), np.int64) for array in (changes.line, changes.half))
+    seq = (np.asarray(file_ordinal, np.int64) << _FILE_SHIFT) | (line << _HALF_BITS) | half
+    if not by_arrival and not changes.commit_ts.null_count:
+        is_delete = pc.equal(changes.op, "D").to_numpy(zero_copy_only=False)
+        seq |= np.where(is_delete, 0, _NOT_DELETE)
+    return pa.array(seq)
 
 
-def _ints(array: pa.Array) -> order.Ints:
-    return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
+def next_position(file_ordinal: int) -> int:
+    """The smallest seq by arrival of a file; all seqs of earlier files are smaller."""
+    return file_ordinal << _FILE_SHIFT
+
+
+def at_line(seq: Ints, line: int) -> Ints:
+    """The same seqs with their line replaced by `line`."""
+    lines = np.int64(((1 << _LINE_BITS) - 1) << _HALF_BITS)
+    return seq & ~lines | np.int64(line << _HALF_BITS)

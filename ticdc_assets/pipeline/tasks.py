@@ -18,13 +18,6 @@ from ticdc_assets.schema.history.source_table import SourceName, Timeline
 from ticdc_assets.table_filter import ColumnSelectors
 
 
-class FileFormat(StrEnum):
-    """The storage sink's two file formats."""
-
-    CSV = "csv"
-    CANAL_JSON = "canal-json"
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where a source table's changes go and which of them: commit_ts in `(low, high]`, or ordinals where messages are
@@ -77,24 +70,18 @@ class TaskFile:
 
 @dataclass(frozen=True, slots=True)
 class FileDecoding:
-    """How the records of files are decoded.
+    """How the records of files are decoded: as CSV, or as Canal-JSON where `csv` is None.
 
     `by_arrival` where rows carry no commit_ts: every row of a file then belongs to its folder's version. `selectors`
     give the columns that rows lack.
     """
 
-    format: FileFormat
-    csv: CsvOptions
+    csv: CsvOptions | None
     forms: TextForms
     by_arrival: bool
     quarantine: bool = True
     zero_dates_allowed: bool = True
     selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
-
-    @property
-    def is_csv(self) -> bool:
-        """Whether the files are CSV; otherwise they are Canal-JSON."""
-        return self.format is FileFormat.CSV
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,18 @@ class RowEvent:
     hints: RowHints = NO_HINTS
     time: RowTime = NO_TIME
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether only the handle key of the row was sent, and more columns are needed."""
+        return self.handle_only and self.op is not Op.DELETE
+
+    @property
+    def full_before(self) -> Mapping[str, Any] | None:
+        """The whole old row of an UPDATE: columns that were not sent have their new values. None without old values."""
+        if self.before is None or not self.before_is_partial:
+            return self.before
+        return {**self.wire, **self.before}
+
 
 @dataclass(frozen=True, slots=True)
 class DdlHints:

@@ -19,11 +19,13 @@ DECIMAL_DIGITS_DEFAULT: Final = 10
 """MySQL's precision of a DECIMAL written without one."""
 
 BIT_WIDTH_MAX: Final = 64
+YEAR_MAX: Final = 2155
+UINT64_MAX: Final = (1 << 64) - 1
 
-_BINARY_KINDS: Final = frozenset(
-    {Kind.BINARY, Kind.VARBINARY, Kind.TINYBLOB, Kind.BLOB, Kind.MEDIUMBLOB, Kind.LONGBLOB}
-)
-_CHARACTER_KINDS: Final = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.TINYTEXT, Kind.TEXT, Kind.MEDIUMTEXT, Kind.LONGTEXT})
+INTEGER_BITS: Final = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.MEDIUMINT: 24, Kind.INT: 32, Kind.BIGINT: 64}
+CHARACTER_KINDS: Final = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.TINYTEXT, Kind.TEXT, Kind.MEDIUMTEXT, Kind.LONGTEXT})
+BINARY_KINDS: Final = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.TINYBLOB, Kind.BLOB, Kind.MEDIUMBLOB, Kind.LONGBLOB})
+
 _UINT64: Final = pa.decimal128(20, 0)
 _FIXED: Final = {
     Kind.TINYINT: pa.int32(),
@@ -53,17 +55,18 @@ def arrow_type(column_type: MySqlType) -> pa.DataType:
     if kind is Kind.BIT:
         return _UINT64 if bit_width(column_type) == BIT_WIDTH_MAX else pa.int64()
     if kind is Kind.DECIMAL:
-        return _decimal(column_type)
+        digits, scale = decimal_shape(column_type)
+        return pa.decimal128(digits, scale) if digits <= DECIMAL_DIGITS_MAX else pa.string()
     if is_binary(column_type):
         return pa.binary()
-    return pa.string() if kind in _CHARACTER_KINDS else _FIXED[kind]
+    return pa.string() if kind in CHARACTER_KINDS else _FIXED[kind]
 
 
 def is_binary(column_type: MySqlType) -> bool:
     """Whether values are bytes: the BINARY and BLOB kinds, and character kinds in the charset `binary`."""
-    if column_type.kind in _BINARY_KINDS:
+    if column_type.kind in BINARY_KINDS:
         return True
-    return column_type.kind in _CHARACTER_KINDS and (column_type.charset or "").lower() == "binary"
+    return column_type.kind in CHARACTER_KINDS and (column_type.charset or "").lower() == "binary"
 
 
 def bit_width(column_type: MySqlType) -> int:
@@ -76,6 +79,18 @@ def decimal_shape(column_type: MySqlType) -> tuple[int, int]:
     return column_type.length or DECIMAL_DIGITS_DEFAULT, column_type.scale or 0
 
 
-def _decimal(column_type: MySqlType) -> pa.DataType:
-    digits, scale = decimal_shape(column_type)
-    return pa.decimal128(digits, scale) if digits <= DECIMAL_DIGITS_MAX else pa.string()
+def integer_range(column_type: MySqlType) -> tuple[int, int]:
+    """The smallest and largest value of an integer, BIT or YEAR column."""
+    if column_type.kind is Kind.YEAR:
+        return 0, YEAR_MAX
+    if column_type.kind is Kind.BIT:
+        return 0, (1 << bit_width(column_type)) - 1
+    bits = INTEGER_BITS[column_type.kind]
+    if column_type.unsigned:
+        return 0, (1 << bits) - 1
+    return -(1 << bits - 1), (1 << bits - 1) - 1
+
+
+def wraps(column_type: MySqlType) -> bool:
+    """Whether the type has unsigned 64-bit values; a writer of signed numbers sends the upper half as negative."""
+    return integer_range(column_type)[1] == UINT64_MAX

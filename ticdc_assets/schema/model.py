@@ -179,17 +179,12 @@ class TableSchema:
         return tuple(c.name for c in self.columns if c.name.lower() in wanted and not c.virtual)
 
     def _handle_index(self) -> Index | None:
-        candidates = []
         for index in self.indexes:
             if index.primary:
                 return index
-            if index.unique and all(self._not_null(name) for name in index.columns):
-                candidates.append(index)
+        fit = {column.name.lower() for column in self.columns if not column.nullable and not column.virtual}
+        candidates = (i for i in self.indexes if i.unique and all(name.lower() in fit for name in i.columns))
         return min(candidates, key=lambda index: len(index.columns), default=None)
-
-    def _not_null(self, name: str) -> bool:
-        column = self.column(name)
-        return column is not None and not column.nullable and not column.virtual
 
     def column(self, name: str) -> Column | None:
         """The column of this name, without regard to case as in MySQL."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ticdc_assets.schema.arrow_types import BIT_WIDTH_MAX, DECIMAL_DIGITS_DEFAULT
+from ticdc_assets.schema.arrow_types import BIT_WIDTH_MAX, DECIMAL_DIGITS_DEFAULT, INTEGER_BITS
 from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind, cursor_over
 from ticdc_assets.schema.model import Kind, MySqlType
 
@@ -54,9 +54,6 @@ _BINARY_FORM: Final = {
     Kind.MEDIUMTEXT: Kind.MEDIUMBLOB,
     Kind.LONGTEXT: Kind.LONGBLOB,
 }
-CHARACTER_KINDS: Final = frozenset(_BINARY_FORM)
-BINARY_KINDS: Final = frozenset(_BINARY_FORM.values())
-INTEGER_BITS: Final = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.MEDIUMINT: 24, Kind.INT: 32, Kind.BIGINT: 64}
 _FRACTIONS: Final = frozenset({Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE})
 _NUMERIC: Final = _FRACTIONS | frozenset(INTEGER_BITS) | {Kind.BIT, Kind.YEAR}
 _WITHOUT_LENGTH: Final = frozenset({Kind.DATE, Kind.JSON})

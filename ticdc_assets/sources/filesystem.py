@@ -102,7 +102,12 @@ class Root(ABC):
 
 def open_root(uri: str) -> Root:
     """The root at a folder's path or a URI. Raises SourceError if it is missing or no folder."""
-    root = _root(uri)
+    parts = urlsplit(uri) if _SCHEME.match(uri) else None
+    is_local = parts is None or parts.scheme.lower() in _LOCAL_SCHEMES
+    if parts is not None and is_local and parts.netloc not in ("", "localhost"):
+        raise SourceError(_shown(parts), "a path on this machine", "a host name", "Write file:/// before the path.")
+    folder = Path(uri).expanduser() if parts is None else Path(unquote(parts.path))
+    root: Root = LocalRoot(folder.resolve()) if is_local else RemoteRoot(uri)
     try:
         root.list_dir("")
     except NotYetError:
@@ -111,36 +116,18 @@ def open_root(uri: str) -> Root:
     return root
 
 
-def _root(uri: str) -> Root:
-    parts = urlsplit(uri) if _SCHEME.match(uri) else None
-    if parts is None:
-        return LocalRoot(Path(uri).expanduser().resolve())
-    if parts.scheme.lower() in _LOCAL_SCHEMES:
-        if parts.netloc not in ("", "localhost"):
-            raise SourceError(_shown(parts), "a path on this machine", "a host name", "Write file:/// before the path.")
-        return LocalRoot(Path(unquote(parts.path)).resolve())
-    return RemoteRoot(uri)
-
-
-@dataclass(frozen=True, slots=True)
 class LocalRoot(Root):
-    """A folder of this machine. `base` is resolved."""
+    """A folder of this machine. `base` is resolved, `name` is its text."""
 
-    base: Path
+    remote = False
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The folder's path."""
-        return str(self.base)
-
-    @property
-    def remote(self) -> bool:  # type: ignore[override]
-        """False."""
-        return False
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.name = str(base)
 
     def read_bytes(self, path: str, limit: int | None = None) -> bytes:
         """See `Root`. Raises NotYetError where the file is missing."""
-        with self._faults(path), self._inside(path).open("rb") as stream:
+        with _translated(self.where(path)), self._inside(path).open("rb") as stream:
             return _bounded(stream.read(-1 if limit is None else limit + 1), limit, self.where(path))
 
     def read_small(self, paths: Sequence[str], limit: int) -> list[bytes]:
@@ -150,7 +137,7 @@ class LocalRoot(Root):
 
     def _read_below(self, folder: Path, path: str, limit: int) -> bytes:
         name = _checked(path, self.name).rpartition("/")[2]
-        with self._faults(path):
+        with _translated(self.where(path)):
             try:
                 file = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             except OSError as error:
@@ -158,11 +145,14 @@ class LocalRoot(Root):
                     raise
                 return self.read_bytes(path, limit)  # a link, which may leave the root
             with FileIO(file, "rb") as stream:
-                return _bounded(_up_to(stream, limit + 1), limit, self.where(path))
+                data = stream.read(limit + 1)
+                while len(data) <= limit and (more := stream.read(limit + 1 - len(data))):
+                    data += more
+            return _bounded(data, limit, self.where(path))
 
     def list_dir(self, path: str) -> list[Entry]:
         """See `Root`. A link that leaves the folder is an entry with `outside`."""
-        with self._faults(path), os.scandir(self._inside(path)) as found:
+        with _translated(self.where(path)), os.scandir(self._inside(path)) as found:
             entries = [self._entry(item) for item in found]
         return sorted((e for e in entries if e is not None), key=lambda e: e.name)
 
@@ -176,12 +166,12 @@ class LocalRoot(Root):
 
     def fetch_to(self, path: str, target: Path) -> None:
         """See `Root`. Raises NotYetError where the file is missing."""
-        with self._faults(path):
+        with _translated(self.where(path)):
             shutil.copyfile(self._inside(path), target)
 
     def _size(self, path: str) -> int | None:
         try:
-            with self._faults(path):
+            with _translated(self.where(path)):
                 status = self._inside(path).stat()
         except NotYetError:
             return None
@@ -200,11 +190,6 @@ class LocalRoot(Root):
         if _leads_below(target, self.base):
             return target
         raise OutsideError(self.where(path), "a path inside the root", "a link that leaves it", "Remove the link.")
-
-    @contextmanager
-    def _faults(self, path: str) -> Iterator[None]:
-        with _translated(self.where(path)):
-            yield
 
 
 class RemoteRoot(Root):
@@ -279,14 +264,6 @@ def _checked(path: str, root: str) -> str:
         advice = "Nothing outside the root is read: check where this path comes from."
         raise OutsideError(root, "a path inside the root", ascii(path), advice)
     return path
-
-
-def _up_to(stream: FileIO, size: int) -> bytes:
-    """The next `size` bytes, fewer at the end."""
-    data = stream.read(size)
-    while len(data) < size and (more := stream.read(size - len(data))):
-        data += more
-    return data
 
 
 def _bounded(data: bytes, limit: int | None, where: str) -> bytes:

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import SourceError
 from ticdc_assets.protocols.limits import BATCH_BYTES
-from ticdc_assets.sources import capture
-from ticdc_assets.sources.capture import START, Message, MessagePosition
+from ticdc_assets.sources.capture import Message, MessagePosition, topic_and_partition
 from ticdc_assets.sources.capture_records import record_columns
 
 Ints = npt.NDArray[np.int64]
@@ -107,14 +106,9 @@ class MessageBlock:
                 yield partition, indices
 
 
-def captured_blocks(path: Path, start: MessagePosition = START) -> Iterator[MessageBlock]:
-    """The messages of `capture.placed_messages` in blocks, with the same errors."""
-    for file, begin in capture.files_from(path, start):
-        yield from _of_records(file, begin) if capture.is_binary(file) else blocks_of(capture.lines(file, begin))
-
-
-def _of_records(file: Path, begin: MessagePosition) -> Iterator[MessageBlock]:
-    partition = capture.topic_and_partition(file)
+def blocks_of_records(file: Path, begin: MessagePosition) -> Iterator[MessageBlock]:
+    """The messages of a binary file in blocks."""
+    partition = topic_and_partition(file)
     for columns in record_columns(file, begin, BLOCK_MESSAGES, BATCH_BYTES):
         yield MessageBlock(
             (partition,),

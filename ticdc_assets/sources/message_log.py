@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ticdc_assets.sources.capture import START, Message, MessagePosition, is_appended_to
-from ticdc_assets.sources.message_block import MessageBlock, TopicPartition, captured_blocks
+from ticdc_assets.sources.capture import START, Message, MessagePosition, files_from, is_appended_to, is_binary, lines
+from ticdc_assets.sources.message_block import MessageBlock, TopicPartition, blocks_of, blocks_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,7 +101,8 @@ class CaptureLog:
 
     def blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
         """See `MessageLog`. The files of a folder follow each other by name, each message in its order in the file."""
-        return captured_blocks(self.path, start)
+        for file, begin in files_from(self.path, start):
+            yield from blocks_of_records(file, begin) if is_binary(file) else blocks_of(lines(file, begin))
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
         """None: the order of a capture may differ from that of Kafka, so that all messages are read."""

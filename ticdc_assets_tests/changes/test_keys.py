@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.changes.keys import NULL, NUMBER_ZERO, ZERO_DATE, fault_in_key, key_columns, may_have_faults
+from ticdc_assets.changes.identity import NULL, NUMBER_ZERO, ZERO_DATE, fault_in_key, key_columns, may_have_faults
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.model import Column

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ticdc_assets.changes.order import arrival, at_line, next_position, within_commit
+from ticdc_assets.changes.typed import TypedChanges, at_line, next_position, seq_of
 from ticdc_assets.tso import INT64_MAX
 
 FILES_MAX, LINES_MAX = 1 << 30, 1 << 31
@@ -16,13 +17,18 @@ LINE = st.one_of(st.integers(0, 3), st.integers(LINES_MAX - 3, LINES_MAX - 1), s
 CHANGES = st.lists(st.tuples(FILE, LINE, st.sampled_from([0, 1])), min_size=1, max_size=20)
 
 
-def arrived(file: int, line: int, half: int) -> int:
-    (seq,) = arrival(file, np.array([line]), np.array([half])).tolist()
+def change(line: int, half: int, op: str = "I") -> TypedChanges:
+    line_of, half_of, time, none = (pa.array([number], pa.int64()) for number in (line, half, 7, None))
+    return TypedChanges((), pa.array([op]), time, none, line_of, half_of, (), (), pa.array([False]), 0)
+
+
+def arrived(file: int, line: int, half: int, op: str = "I") -> int:
+    (seq,) = seq_of(change(line, half, op), file, by_arrival=True).to_pylist()
     return seq
 
 
 def committed(file: int, line: int, half: int, is_delete: bool) -> int:
-    (seq,) = within_commit(file, np.array([line]), np.array([half]), np.array([is_delete])).tolist()
+    (seq,) = seq_of(change(line, half, "D" if is_delete else "I"), file).to_pylist()
     return seq
 
 
@@ -68,8 +74,5 @@ def test_a_change_takes_another_line_and_keeps_its_file_its_half_and_its_side(
 
 
 def test_a_delete_keeps_its_place_of_arrival():
-    line, half = np.array([0, 0, 7]), np.array([0, 1, 0])
-
-    found = within_commit(3, line, half, np.array([True, True, True]))
-
-    assert found.tolist() == arrival(3, line, half).tolist()
+    for line, half in ((0, 0), (0, 1), (7, 0)):
+        assert committed(3, line, half, is_delete=True) == arrived(3, line, half, "D")

@@ -6,13 +6,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ticdc_assets.changes import layout, order
+from ticdc_assets.changes import layout
 from ticdc_assets.changes.typed import TypedChanges, changelog_table, commit_time, concat, seq_of, typed
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
@@ -182,10 +181,9 @@ def test_the_time_of_a_commit_is_that_of_its_ts_else_the_one_that_the_stream_tel
 def test_changes_are_numbered_inside_their_commit_unless_one_has_none():
     rows: list[Row] = [("U", ("2", None, "a"), ("1", None, "a")), ("I", ("3", None, "a"), None)]
     changes = typed(raw(rows), COLUMNS, ("id",), FORMS)
-    line, half = np.array([0, 0, 1]), np.array([0, 1, 0])
-    by_arrival = order.arrival(4, line, half).tolist()
+    by_arrival = [(4 << 32) + 0, (4 << 32) + 1, (4 << 32) + 2]
 
-    assert seq_of(changes, 4).to_pylist() == order.within_commit(4, line, half, np.array([True, False, False])).tolist()
+    assert seq_of(changes, 4).to_pylist() == [by_arrival[0], *((1 << 62) + seq for seq in by_arrival[1:])]
     assert seq_of(changes, 4, by_arrival=True).to_pylist() == by_arrival
     untimed = replace(changes, commit_ts=pa.array([100, 100, None], pa.int64()))
     assert seq_of(untimed, 4).to_pylist() == by_arrival

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete, RawRows
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.values import text_columns
@@ -51,7 +50,7 @@ def of_reference(records: Iterable[tuple[int, RowEvent] | BadRecord | Incomplete
         line, event = record
         if not {*event.wire, *(event.before or ())} <= set(columns):
             return None
-        full = canal_json.full_before(event)
+        full = event.full_before
         new = tuple(event.wire.get(name) for name in columns)
         old = None if full is None else tuple(full.get(name) for name in columns)
         rows.append(Row(line, str(event.op), event.commit_ts, event.time.commit_ms, new, old))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ticdc_assets.errors import SourceError
 from ticdc_assets.sources import capture, message_block
 from ticdc_assets.sources.capture import Message, MessagePosition, messages, placed_messages
-from ticdc_assets.sources.message_block import captured_blocks
+from ticdc_assets.sources.message_log import CaptureLog
 from ticdc_assets_tests.fixtures import workloads
 
 GOOD = {"topic": "t", "partition": 1, "offset": 7, "key": "aw==", "value": None, "ts_ms": 1700000000000}
@@ -200,7 +200,7 @@ def test_reading_goes_on_at_any_message_of_any_file(tmp_path, binary):
 
 
 def in_blocks(path: Path, start: MessagePosition) -> list[tuple[MessagePosition, Message]]:
-    return [one for block in captured_blocks(path, start) for one in block.messages()]
+    return [one for block in CaptureLog(path).blocks(start) for one in block.messages()]
 
 
 @given(
@@ -222,7 +222,7 @@ def test_blocks_have_the_messages_of_a_capture_and_its_errors(tmp_path_factory, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(message_block, "BLOCK_MESSAGES", count)
         try:
-            for block in captured_blocks(path):
+            for block in CaptureLog(path).blocks():
                 found.extend(block.messages())
         except SourceError as fault:
             raised = str(fault)
@@ -235,4 +235,4 @@ def test_blocks_have_the_messages_of_a_capture_and_its_errors(tmp_path_factory, 
 def test_reading_blocks_starts_before_the_whole_file_is_there_to_be_read(tmp_path):
     path = write(tmp_path, *[line(offset=i) for i in range(5000)], "{")
 
-    assert next(captured_blocks(path)).offsets[:3].tolist() == [0, 1, 2]
+    assert next(CaptureLog(path).blocks()).offsets[:3].tolist() == [0, 1, 2]

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import column_name, quote
-from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.arrow_types import BINARY_KINDS, INTEGER_BITS, arrow_type
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.statements import AlterTable, CreateTable, TruncateTable
 from ticdc_assets.schema.evolution.evolve import (
@@ -27,7 +27,7 @@ from ticdc_assets.schema.evolution.evolve import (
     promotes,
 )
 from ticdc_assets.schema.model import Kind, MySqlType, TableSchema
-from ticdc_assets.schema.mysql_types import BINARY_KINDS, INTEGER_BITS, parse_type
+from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets.tables.conversion.convert import conversion
 from ticdc_assets.tables.mirror.partition_conditions import rows_condition
 from ticdc_assets.tables.mirror.sql import spark_type

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ticdc_assets.schema.arrow_types import BINARY_KINDS
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import BINARY_KINDS
 from ticdc_assets_tests.deliveries.database import START_TS
 from ticdc_assets_tests.pipeline.small_streams import TOPIC, SmallStream
 from ticdc_assets_tests.tidb.recording import History

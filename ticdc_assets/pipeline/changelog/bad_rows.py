@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.changes import keys
-from ticdc_assets.changes.keys import may_have_faults
+from ticdc_assets.changes import identity
+from ticdc_assets.changes.identity import may_have_faults
 from ticdc_assets.changes.typed import TypedChanges, typed
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.values import text_columns
@@ -55,10 +55,6 @@ class RowRules:
     forms: TextForms
     zero_dates_allowed: bool
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self.table.stored_columns
-
 
 def sound_changes(raw: RawRows, rules: RowRules) -> tuple[TypedChanges, list[BadRow]]:
     """The changes of all valid rows, in input order, and the invalid rows."""
@@ -73,7 +69,7 @@ def sound_changes(raw: RawRows, rules: RowRules) -> tuple[TypedChanges, list[Bad
 
 def strict_changes(raw: RawRows, rules: RowRules) -> TypedChanges:
     """The changes of rows that are all valid. Raises DecodeError where one is not, without saying which."""
-    changes = typed(raw, rules.columns, rules.table.unique_columns, rules.forms)
+    changes = typed(raw, rules.table.stored_columns, rules.table.unique_columns, rules.forms)
     if not rules.zero_dates_allowed and _zero_date(raw, rules) is not None:
         raise DecodeError(rules.where, "a date that exists", "a zero date", _ADVICE_DATES)
     if may_have_faults(changes, rules.table.key, rules.forms.zone) and _key_fault(raw, rules) is not None:
@@ -129,7 +125,7 @@ def _first_fault(raw: RawRows, rules: RowRules, where: str) -> DecodeError:
     fault = _key_fault(raw, rules)
     if fault is not None:
         name, found = fault
-        advice = _ADVICE_KEY if found == keys.NULL else _ADVICE_KEY_VALUE
+        advice = _ADVICE_KEY if found == identity.NULL else _ADVICE_KEY_VALUE
         return DecodeError(f"{where}, column {name!r}", "a value, since it is of the key", found, advice)
     return DecodeError(where, "values that the table's columns hold", "another one", _ADVICE)
 
@@ -138,7 +134,7 @@ def _cells(raw: RawRows, rules: RowRules) -> Iterator[tuple[Column, pa.Array]]:
     """Every column with its texts: first the new values, then the old values."""
     place = {name: number for number, name in enumerate(raw.columns)}
     for texts in (raw.wire, raw.before or ()):
-        for column in rules.columns if texts else ():
+        for column in rules.table.stored_columns if texts else ():
             if column.name in place:
                 yield column, texts[place[column.name]]
 
@@ -153,11 +149,11 @@ def _key_fault(raw: RawRows, rules: RowRules) -> tuple[str, str] | None:
     such a row."""
     place = {name: number for number, name in enumerate(raw.columns)}
     images = [(raw.wire, None), *([(raw.before, raw.has_before)] if raw.before and raw.has_before is not None else [])]
-    for number in keys.key_columns(rules.columns, rules.table.key):
-        column = rules.columns[number]
+    for number in identity.key_columns(rules.table.stored_columns, rules.table.key):
+        column = rules.table.stored_columns[number]
         for texts, there in images:
             if column.name not in place:
-                return column.name, keys.NULL
+                return column.name, identity.NULL
             sent = texts[place[column.name]] if there is None else texts[place[column.name]].filter(there)
             found = _fault_among(column, sent, rules)
             if found is not None:
@@ -168,9 +164,10 @@ def _key_fault(raw: RawRows, rules: RowRules) -> tuple[str, str] | None:
 def _fault_among(column: Column, sent: pa.Array, rules: RowRules) -> str | None:
     """The fault of the first invalid key value in these texts."""
     values = text_columns.column(column.type, sent, rules.forms)
-    if not values.null_count and not keys.reads_alike(column) and column.type.kind is not Kind.TIMESTAMP:
+    if not values.null_count and not identity.reads_alike(column) and column.type.kind is not Kind.TIMESTAMP:
         return None
     pairs = zip(sent.to_pylist(), values.to_pylist(), strict=True)
     return next(
-        (fault for text, value in pairs if (fault := keys.fault_in_key(column, text, value, rules.forms.zone))), None
+        (fault for text, value in pairs if (fault := identity.fault_in_key(column, text, value, rules.forms.zone))),
+        None,
     )

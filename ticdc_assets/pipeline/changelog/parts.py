@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputStream
 
-from ticdc_assets.changes import layout, order
-from ticdc_assets.changes.identity import first_of_each
-from ticdc_assets.changes.typed import TypedChanges, changelog_table, seq_of
+from ticdc_assets.changes import layout
+from ticdc_assets.changes.identity import first_of_each, key_columns
+from ticdc_assets.changes.typed import Ints, TypedChanges, changelog_table, seq_of
 from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds, Target
 
 _DICTIONARY_ROWS_MIN: Final = 1000
@@ -49,10 +49,10 @@ class _Open:
         self.held.append(rows)
         for op in pc.value_counts(rows.column(layout.OP)).to_pylist():
             self.rows_by_op[op["values"]] = self.rows_by_op.get(op["values"], 0) + op["counts"]
-        added, known = CommitBounds.of(rows), self.commit_ts
-        if added is not None and known is not None:
-            added = CommitBounds(min(known.min_ts, added.min_ts), max(known.max_ts, added.max_ts))
-        self.commit_ts = added or known
+        added, known = pc.min_max(rows.column(layout.COMMIT_TS)).as_py(), self.commit_ts
+        if added["min"] is not None:
+            lowest, highest = (added["min"], added["max"]) if known is None else known
+            self.commit_ts = CommitBounds(min(lowest, added["min"]), max(highest, added["max"]))
         self.max_seq = max(self.max_seq, pc.max(rows.column(layout.SEQ)).as_py())
 
     def flush(self, is_last: bool = False) -> None:
@@ -62,19 +62,17 @@ class _Open:
             self.held.clear()
             if self.file is None:
                 is_small = is_last and rows.nbytes <= _SMALL_BYTES_MAX
-                self.file = self._opened(rows, "snappy" if is_small else "zstd")
+                stream = self.io.new_output(self.uri).create(overwrite=True)
+                writer = pq.ParquetWriter(
+                    stream,
+                    rows.schema,
+                    compression="snappy" if is_small else "zstd",
+                    compression_level=None if is_small else 1,
+                    use_dictionary=_repetitive(rows),
+                    store_schema=False,
+                )
+                self.file = stream, writer
             self.file[1].write_table(rows, row_group_size=len(rows))
-
-    def _opened(self, rows: pa.Table, codec: str) -> tuple[OutputStream, pq.ParquetWriter]:
-        stream = self.io.new_output(self.uri).create(overwrite=True)
-        return stream, pq.ParquetWriter(
-            stream,
-            rows.schema,
-            compression=codec,
-            compression_level=1 if codec == "zstd" else None,
-            use_dictionary=_repetitive(rows),
-            store_schema=False,
-        )
 
     def finish(self) -> tuple[int, pq.FileMetaData]:
         """Write the buffered rows. Returns the file's size in bytes and its footer."""
@@ -87,38 +85,30 @@ class _Open:
         return size_bytes, writer.writer.metadata
 
 
+@dataclass(slots=True)
 class PartWriter:
     """Writes the parts of one source table in one task. `late` where its changes are at or below the `low` of the
     table."""
 
-    def __init__(
-        self,
-        io: FileIO,
-        target: Target,
-        prefix: str,
-        task: int,
-        delivery: int = 0,
-        late: bool = False,
-    ) -> None:
-        self._io = io
-        self._target = target
-        self._prefix = prefix
-        self._task = task
-        self._open: dict[tuple[int, int | None], _Open] = {}
-        self._held_bytes = 0
-        self._made = 0
-        self._delivery = delivery
-        self._late = late
-        self._newest_ts: int | None = None
-        self._frontier: list[pa.Array] | None = None
-        self.parts: list[ChangelogPart] = []
+    io: FileIO
+    target: Target
+    prefix: str
+    task: int
+    delivery: int = 0
+    late: bool = False
+    parts: list[ChangelogPart] = field(default_factory=list, init=False)
+    _open: dict[tuple[int, int | None], _Open] = field(default_factory=dict, init=False)
+    _held_bytes: int = field(default=0, init=False)
+    _made: int = field(default=0, init=False)
+    _newest_ts: int | None = field(default=None, init=False)
+    _frontier: list[pa.Array] | None = field(default=None, init=False)
 
     def write(
         self,
         changes: TypedChanges,
         key: Sequence[str],
         version_ts: int,
-        file_ordinal: int | order.Ints,
+        file_ordinal: int | Ints,
         by_arrival: bool = False,
     ) -> int:
         """Write one batch of one version without its repeats. Returns the number of repeats.
@@ -139,7 +129,7 @@ class PartWriter:
                     changes = changes.take(fresh)
                     file_ordinal = file_ordinal if isinstance(file_ordinal, int) else file_ordinal[fresh.to_numpy()]
         table = changelog_table(
-            changes, seq_of(changes, file_ordinal, by_arrival), version_ts, self._target.schemas[version_ts]
+            changes, seq_of(changes, file_ordinal, by_arrival), version_ts, self.target.schemas[version_ts]
         )
         for day, rows in _by_day(table):
             self._append((version_ts, day), rows)
@@ -149,17 +139,17 @@ class PartWriter:
         oldest, newest = (pc.min_max(changes.commit_ts)[end].as_py() for end in ("min", "max"))
         if self._newest_ts is not None and oldest < self._newest_ts:
             self.close()
-            self._delivery += 1
+            self.delivery += 1
             self._frontier = None
             self._newest_ts = None
         self._newest_ts = max(newest, self._newest_ts or 0)
 
     def _fresh(self, changes: TypedChanges, key: Sequence[str]) -> pa.Array:
         """Rows that are neither in this batch before nor among the rows of the newest commit_ts before it."""
-        wanted = {name.lower() for name in key}
-        keys = [a for c, a in zip(changes.columns, changes.now, strict=True) if c.name.lower() in wanted]
+        keys = [changes.now[number] for number in key_columns(changes.columns, key)]
         columns = [changes.commit_ts, changes.op, *keys]
-        carried = self._frontier if self._frontier and _same_types(self._frontier, columns) else None
+        is_alike = self._frontier and [a.type for a in self._frontier] == [c.type for c in columns]
+        carried = self._frontier if is_alike else None
         offset = len(carried[0]) if carried else 0
         both = [pa.concat_arrays([a, b]) for a, b in zip(carried, columns, strict=True)] if carried else columns
         fresh = np.flatnonzero(first_of_each(both)[offset:])
@@ -168,7 +158,11 @@ class PartWriter:
         return pa.array(fresh)
 
     def _append(self, file_key: tuple[int, int | None], rows: pa.Table) -> None:
-        part = self._open.get(file_key) or self._begin(file_key)
+        part = self._open.get(file_key)
+        if part is None:
+            self._made += 1
+            part = _Open(self.io, f"{self.target.data_uri}/{self.prefix}-{self._made:05d}.parquet")
+            self._open[file_key] = part
         part.add(rows)
         self._held_bytes += rows.nbytes
         if self._held_bytes >= _HELD_BYTES_MAX:
@@ -176,18 +170,13 @@ class PartWriter:
                 part.flush()
             self._held_bytes = 0
 
-    def _begin(self, file_key: tuple[int, int | None]) -> _Open:
-        self._made += 1
-        self._open[file_key] = _Open(self._io, f"{self._target.data_uri}/{self._prefix}-{self._made:05d}.parquet")
-        return self._open[file_key]
-
     def close(self) -> None:
         """Finish every open file. `parts` then has all parts."""
         for (version_ts, _), part in self._open.items():
             size_bytes, footer = part.finish()
             self.parts.append(
                 ChangelogPart(
-                    source_table_id=self._target.source_table_id,
+                    source_table_id=self.target.source_table_id,
                     version_ts=version_ts,
                     uri=part.uri,
                     size_bytes=size_bytes,
@@ -195,9 +184,9 @@ class PartWriter:
                     rows_by_op=part.rows_by_op,
                     commit_ts=part.commit_ts,
                     max_seq=part.max_seq,
-                    task=self._task,
-                    delivery=self._delivery,
-                    late=self._late,
+                    task=self.task,
+                    delivery=self.delivery,
+                    late=self.late,
                 )
             )
         self._open.clear()
@@ -215,10 +204,6 @@ def _repetitive(rows: pa.Table) -> list[str]:
 def _repeats(values: pa.ChunkedArray) -> bool:
     present = values.drop_null()
     return pa.types.is_nested(values.type) or len(present) >= _ROWS_PER_VALUE_MIN * len(present.unique())
-
-
-def _same_types(frontier: list[pa.Array], columns: list[pa.Array]) -> bool:
-    return [a.type for a in frontier] == [c.type for c in columns]
 
 
 def _by_day(table: pa.Table) -> list[tuple[int | None, pa.Table]]:

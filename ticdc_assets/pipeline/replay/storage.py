@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ticdc_assets.changes import layout, order
+from ticdc_assets.changes import layout
+from ticdc_assets.changes.typed import at_line
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, above, no_table_for, rows_of
 from ticdc_assets.pipeline.storage.batch import decoding_of
 from ticdc_assets.pipeline.storage.decode import decode
-from ticdc_assets.pipeline.tasks import DecodeTask, FileFormat, FileReport, FileState, Target, TaskFile
+from ticdc_assets.pipeline.tasks import DecodeTask, FileReport, FileState, Target, TaskFile
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class StorageReplay:
         """The result for every record, alone or with its neighbour."""
         in_order = sorted(inputs, key=lambda one: one.record.position)
         alone = [self._decode((one,)) for one in in_order]
-        if self._format is not FileFormat.CSV:
+        if not self._is_csv:
             return alone
         found: list[Decoded] = []
         at = 0
@@ -60,8 +61,8 @@ class StorageReplay:
         return None if both.problem else both
 
     @property
-    def _format(self) -> FileFormat:
-        return FileFormat(self._replay_context.lake.changefeed.sink.protocol)
+    def _is_csv(self) -> bool:
+        return self._replay_context.lake.changefeed.sink.protocol == "csv"
 
     # -- one record, or the two of an update --------------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ class StorageReplay:
         """The bytes with a line end: an editor may have written another one, or none."""
         if not one.is_corrected:
             return one.data
-        end = self._replay_context.lake.csv_options.terminator.encode() if self._format is FileFormat.CSV else b"\r\n"
+        end = self._replay_context.lake.csv_options.terminator.encode() if self._is_csv else b"\r\n"
         return one.data.removesuffix(end).rstrip(b"\r\n") + end
 
     def _task(self, file: TaskFile, targets: dict[str, Target]) -> DecodeTask:
@@ -143,6 +144,6 @@ def _at_line(rows: Rows, line: int) -> Rows:
     names = rows.table.column_names
     at = names.index(layout.SEQ)
     seq = rows.table.column(layout.SEQ).combine_chunks()
-    moved = order.at_line(seq.to_numpy(zero_copy_only=False), line)
+    moved = at_line(seq.to_numpy(zero_copy_only=False), line)
     table = rows.table.set_column(at, rows.table.schema.field(at), pa.array(moved, pa.int64()))
     return replace(rows, table=table)

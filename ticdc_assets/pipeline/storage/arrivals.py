@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ticdc_assets.changes.order import next_position
+from ticdc_assets.changes.typed import next_position
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.sources.storage.paths import below
 

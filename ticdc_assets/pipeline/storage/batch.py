@@ -10,7 +10,7 @@ from ticdc_assets.pipeline.commit_range import Hold
 from ticdc_assets.pipeline.storage.closed_folders import newly_closed
 from ticdc_assets.pipeline.storage.packing import pack
 from ticdc_assets.pipeline.storage.record import advanced, held_by_files, unknown_tables, warnings_of
-from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileFormat, FileReport, FileState, TaskReport
+from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileReport, FileState, TaskReport
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.schema.history.source_table import SchemaPeriod
@@ -124,12 +124,11 @@ class StorageBatch:
 
 def decoding_of(lake: Lake, quarantine: bool) -> FileDecoding:
     """How the files of a changefeed are decoded; without `quarantine`, a bad record stops its table."""
-    changefeed, file_format = lake.changefeed, FileFormat(lake.changefeed.sink.protocol)
-    zone = changefeed.time_zone
+    changefeed, zone = lake.changefeed, lake.changefeed.time_zone
+    csv = lake.csv_options if changefeed.sink.protocol == "csv" else None
     return FileDecoding(
-        format=file_format,
-        csv=lake.csv_options,
-        forms=lake.csv_options.forms(zone) if file_format is FileFormat.CSV else canal_json.forms(zone),
+        csv=csv,
+        forms=canal_json.forms(zone) if csv is None else csv.forms(zone),
         by_arrival=lake.by_arrival,
         quarantine=quarantine,
         zero_dates_allowed=changefeed.bad_input.allows_zero_dates,

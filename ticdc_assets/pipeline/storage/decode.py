@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +34,7 @@ from ticdc_assets.pipeline.changelog.bad_rows import (
     too_many,
 )
 from ticdc_assets.pipeline.changelog.parts import PartWriter
-from ticdc_assets.pipeline.storage.aligned import aligned
-from ticdc_assets.pipeline.storage.file_groups import FileGroup, Ints, grouped
-from ticdc_assets.pipeline.storage.reader import FileReader
+from ticdc_assets.pipeline.storage.reader import FileGroup, FileReader, Ints, aligned, grouped
 from ticdc_assets.pipeline.tasks import (
     DecodeTask,
     FileReport,
@@ -53,8 +53,8 @@ def decode(task: DecodeTask) -> TaskReport:
     files = FileReader(task)
     reports: list[FileReport] = []
     writers: dict[_Stream, PartWriter] = {}
-    for of_table in _by_name(task.files):
-        table = _TableDecoder(task, files, io, writers)
+    for _, group in groupby(task.files, key=attrgetter("name")):
+        of_table, table = list(group), _TableDecoder(task, files, io, writers)
         held = False
         for files_together in grouped(of_table):
             for report in table.decoded(files_together) if not held else map(_passed_over, files_together):
@@ -65,17 +65,6 @@ def decode(task: DecodeTask) -> TaskReport:
             reports.append(FileReport(of_table[-1].path, of_table[-1].name, FileState.STOPPED, problem=str(fault)))
         hit(Failpoint.PARTS_WRITTEN)
     return TaskReport(task.number, tuple(part for w in writers.values() for part in w.parts), tuple(reports))
-
-
-def _by_name(files: tuple[TaskFile, ...]) -> Iterator[list[TaskFile]]:
-    group: list[TaskFile] = []
-    for file in files:
-        if group and group[-1].name != file.name:
-            yield group
-            group = []
-        group.append(file)
-    if group:
-        yield group
 
 
 def _passed_over(file: TaskFile) -> FileReport:
@@ -96,12 +85,6 @@ class _Count:
     bad: list[QuarantineEntry] = field(default_factory=list)
     misfits: dict[int, BadRow] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, files: int) -> _Count:
-        """Counts of nothing yet."""
-        rows, above, left = np.zeros((3, files), np.int64)
-        return cls(rows, above, left)
-
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
@@ -116,20 +99,23 @@ _Stream = tuple[str, bool]
 """A source table, and whether the changes are at or below its `low`."""
 
 
+@dataclass(slots=True)
 class _TableDecoder:
-    """Decodes the files of one source name, for all source tables and versions of its rows."""
+    """Decodes the files of one source name, for all source tables and versions of its rows.
 
-    def __init__(self, task: DecodeTask, files: FileReader, io: FileIO, writers: dict[_Stream, PartWriter]) -> None:
-        self._task = task
-        self._files = files
-        self._io = io
-        self._writers = writers  # by source table: a renamed table has files under several names
-        self._used: dict[_Stream, PartWriter] = {}
+    `writers` are by source table, since a renamed table has files under several names; `used` are those of this name.
+    """
+
+    task: DecodeTask
+    files: FileReader
+    io: FileIO
+    writers: dict[_Stream, PartWriter]
+    used: dict[_Stream, PartWriter] = field(default_factory=dict)
 
     def finish(self) -> TicdcAssetsError | None:
         """Close all open files. An error of one table is returned, and holds it."""
         try:
-            for writer in self._used.values():
+            for writer in self.used.values():
                 writer.close()
         except Exception as error:  # noqa: BLE001  raised again where it is not of one table
             return of_one_table(error)
@@ -150,12 +136,12 @@ class _TableDecoder:
     def _together(self, files: tuple[TaskFile, ...]) -> list[FileReport] | None:
         """The reports of files that are decoded together; None where nothing was written, because one of them has a
         fault: decoding each alone finds it."""
-        count = _Count.of(len(files))
+        count = _Count(*np.zeros((3, len(files)), np.int64))
         try:
-            joined = self._files.joined(files)
+            joined = self.files.joined(files)
             group = FileGroup(files, joined.line_ends)
             batches = self._in_order(files[0], iter(joined.batches))
-            if not (self._task.decoding.by_arrival or group.is_in_order(batches)):
+            if not (self.task.decoding.by_arrival or group.is_in_order(batches)):
                 return None
             pieces = [piece for raw in batches for piece in self._pieces(group, raw, count)]
         except Exception as error:  # noqa: BLE001  raised again where it is not of one table
@@ -170,14 +156,13 @@ class _TableDecoder:
 
     def _file(self, file: TaskFile) -> FileReport:
         """Decode one file; every fault goes into its report."""
-        count, group = _Count.of(1), FileGroup.of_one(file)
+        count, group = _Count(*np.zeros((3, 1), np.int64)), FileGroup.of_one(file)
         try:
             batches = self._raw_rows(file, count)[::-1]
             while batches:  # frees each batch once it is written
                 for piece in self._pieces(group, batches.pop(), count):
                     count.repeats += self._write(group, piece)
-            self._judge_bad(file, count)
-            bad = (*count.bad, *self._misfits(file, count))
+            bad = self._bad_records(file, count)
         except Exception as error:  # noqa: BLE001  raised again where it is not of one table
             return _failed(file, error)
         return replace(_report(file, count, 0), bad=bad)
@@ -187,15 +172,15 @@ class _TableDecoder:
     def _raw_rows(self, file: TaskFile, count: _Count) -> list[RawRows]:
         """All batches of a file: in bulk, else record by record. The bulk decoder may fail halfway, so nothing is
         written before the whole file is decoded."""
-        if self._files.is_read_in_bulk(file):
+        if self.files.is_read_in_bulk(file.size_bytes):
             # A stray quote looks like a missing end; only the reference decoder distinguishes them.
             with suppress(BulkUnsupported, NotYetError):
-                rows = self._files.raw_rows(file, False, count.bad)
+                rows = self.files.raw_rows(file, False, count.bad)
                 return self._in_order(file, rows)
-        return self._in_order(file, self._files.raw_rows(file, True, count.bad))
+        return self._in_order(file, self.files.raw_rows(file, True, count.bad))
 
     def _in_order(self, file: TaskFile, batches: Iterator[RawRows]) -> list[RawRows]:
-        if self._task.decoding.by_arrival:
+        if self.task.decoding.by_arrival:
             return [replace(raw, commit_ts=pa.nulls(len(raw), pa.int64())) for raw in batches]
         every = list(batches)
         if any(raw.commit_ts.null_count for raw in every):
@@ -209,9 +194,7 @@ class _TableDecoder:
         count.rows += group.counts(raw.line)
         for period, rows in self._by_period(group, raw, count):
             for kept, is_late in self._to_write(group, period, rows, count):
-                if not len(kept):
-                    continue
-                fitting = aligned(self._task.decoding, group.first, period.version, kept)
+                fitting = aligned(self.task.decoding, group.first, period.version, kept)
                 changes = self._typed(group, period.version, fitting, count)
                 if not is_late:  # those of repeats were counted before
                     count.zero_dates += changes.zero_dates
@@ -219,9 +202,9 @@ class _TableDecoder:
                 yield _Piece(period, changes, is_late)
 
     def _by_period(self, group: FileGroup, raw: RawRows, count: _Count) -> Iterator[tuple[SchemaPeriod, RawRows]]:
-        timeline = self._task.timelines[group.first.name]
+        timeline = self.task.timelines[group.first.name]
         starts = np.array([period.after_ts for period in timeline], np.int64)
-        if self._task.decoding.by_arrival:
+        if self.task.decoding.by_arrival:
             numbers = np.full(len(raw), np.searchsorted(starts, group.first.folder_version, side="right") - 1)
         else:
             numbers = np.searchsorted(starts, raw.commit_ts.to_numpy(zero_copy_only=False), side="left") - 1
@@ -236,8 +219,8 @@ class _TableDecoder:
 
     def _leave_or_raise(self, group: FileGroup, rows: RawRows, count: _Count) -> None:
         """Rows from a time without a schema: above the run's TSO a schema may still come, below it none will."""
-        horizon = max(target.high for target in self._task.targets.values())
-        if self._task.decoding.by_arrival or not pc.all(pc.greater(rows.commit_ts, horizon)).as_py():
+        horizon = max(target.high for target in self.task.targets.values())
+        if self.task.decoding.by_arrival or not pc.all(pc.greater(rows.commit_ts, horizon)).as_py():
             raise _no_schema(group.first)
         count.above += group.counts(rows.line)
 
@@ -246,38 +229,40 @@ class _TableDecoder:
     ) -> Iterator[tuple[RawRows, bool]]:
         """The rows that this run publishes, with those that may be late separate. Rows that are left for later are
         counted, so that the file is read again."""
-        target = self._task.targets.get(period.source_table_id)
-        if target is not None and self._task.decoding.by_arrival:
+        target = self.task.targets.get(period.source_table_id)
+        if target is not None and self.task.decoding.by_arrival:
             yield rows, False
         elif target is not None:
-            below, rest = _parted(rows, pc.less_equal(rows.commit_ts, target.low))
-            above, within = _parted(rest, pc.greater(rest.commit_ts, target.high))
-            count.above += group.counts(above.line)
+            below = pc.less_equal(rows.commit_ts, target.low)
+            above = pc.and_not(pc.greater(rows.commit_ts, target.high), below)
+            count.above += group.counts(rows.line.filter(above))
             if group.first.is_seen:
-                count.repeats += len(below)
-            else:
-                yield below, True
-            yield within, False
+                count.repeats += below.true_count
+            elif below.true_count:
+                yield rows.filter(below), True
+            within = pc.invert(pc.or_(below, above))
+            if within.true_count:
+                yield rows if within.true_count == len(rows) else rows.filter(within), False
         else:
             self._leave(group, period.source_table_id, rows, count)
 
     def _leave(self, group: FileGroup, source_table_id: str, rows: RawRows, count: _Count) -> None:
         """Count the rows of a held table; ignore rows of tables that are not selected."""
-        low = self._task.held.get(source_table_id)
+        low = self.task.held.get(source_table_id)
         if low is None:
             return
-        if self._task.decoding.by_arrival:
+        if self.task.decoding.by_arrival:
             count.above += group.counts(rows.line)
             return
-        below, above = _parted(rows, pc.less_equal(rows.commit_ts, low))
-        count.above += group.counts(above.line)
+        below = pc.less_equal(rows.commit_ts, low)
+        count.above += group.counts(rows.line.filter(pc.invert(below)))
         if group.first.is_seen:
-            count.repeats += len(below)
+            count.repeats += below.true_count
         else:
-            count.left += group.counts(below.line)
+            count.left += group.counts(rows.line.filter(below))
 
     def _typed(self, group: FileGroup, version: Version, rows: RawRows, count: _Count) -> TypedChanges:
-        file, decoding = group.first, self._task.decoding
+        file, decoding = group.first, self.task.decoding
         rules = RowRules(file.path, version.table, decoding.forms, decoding.zero_dates_allowed)
         if len(group.files) > 1:
             return strict_changes(rows, rules)
@@ -293,39 +278,39 @@ class _TableDecoder:
     def _write(self, group: FileGroup, piece: _Piece) -> int:
         period, is_late = piece.period, piece.is_late
         stream = (period.source_table_id, is_late)
-        writer = self._writers.get(stream)
+        writer = self.writers.get(stream)
         if writer is None:
-            prefix = f"{self._task.run_id}-{self._task.number:05d}{'-late' if is_late else ''}"
-            target = self._task.targets[period.source_table_id]
-            writer = PartWriter(self._io, target, prefix, self._task.number, late=is_late)
-            self._writers[stream] = writer
-        self._used[stream] = writer
+            prefix = f"{self.task.run_id}-{self.task.number:05d}{'-late' if is_late else ''}"
+            target = self.task.targets[period.source_table_id]
+            writer = PartWriter(self.io, target, prefix, self.task.number, late=is_late)
+            self.writers[stream] = writer
+        self.used[stream] = writer
         ordinals, line = group.places(piece.changes.line)
         changes = replace(piece.changes, line=line)
         return writer.write(changes, period.version.table.key, period.version.from_ts, ordinals)
 
     # -- bad records --------------------------------------------------------------------------------------------------
 
-    def _judge_bad(self, file: TaskFile, count: _Count) -> None:
-        """Quarantine bad records only where they are few enough to be accidents."""
+    def _bad_records(self, file: TaskFile, count: _Count) -> tuple[QuarantineEntry, ...]:
+        """The bad records of a file. Raises DecodeError where they are too many to be accidents."""
         found = len(count.bad) + len(count.misfits)
         none_good = found >= ALL_BAD_MIN and found == count.rows.sum() + len(count.bad)
         if found > BAD_RECORDS_MAX or none_good:
             raise too_many(file.path, found)
-
-    def _misfits(self, file: TaskFile, count: _Count) -> Iterator[QuarantineEntry]:
         if not count.misfits:
-            return
-        lines = {line: self._record_lines(row) for line, row in count.misfits.items()}
-        raw = self._files.record_bytes(file, {n for numbers in lines.values() for n in numbers})
-        for line, numbers in lines.items():
-            reason = str(count.misfits[line].fault)
-            yield QuarantineEntry(file.path, line, b"".join(raw[n] for n in numbers), reason, file.schema, file.table)
-
-    def _record_lines(self, row: BadRow) -> tuple[int, ...]:
-        """The lines of a record: an update with old values is two records of a CSV file."""
-        is_pair = row.has_before and self._task.decoding.is_csv
-        return (row.line - 1, row.line) if is_pair else (row.line,)
+            return tuple(count.bad)
+        # An update with old values is two records of a CSV file.
+        is_csv = self.task.decoding.csv is not None
+        lines = {n: (n - 1, n) if is_csv and row.has_before else (n,) for n, row in count.misfits.items()}
+        raw = self.files.record_bytes(file, {n for numbers in lines.values() for n in numbers})
+        misfits = (
+            QuarantineEntry(
+                file.path, line, b"".join(raw[n] for n in numbers), str(count.misfits[line].fault),
+                file.schema, file.table,
+            )
+            for line, numbers in lines.items()
+        )  # fmt: skip
+        return (*count.bad, *misfits)
 
 
 def _report(file: TaskFile, count: _Count, number: int) -> FileReport:
@@ -346,15 +331,6 @@ def _failed(file: TaskFile, error: Exception) -> FileReport:
     if isinstance(error, TicdcAssetsError):
         return FileReport(file.path, file.name, FileState.STOPPED, problem=str(error))
     return FileReport(file.path, file.name, FileState.STOPPED, problem=f"{file.path}: {of_one_table(error)}")
-
-
-def _parted(rows: RawRows, mask: pa.Array) -> tuple[RawRows, RawRows]:
-    """The rows where the mask is true, and the others."""
-    if not pc.any(mask).as_py():
-        return rows.slice(0, 0), rows
-    if pc.all(mask).as_py():
-        return rows, rows.slice(0, 0)
-    return rows.filter(mask), rows.filter(pc.invert(mask))
 
 
 def _no_schema(file: TaskFile) -> DecodeError:

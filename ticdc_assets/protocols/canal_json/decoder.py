@@ -1,22 +1,26 @@
 """The reference decoder of Canal-JSON messages and storage files.
 
-It reads the forms of TiCDC and of Alibaba's Canal (`canal_json.official`): one or more rows in `data`; all old columns
-or only the changed ones in `old`; a deleted row in `data` or, before v5.4.0, in `old`; with or without the `_tidb`
-extension. Values stay text. Numbers and nested values instead of text are refused, as is anything but one whole JSON
-object.
+It reads the forms of TiCDC and of Alibaba's Canal: one or more rows in `data`; all old columns or only the changed ones
+in `old`; a deleted row in `data` or, before v5.4.0, in `old`; with or without the `_tidb` extension. Values stay text.
+Numbers and nested values instead of text are refused, as is anything but one whole JSON object.
+
+TiCDC writes `id` first, as 0, and with the extension commit_ts and watermarks in `_tidb`. Canal's `id` counts batches
+from 1, its members are sorted by name (`data` first), and newer versions add `gtid`. Canal sends the execution time in
+whole seconds (`es`), the user's text of statements, snapshot rows as INIT, and messages without rows: for transactions,
+and for statements whose rows come in other messages.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.canal_json.official import INIT, as_read, has_no_row, is_official
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
 from ticdc_assets.protocols.events import (
     FROM_TICDC,
@@ -38,6 +42,15 @@ from ticdc_assets.tso import INT64_MAX, LOGICAL_BITS
 WATERMARK: Final = "TIDB_WATERMARK"
 OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 
+_INIT: Final = "INIT"
+_STATEMENTS: Final = frozenset(
+    ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY", "INIT-DDL", "MINDEX", "DDL")
+)
+_WITHOUT_ROW: Final = frozenset(("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "HEARTBEAT", "QUERY"))
+_UNDATED: Final = (
+    "The row is not read. Look for another writer to the topic; if the changefeed writes without the extension, say "
+    "enable-tidb-extension=false here, in a changefeed of another name."
+)
 _UNDATED_DDL: Final = (
     "expected a commit_ts in _tidb.commitTs of the statement, as under enable-tidb-extension, found none: rows of its "
     "millisecond may be of before it or of after it. Look for another writer to the topic; if the changefeed writes "
@@ -57,19 +70,20 @@ class Hint:
 def decode(value: bytes, where: str, is_dated: bool = False) -> Iterator[Event]:
     """The events of one message: one, or one per row of a message of Alibaba's Canal.
 
-    If all rows of the stream must have a commit_ts (`is_dated`), a statement without one has a fault.
+    If all rows of the stream must have a commit_ts (`is_dated`), a row without one raises DecodeError, and a statement
+    without one has a fault.
     """
     message = _object(value, where)
-    official = is_official(message)
+    official = _is_official(message)
     if official:
-        message = as_read(message)
+        message = _as_read(message)
     if _flag(message, "isDdl", where):
         undated = is_dated and message.get("_tidb") is None
         yield _undated_ddl(message, where) if undated else _ddl(message, where, official)
     elif message.get("type") == WATERMARK:
         yield WatermarkEvent(_tso(_extension(message, where), "watermarkTs", where))
-    elif not (official and has_no_row(message)):
-        yield from _rows(message, where, official)
+    elif not (official and _has_no_row(message)):
+        yield from _rows(message, where, official, is_dated)
 
 
 def read_file(data: bytes, where: str) -> Iterator[tuple[int, RowEvent] | BadRecord | Incomplete]:
@@ -93,13 +107,7 @@ def record_bytes(data: bytes, lines: Collection[int]) -> dict[int, bytes]:
     return {number: line + b"\n" for number, line in enumerate(data.split(b"\n")) if number in lines}
 
 
-def full_before(row: RowEvent) -> Mapping[str, Any] | None:
-    """The whole old row of an UPDATE; columns that were not sent have their new values."""
-    if row.before is None:
-        return None
-    return {**row.wire, **row.before} if row.before_is_partial else row.before
-
-
+@lru_cache(maxsize=64)
 def forms(zone: str) -> TextForms:
     """The form of Canal-JSON values: bytes as Latin-1 text, ENUM and SET as numbers, TIMESTAMPs in `zone`."""
     return TextForms(binary="latin1", enum="number", zone=zone)
@@ -123,13 +131,25 @@ def _object(value: bytes, where: str) -> dict[str, Any]:
 
 
 def _ddl(message: dict[str, Any], where: str, official: bool) -> DdlEvent:
+    """A statement. Without the extension, its commit_ts is the last TSO of the commit's millisecond, which is after all
+    its rows."""
+    extension = _extension(message, where)
+    commit_ms = _commit_ms(message, where) if message.get("_tidb") is None else None
+    if official:
+        commit_ts = 0
+    elif message.get("_tidb") is not None:
+        commit_ts = _tso(extension, "commitTs", where)
+    elif commit_ms is not None:
+        commit_ts = (commit_ms + 1 << LOGICAL_BITS) - 1
+    else:
+        raise _error(where, "es or _tidb.commitTs in a DDL", "neither")
     return DdlEvent(
-        commit_ts=0 if official else _ddl_ts(message, where),
+        commit_ts=commit_ts,
         schema=_text(message, "database", where),
         table=_text(message, "table", where),
         query=_text(message, "sql", where),
         where=where,
-        origin=DdlOrigin(True, _commit_ms(message, where), _sent_ms(message)) if official else FROM_TICDC,
+        origin=DdlOrigin(True, commit_ms, _sent_ms(message)) if official else FROM_TICDC,
     )
 
 
@@ -139,19 +159,9 @@ def _undated_ddl(message: dict[str, Any], where: str) -> DdlEvent:
     return replace(event, commit_ts=(event.commit_ts >> LOGICAL_BITS << LOGICAL_BITS) - 1, fault=_UNDATED_DDL)
 
 
-def _ddl_ts(message: dict[str, Any], where: str) -> int:
-    """The commit_ts; without the extension, the last TSO of the commit's millisecond, which is after all its rows."""
-    if message.get("_tidb") is not None:
-        return _tso(_extension(message, where), "commitTs", where)
-    es = _commit_ms(message, where)
-    if es is None:
-        raise _error(where, "es or _tidb.commitTs in a DDL", "neither")
-    return (es + 1 << LOGICAL_BITS) - 1
-
-
-def _rows(message: dict[str, Any], where: str, official: bool) -> Iterator[RowEvent]:
+def _rows(message: dict[str, Any], where: str, official: bool, is_dated: bool) -> Iterator[RowEvent]:
     kind = _text(message, "type", where)
-    op = Op.INSERT if kind == INIT else OPS.get(kind)
+    op = Op.INSERT if kind == _INIT else OPS.get(kind)
     if op is None:
         raise _error(where, f"type INSERT, UPDATE, DELETE or {WATERMARK}", "another type")
     data, old = _images(message, "data", where), _images(message, "old", where)
@@ -164,6 +174,8 @@ def _rows(message: dict[str, Any], where: str, official: bool) -> Iterator[RowEv
     if len(old_images) != len(new_images):
         raise _error(where, "as many rows in old as in data", f"{len(old_images)} and {len(new_images)}")
     common = _common(message, op, where, official)
+    if is_dated and common["commit_ts"] is None:
+        raise DecodeError(where, "a commit_ts in _tidb.commitTs, as under enable-tidb-extension", "none", _UNDATED)
     for new, before in zip(new_images, old_images, strict=True):
         partial = before is not None and not before.keys() >= new.keys()
         yield RowEvent(**common, wire=new, before=before, before_is_partial=partial)
@@ -176,16 +188,11 @@ def _common(message: dict[str, Any], op: Op, where: str, official: bool) -> dict
         "table": _text(message, "table", where),
         "op": op,
         "commit_ts": _tso(extension, "commitTs", where) if extension else None,
-        "time": _time(message, where, official),
+        "time": RowTime(_commit_ms(message, where), _sent_ms(message) if official else None, by_position=official),
         "handle_only": _flag(extension, "onlyHandleKey", where),
         "claim": _claim(extension, where),
         "hints": RowHints(_key(message, where), columns=_hints(message, where)),
     }
-
-
-def _time(message: dict[str, Any], where: str, official: bool) -> RowTime:
-    commit_ms = _commit_ms(message, where)
-    return RowTime(commit_ms, _sent_ms(message), by_position=True) if official else RowTime(commit_ms)
 
 
 def _images(message: dict[str, Any], name: str, where: str) -> list[dict[str, str | None]]:
@@ -280,6 +287,37 @@ def _row_event(event: Event, where: str) -> RowEvent:
     if not isinstance(event, RowEvent):
         raise _error(where, "a row change", "another event")
     return event
+
+
+# -- messages of Alibaba's Canal --------------------------------------------------------------------------------------
+
+
+def _is_official(message: dict[str, Any]) -> bool:
+    """Whether Canal, not TiCDC, wrote a message."""
+    if message.get("_tidb") is not None:
+        return False
+    batch = message.get("id")
+    return "gtid" in message or next(iter(message), "") == "data" or type(batch) is not int or batch != 0
+
+
+def _as_read(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with null names as empty text, and with every statement marked as DDL."""
+    names = {name: "" for name in ("database", "table", "sql") if message.get(name) is None}
+    is_statement = _is_of(message, _STATEMENTS) and bool(message.get("sql")) and not message.get("data")
+    return {**message, **names, "isDdl": True if is_statement else message.get("isDdl")}
+
+
+def _has_no_row(message: dict[str, Any]) -> bool:
+    """Whether a message that is not a DDL statement has no row."""
+    return _is_of(message, _WITHOUT_ROW) and not message.get("data")
+
+
+def _is_of(message: dict[str, Any], kinds: frozenset[str]) -> bool:
+    kind = message.get("type")
+    return isinstance(kind, str) and kind in kinds
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 
 def _kind(thing: object) -> str:

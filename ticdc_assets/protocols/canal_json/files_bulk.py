@@ -7,9 +7,8 @@ raises BulkUnsupported, an incomplete file NotYetError. The caller then drops th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BufferedIOBase
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -17,8 +16,7 @@ import numpy as np
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.protocols.canal_json.grammar import row_form
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows, RawRows
-from ticdc_assets.protocols.columnar.scanned_rows import raw_rows
-from ticdc_assets.protocols.columnar.table_names import table_names
+from ticdc_assets.protocols.columnar.scanned_rows import raw_rows, table_names
 from ticdc_assets.protocols.formats.json.template import literal, maybe
 from ticdc_assets.protocols.formats.json.texts import Names, noted
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints
@@ -30,24 +28,15 @@ _CELLS_MAX: Final = 1 << 20
 """The maximum number of values per scan, at 16 bytes of offsets each; it bounds the memory for wide tables."""
 
 
-def read_file(
-    path: str, columns: tuple[str, ...], where: str, schema: str, table: str, batch_bytes: int = BATCH_BYTES
-) -> Iterator[RawRows]:
-    """The row changes of a file of `schema`.`table`; `columns` are the table's stored columns."""
-    with Path(path).open("rb") as stream:
-        yield from read_stream(stream, columns, where, schema, table, batch_bytes)
-
-
 def read_stream(
     stream: BufferedIOBase,
     columns: tuple[str, ...],
     where: str,
-    schema: str,
-    table: str,
+    name: tuple[str, str],
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[RawRows]:
-    """The row changes of an open file, which is read once, in blocks of `batch_bytes` bytes."""
-    reader = _Reader(columns, where, (schema, table))
+    """The row changes of an open file of the table `name`, which is read once, in blocks of `batch_bytes` bytes."""
+    reader = _Reader(columns, where, name)
     line = 0
     for block in _blocks(stream, where, batch_bytes):
         for rows in reader.rows(np.frombuffer(block, np.uint8), line):
@@ -55,10 +44,10 @@ def read_stream(
             line += len(rows)
 
 
-def read_joined(data: bytes, ends: Ints, columns: tuple[str, ...], where: str, schema: str, table: str) -> JoinedRows:
-    """The row changes of several files of `schema`.`table` whose bytes follow each other, the last of each before its
-    offset in `ends`. `where` names them in errors."""
-    reader, block = _Reader(columns, where, (schema, table)), np.frombuffer(data, np.uint8)
+def read_joined(blobs: Sequence[bytes], columns: tuple[str, ...], where: str, name: tuple[str, str]) -> JoinedRows:
+    """The row changes of several whole files of the table `name`, read as one. `where` names them in errors."""
+    ends = np.cumsum([len(blob) for blob in blobs])
+    reader, block = _Reader(columns, where, name), np.frombuffer(b"".join(blobs), np.uint8)
     bounds = reader.bounds(block)
     line_ends = np.searchsorted(bounds, ends)
     if line_ends[-1] >= len(bounds) or (bounds[line_ends] != ends).any():

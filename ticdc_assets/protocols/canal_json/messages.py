@@ -23,10 +23,6 @@ from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchem
 from ticdc_assets.schema.mysql_types import parse_type
 
 _ADVICE: Final = "Check that the topic is written by TiCDC with protocol=canal-json and the configured compression."
-_UNDATED: Final = (
-    "The row is not read. Look for another writer to the topic; if the changefeed writes without the extension, say "
-    "enable-tidb-extension=false here, in a changefeed of another name."
-)
 _TYPE_CHARS_MAX: Final = 64
 _DECIMAL_DIGITS: Final = 65  # TiDB's maximum; `mysqlType` without content-compatible has no precision
 
@@ -44,16 +40,7 @@ def decode(key: bytes | None, value: bytes | None, where: str, options: CanalJso
     """The events of a message; the key is ignored. Raises DecodeError."""
     if not value:
         raise DecodeError(where, "a message with a value", "none", _ADVICE)
-    events = canal_json.decode(decompress(value, options.compression, where), where, options.is_dated)
-    return _dated(events, where) if options.is_dated else events
-
-
-def _dated(events: Iterator[Event], where: str) -> Iterator[Event]:
-    """The events. Raises DecodeError for a row without a commit_ts."""
-    for event in events:
-        if isinstance(event, RowEvent) and event.commit_ts is None:
-            raise DecodeError(where, "a commit_ts in _tidb.commitTs, as under enable-tidb-extension", "none", _UNDATED)
-        yield event
+    return canal_json.decode(decompress(value, options.compression, where), where, options.is_dated)
 
 
 def open_claim(data: bytes, where: str, options: CanalJsonOptions) -> Iterator[Event]:

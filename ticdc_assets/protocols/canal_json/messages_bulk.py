@@ -12,22 +12,11 @@ import orjson
 
 from ticdc_assets.protocols.canal_json.grammar import HEAD, SOURCE, row_form
 from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, column
-from ticdc_assets.protocols.columnar import json_messages
 from ticdc_assets.protocols.columnar.json_messages import RowGrammar
-from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders
+from ticdc_assets.protocols.columnar.message_rows import Bulk
 from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_TS
 from ticdc_assets.protocols.formats.json.texts import Noted
 from ticdc_assets.protocols.formats.string_arrays import Mask
-
-
-def heads(messages: Messages, options: CanalJsonOptions) -> RowHeaders:
-    """The headers of the rows in TiCDC's form."""
-    return json_messages.heads(messages, options, _GRAMMAR)
-
-
-def rows(messages: Messages, options: CanalJsonOptions) -> BulkRows:
-    """The rows in TiCDC's form."""
-    return json_messages.rows(messages, options, _GRAMMAR)
 
 
 def _columns(text: bytes) -> tuple[str, ...]:
@@ -44,4 +33,4 @@ def _is_sound(found: Noted, options: CanalJsonOptions) -> Mask:
 
 
 _GRAMMAR: Final = RowGrammar(row_form(), HEAD, SOURCE, _columns, _is_sound)
-BULK: Final = Bulk(heads, rows, column)
+BULK: Final = Bulk(_GRAMMAR.heads, _GRAMMAR.rows, column)

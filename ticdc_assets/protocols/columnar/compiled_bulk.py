@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, ColumnOf, Messages, RowHeaders
-from ticdc_assets.protocols.columnar.row_headers import heads_of
+from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, ColumnOf, Messages, RowHeaders, heads_of
 
 _MESSAGES_MIN: Final = 1024
 _BYTES_MIN: Final = 2 << 20
@@ -18,18 +17,18 @@ _BYTES_MIN: Final = 2 << 20
 
 
 def compiled_bulk(module: str, column: ColumnOf) -> Bulk:
-    """The bulk decoder made of the `heads` and `rows` of a module, which is imported for the first large batch."""
+    """The bulk decoder `BULK` of a module, which is imported for the first large batch."""
 
     def heads(messages: Messages, options: Any) -> RowHeaders:
         if _is_left(messages, module):
             return _no_heads(messages)
-        found: RowHeaders = import_module(module).heads(messages, options)
+        found: RowHeaders = import_module(module).BULK.heads(messages, options)
         return found
 
     def rows(messages: Messages, options: Any) -> BulkRows:
         if _is_left(messages, module):
             return BulkRows((), np.ones(len(messages), np.bool_))
-        found: BulkRows = import_module(module).rows(messages, options)
+        found: BulkRows = import_module(module).BULK.rows(messages, options)
         return found
 
     return Bulk(heads, rows, column)

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.protocols.columnar.message_bodies import bodies
-from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages, RowHeaders, TableRows
+from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages, RowHeaders, TableRows, heads_of
 from ticdc_assets.protocols.columnar.raw_rows import TIME_TYPE, ops_of
-from ticdc_assets.protocols.columnar.row_headers import heads_of
 from ticdc_assets.protocols.columnar.scanned_rows import (
     COMMIT_MS,
     COMMIT_TS,
@@ -21,11 +20,12 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     TABLE_ID,
     ColumnsOf,
     alike,
+    by_table,
     number_of,
     raw_rows,
+    table_names,
     with_structs,
 )
-from ticdc_assets.protocols.columnar.table_names import by_table, table_names
 from ticdc_assets.protocols.formats.json.template import JsonTemplate
 from ticdc_assets.protocols.formats.json.texts import NO_NAMES, Noted, noted
 from ticdc_assets.protocols.formats.string_arrays import Mask, joined
@@ -50,58 +50,55 @@ class RowGrammar:
     columns: ColumnsOf
     is_sound: IsSound
 
+    def heads(self, messages: Messages, options: Any) -> RowHeaders:
+        """The headers of the rows that have this form."""
+        texts, message = bodies(messages.values, options.compression)
+        data, bounds = joined(texts)
+        found, _ = noted(data, bounds[:-1], bounds[1:], self.head, NO_NAMES)
+        found = self._sound(found, options)
+        names, name = table_names(data, found.strings)
+        return heads_of(
+            messages=len(messages),
+            names=names,
+            message=message[found.rows],
+            name=pa.array(name, pa.int32()),
+            op=ops_of(found.numbers[:, OP].astype(np.uint8)),
+            commit_ts=number_of(found, COMMIT_TS),
+            commit_ms=number_of(found, COMMIT_MS),
+            schema_version=number_of(found, SCHEMA_VERSION) if self.row.numbers > SCHEMA_VERSION else None,
+        )
 
-def heads(messages: Messages, options: Any, grammar: RowGrammar) -> RowHeaders:
-    """The headers of the rows that have the form of the grammar."""
-    texts, message = bodies(messages.values, options.compression)
-    data, bounds = joined(texts)
-    found, _ = noted(data, bounds[:-1], bounds[1:], grammar.head, NO_NAMES)
-    found = _sound(found, options, grammar)
-    names, name = table_names(data, found.strings)
-    return heads_of(
-        messages=len(messages),
-        names=names,
-        message=message[found.rows],
-        name=pa.array(name, pa.int32()),
-        op=ops_of(found.numbers[:, OP].astype(np.uint8)),
-        commit_ts=number_of(found, COMMIT_TS),
-        commit_ms=number_of(found, COMMIT_MS),
-        schema_version=number_of(found, SCHEMA_VERSION) if grammar.row.numbers > SCHEMA_VERSION else None,
-    )
-
-
-def rows(messages: Messages, options: Any, grammar: RowGrammar) -> BulkRows:
-    """The rows that have the form of the grammar."""
-    texts, message = bodies(messages.values, options.compression)
-    data, bounds = joined(texts)
-    source, _ = noted(data, bounds[:-1], bounds[1:], grammar.source, NO_NAMES)
-    has_version = grammar.row.numbers > SCHEMA_VERSION
-    version = source.numbers[:, SCHEMA_VERSION] if has_version else None
-    left = np.ones(len(messages), np.bool_)
-    tables = []
-    for (schema, table), of_table in by_table(data, source.strings, version):
-        texts_of_table = source.rows[of_table]
-        starts, ends = bounds[texts_of_table], bounds[texts_of_table + 1]
-        for columns, every in alike(data, starts, ends, grammar.row, grammar.columns):
-            found = _sound(every, options, grammar)
-            if not len(found):
-                continue
-            line = message[texts_of_table[found.rows]]
-            left[line] = False
-            raw = with_structs(raw_rows(data, found, columns, line), data, found, TIME_TYPE)
-            tables.append(
-                TableRows(
-                    schema=schema,
-                    table=table,
-                    schema_version=int(found.numbers[0, SCHEMA_VERSION]) if has_version else None,
-                    rows=raw,
-                    position=pa.array(np.zeros(len(found), np.int64)),
-                    table_id=pa.array(found.numbers[:, TABLE_ID]) if grammar.row.numbers > TABLE_ID else None,
+    def rows(self, messages: Messages, options: Any) -> BulkRows:
+        """The rows that have this form."""
+        texts, message = bodies(messages.values, options.compression)
+        data, bounds = joined(texts)
+        source, _ = noted(data, bounds[:-1], bounds[1:], self.source, NO_NAMES)
+        has_version = self.row.numbers > SCHEMA_VERSION
+        version = source.numbers[:, SCHEMA_VERSION] if has_version else None
+        left = np.ones(len(messages), np.bool_)
+        tables = []
+        for (schema, table), of_table in by_table(data, source.strings, version):
+            texts_of_table = source.rows[of_table]
+            starts, ends = bounds[texts_of_table], bounds[texts_of_table + 1]
+            for columns, every in alike(data, starts, ends, self.row, self.columns):
+                found = self._sound(every, options)
+                if not len(found):
+                    continue
+                line = message[texts_of_table[found.rows]]
+                left[line] = False
+                raw = with_structs(raw_rows(data, found, columns, line), data, found, TIME_TYPE)
+                tables.append(
+                    TableRows(
+                        schema=schema,
+                        table=table,
+                        schema_version=int(found.numbers[0, SCHEMA_VERSION]) if has_version else None,
+                        rows=raw,
+                        position=pa.array(np.zeros(len(found), np.int64)),
+                        table_id=pa.array(found.numbers[:, TABLE_ID]) if self.row.numbers > TABLE_ID else None,
+                    )
                 )
-            )
-    return BulkRows(tuple(tables), left)
+        return BulkRows(tuple(tables), left)
 
-
-def _sound(found: Noted, options: Any, grammar: RowGrammar) -> Noted:
-    sound = grammar.is_sound(found, options)
-    return found if sound.all() else found.take(np.flatnonzero(sound))
+    def _sound(self, found: Noted, options: Any) -> Noted:
+        sound = self.is_sound(found, options)
+        return found if sound.all() else found.take(np.flatnonzero(sound))

@@ -1,4 +1,5 @@
-"""Builds row changes from the scan results of JSON texts, for one table and one set of columns at a time.
+"""Groups the texts of a batch by table, from the offsets at which the scanner found the table names, and builds row
+changes from their scan results, for one table and one set of columns at a time.
 
 The grammars of all protocols use the same slots for the parts of a row; parts that a protocol does not have are null.
 """
@@ -31,8 +32,53 @@ _COLUMN_SETS_MAX: Final = 16
 _CELLS_MAX: Final = 1 << 20
 """The maximum number of values per scan, at 16 bytes of offsets each; it bounds the memory for wide tables."""
 
+_TABLES_MAX: Final = 128
+_ROWS_MIN: Final = 16
+"""Bulk decoding costs per table as much as this many single rows, so smaller tables are left in large batches."""
+
+TableName = tuple[str, str]
 ColumnsOf = Callable[[bytes], tuple[str, ...]]
 """(text) to the column names of its row; empty if it has no row."""
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def table_names(data: Bytes, places: Places) -> tuple[tuple[TableName, ...], Ints]:
+    """The distinct table names, and the index of each text's name.
+
+    `places[n]` has the offsets of the database name and the table name of text n.
+    """
+    every = np.ones(len(places), np.bool_)
+    schema, table = (column.dictionary_encode() for column in columns_of(data, places, places, every))
+    count = max(1, len(table.dictionary))
+    both = schema.indices.to_numpy().astype(np.int64) * count + table.indices.to_numpy()
+    codes, name = np.unique(both, return_inverse=True)
+    schemas, tables = schema.dictionary.to_pylist(), table.dictionary.to_pylist()
+    return tuple((schemas[code // count], tables[code % count]) for code in codes.tolist()), name.reshape(-1)
+
+
+def by_table(data: Bytes, places: Places, version: Ints | None = None) -> Iterator[tuple[TableName, Ints]]:
+    """The indices of the texts of each table, or of each table and version.
+
+    If a batch has very many tables, those with few texts are left out.
+    """
+    if not len(places):
+        return
+    names, group = table_names(data, places)
+    count = 1
+    if version is not None:
+        versions, number = np.unique(version, return_inverse=True)
+        count = len(versions)
+        group = group * count + number.reshape(-1)
+    order = np.argsort(group, kind="stable")
+    groups, begins = np.unique(group[order], return_index=True)
+    for one, chosen in zip(groups.tolist(), np.split(order, begins[1:]), strict=True):
+        if len(groups) <= _TABLES_MAX or len(chosen) >= _ROWS_MIN:
+            yield names[one // count], chosen
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 def alike(

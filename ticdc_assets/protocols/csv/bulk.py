@@ -7,10 +7,9 @@ BulkUnsupported, an incomplete file NotYetError. The caller then drops the batch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -33,23 +32,15 @@ _SOURCE: Final = slice(1, 3)
 _COMMIT_TS: Final = 3
 
 
-def read_file(
-    path: str, options: CsvOptions, columns: tuple[str, ...], where: str, batch_bytes: int = BATCH_BYTES
-) -> Iterator[RawRows]:
-    """The row changes of a file; `columns` are the table's stored columns in order."""
-    with Path(path).open("rb") as stream:
-        yield from read_stream(stream, options, columns, where, batch_bytes)
-
-
 def read_stream(
     stream: BufferedIOBase,
-    options: CsvOptions,
     columns: tuple[str, ...],
     where: str,
+    name: tuple[str, str] | None,
+    options: CsvOptions,
     batch_bytes: int = BATCH_BYTES,
-    name: tuple[str, str] | None = None,
 ) -> Iterator[RawRows]:
-    """The row changes of an open file, which is read once.
+    """The row changes of an open file, which is read once; `columns` are the table's stored columns in order.
 
     If `name` (schema and table) is given, records of another table and single halves of an update raise
     BulkUnsupported, so that the reference decoder reports their position.
@@ -77,15 +68,22 @@ def read_stream(
 
 
 def read_joined(
-    data: bytes, ends: Ints, options: CsvOptions, columns: tuple[str, ...], where: str, name: tuple[str, str]
+    blobs: Sequence[bytes], columns: tuple[str, ...], where: str, name: tuple[str, str], options: CsvOptions
 ) -> JoinedRows:
-    """The row changes of several files whose bytes without header lines follow each other, the last of each before its
-    offset in `ends`. `where` names them in errors."""
+    """The row changes of several whole files, read as one. `where` names them in errors."""
+    headers = [header_bytes(blob) for blob in blobs]
+    if any(blob[size - 1 : size] != b"\n" for blob, size in zip(blobs, headers, strict=True) if size):
+        raise _not_yet(where)
+    bodies = [blob[size:] for blob, size in zip(blobs, headers, strict=True)]
+    data, ends = b"".join(bodies), np.cumsum([len(body) for body in bodies])
     reader = _Reader(options, columns, where, name, ends)
     found = list(reader.batches(np.frombuffer(data, np.uint8), 0, True))
     if not found or found[-1][1] != len(data):
         raise _not_yet(where)
-    return JoinedRows(tuple(rows for rows, _ in found), reader.line_ends())
+    line_ends = np.concatenate(reader.line_ends)
+    if len(line_ends) != len(ends):
+        raise _unsupported(where, "a file without records")
+    return JoinedRows(tuple(rows for rows, _ in found), line_ends)
 
 
 def _first_bytes(stream: BufferedIOBase, where: str, batch_bytes: int) -> tuple[bytes, int]:
@@ -121,10 +119,6 @@ class _Records:
         found: Mask = old[:-1] & new[1:]
         return found & (self.commit_ts[:-1] == self.commit_ts[1:]) if has_commit_ts else found
 
-    def ends_with_old_half(self) -> bool:
-        """Whether the last record may be the old half of an update whose new half follows."""
-        return len(self) > 0 and bool(self.is_update[-1]) and self.ops[-1] == ord("D")
-
 
 class _Reader:
     """Reads blocks of one file, or of files that end at the offsets `ends` of the only block."""
@@ -141,7 +135,10 @@ class _Reader:
         self._columns = columns
         self._where = where
         self._name = name
-        self._quote = _quote(options, where)
+        quote = options.quote.encode()
+        if len(quote) > 1 or options.terminator.encode() not in _NEWLINES:
+            raise _unsupported(where, "a quote or terminator that only the reference decoder reads")
+        self._quote = quote[0] if quote else NO_QUOTE
         self._delimiter = np.frombuffer(options.delimiter.encode(), np.uint8)
         self._null = np.frombuffer(options.null.encode(), np.uint8)
         self._escapes = BACKSLASHES if self._quote == NO_QUOTE else Escapes.doubled(self._quote)
@@ -150,15 +147,7 @@ class _Reader:
         self._is_utf8 = True
         self._line = 0
         self._ends = ends
-        self._line_ends: list[Ints] = []
-
-    def line_ends(self) -> Ints:
-        """The number of records up to the end of each file."""
-        assert self._ends is not None
-        found = np.concatenate(self._line_ends)
-        if len(found) != len(self._ends):
-            raise _unsupported(self._where, "a file without records")
-        return found
+        self.line_ends: list[Ints] = []  # of each block, how many records come before the ends of files in it
 
     def batches(self, data: Bytes, begin: int, is_last: bool) -> Iterator[tuple[RawRows, int]]:
         """The row changes of the records from `begin` on, and the end offset of each batch.
@@ -168,13 +157,14 @@ class _Reader:
         why = FULL
         while why != CUT:
             records, bounds, why = self._cut(data, begin)
-            if len(records) and not (is_last and why == CUT) and records.ends_with_old_half():
+            is_open = len(records) > 0 and bool(records.is_update[-1]) and records.ops[-1] == ord("D")
+            if is_open and not (is_last and why == CUT):
                 records = records.first(len(records) - 1)
             if not len(records):
                 return
             self._check(data, begin, int(bounds[len(records)]), records)
             if self._ends is not None:
-                self._line_ends.append(self._line_ends_in(self._ends, bounds[: len(records) + 1], records))
+                self.line_ends.append(self._line_ends_in(self._ends, bounds[: len(records) + 1], records))
             begin = int(bounds[len(records)])
             yield self._rows(data, records), begin
 
@@ -239,12 +229,12 @@ class _Reader:
         if self._options.output_old_value:
             old = records.places[kept - 1, self._leading :]
             before = self._columns_of(data, old, has_before)
-        line = self._line
+        line, unknown = self._line, pa.nulls(len(kept), pa.int64())
         self._line += len(records)
         return RawRows(
             op=ops_of(np.where(has_before, np.uint8(ord("U")), records.ops[kept])),
-            commit_ts=pa.array(records.commit_ts[kept]) if self._options.include_commit_ts else _unknown(len(kept)),
-            commit_ms=_unknown(len(kept)),
+            commit_ts=pa.array(records.commit_ts[kept]) if self._options.include_commit_ts else unknown,
+            commit_ms=unknown,
             line=pa.array(line + kept),
             columns=self._columns,
             wire=self._columns_of(data, now, np.ones(len(kept), np.bool_)),
@@ -265,17 +255,6 @@ def _prove_utf8(columns: Iterable[pa.Array], where: str) -> None:
             column.validate(full=True)
         except pa.ArrowInvalid:  # its text would quote the row
             raise _unsupported(where, "text that is not UTF-8") from None
-
-
-def _quote(options: CsvOptions, where: str) -> int:
-    quote = options.quote.encode()
-    if len(quote) > 1 or options.terminator.encode() not in _NEWLINES:
-        raise _unsupported(where, "a quote or terminator that only the reference decoder reads")
-    return quote[0] if quote else NO_QUOTE
-
-
-def _unknown(count: int) -> pa.Array:
-    return pa.nulls(count, pa.int64())
 
 
 def _unsupported(where: str, found: str) -> BulkUnsupported:

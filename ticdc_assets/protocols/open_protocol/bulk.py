@@ -13,11 +13,18 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, take
+from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, heads_of, take
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE, ops_of
-from ticdc_assets.protocols.columnar.row_headers import heads_of
-from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_TS, OP, alike, raw_rows, with_structs
-from ticdc_assets.protocols.columnar.table_names import TableName, by_table, table_names
+from ticdc_assets.protocols.columnar.scanned_rows import (
+    COMMIT_TS,
+    OP,
+    TableName,
+    alike,
+    by_table,
+    raw_rows,
+    table_names,
+    with_structs,
+)
 from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, Compression
 from ticdc_assets.protocols.formats.frames_bulk import Frames, split
 from ticdc_assets.protocols.formats.json.texts import NO_NAMES, Noted, noted

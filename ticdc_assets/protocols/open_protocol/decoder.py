@@ -148,13 +148,6 @@ def _ambiguous(handle_only: bool, options: OpenProtocolOptions) -> bool:
     return not options.output_old_value or (options.only_output_updated_columns and handle_only)
 
 
-def full_before(event: RowEvent) -> Mapping[str, Any] | None:
-    """The whole old row of an UPDATE; columns that were not sent have their new values. None without old values."""
-    if event.before is None or not event.before_is_partial:
-        return event.before
-    return {**event.wire, **event.before}
-
-
 def _columns(content: dict[str, Any], name: str, where: str) -> dict[str, Any] | None:
     found = content.get(name)
     if found is None or (isinstance(found, dict) and found):

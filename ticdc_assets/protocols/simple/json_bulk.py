@@ -10,25 +10,14 @@ from typing import Final
 import numpy as np
 import orjson
 
-from ticdc_assets.protocols.columnar import json_messages
 from ticdc_assets.protocols.columnar.json_messages import RowGrammar
-from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders
+from ticdc_assets.protocols.columnar.message_rows import Bulk
 from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_TS, SCHEMA_VERSION
 from ticdc_assets.protocols.formats.json.texts import Noted
 from ticdc_assets.protocols.formats.string_arrays import Mask
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets.protocols.simple.json_grammar import HEAD, ROW, SOURCE
 from ticdc_assets.protocols.values import native_columns
-
-
-def heads(messages: Messages, options: SimpleOptions) -> RowHeaders:
-    """The headers of the whole rows without checksum."""
-    return json_messages.heads(messages, options, _GRAMMAR)
-
-
-def rows(messages: Messages, options: SimpleOptions) -> BulkRows:
-    """The whole rows without checksum."""
-    return json_messages.rows(messages, options, _GRAMMAR)
 
 
 def _columns(text: bytes) -> tuple[str, ...]:
@@ -48,4 +37,4 @@ def _is_sound(found: Noted, options: SimpleOptions) -> Mask:
 
 
 _GRAMMAR: Final = RowGrammar(ROW, HEAD, SOURCE, _columns, _is_sound)
-BULK: Final = Bulk(heads, rows, native_columns.column)
+BULK: Final = Bulk(_GRAMMAR.heads, _GRAMMAR.rows, native_columns.column)

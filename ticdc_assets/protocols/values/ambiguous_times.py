@@ -27,14 +27,16 @@ def is_ambiguous(column: Column, wire: Any, value: Any, zone: str) -> bool:
     """Whether the wall time of a column's value, sent as `wire`, occurs twice."""
     if column.type.kind is not Kind.TIMESTAMP or not isinstance(value, datetime):
         return False
-    return _occurs_twice(value, time_zone(zone_of(column, wire, zone)))
+    return _occurs_twice(value, time_zone(zone_of(column, wire, zone) if isinstance(wire, dict) else zone))
 
 
 def count(column: Column, wires: pa.Array, values: pa.Array, zone: str) -> int:
     """The number of a column's typed values, sent as `wires`, whose wall time occurs twice."""
     if column.type.kind is not Kind.TIMESTAMP:
         return 0
-    parts = ((name, values if mask is None else values.filter(mask)) for name, mask in _zones(column, wires, zone))
+    if not pa.types.is_struct(wires.type):
+        return pc.sum(_occur_twice(values, zone)).as_py() or 0
+    parts = ((name, values.filter(mask)) for name, mask in _zones(column, wires, zone))
     return sum(pc.sum(_occur_twice(part, name)).as_py() or 0 for name, part in parts)
 
 
@@ -43,11 +45,8 @@ def occurs_twice(values: pa.Array, zone: str) -> bool:
     return bool(pc.any(_occur_twice(values, zone)).as_py())
 
 
-def _zones(column: Column, wires: pa.Array, zone: str) -> Iterator[tuple[str, pa.Array | None]]:
-    """The time zones of the values, each with a mask of its values; a mask of None selects all values."""
-    if not pa.types.is_struct(wires.type):
-        yield zone, None
-        return
+def _zones(column: Column, wires: pa.Array, zone: str) -> Iterator[tuple[str, pa.Array]]:
+    """The time zones that values name, each with a mask of its values."""
     locations = pc.struct_field(wires, LOCATION)
     for location in locations.unique().to_pylist():
         mask = pc.is_null(locations) if location is None else pc.fill_null(pc.equal(locations, location), False)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from ticdc_assets.errors import ConfigError, DecodeError
 from ticdc_assets.protocols.values import text as text_values
-from ticdc_assets.protocols.values.text import INTEGER_BITS, TextForms, time_zone
-from ticdc_assets.schema.arrow_types import is_binary
+from ticdc_assets.protocols.values.text import TextForms, time_zone
+from ticdc_assets.schema.arrow_types import INTEGER_BITS, is_binary
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 
 Plain = int | float | bytes | str

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from ticdc_assets.protocols.values import native as native_values
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.protocols.values.native import LOCATION
-from ticdc_assets.protocols.values.text import INTEGER_BITS, YEAR_MIN, TextForms, integer_range, wraps
-from ticdc_assets.schema.arrow_types import arrow_type, is_binary
+from ticdc_assets.protocols.values.text import YEAR_MIN, TextForms
+from ticdc_assets.schema.arrow_types import INTEGER_BITS, arrow_type, integer_range, is_binary, wraps
 from ticdc_assets.schema.model import Column, Kind
 
 VALUE: Final = "value"

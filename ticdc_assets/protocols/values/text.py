@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import lru_cache
+from operator import methodcaller
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import orjson
 
 from ticdc_assets.errors import ConfigError, DecodeError
-from ticdc_assets.schema.arrow_types import DECIMAL_DIGITS_MAX, bit_width, decimal_shape, is_binary
+from ticdc_assets.schema.arrow_types import DECIMAL_DIGITS_MAX, UINT64_MAX, decimal_shape, integer_range, is_binary
 from ticdc_assets.schema.model import Kind, MySqlType
 
 
@@ -39,9 +40,7 @@ class TextForms:
     zone: str = "UTC"
 
 
-INTEGER_BITS: Final = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.MEDIUMINT: 24, Kind.INT: 32, Kind.BIGINT: 64}
 YEAR_MIN: Final = 1901
-YEAR_MAX: Final = 2155
 DATE_KINDS: Final = frozenset({Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP})
 TIME_PATTERN: Final = r"-?[0-9]{2,3}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 FLOAT_PATTERN: Final = r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -66,7 +65,8 @@ def value(column_type: MySqlType, text: str | bytes | None, forms: TextForms) ->
         return _bytes(column_type, text, forms)
     if isinstance(text, bytes):
         raise _refused(column_type, "bytes")
-    return _READERS.get(column_type.kind, _as_it_is)(column_type, text, forms)
+    reader = _READERS.get(column_type.kind)
+    return text if reader is None else reader(column_type, text, forms)
 
 
 def is_zero_date(column_type: MySqlType, text: str | None) -> bool:
@@ -88,23 +88,6 @@ def time_zone(name: str) -> tzinfo:
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         advice = "Give the zone that TiCDC runs in, as an IANA name or +hh:mm."
         raise ConfigError("time_zone", "a known time zone", f"{name!r}", advice) from error
-
-
-def integer_range(column_type: MySqlType) -> tuple[int, int]:
-    """The smallest and largest value of an integer, BIT or YEAR column."""
-    if column_type.kind is Kind.YEAR:
-        return 0, YEAR_MAX
-    if column_type.kind is Kind.BIT:
-        return 0, (1 << bit_width(column_type)) - 1
-    bits = INTEGER_BITS[column_type.kind]
-    if column_type.unsigned:
-        return 0, (1 << bits) - 1
-    return -(1 << bits - 1), (1 << bits - 1) - 1
-
-
-def wraps(column_type: MySqlType) -> bool:
-    """Whether the type has unsigned 64-bit values; a writer of signed numbers sends the upper half as negative."""
-    return integer_range(column_type)[1] == (1 << 64) - 1
 
 
 def _bytes(column_type: MySqlType, text: str | bytes, forms: TextForms) -> bytes:
@@ -132,26 +115,18 @@ def _from_url_safe(text: str) -> bytes:
     return _from_base64(text.translate(_STANDARD))
 
 
-def _from_latin1(text: str) -> bytes:
-    return text.encode("latin-1")
-
-
 _BINARY_FORMS: Final[dict[str, Callable[[str], bytes]]] = {
     "base64": _from_base64,
     "base64-url-safe": _from_url_safe,
     "hex": binascii.unhexlify,
-    "latin1": _from_latin1,
+    "latin1": methodcaller("encode", "latin-1"),
 }
-
-
-def _as_it_is(column_type: MySqlType, text: str, forms: TextForms) -> str:
-    return text
 
 
 def _integer(column_type: MySqlType, text: str, forms: TextForms) -> int:
     number = _whole(column_type, text)
     low, high = integer_range(column_type)
-    if wraps(column_type) and -(1 << 63) <= number < 0:
+    if high == UINT64_MAX and -(1 << 63) <= number < 0:
         return number + (1 << 64)
     if not low <= number <= high or (column_type.kind is Kind.YEAR and 0 < number < YEAR_MIN):
         raise _refused(column_type, "a number out of its range")
@@ -169,21 +144,21 @@ def _float(column_type: MySqlType, text: str, forms: TextForms) -> float:
     if _FLOAT.fullmatch(text) is None:
         raise _refused(column_type, "text that is no number")
     number = float(text)
-    return to_float32(column_type, number) if column_type.kind is Kind.FLOAT else _finite(column_type, number)
+    if column_type.kind is Kind.FLOAT:
+        return to_float32(column_type, number)
+    if not math.isfinite(number):
+        raise _refused(column_type, "a number out of its range")
+    return number
 
 
 def to_float32(column_type: MySqlType, number: float) -> float:
     """The nearest float32, the precision of FLOAT columns."""
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", _finite(column_type, number)))[0])
-    except OverflowError as error:
-        raise _refused(column_type, "a number out of its range") from error
-
-
-def _finite(column_type: MySqlType, number: float) -> float:
     if not math.isfinite(number):
         raise _refused(column_type, "a number out of its range")
-    return number
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError as error:
+        raise _refused(column_type, "a number out of its range") from error
 
 
 def _decimal(column_type: MySqlType, text: str, forms: TextForms) -> Decimal | str:

@@ -24,13 +24,11 @@ from ticdc_assets.protocols.values.text import (
     TIME_PATTERN,
     YEAR_MIN,
     TextForms,
-    integer_range,
     is_zero_date,
     time_zone,
     value,
-    wraps,
 )
-from ticdc_assets.schema.arrow_types import DECIMAL_DIGITS_MAX, arrow_type, is_binary
+from ticdc_assets.schema.arrow_types import DECIMAL_DIGITS_MAX, UINT64_MAX, arrow_type, integer_range, is_binary
 from ticdc_assets.schema.model import Kind, MySqlType
 
 _DATETIME_CHARACTERS_MIN: Final = len("2000-01-01 00:00:00")
@@ -51,7 +49,11 @@ def column(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Arra
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), target)
     try:
-        return _fast(column_type, _plain(texts), forms)
+        plain = _plain(texts)
+        if is_binary(column_type):
+            return _BINARY_FORMS[forms.binary](plain)
+        reader = _READERS.get(column_type.kind)
+        return plain if reader is None else reader(column_type, plain, forms)
     except (pa.ArrowInvalid, _NotFastError, DecodeError):
         return _one_by_one(column_type, texts, forms)
 
@@ -73,13 +75,6 @@ def _one_by_one(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa
         except DecodeError as error:
             raise DecodeError(f"value {position} of a column", error.expected, error.found, error.advice) from error
     return pa.array(values, arrow_type(column_type))
-
-
-def _fast(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
-    if is_binary(column_type):
-        return _BINARY_FORMS[forms.binary](texts)
-    reader = _READERS.get(column_type.kind)
-    return texts if reader is None else reader(column_type, texts, forms)
 
 
 def _plain(texts: pa.Array) -> pa.Array:
@@ -119,9 +114,9 @@ def _integer(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Ar
     if b"x" in raw or b"X" in raw:  # Arrow reads 0x1F
         raise _NotFastError
     target = arrow_type(column_type)
-    if wraps(column_type):
-        return _unsigned64(texts, b"-" in raw).cast(target)
     low, high = integer_range(column_type)
+    if high == UINT64_MAX:
+        return _unsigned64(texts, b"-" in raw).cast(target)
     numbers = texts.cast(target)
     if high - low + 1 < 1 << target.bit_width:  # Arrow refuses out-of-range values of full-width types
         _refuse_outside(numbers, low, high)
@@ -156,16 +151,12 @@ def _decimal(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Ar
     raw = joined_bytes(texts)
     if b"+" in raw or b"e" in raw or b"E" in raw:  # Arrow reads +1 and 1e2
         raise _NotFastError
-    longest = _length_max(texts)
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
     if longest > DECIMAL_DIGITS_MAX:  # Arrow does not refuse 39 digits
         raise _NotFastError
     if longest + target.scale > DECIMAL_DIGITS_MAX:  # nor digits that exceed the limit at the column's scale
         _refuse_unless_all_match(texts, rf"-?[0-9]{{0,{target.precision - target.scale}}}(?:\.[0-9]*)?")
     return texts.cast(target)
-
-
-def _length_max(texts: pa.Array) -> int:
-    return int(pc.max(pc.binary_length(texts)).as_py() or 0)
 
 
 def _date(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:
@@ -253,18 +244,15 @@ def _base64(texts: pa.Array) -> pa.Array:
     raw = joined_bytes(present)
     if raw.count(b"=") != 2 * (pc.sum(two).as_py() or 0) + (pc.sum(one).as_py() or 0):
         raise _NotFastError
-    padded = _binary_array(_decoded(raw.replace(b"=", b"A")), pc.multiply(pc.divide(lengths, 4), 3))
+    try:
+        decoded = binascii.a2b_base64(raw.replace(b"=", b"A"), strict_mode=True) if raw else b""
+    except binascii.Error as error:
+        raise _NotFastError from error
+    padded = _binary_array(texts, decoded, pc.multiply(pc.divide(lengths, 4), 3))
     if b"=" in raw:
         padded = pc.if_else(one, pc.binary_slice(padded, 0, -1), padded)
         padded = pc.if_else(two, pc.binary_slice(padded, 0, -2), padded)
-    return _with_nulls_of(texts, padded)
-
-
-def _decoded(raw: bytes) -> bytes:
-    try:
-        return binascii.a2b_base64(raw, strict_mode=True) if raw else b""
-    except binascii.Error as error:
-        raise _NotFastError from error
+    return padded
 
 
 def _hex(texts: pa.Array) -> pa.Array:
@@ -275,7 +263,7 @@ def _hex(texts: pa.Array) -> pa.Array:
         raw = binascii.unhexlify(joined_bytes(present))
     except binascii.Error as error:
         raise _NotFastError from error
-    return _with_nulls_of(texts, _binary_array(raw, pc.divide(lengths, 2)))
+    return _binary_array(texts, raw, pc.divide(lengths, 2))
 
 
 def _latin1(texts: pa.Array) -> pa.Array:
@@ -291,7 +279,7 @@ def _latin1(texts: pa.Array) -> pa.Array:
         raw = joined_bytes(present).decode().encode("latin-1")
     except UnicodeError as error:
         raise _NotFastError from error
-    return _with_nulls_of(texts, _binary_array(raw, pc.utf8_length(present)))
+    return _binary_array(texts, raw, pc.utf8_length(present))
 
 
 def _raw(texts: pa.Array) -> pa.Array:
@@ -306,12 +294,8 @@ _BINARY_FORMS: Final[dict[str, Callable[[pa.Array], pa.Array]]] = {
 }
 
 
-def _binary_array(raw: bytes, lengths: pa.Array) -> pa.Array:
+def _binary_array(texts: pa.Array, raw: bytes, lengths: pa.Array) -> pa.Array:
+    """The bytes cut into values of these lengths; null where the texts are."""
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths.cast(pa.int32()))])
-    return pa.Array.from_buffers(pa.binary(), len(lengths), [None, offsets.buffers()[1], pa.py_buffer(raw)])
-
-
-def _with_nulls_of(texts: pa.Array, values: pa.Array) -> pa.Array:
-    if not texts.null_count:
-        return values
-    return pc.if_else(texts.is_valid(), values, pa.scalar(None, pa.binary()))
+    values = pa.Array.from_buffers(pa.binary(), len(lengths), [None, offsets.buffers()[1], pa.py_buffer(raw)])
+    return pc.if_else(texts.is_valid(), values, pa.scalar(None, pa.binary())) if texts.null_count else values

@@ -6,18 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ticdc_assets.schema.arrow_types import CHARACTER_KINDS
 from ticdc_assets.schema.ddl.statements import ColumnDefinition
 from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind
 from ticdc_assets.schema.evolution.defaults import Written, read_default, typed_default
 from ticdc_assets.schema.model import Column, Index
-from ticdc_assets.schema.mysql_types import (
-    CHARACTER_KINDS,
-    WrittenType,
-    binary_form,
-    read_charset,
-    read_charset_name,
-    read_type,
-)
+from ticdc_assets.schema.mysql_types import WrittenType, binary_form, read_charset, read_charset_name, read_type
 
 _KEY_WORDS: Final = ("KEY", "INDEX")
 

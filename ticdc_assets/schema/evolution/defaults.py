@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Final
 
+from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind
 from ticdc_assets.schema.model import Default, Kind, MySqlType
-from ticdc_assets.schema.mysql_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
 
 _NOW: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 _TODAY: Final = ("CURRENT_DATE", "CURDATE")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS
 from ticdc_assets.schema.evolution.defaults import fraction_text, rounded
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
-from ticdc_assets.schema.mysql_types import BINARY_KINDS, CHARACTER_KINDS
 
 _FILLING_EXPRESSIONS: Final = ("CURRENT_TIMESTAMP", "CURRENT_DATE")
 

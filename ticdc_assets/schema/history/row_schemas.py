@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.arrow_types import arrow_type, is_binary
+from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS, arrow_type, is_binary
 from ticdc_assets.schema.evolution.promotion import preserves
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
-from ticdc_assets.schema.mysql_types import CHARACTER_KINDS, INTEGER_BITS
 
 _ADVICE: Final = (
     "A statement is missing from the stream; if there was none, give the table's CREATE TABLE in `schema_files`."

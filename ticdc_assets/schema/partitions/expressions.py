@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ticdc_assets.schema.arrow_types import INTEGER_BITS
 from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind, cursor_over
 from ticdc_assets.schema.model import Column, Kind, TableSchema
-from ticdc_assets.schema.mysql_types import INTEGER_BITS
 
 DATE_KINDS: Final = frozenset({Kind.DATE, Kind.DATETIME})
 _WHOLE_KINDS: Final = frozenset({*INTEGER_BITS, Kind.YEAR})

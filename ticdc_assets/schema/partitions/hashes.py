@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.arrow_types import INTEGER_BITS
 from ticdc_assets.schema.model import Column, Kind, Partitioning, TableSchema
-from ticdc_assets.schema.mysql_types import INTEGER_BITS
 from ticdc_assets.schema.partitions.expressions import ColumnValue, Expression, read_expression
 
 _WHOLE_KINDS: Final = frozenset({*INTEGER_BITS, Kind.YEAR})

@@ -15,12 +15,12 @@ from datetime import date
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.arrow_types import INTEGER_BITS
 from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.ddl.partitions import DEFAULT_PARTITION
 from ticdc_assets.schema.ddl.tokens import TokenKind, cursor_over
 from ticdc_assets.schema.evolution.defaults import Literal, typed_default
 from ticdc_assets.schema.model import Column, Kind, MySqlType, Partition, Partitioning, TableSchema
-from ticdc_assets.schema.mysql_types import INTEGER_BITS
 from ticdc_assets.schema.partitions.expressions import Expression, read_expression
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows, hash_rows, key_rows, place_among, refuse
 

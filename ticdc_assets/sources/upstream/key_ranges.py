@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
 
-from ticdc_assets.schema.arrow_types import is_binary
+from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, is_binary
 from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.model import Column, Kind
-from ticdc_assets.schema.mysql_types import CHARACTER_KINDS
 from ticdc_assets.sources.upstream.sql import parameter, reference
 
 _COMPARABLE: Final = frozenset({

@@ -11,8 +11,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.tables.mirror.sql import literal
 
 _MASK_BITS_MAX: Final = 53

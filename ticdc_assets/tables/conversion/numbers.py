@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ticdc_assets.schema.arrow_types import DECIMAL_DIGITS_MAX, arrow_type, bit_width, decimal_shape
+from ticdc_assets.schema.arrow_types import (
+    CHARACTER_KINDS,
+    DECIMAL_DIGITS_MAX,
+    INTEGER_BITS,
+    arrow_type,
+    bit_width,
+    decimal_shape,
+)
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.tables.conversion.labels import number_of_labels
 from ticdc_assets.tables.mirror.sql import matches, spark_type
 

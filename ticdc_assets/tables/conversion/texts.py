@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.tables.conversion.times import printed_moment
 from ticdc_assets.tables.mirror.sql import matches
 

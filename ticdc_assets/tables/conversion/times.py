@@ -9,8 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from ticdc_assets.schema.arrow_types import CHARACTER_KINDS
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import CHARACTER_KINDS
 from ticdc_assets.tables.mirror.sql import literal, matches
 
 _DAY: Final = r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"

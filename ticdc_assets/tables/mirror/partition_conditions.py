@@ -10,9 +10,8 @@ import pyarrow as pa
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.protocols.values.text import time_zone
-from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.arrow_types import INTEGER_BITS, arrow_type
 from ticdc_assets.schema.model import Kind
-from ticdc_assets.schema.mysql_types import INTEGER_BITS
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows
 from ticdc_assets.schema.partitions.rows import ComputedKey, ListRows, PartitionedBy, PartitionKey, PartitionRows
 from ticdc_assets.tables.mirror.partition_hashes import (

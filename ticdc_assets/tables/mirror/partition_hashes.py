@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from ticdc_assets.names import column_name, quote
+from ticdc_assets.schema.arrow_types import CHARACTER_KINDS
 from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.model import Column, Kind
-from ticdc_assets.schema.mysql_types import CHARACTER_KINDS
 from ticdc_assets.schema.partitions.expressions import DATE_KINDS, Call, ColumnValue, Expression, Number, columns_in
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows
 from ticdc_assets.schema.partitions.rows import ComputedKey

@@ -6,11 +6,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from ticdc_assets.changes import layout, order
+from ticdc_assets.changes import layout
+from ticdc_assets.changes.typed import TypedChanges, seq_of
 from ticdc_assets.commands.process.pending import held
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError, StaleRunError
@@ -256,14 +257,14 @@ def test_rows_of_one_commit_keep_their_order_over_files_and_runs(tmp_path: Path)
 
 
 def test_the_largest_place_in_the_largest_file_of_the_longest_run_is_a_number():
-    line, half = np.array([(1 << 31) - 1]), np.array([1])
-    insert = np.array([False])
+    line, half, time, none = (pa.array([number], pa.int64()) for number in ((1 << 31) - 1, 1, 7, None))
+    insert = TypedChanges((), pa.array(["I"]), time, none, line, half, (), (), pa.array([False]), 0)
 
-    [largest] = order.within_commit((1 << 30) - 1, line, half, insert)
+    [largest] = seq_of(insert, (1 << 30) - 1).to_pylist()
 
     assert 0 < largest == (1 << 63) - 1
     with pytest.raises(OverflowError):
-        order.arrival(1 << 30, line, half)
+        seq_of(insert, 1 << 30)
 
 
 def test_two_changefeeds_do_not_share_a_table(tmp_path: Path):

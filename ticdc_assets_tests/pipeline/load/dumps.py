@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_assets.protocols.values.text import TextForms, value
-from ticdc_assets.schema.arrow_types import bit_width
+from ticdc_assets.schema.arrow_types import BINARY_KINDS, bit_width
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import BINARY_KINDS
 from ticdc_assets_tests.truth import truth_types
 
 METADATA = """Started dump at: 2026-11-23 16:04:57

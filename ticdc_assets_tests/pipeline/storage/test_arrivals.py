@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.changes.order import next_position
+from ticdc_assets.changes.typed import next_position
 from ticdc_assets.pipeline.storage.arrivals import (
     files_with,
     has,

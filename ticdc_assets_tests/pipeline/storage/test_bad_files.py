@@ -11,7 +11,7 @@ import pytest
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.storage import reader as storage_files
-from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileFormat, TaskFile
+from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, TaskFile
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported
 from ticdc_assets.protocols.csv.decoder import CsvOptions
 from ticdc_assets.schema.history.source_table import SchemaPeriod, Version
@@ -160,9 +160,8 @@ def rows_of(folder: Path, data: bytes, options: CsvOptions | None) -> tuple[Any,
     (folder / "file").write_bytes(data)
     periods = {T: (SchemaPeriod(0, "x", Version(0, TWO_COLUMNS)),)}
     file = TaskFile("file", len(data), T, *T, 1, 0)
-    form = FileFormat.CSV if options else FileFormat.CANAL_JSON
-    csv = options or CsvOptions()
-    task = DecodeTask("r", 0, str(folder), FileDecoding(form, csv, csv.forms("UTC"), False), (file,), periods, {})
+    decoding = FileDecoding(options, (options or CsvOptions()).forms("UTC"), False)
+    task = DecodeTask("r", 0, str(folder), decoding, (file,), periods, {})
     try:
         try:
             batches = list(storage_files.FileReader(task).raw_rows(file, False, []))

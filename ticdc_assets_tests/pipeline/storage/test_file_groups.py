@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.pipeline.storage import decode as storage_decode
-from ticdc_assets.pipeline.storage import file_groups
+from ticdc_assets.pipeline.storage import reader as storage_reader
 from ticdc_assets_tests.pipeline.faults.broken_tables import T, U
 from ticdc_assets_tests.pipeline.small_feeds import Feed, JsonSink, Sink
 
@@ -112,7 +112,7 @@ def together_and_alone(kind: str, seed: int, folder: Path) -> tuple[dict[str, An
     sink = written(folder / "bucket", kind, random.Random(seed))
     together = outcome(sink.feed(folder / "together"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_groups, "SMALL_BYTES", -1)
+        patch.setattr(storage_reader, "SMALL_BYTES", -1)
         alone = outcome(sink.feed(folder / "alone"))
     return together, alone
 

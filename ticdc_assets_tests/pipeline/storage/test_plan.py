@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.changes.order import next_position
+from ticdc_assets.changes.typed import next_position
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.storage.arrivals import series_of
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ticdc_assets.changes.order import next_position
+from ticdc_assets.changes.typed import next_position
 from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.stream.decode.task import Arrival
 from ticdc_assets.pipeline.stream.scan.result import ScannedCommits, ScannedOffsets, StreamScan

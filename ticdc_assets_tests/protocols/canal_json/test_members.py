@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError, SchemaError
-from ticdc_assets.protocols.canal_json.decoder import Hint, decode, full_before, read_file, record_bytes
+from ticdc_assets.protocols.canal_json.decoder import Hint, decode, read_file, record_bytes
 from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, infer_table
 from ticdc_assets.protocols.canal_json.messages_bulk import BULK
 from ticdc_assets.protocols.columnar.message_rows import Messages
@@ -115,7 +115,7 @@ def test_rows_have_the_images_of_their_kind(kind: str, data: Any, old: Any, op: 
 
     assert [(row.wire, row.before, row.before_is_partial) for row in events] == rows
     assert {row.op for row in events} == {op}
-    assert [full_before(row) for row in events] == [before and {**wire, **before} for wire, before, _ in rows]
+    assert [row.full_before for row in events] == [before and {**wire, **before} for wire, before, _ in rows]
 
 
 @pytest.mark.parametrize(

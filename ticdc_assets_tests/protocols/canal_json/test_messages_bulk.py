@@ -88,7 +88,7 @@ def test_a_message_of_another_id_is_official_canals_and_left():
     assert not agree(FORM, [(key, (value or b"").replace(b'"id":0', b'"id":7', 1))])
 
 
-@pytest.mark.parametrize("read", [messages_bulk.heads, messages_bulk.rows])
+@pytest.mark.parametrize("read", [messages_bulk.BULK.heads, messages_bulk.BULK.rows])
 def test_rows_without_commit_ts_are_left_where_all_must_have_one(read):
     pairs = [insert("id"), message('{"id":"1"}', extension="")]
 
@@ -107,5 +107,7 @@ def test_a_small_batch_does_not_load_compiled_code(monkeypatch: pytest.MonkeyPat
         form.heads(Messages(pa.nulls(1, pa.binary()), pa.array([b"{" * (2 << 20)])), None)
 
     found = BulkRows((), np.zeros(3, np.bool_))
-    monkeypatch.setitem(sys.modules, "form_that_is_not_there", SimpleNamespace(rows=lambda *_: found))
+    monkeypatch.setitem(
+        sys.modules, "form_that_is_not_there", SimpleNamespace(BULK=SimpleNamespace(rows=lambda *_: found))
+    )
     assert form.rows(small, None) is found

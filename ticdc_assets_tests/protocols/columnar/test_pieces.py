@@ -36,11 +36,13 @@ def of_messages() -> list[Any]:
 
 def of_csv() -> list[Row]:
     options = CsvOptions(include_commit_ts=True)
-    return storage_rows.of_bulk(csv_bulk.read_stream(io.BytesIO(CSV), options, ("a", "b"), "f", 1 << 20))
+    return storage_rows.of_bulk(csv_bulk.read_stream(io.BytesIO(CSV), ("a", "b"), "f", None, options, 1 << 20))
 
 
 def of_lines() -> list[Row]:
-    return storage_rows.of_bulk(files_bulk.read_stream(io.BytesIO(LINES), ("a", "b"), "f", "s", "t", 1 << 20))
+    return storage_rows.of_bulk(
+        files_bulk.read_stream(io.BytesIO(LINES), ("a", "b"), "f", ("s", "t"), batch_bytes=1 << 20)
+    )
 
 
 SIZES = [

@@ -34,7 +34,7 @@ def reference(data: bytes, options: CsvOptions, columns: tuple[str, ...]) -> lis
 
 
 def bulk(data: bytes, options: CsvOptions, columns: tuple[str, ...], batch_bytes: int = 1 << 20) -> list[Row]:
-    return storage_rows.of_bulk(csv_bulk.read_stream(io.BytesIO(data), options, columns, "f", batch_bytes))
+    return storage_rows.of_bulk(csv_bulk.read_stream(io.BytesIO(data), columns, "f", None, options, batch_bytes))
 
 
 def bulk_or_none(data: bytes, options: CsvOptions, columns: tuple[str, ...], batch_bytes: int) -> list[Row] | None:
@@ -53,7 +53,9 @@ def test_bulk_reads_every_file_of_ticdc_as_the_reference_does(workload: Workload
         found = reference(path.read_bytes(), options, columns)
 
         assert found is not None
-        assert found == storage_rows.of_bulk(csv_bulk.read_file(str(path), options, columns, "f", 4096))
+        assert found == storage_rows.of_bulk(
+            csv_bulk.read_stream(io.BytesIO(path.read_bytes()), columns, "f", None, options, 4096)
+        )
         files += 1
     assert files
 
@@ -64,7 +66,7 @@ def test_the_typed_changes_of_all_files_are_what_happened(workload: Workload) ->
     options, found = options_of(workload), []
     for path, schema, table, shape in storage_rows.folders(workload, "csv"):
         columns = tuple(c.name for c in shape.stored_columns)
-        batches = csv_bulk.read_file(str(path), options, columns, "f")
+        batches = csv_bulk.read_stream(io.BytesIO(path.read_bytes()), columns, "f", None, options)
         found += storage_rows.typed(batches, (schema, table), shape, options.forms(workload.time_zone))
     storage = workload.variant["config"]["sink"].get("cloud-storage-config", {})
     split = not storage.get("output-raw-change-event", False)
@@ -297,7 +299,7 @@ def test_a_commit_ts_that_is_none_is_left_to_the_reference(digits: str) -> None:
 def bulk_commit_ts(data: bytes) -> list[int]:
     return [
         ts
-        for rows in csv_bulk.read_stream(io.BytesIO(data), PLAIN, ("a", "b"), "f")
+        for rows in csv_bulk.read_stream(io.BytesIO(data), ("a", "b"), "f", None, PLAIN)
         for ts in rows.commit_ts.to_pylist()
     ]
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete
-from ticdc_assets.protocols.csv.bulk import read_stream
+from ticdc_assets.protocols.csv.bulk import read_joined, read_stream
 from ticdc_assets.protocols.csv.decoder import (
+    HEADER_START,
     CsvOptions,
     CsvRecord,
     are_halves,
@@ -105,7 +106,7 @@ def test_records_without_a_name_are_left_to_the_reference(record: bytes):
     data = io.BytesIO((record + b"\r\n") * 2)
 
     with pytest.raises(BulkUnsupported):
-        list(read_stream(data, QUOTED, ("a",), "here", 1 << 20))
+        list(read_stream(data, ("a",), "here", None, QUOTED, 1 << 20))
 
 
 HEADER = b"ticdc-meta$operation,ticdc-meta$table\n"
@@ -191,3 +192,17 @@ def test_options_that_no_server_takes_are_refused(wrong: dict[str, Any]):
     assert CsvOptions(delimiter="abc", quote="'", terminator="x", binary_encoding_method="hex")
     with pytest.raises(ConfigError):
         CsvOptions(**wrong)
+
+
+def test_small_files_are_read_as_one_only_if_each_has_its_whole_header_line():
+    header, records = HEADER_START + b",a\r\n", b'"I","t","s",1\r\n"I","t","s",2\r\n'
+    files = [header + records, header, records]
+
+    found = read_joined(files, ("a",), "here", ("s", "t"), QUOTED)
+
+    assert [rows.wire[0].to_pylist() for rows in found.batches] == [["1", "2", "1", "2"]]
+    assert found.line_ends.tolist() == [2, 2, 4]
+    for number, size in ((0, 9), (1, len(HEADER_START)), (1, len(header) - 1)):
+        cut = [data[:size] if place == number else data for place, data in enumerate(files)]
+        with pytest.raises((NotYetError, BulkUnsupported)):
+            read_joined(cut, ("a",), "here", ("s", "t"), QUOTED)

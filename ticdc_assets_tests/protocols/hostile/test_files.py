@@ -159,12 +159,12 @@ def test_a_damaged_canal_json_file_is_read_line_by_line():
 
 def csv_bulk_rows(data: bytes, folder: Folder) -> Iterator[RawRows]:
     assert folder.options is not None
-    return csv_bulk.read_stream(io.BytesIO(data), folder.options, folder.columns, "f", 200)
+    return csv_bulk.read_stream(io.BytesIO(data), folder.columns, "f", None, folder.options, 200)
 
 
 def json_bulk_rows(data: bytes, folder: Folder) -> Iterator[RawRows]:
     stream = io.BytesIO(data)
-    return canal_json_bulk.read_stream(stream, folder.columns, "f", folder.schema, folder.table, 900)
+    return canal_json_bulk.read_stream(stream, folder.columns, "f", (folder.schema, folder.table), batch_bytes=900)
 
 
 def agree(bulk: Any, records: Any, mutant: Mutant) -> bool:

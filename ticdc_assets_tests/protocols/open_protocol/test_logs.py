@@ -13,7 +13,6 @@ from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets.protocols.open_protocol.decoder import (
     OpenProtocolOptions,
     decode,
-    full_before,
     infer_table,
     open_claim,
     value,
@@ -55,7 +54,7 @@ def rows_of(workload: Workload) -> list[RowEvent]:
 
 def change_of(event: RowEvent, shapes: happened.Tables, zone: str) -> Change:
     shape = shapes.as_of(event.schema, event.table, event.commit_ts)
-    new, old = (image(shape, wire, zone, value) for wire in (event.wire, full_before(event)))
+    new, old = (image(shape, wire, zone, value) for wire in (event.wire, event.full_before))
     partitioned = event.hints.partition_id is not None
     return Change(event.schema, event.table, event.op, event.commit_ts, new, old, partitioned)
 

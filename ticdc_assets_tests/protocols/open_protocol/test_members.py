@@ -12,7 +12,6 @@ from ticdc_assets.protocols.events import Op
 from ticdc_assets.protocols.open_protocol.decoder import (
     ColumnHint,
     OpenProtocolOptions,
-    full_before,
     infer_column,
     infer_table,
 )
@@ -72,7 +71,7 @@ def test_a_row_has_the_images_of_its_kind(body: Any, op: Op, wire: Any, before: 
     [row] = decoded((HEAD, body))
 
     assert (row.op, row.wire, row.before, row.before_is_partial) == (op, wire, before, is_partial)
-    assert full_before(row) == (before and {**wire, **before})
+    assert row.full_before == (before and {**wire, **before})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import DdlEvent, Op, WatermarkEvent
 from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
-from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, full_before, open_claim
+from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, open_claim
 from ticdc_assets_tests.protocols.open_protocol.open_messages import HEAD, ID, PLAIN, TS, column, decoded, message
 
 
@@ -54,13 +54,13 @@ def test_an_update_with_some_old_columns_is_partial_and_can_be_filled():
     (row,) = decoded((HEAD, {"u": {"id": ID, "a": column(2), "b": column(3)}, "p": {"a": column(None)}}))
 
     assert (row.op, row.before_is_partial, row.before) == (Op.UPDATE, True, {"a": None})
-    assert full_before(row) == {"id": 1, "a": None, "b": 3}
+    assert row.full_before == {"id": 1, "a": None, "b": 3}
 
 
 def test_an_update_with_all_old_columns_is_whole():
     (row,) = decoded((HEAD, {"u": {"id": ID, "a": column(2)}, "p": {"a": column(1), "id": ID}}))
 
-    assert (row.before_is_partial, full_before(row)) == (False, {"id": 1, "a": 1})
+    assert (row.before_is_partial, row.full_before) == (False, {"id": 1, "a": 1})
 
 
 def test_without_old_values_an_insert_and_an_update_look_alike():

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.changes.typed import TypedChanges
+from ticdc_assets.changes.identity import may_have_faults
+from ticdc_assets.changes.typed import TypedChanges, with_types
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.pipeline.stream.decode.bulk_values import REFERENCE_DECIDES, typed_changes
 from ticdc_assets.pipeline.stream.decode.row_schemas import is_of_keys, missing_column, sample_is_unlike
-from ticdc_assets.pipeline.stream.decode.row_values import unknown_column
+from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
 from ticdc_assets.pipeline.stream.decode.task import Arrival, MessageTask, VersionClock
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages, TableRows, take
+from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.tso import LOGICAL_BITS
+
+REFERENCE_DECIDES: Final = "The reference decoder reads it."
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -268,7 +271,7 @@ def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, fallback:
                 continue
             try:
                 _refuse_other_columns(task, batch, found.name, period, table)
-                changes = typed_changes(task, bulk, period, table, batch.ordinals[_messages_of(table)])
+                changes = _changes(task, bulk, period, table, batch.ordinals[_messages_of(table)])
             except DecodeError:
                 fallback[_messages_of(table)] = True
                 continue
@@ -293,6 +296,27 @@ def _refuse_other_columns(
     last = batch.block.message(int(_messages_of(table)[-1]))
     if unlike is not None or sample_is_unlike(task, known, name, last):
         raise DecodeError(table.table, "the columns of its version", "others", REFERENCE_DECIDES)
+
+
+def _changes(task: MessageTask, bulk: Bulk, period: SchemaPeriod, table: TableRows, ordinals: Ints) -> TypedChanges:
+    """The rows with the types of their period; `ordinals` are those of their messages. Raises DecodeError where a value
+    cannot be typed, or a key may have no value in the lake: the reference decoder then finds the row and reports it."""
+    columns, rows, zone = period.version.table.stored_columns, table.rows, task.decoding.zone
+    places = {name.lower(): place for place, name in enumerate(rows.columns)}
+    zone_of_times = REGISTRY[task.decoding.protocol].zone_of_times(zone)
+    changes = with_types(
+        replace(rows, line=pa.array(ordinals)),
+        columns,
+        [places.get(spelt(task, column)) for column in columns],
+        lambda column, sent: bulk.column(column, sent, zone),
+        zone_of_times,
+    )
+    if changes.zero_dates and not task.decoding.zero_dates_allowed:
+        raise DecodeError(table.table, "dates that exist", "zero dates", REFERENCE_DECIDES)
+    names_zone = task.decoding.protocol == "simple"  # each TIMESTAMP then names its own
+    if may_have_faults(changes, period.version.table.key, None if names_zone else zone_of_times):
+        raise DecodeError(table.table, "keys that the lake can hold", "another", REFERENCE_DECIDES)
+    return changes
 
 
 # -- deliveries -------------------------------------------------------------------------------------------------------

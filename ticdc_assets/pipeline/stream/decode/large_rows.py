@@ -1,8 +1,12 @@
-"""Completes large rows that were sent with only their handle key, from the upstream TiDB.
+"""Large rows, of which the message holds only the handle key: completed from the upstream TiDB, and those that may be
+late.
 
 The row after a change is read at its commit_ts, the row before it one TSO earlier; old values are read only where the
 stream carries them. A deleted row needs only its key. A snapshot of TiDB does not change, so a repeated run reads the
 same rows.
+
+A repeat is recognised by its key. So a repeat opens no claim-check file, which may be deleted by then, and needs no
+query of TiDB.
 """
 
 from __future__ import annotations
@@ -12,8 +16,14 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from ticdc_assets.changes import layout
 from ticdc_assets.config import Upstream
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
+from ticdc_assets.pipeline.changelog.late_rows import are_known
+from ticdc_assets.pipeline.stream.decode.row_values import RowValues, spelt
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
@@ -58,11 +68,6 @@ class Completed:
         """The approximate size of the rows in bytes."""
         images = (image for event in self.events for image in (event.wire, event.before) if image is not None)
         return sum(len(cell) for image in images for cell in image.values() if cell is not None)
-
-
-def needs_completing(event: RowEvent) -> bool:
-    """Whether only the handle key of the row was sent, and more columns are needed."""
-    return event.handle_only and event.op is not Op.DELETE
 
 
 def completed(task: MessageTask, upstream: Upstream, cut: Sequence[CutRow]) -> Iterator[Completed]:
@@ -164,3 +169,64 @@ def _event(cut: CutRow, now: Row | None, before: Row | None, commit_ts: int) -> 
     return replace(
         event, op=op, wire=now, before=before, before_is_partial=False, handle_only=False, claim=None, upsert=False
     )
+
+
+# -- rows that may be late --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LateLarge:
+    """A change that may be late, with its position."""
+
+    name: SourceName
+    period: SchemaPeriod
+    event: RowEvent
+    message: Message
+    at: tuple[int, int]
+
+    @property
+    def version(self) -> tuple[str, int]:
+        return (self.period.source_table_id, self.period.version.from_ts)
+
+    def key(self, task: MessageTask) -> tuple[Column, ...] | None:
+        """The key columns of its table; None for a table without a key, or where the message lacks one of them."""
+        table = self.period.version.table
+        key = tuple(column for column in table.stored_columns if column.name in table.key)
+        sent = {name.lower() for name, value in self.event.wire.items() if value is not None}
+        return key if key and all(spelt(task, column) in sent for column in key) else None
+
+
+def with_known(task: MessageTask, values: RowValues, rows: Sequence[LateLarge]) -> Iterator[tuple[LateLarge, bool]]:
+    """Each row, and whether its changelog has it."""
+    for _, some in groupby(sorted(rows, key=lambda row: (row.version, row.at)), key=lambda row: row.version):
+        yield from _of_version(task, values, list(some))
+
+
+def _of_version(task: MessageTask, values: RowValues, rows: Sequence[LateLarge]) -> Iterator[tuple[LateLarge, bool]]:
+    keyed = [row for row in rows if row.key(task) is not None]
+    yield from ((row, False) for row in rows if row.key(task) is None)
+    if keyed:
+        target = task.targets[keyed[0].version[0]]
+        try:
+            known = are_known(target.metadata_uri, task.io_properties, _identities(task, values, keyed))
+        except TicdcAssetsError:  # the key cannot be read; the row's own fault is reported when the row is decoded
+            known = np.zeros(len(keyed), np.bool_)
+        yield from ((row, bool(is_known)) for row, is_known in zip(keyed, known, strict=True))
+
+
+def _identities(task: MessageTask, values: RowValues, rows: Sequence[LateLarge]) -> pa.Table:
+    """The identity columns of the rows, under their names in the changelog."""
+    version, key = rows[0].period.version, rows[0].key(task)
+    assert key is not None
+    schema = task.targets[rows[0].version[0]].schemas[version.from_ts]
+    stored = version.table.stored_columns
+    first = schema.get_field_index(layout.BEFORE) + 1
+    fields = [schema.field(first + stored.index(column)) for column in key]
+    cells = zip(*(values.of(key, row.event.wire) for row in rows), strict=True)
+    keys = {field.name: pa.array(list(column), field.type) for field, column in zip(fields, cells, strict=True)}
+    ops = ["D" if row.event.op is Op.DELETE else "I" for row in rows]
+    place = {
+        layout.COMMIT_TS: pa.array([row.event.commit_ts for row in rows], pa.int64()),
+        layout.OP: pa.array(ops, pa.string()),
+    }
+    return pa.table({**place, **keys})

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.io import load_file_io
 
-from ticdc_assets.changes.identity import first_of_each
+from ticdc_assets.changes.identity import first_of_each, key_columns
 from ticdc_assets.changes.typed import TypedChanges, concat, split_key_moves
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
@@ -103,8 +103,7 @@ def _repeats(every: Sequence[TypedChanges], key: tuple[str, ...], ts: Ints, orde
     shared = np.flatnonzero(np.append(alike, False) | np.insert(alike, 0, False))
     repeats = np.zeros(len(order), np.bool_)
     if len(shared):
-        wanted = {name.lower() for name in key}
-        keys = [number for number, column in enumerate(every[0].columns) if column.name.lower() in wanted]
+        keys = key_columns(every[0].columns, key)
         columns = [[changes.op for changes in every], *([changes.now[number] for changes in every] for number in keys)]
         rows = pa.array(order[shared])
         of_rows = [pa.concat_arrays(arrays).take(rows) for arrays in columns]

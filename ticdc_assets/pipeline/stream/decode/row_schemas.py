@@ -1,8 +1,12 @@
-"""Compares the columns of a row with those of its table and, where these are inferred from rows, infers the row's own
-schema. It is in effect from just before the row; the messages are then read again with it."""
+"""Decides the schema version of one row, and compares the row's columns with those of its table.
+
+Where the columns of a table are inferred from rows, the row's own schema is inferred. It is in effect from just before
+the row; the messages are then read again with it. `NameState` keeps why the rows of a name wait.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -10,12 +14,14 @@ from typing import Any, Final
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
+from ticdc_assets.pipeline.stream.official_canal import PositionedRow
+from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.avro.table_names import Name
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.history.row_schemas import changed_column, widened
-from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
@@ -52,6 +58,61 @@ class Shapes:
     def events(self) -> tuple[DdlEvent, ...]:
         """The schemas, in the order in which they were added."""
         return tuple(self._by_columns.values())
+
+
+# -- versions ---------------------------------------------------------------------------------------------------------
+
+
+def entry_of(
+    task: MessageTask, name: SourceName, timeline: Timeline, event: RowEvent, message: Message, ordinal: int
+) -> SchemaPeriod | SchemaGap | None:
+    """The period or gap of the row: the last one whose `after_ts` is below the row's time. None where that is not
+    known. `stream.decode.batches` decides it for whole arrays."""
+    if not timeline:
+        return None
+    if event.time.by_position:
+        placed = PositionedRow.of(event, (message.topic, message.partition), message.offset)
+        return task.schemas.statement_positions.period(timeline, placed)
+    if task.schemas.clock is VersionClock.POSITION:
+        known = task.schemas.versions.get((name, event.hints.schema_version or 0), ordinal)
+        return _last_below(timeline, known + 1) or timeline[0]
+    if task.decoding.protocol == "simple" and (name, event.hints.schema_version) not in task.schemas.versions:
+        return _last_below(timeline, event.commit_ts or 0) if name in task.schemas.given else None
+    if event.commit_ts is not None:
+        return _last_below(timeline, event.commit_ts)
+    if task.schemas.clock is VersionClock.COMMIT_MS:
+        return _of_millisecond(timeline, event)
+    return _of_delete(timeline, task.order.placed.get(ordinal, 0))
+
+
+def _last_below(timeline: Timeline, ts: int) -> SchemaPeriod | SchemaGap | None:
+    number = bisect_left([period.after_ts for period in timeline], ts) - 1
+    return timeline[number] if number >= 0 else None
+
+
+def _of_delete(timeline: Timeline, placed: int) -> SchemaPeriod | None:
+    """The newest schema period with a table, else the first later one."""
+    periods = [period for period in timeline if isinstance(period, SchemaPeriod)]
+    before = [period for period in periods if period.after_ts < placed]
+    return before[-1] if before else next(iter(periods), None)
+
+
+def _of_millisecond(timeline: Timeline, event: RowEvent) -> SchemaPeriod | SchemaGap | None:
+    """A row in the millisecond of a statement is from before it (no server writes rows of a new version so soon),
+    unless it has the columns from after it."""
+    assert event.time.commit_ms is not None
+    first = _last_below(timeline, event.time.commit_ms << LOGICAL_BITS)
+    within = [period for period in timeline if period.after_ts >> LOGICAL_BITS == event.time.commit_ms]
+    return next((period for period in (first, *within) if period is not None and _fits(period, event)), first)
+
+
+def _fits(period: SchemaPeriod | SchemaGap, event: RowEvent) -> bool:
+    if not isinstance(period, SchemaPeriod):
+        return False
+    return {c.name.lower() for c in period.version.table.stored_columns} == {name.lower() for name in event.wire}
+
+
+# -- columns ----------------------------------------------------------------------------------------------------------
 
 
 def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: Name) -> Unlike | None:
@@ -160,3 +221,60 @@ def _joined(one: DdlEvent, other: DdlEvent) -> DdlEvent:
         return replace(one, after=widened(one.after, other.after))
     except SchemaError:
         return one  # the rows of the other are held once these are known
+
+
+# -- what a task finds of the rows under one source name --------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class NameState:
+    """The state of one source name in this task."""
+
+    rows: int = 0
+    above: int = 0
+    repeats: int = 0
+    zero_dates: int = 0
+    ambiguous_times: int = 0
+    problem: str = ""
+    state: FileState = FileState.READ
+    bad: list[QuarantineEntry] = field(default_factory=list)
+    shapes: Shapes = field(default_factory=Shapes)
+
+    def waits(self, problem: str) -> None:
+        """Let the table wait, unless it is known to be stopped."""
+        if self.state is not FileState.STOPPED:
+            self.state, self.problem = FileState.WAITING, problem
+
+    def report(self, name: SourceName) -> FileReport:
+        """The report of this name for the driver."""
+        return FileReport(
+            ".".join(name),
+            name,
+            self.state,
+            self.rows,
+            self.above,
+            self.repeats,
+            self.zero_dates,
+            tuple(self.bad),
+            self.problem,
+            shapes=self.shapes.events(),
+            ambiguous_times=self.ambiguous_times,
+        )
+
+
+def no_table(event: RowEvent) -> str:
+    """Why a row waits whose table no longer has that name."""
+    return (
+        f"{event.schema}.{event.table}: expected a table of that name at the row, found that it was renamed or "
+        "dropped before: the row was sent again, after the statement. Load the table again in a changefeed of another "
+        "name, whose stream begins after the row."
+    )
+
+
+def no_schema(event: RowEvent) -> str:
+    """Why a row waits whose schema is not known yet."""
+    version = "" if event.hints.schema_version is None else f" version {event.hints.schema_version}"
+    return (
+        f"{event.schema}.{event.table}: expected the schema{version} that its rows were written with, found none yet. "
+        "It waits: a BOOTSTRAP or DDL message brings the schema; or add the table to `schema_files`."
+    )

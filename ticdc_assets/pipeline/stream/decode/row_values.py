@@ -1,24 +1,30 @@
-"""Converts the values of single rows, column by column, to typed changes."""
+"""The values of single rows: their checksums verified, and column by column converted to typed changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.changes.keys import fault_in_key, key_columns
+from ticdc_assets.changes.identity import fault_in_key, key_columns
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
+from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.avro.table_names import sanitised
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.protocol import Value
+from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.protocols.values.ambiguous_times import is_ambiguous
+from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.protocols.values.text import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.schema.model import Column, TableSchema
+from ticdc_assets.sources.capture import Message
 
 Kept = tuple[int, RowEvent, list[Any], list[Any] | None]
 """A row's message ordinal, its event, and its values after and before."""
@@ -35,49 +41,43 @@ def unknown_column(task: MessageTask, table: TableSchema, sent: Iterable[str]) -
     return next((name for name in sent if name.lower() not in known), None)
 
 
+@dataclass(frozen=True, slots=True)
 class RowValues:
     """Reads the values of rows. `read` is the protocol's `value`, or that of another origin of the cells. TIMESTAMPs
     without a zone are in `zone`."""
 
-    def __init__(self, task: MessageTask, read: Value, zone: str) -> None:
-        self._task = task
-        self._read = read
-        self._zone = zone
+    task: MessageTask
+    read: Value
+    zone: str
 
-    def of(self, columns: Sequence[Column], wire: Mapping[str, Any]) -> list[Any]:
-        """The lake's values of a row, NULL for a column that was not sent."""
-        lowered = {name.lower(): value for name, value in wire.items()}
-        return [self._read(c, lowered.get(spelt(self._task, c)), self._task.decoding.zone) for c in columns]
-
-    def zero_dates(self, columns: Sequence[Column], wire: Mapping[str, Any], now: Sequence[Any]) -> int:
-        """The number of sent dates that are not in the calendar. DecodeError where such dates are not allowed."""
-        sent = {name.lower() for name, value in wire.items() if value is not None}
-        dates = [
-            c.name for c, value in zip(columns, now, strict=True)
-            if value is None and c.type.kind in DATE_KINDS and spelt(self._task, c) in sent
-        ]  # fmt: skip
-        if dates and not self._task.decoding.zero_dates_allowed:
-            advice = "Set `zero_dates: null` to take such dates as NULL; the message is kept."
-            raise DecodeError("", "a date that exists", "a zero date", advice)
-        return len(dates)
-
-    def ambiguous_times(self, columns: Sequence[Column], wire: Mapping[str, Any], now: Sequence[Any]) -> int:
-        """The number of sent TIMESTAMPs that may be either of two times."""
+    def of(self, columns: Sequence[Column], wire: Mapping[str, Any], key: Sequence[str] = ()) -> list[Any]:
+        """The lake's values of a row, NULL for a column that was not sent. DecodeError, naming the column, where the
+        lake cannot hold a value of the key."""
         sent = {name.lower(): value for name, value in wire.items()}
-        pairs = zip(columns, now, strict=True)
-        return sum(is_ambiguous(c, sent.get(spelt(self._task, c)), value, self._zone) for c, value in pairs)
-
-    def check_key(self, table: TableSchema, wire: Mapping[str, Any], values: Sequence[Any]) -> None:
-        """DecodeError, naming the column, where the lake cannot hold the key of a row."""
-        columns = table.stored_columns
-        numbers = key_columns(columns, table.key)
-        sent = {name.lower(): value for name, value in wire.items()} if numbers else {}
-        for number in numbers:
-            column = columns[number]
-            fault = fault_in_key(column, sent.get(spelt(self._task, column)), values[number], self._zone)
+        cells = [sent.get(spelt(self.task, column)) for column in columns]
+        values = [self.read(c, cell, self.task.decoding.zone) for c, cell in zip(columns, cells, strict=True)]
+        for number in key_columns(columns, key) if key else ():
+            fault = fault_in_key(columns[number], cells[number], values[number], self.zone)
             if fault is not None:
                 advice = "The message is kept; give the row another key at the source."
-                raise DecodeError("", f"a value in column {column.name!r}, which is of the key", fault, advice)
+                where = f"a value in column {columns[number].name!r}, which is of the key"
+                raise DecodeError("", where, fault, advice)
+        return values
+
+    def counts(self, columns: Sequence[Column], wire: Mapping[str, Any], now: Sequence[Any]) -> tuple[int, int]:
+        """The number of sent dates that are not in the calendar, and of sent TIMESTAMPs that may be either of two
+        times. DecodeError where such dates are not allowed."""
+        sent = {name.lower(): value for name, value in wire.items()}
+        zero_dates = ambiguous = 0
+        for column, value in zip(columns, now, strict=True):
+            if column.type.kind in DATE_KINDS:
+                cell = sent.get(spelt(self.task, column))
+                zero_dates += value is None and cell is not None
+                ambiguous += is_ambiguous(column, cell, value, self.zone)
+        if zero_dates and not self.task.decoding.zero_dates_allowed:
+            advice = "Set `zero_dates: null` to take such dates as NULL; the message is kept."
+            raise DecodeError("", "a date that exists", "a zero date", advice)
+        return zero_dates, ambiguous
 
 
 def changes_of(columns: tuple[Column, ...], kept: Sequence[Kept]) -> TypedChanges:
@@ -99,3 +99,36 @@ def changes_of(columns: tuple[Column, ...], kept: Sequence[Kept]) -> TypedChange
         pa.array([row[3] is not None for row in kept], pa.bool_()),
         0,
     )
+
+
+# -- checksums --------------------------------------------------------------------------------------------------------
+
+
+def verified(task: MessageTask, event: RowEvent, message: Message) -> RowEvent:
+    """The row after its checksum is verified. A checksum also shows which of two equal wall times a TIMESTAMP is.
+
+    Raises:
+        DecodeError: the row does not match its checksum.
+    """
+    table = checked_schema(task, event)
+    if table is None:
+        return event
+    is_simple = task.decoding.protocol == "simple"
+    decoder = simple if is_simple else confluent_avro
+    fault: str | None = decoder.verify(event, table, task.decoding.zone)
+    if fault is not None:
+        raise mismatch(message, fault)
+    resolved: RowEvent = decoder.with_resolved_times(event, table, task.decoding.zone)
+    return resolved
+
+
+def checked_schema(task: MessageTask, event: RowEvent) -> TableSchema | None:
+    """The schema over which the row's checksum is computed; None where there is none to check."""
+    if not isinstance(event, ChecksummedRow) or event.hints.schema_version is None:
+        return None
+    return task.schemas.checked.get((fold_name(event.schema, event.table), event.hints.schema_version))
+
+
+def mismatch(message: Message, fault: str) -> DecodeError:
+    """The error of a row that does not match its checksum."""
+    return DecodeError(message.where, "a row with the checksum it came with", fault, "Load the row again.")

@@ -17,18 +17,23 @@ import numpy as np
 from ticdc_assets.errors import LOST_STATEMENT, DecodeError, SchemaError, SourceError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.changelog.late_large_rows import LateLarge, is_large, with_known
 from ticdc_assets.pipeline.stream.decode.batches import Batch, Piece, decode_in_bulk
-from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismatch, verified
-from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, completed, needs_completing
-from ticdc_assets.pipeline.stream.decode.name_state import NameState, no_schema, no_table
+from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, LateLarge, completed, with_known
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
-from ticdc_assets.pipeline.stream.decode.row_schemas import Unlike, inferred_by, unexplained_by, unlike
-from ticdc_assets.pipeline.stream.decode.row_values import RowValues, changes_of
-from ticdc_assets.pipeline.stream.decode.row_versions import period_of
+from ticdc_assets.pipeline.stream.decode.row_schemas import (
+    NameState,
+    Unlike,
+    entry_of,
+    inferred_by,
+    no_schema,
+    no_table,
+    unexplained_by,
+    unlike,
+)
+from ticdc_assets.pipeline.stream.decode.row_values import RowValues, changes_of, checked_schema, mismatch, verified
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.pipeline.stream.scan.state import bad_message
-from ticdc_assets.pipeline.tasks import ChangelogPart, FileReport, FileState, TaskReport
+from ticdc_assets.pipeline.tasks import ChangelogPart, FileState, TaskReport
 from ticdc_assets.protocols.avro.table_names import Name
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX
@@ -81,10 +86,13 @@ class MessageDecoder:
             for index in self._in_bulk(batch):
                 self._one(batch.block.message(index), int(batch.ordinals[index]))
             hit(Failpoint.FILE_READ)
-        self._take_late_large()
-        parts = [*self._complete(), *write_parts(self._task, self._gathered(), self._hold)]
+        if self._late_large:
+            self._take_late_large()
+        completed_parts = self._complete() if self._cut else ()
+        parts = [*completed_parts, *write_parts(self._task, self._gathered(), self._hold)]
         hit(Failpoint.PARTS_WRITTEN)
-        return TaskReport(self._task.number, tuple(parts), tuple(self._reports()))
+        reports = tuple(state.report(name) for name, state in self._names.items())
+        return TaskReport(self._task.number, tuple(parts), reports)
 
     def _batches(self) -> Iterator[Batch]:
         stretch = self._task.stretch
@@ -166,8 +174,8 @@ class MessageDecoder:
         name_state = self._names.setdefault(name, NameState())
         name_state.rows += 1
         timeline = self._task.schemas.timelines.get(name, ())
-        period = period_of(self._task, name, timeline, event, message, ordinal)
-        if period is None:
+        period = entry_of(self._task, name, timeline, event, message, ordinal)
+        if not isinstance(period, SchemaPeriod):
             self._without_schema(true, event, message, name_state)
             return
         if period.source_table_id not in self._task.targets:
@@ -187,7 +195,7 @@ class MessageDecoder:
                 self._take(name, period, event, message, (ordinal, position), name_state)
             elif target.source_table_id not in self._task.order.fresh and self._task.stretch.was_read(message):
                 name_state.repeats += 1
-            elif is_large(event):
+            elif event.claim is not None or event.is_cut:
                 self._late_large.append(LateLarge(name, period, event, message, (ordinal, position)))
             else:
                 self._take(name, period, event, message, (ordinal, position), name_state, late=True)
@@ -215,7 +223,9 @@ class MessageDecoder:
         late: bool = False,
     ) -> None:
         try:
-            whole = verified(self._task, self._whole(event), message)
+            whole = event if event.claim is None else self._whole(event, event.claim)
+            if self._task.schemas.checked:
+                whole = verified(self._task, whole, message)
         except DecodeError as error:
             self._bad(name_state, message, error)
             return
@@ -225,7 +235,7 @@ class MessageDecoder:
             self._with_other_columns(differing, period.version.table, whole, message, name_state)
             return
         epoch = bisect_right(self._task.order.epochs.get((message.topic, message.partition), ()), message.offset)
-        if needs_completing(whole):
+        if whole.is_cut:
             self._cut_off(CutRow(name, period, epoch, at, whole, message, late), name_state)
             return
         rows = self._rows.setdefault(group_of(period, epoch, late), _Rows(name, period, epoch, self._sent, late))
@@ -292,12 +302,12 @@ class MessageDecoder:
 
     # -- large rows ---------------------------------------------------------------------------------------------------
 
-    def _whole(self, event: RowEvent) -> RowEvent:
-        """The row from the claim-check folder, where it was put there; else as sent."""
-        if event.claim is None or self._protocol.open_claim is None or self._task.decoding.claim_check is None:
+    def _whole(self, event: RowEvent, claim: str) -> RowEvent:
+        """The row from its file in the claim-check folder, where that is known; else as sent."""
+        if self._protocol.open_claim is None or self._task.decoding.claim_check is None:
             return event
-        data = open_root(self._task.decoding.claim_check).read_bytes(event.claim, MESSAGE_BYTES_MAX)
-        where = f"claim-check {event.claim}"
+        data = open_root(self._task.decoding.claim_check).read_bytes(claim, MESSAGE_BYTES_MAX)
+        where = f"claim-check {claim}"
         found = [
             e for e in self._protocol.open_claim(data, where, self._task.decoding.options) if isinstance(e, RowEvent)
         ]
@@ -373,21 +383,19 @@ class MessageDecoder:
     def _typed(self, rows: _Rows) -> Piece:
         """The rows' values. A row that cannot be typed goes to quarantine with its message."""
         table = rows.period.version.table
-        columns = table.stored_columns
+        columns, key = table.stored_columns, table.key
         name_state = self._names[rows.name]
         kept: list[tuple[int, RowEvent, list[Any], list[Any] | None]] = []
         positions = []
         for (ordinal, position), event, message in zip(rows.at, rows.events, rows.messages, strict=True):
             try:
-                now = rows.values.of(columns, event.wire)
-                before = rows.values.of(columns, _full_before(event)) if event.before is not None else None
-                rows.values.check_key(table, event.wire, now)
-                if before is not None:
-                    rows.values.check_key(table, _full_before(event), before)
-                zero_dates = rows.values.zero_dates(columns, event.wire, now)
+                now = rows.values.of(columns, event.wire, key)
+                old = event.full_before
+                before = None if old is None else rows.values.of(columns, old, key)
+                zero_dates, ambiguous_times = rows.values.counts(columns, event.wire, now)
                 if not rows.late:  # those of repeats were counted before
                     name_state.zero_dates += zero_dates
-                    name_state.ambiguous_times += rows.values.ambiguous_times(columns, event.wire, now)
+                    name_state.ambiguous_times += ambiguous_times
             except TicdcAssetsError as error:
                 self._bad(name_state, message, DecodeError(message.where, error.expected, error.found, error.advice))
                 continue
@@ -396,14 +404,7 @@ class MessageDecoder:
         changes = changes_of(columns, kept)
         return Piece(rows.name, rows.period, rows.epoch, np.array(positions, np.int64), changes, rows.late)
 
-    def _reports(self) -> Iterator[FileReport]:
-        return (state.report(name) for name, state in self._names.items())
-
 
 def decode_messages(task: MessageTask) -> TaskReport:
     """Decode the messages of a task."""
     return MessageDecoder(task).run()
-
-
-def _full_before(event: RowEvent) -> Any:
-    return {**event.wire, **(event.before or {})} if event.before_is_partial else event.before

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ticdc_assets.pipeline.stream.conditions import gaps_of
-from ticdc_assets.pipeline.stream.decode import large_rows as message_completion
 from ticdc_assets.pipeline.stream.decode import worker as message_decode
+from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.sources.upstream import rows as upstream
 from ticdc_assets.sources.upstream.rows import RetryPolicy
 from ticdc_assets_tests.fixtures import Workload, of_full_set, read_jsonl, workloads
@@ -111,9 +111,8 @@ def test_an_upstream_that_is_another_cluster_has_no_such_rows(workload: Workload
 @pytest.mark.parametrize("workload", ONE, ids=lambda w: w.name)
 def test_a_deleted_row_is_not_asked_for(workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked = []
-    wants = message_completion.needs_completing
-    completing = "ticdc_assets.pipeline.stream.decode.worker.needs_completing"
-    monkeypatch.setattr(completing, lambda e: asked.append(e) or wants(e))
+    is_cut_row = RowEvent.is_cut.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(RowEvent, "is_cut", property(lambda e: asked.append(e) or is_cut_row(e)))
     with TidbServer(Snapshots.of(workload)).running() as server:
         FeedLake(workload, tmp_path / "lake", upstream=server.config).publish()
     deleted = {str(e.commit_ts - d) for e in asked if e.op == "D" and e.handle_only for d in (0, 1)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.pipeline.stream.decode.name_state import NameState, no_schema, no_table
+from ticdc_assets.pipeline.stream.decode.row_schemas import NameState, no_schema, no_table
 from ticdc_assets.pipeline.tasks import FileReport, FileState
 from ticdc_assets.protocols.events import Op, RowEvent, RowHints
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.stream.decode.row_versions import period_of
+from ticdc_assets.pipeline.stream.decode.row_schemas import entry_of
 from ticdc_assets.pipeline.stream.decode.task import Decoding, MessageTask, RowOrder, Schemas, VersionClock
 from ticdc_assets.protocols.events import Op, RowEvent, RowHints, RowTime
 from ticdc_assets.schema.history.fold import fold
-from ticdc_assets.schema.history.source_table import Timeline
+from ticdc_assets.schema.history.source_table import SchemaPeriod, Timeline
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.table_filter import TableFilter
 from ticdc_assets.tso import LOGICAL_BITS
@@ -44,8 +44,8 @@ def version_of(
     task = MessageTask(
         "run", 0, 99, None, Decoding(protocol, None, "UTC"), schemas, RowOrder(False, {}, placed=placed or {}), {}
     )  # type: ignore[arg-type]
-    found = period_of(task, T, known, row, MESSAGE, ordinal)
-    return found.after_ts if found is not None else None
+    found = entry_of(task, T, known, row, MESSAGE, ordinal)
+    return found.after_ts if isinstance(found, SchemaPeriod) else None
 
 
 def row(commit_ts: int | None = None, *columns: str, version: int | None = None, ms: int | None = None) -> RowEvent:
