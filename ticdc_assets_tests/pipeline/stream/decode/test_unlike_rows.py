@@ -64,14 +64,14 @@ def row(
     [
         (row("id", "v"), None),
         (row("ID", "V"), None),
-        (row("id", "v", "w"), Unlike("found 'w'", is_inferable=True)),
-        (row("id", "v", op=Op.UPDATE, before=("id", "w")), Unlike("found 'w'", is_inferable=True)),
+        (row("id", "v", "w"), Unlike("found 'w'", is_inferable=True, unknown="w")),
+        (row("id", "v", op=Op.UPDATE, before=("id", "w")), Unlike("found 'w'", is_inferable=True, unknown="w")),
         (row("id"), Unlike("found no 'v'", is_inferable=False, lacks=True)),
         (row("id", handle_only=True), None),
         (row("id", op=Op.DELETE), None),
         (row("v", op=Op.DELETE), Unlike("found no 'id'", is_inferable=False, lacks=True)),
         (row("v", op=Op.DELETE, hints=RowHints(key=("V",))), None),
-        (row("id", "w", op=Op.DELETE), Unlike("found 'w'", is_inferable=True)),
+        (row("id", "w", op=Op.DELETE), Unlike("found 'w'", is_inferable=True, unknown="w")),
     ],
 )
 def test_a_row_is_unlike_its_table_by_a_column_that_only_one_of_them_has(sent: RowEvent, found: Unlike | None):
