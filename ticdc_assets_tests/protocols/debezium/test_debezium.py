@@ -180,7 +180,7 @@ def test_a_table_without_a_key_has_none():
     ],
 )
 def test_a_rename_names_the_table_that_was(found, old_name):
-    assert decoded({**DDL, "tableChanges": [{"type": "ALTER", "id": found}]}).old_name == old_name
+    assert decoded({**DDL, "tableChanges": [{"type": "ALTER", "id": found}]}).hints.old_name == old_name
 
 
 @pytest.mark.parametrize("compression", list(Compression))

@@ -108,7 +108,7 @@ OLD_NAMES = [
 
 @pytest.mark.parametrize(("changes", "old_name"), OLD_NAMES)
 def test_a_rename_tells_the_old_name_where_it_is_clear(changes: Any, old_name: tuple[str, str] | None):
-    assert of({**DDL, "tableChanges": changes}).old_name == old_name
+    assert of({**DDL, "tableChanges": changes}).hints.old_name == old_name
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

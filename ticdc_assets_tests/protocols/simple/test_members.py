@@ -109,12 +109,12 @@ def test_a_statement_tells_the_table_before_and_after_it():
 
     assert (event.table, event.hints.old_name, event.commit_ts) == ("u", ("shop", "t"), TS)
     assert (event.hints.version, event.hints.before_version, event.hints.table_id) == (TS - 4, TS - 4, 7)
-    assert of({**statement, "tableSchema": TABLE, "preTableSchema": TABLE}).old_name is None
-    assert of(statement).old_name is None
+    assert of({**statement, "tableSchema": TABLE, "preTableSchema": TABLE}).hints.old_name is None
+    assert of(statement).hints.old_name is None
     dropped = of({"version": 1, "type": "ERASE", "sql": "DROP TABLE t", "commitTs": TS, "preTableSchema": TABLE})
-    assert (dropped.table, dropped.after, dropped.old_name, dropped.version) == ("t", None, None, None)
+    assert (dropped.table, dropped.after, dropped.hints.old_name, dropped.hints.version) == ("t", None, None, None)
     database = of({"version": 1, "type": "QUERY", "sql": "CREATE DATABASE d", "commitTs": TS})
-    assert (database.schema, database.table, database.before_version, database.table_id) == ("", "", None, None)
+    assert (database.schema, database.table, database.hints.before_version, database.hints.table_id) == ("", "", None, None)
 
 
 @pytest.mark.parametrize(
