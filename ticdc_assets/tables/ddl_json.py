@@ -1,6 +1,8 @@
 """Statements and schemas as JSON text, the form in which the control table `schemas` stores them.
 
-The text is flat: the fields of the event, in order, with those of `hints` and `origin` in their place.
+The text is flat: the fields of the event, in order, with those of `hints` and `origin` in their place. Fields that
+later versions of this project added are left out where they have their default, so that an event has the same text in
+all versions.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from pydantic import BeforeValidator, SerializerFunctionWrapHandler, TypeAdapter
 from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
 
 _PARTS: Final = {"hints": DdlHints, "origin": DdlOrigin}
+_ADDED: Final = {"unexplained": ""}
+"""The added fields, with their defaults."""
 
 
 def ddl_to_json(event: DdlEvent) -> str:
@@ -38,7 +42,7 @@ def _flat(event: DdlEvent, nested: SerializerFunctionWrapHandler) -> dict[str, A
     found: dict[str, Any] = {}
     for name, value in nested(event).items():
         found.update(value if name in _PARTS else {name: value})
-    return found
+    return {name: value for name, value in found.items() if name not in _ADDED or value != _ADDED[name]}
 
 
 _TYPE: Final[TypeAdapter[DdlEvent]] = TypeAdapter(Annotated[DdlEvent, BeforeValidator(_nested), WrapSerializer(_flat)])

@@ -106,7 +106,7 @@ def test_what_is_not_there_is_an_error_that_says_what_is(lake: LakeResource):
     for where in ("nam = 'x'", "id >", "id = 'x"):
         with pytest.raises(ConfigError, match="where: expected a condition in SQL on "):
             lake.changelog("shop.orders").to_arrow(where=where)
-    with pytest.raises(NotYetError, match="up to 149, found none"):
+    with pytest.raises(NotYetError, match="up to 149, found 150 as the first one"):
         lake.changelog("shop.orders", at=149)
 
 

@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "dagster.md").read_text()
 
 
 def test_the_sensor_of_the_documentation_waits_for_all_tables(tmp_path: Path):
-    [snippet] = re.findall(r"^### All tables at a time\n.*?^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    [snippet] = re.findall(r"^### Waiting for all tables\n.*?^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     found: dict[str, Any] = {}
     exec(compile(snippet.replace("hour=6", "hour=0"), "snippet", "exec", dont_inherit=True), found)
     feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "ann", 2)).checkpoint(10)

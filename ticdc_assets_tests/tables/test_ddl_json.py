@@ -23,6 +23,7 @@ FULL = DdlEvent(
     origin=DdlOrigin(True, 1, 2, ("feed", 0, 5)),
     fault="why",
     loaded=True,
+    unexplained="c",
 )
 STORED = (
     '{"commit_ts":5,"schema":"s","table":"t","query":"DROP TABLE t","after":null,"before":null,"old_name":null,'

@@ -114,7 +114,12 @@ def test_a_statement_tells_the_table_before_and_after_it():
     dropped = of({"version": 1, "type": "ERASE", "sql": "DROP TABLE t", "commitTs": TS, "preTableSchema": TABLE})
     assert (dropped.table, dropped.after, dropped.hints.old_name, dropped.hints.version) == ("t", None, None, None)
     database = of({"version": 1, "type": "QUERY", "sql": "CREATE DATABASE d", "commitTs": TS})
-    assert (database.schema, database.table, database.hints.before_version, database.hints.table_id) == ("", "", None, None)
+    assert (database.schema, database.table, database.hints.before_version, database.hints.table_id) == (
+        "",
+        "",
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
