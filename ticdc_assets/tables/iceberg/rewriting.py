@@ -6,15 +6,15 @@ listed, nothing is replaced.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 import pyarrow as pa
 from pyiceberg.types import StructType
 
 from ticdc_assets.errors import StaleRunError
+from ticdc_assets.tables.iceberg.content_files import content_files, planned_files
 from ticdc_assets.tables.iceberg.rewrite_worker import OldFile
 from ticdc_assets.tables.iceberg.types import arrow_field, field_id
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
@@ -46,45 +46,38 @@ def small_files(table: JvmTable, planned: Table) -> list[SmallFile] | None:
     """The small data files of the current snapshot of the table as `planned`. None where only Iceberg's own procedure
     can rewrite one: it has deletes of another form or is of an earlier partitioning, or older files lack a column that
     has a value for them."""
-    schema, spec_id = planned.schema(), planned.spec().spec_id
+    schema, spec_id, snapshot = planned.schema(), planned.spec().spec_id, planned.current_snapshot()
+    if snapshot is None:
+        return []
     if any(schema.find_field(number).initial_default is not None for number in schema.field_ids):
         return None
     found = []
-    files = table.java.newScan().useSnapshot(planned.metadata.current_snapshot_id).planFiles()
-    try:
-        tasks = files.iterator()
-        while tasks.hasNext():
-            task = tasks.next()
-            if int(task.file().fileSizeInBytes()) > SMALL_BYTES:
-                continue
-            file = _small_file(table, task, spec_id)
+    for task, shown in planned_files(table, snapshot.snapshot_id):
+        if shown["data-file"]["file-size-in-bytes"] <= SMALL_BYTES:
+            file = _small_file(task, shown, spec_id)
             if file is None:
                 return None
             found.append(file)
-    finally:
-        files.close()
     return found
 
 
-def _small_file(table: JvmTable, task: Any, spec_id: int) -> SmallFile | None:
-    parse, spec, java = table.named("org.apache.iceberg.ContentFileParser.toJson"), task.spec(), task.file()
-    deletes = task.deletes()
-    vector = deletes.get(0) if deletes.size() == 1 else None
-    place = orjson.loads(parse(vector, spec)) if vector is not None else {}
-    if deletes.size() > 1 or (place and place["file-format"].upper() != "PUFFIN"):
-        return None
-    file = orjson.loads(parse(java, spec))
+def _small_file(task: Any, shown: Mapping[str, Any], spec_id: int) -> SmallFile | None:
+    file, deletes = shown["data-file"], shown.get("delete-files", [])
     if file["file-format"].upper() != "PARQUET" or file["spec-id"] != spec_id:
         return None
+    if len(deletes) > 1 or any(vector["file-format"].upper() != "PUFFIN" for vector in deletes):
+        return None
+    vector, java = deletes[0] if deletes else {}, task.file()
     old = OldFile(
         file["file-path"],
         int(java.dataSequenceNumber()),
         java.firstRowId(),
-        place.get("file-path", ""),
-        place.get("content-offset", 0),
-        place.get("content-size-in-bytes", 0),
+        vector.get("file-path", ""),
+        vector.get("content-offset", 0),
+        vector.get("content-size-in-bytes", 0),
     )
-    return SmallFile(old, file["file-size-in-bytes"], file["partition"], java, vector)
+    java_vector = task.deletes().get(0) if vector else None
+    return SmallFile(old, file["file-size-in-bytes"], file["partition"], java, java_vector)
 
 
 def together(files: Sequence[SmallFile]) -> list[list[SmallFile]]:
@@ -130,6 +123,7 @@ def replace_files(
         return False
     # As of the snapshot that was read: a delete that comes later still applies to the new file.
     rewrite = table.java.newRewrite().validateFromSnapshot(planned_on)
+    java_file = content_files(table)
     rewrite = rewrite.dataSequenceNumber(base.currentSnapshot().sequenceNumber())
     for group, new in zip(groups, written, strict=True):
         for file in group:
@@ -137,9 +131,7 @@ def replace_files(
             if file.java_vector is not None:
                 rewrite.deleteFile(file.java_vector)
         if new is not None:
-            made = data_file_json(planned, new, group[0].partition)
-            node = table.named("org.apache.iceberg.util.JsonUtil.mapper")().readTree(made)
-            rewrite.addFile(table.named("org.apache.iceberg.ContentFileParser.fromJson")(node, table.java.spec()))
+            rewrite.addFile(java_file(data_file_json(planned, new, group[0].partition)))
     snapshot = rewrite.apply()
     if snapshot.parentId() != planned_on:
         return False

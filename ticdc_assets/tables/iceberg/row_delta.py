@@ -7,13 +7,14 @@ succeeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from py4j.protocol import Py4JJavaError
 
+from ticdc_assets.tables.iceberg.content_files import content_files, planned_files
 from ticdc_assets.tables.iceberg.deletion_vectors import DeletionVector, puffin_of
 from ticdc_assets.tables.iceberg.jvm import kind
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
@@ -65,14 +66,7 @@ class LiveDataFile:
 
 def data_files(table: JvmTable, snapshot_id: int) -> list[LiveDataFile]:
     """The data files of a snapshot."""
-    planned = table.java.newScan().useSnapshot(snapshot_id).planFiles()
-    try:
-        tasks = table.named("org.apache.iceberg.relocated.com.google.common.collect.Lists.newArrayList")(planned)
-        # Two calls for each file: py4j takes longer for one than Java does for all the rest of a file.
-        to_json = table.named("org.apache.iceberg.ScanTaskParser.toJson")
-        return [_data_file(task, orjson.loads(to_json(task))) for task in (tasks.get(n) for n in range(tasks.size()))]
-    finally:
-        planned.close()
+    return [_data_file(task, shown) for task, shown in planned_files(table, snapshot_id)]
 
 
 def _data_file(task: Any, shown: Mapping[str, Any]) -> LiveDataFile:
@@ -97,7 +91,7 @@ def publish(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[st
     written = [file.uri for file in rows.files]
     if base.currentSnapshot().snapshotId() != planned_on:
         raise _overtaken(table, written)
-    delta, java_file = table.java.newRowDelta().validateFromSnapshot(planned_on), _java_files(table)
+    delta, java_file = table.java.newRowDelta().validateFromSnapshot(planned_on), content_files(table)
     for file in rows.files:
         delta.addRows(java_file(data_file_json(planned, file)))
     if rows.vectors:
@@ -118,14 +112,6 @@ def publish(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[st
         raise _overtaken(table, written)
     fresh = table.named("org.apache.iceberg.TableMetadata.buildFrom")(base).setBranchSnapshot(snapshot, "main").build()
     table.commit(base, fresh, snapshot.snapshotId())
-
-
-def _java_files(table: JvmTable) -> Callable[[str], Any]:
-    """What makes a content file from its JSON form. From a footer Java would make one slower than all the rest of a
-    small commit: it reads all of Hadoop's settings first."""
-    mapper, spec = table.named("org.apache.iceberg.util.JsonUtil.mapper")(), table.java.spec()
-    parse = table.named("org.apache.iceberg.ContentFileParser.fromJson")
-    return lambda shown: parse(mapper.readTree(shown), spec)
 
 
 def _written_vectors(planned: Table, vectors: Sequence[DeletionVector], uri: str) -> list[str]:
