@@ -46,7 +46,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "socket.connection.setup.timeout.ms": 10000,
     "reconnect.backoff.max.ms": 1000,
     "fetch.wait.max.ms": 100,
-    # Messages after the end of a range are fetched in vain, so little is fetched in advance.
+    # Messages after the end of a range are not needed, so little is fetched in advance.
     "queued.max.messages.kbytes": 16384,
     "fetch.message.max.bytes": 4 << 20,
 }
