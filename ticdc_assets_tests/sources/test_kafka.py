@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
 from ticdc_assets.cli import main
 from ticdc_assets.sources.kafka import client, requests
-from ticdc_assets.sources.kafka.faults import Causes
+from ticdc_assets.sources.kafka.faults import Causes, fault_of
 from ticdc_assets_tests.fixtures import Workload, read_jsonl, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.services.jars import missing_tools
@@ -344,6 +344,22 @@ def test_tls_to_a_listener_without_it_leads_to_the_security_protocol(kafka, topi
     assert Capture(tmp_path, kafka.brokers, topic, security=security).run() == 1
 
     assert "Check source.kafka.security.protocol" in fault(capsys)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SSL handshake failed: Disconnected: connecting to a PLAINTEXT broker listener? (after 4ms)",
+        "Disconnected: SSL connection closed by peer (after 0ms in state SSL_HANDSHAKE)",
+        "SSL connection closed by peer",
+    ],
+)
+def test_each_text_of_a_handshake_that_fails_leads_to_the_security_protocol(text):
+    causes = Causes()
+    causes.add(KafkaError(KafkaError._TRANSPORT, text))
+    error = KafkaException(KafkaError(KafkaError._TRANSPORT, "Failed to get metadata"))
+
+    assert "Check source.kafka.security.protocol" in str(fault_of(error, "Kafka at b", "the cluster's topics", causes))
 
 
 def test_the_error_that_says_why_a_connection_failed_is_shown_before_the_count_of_lost_brokers():

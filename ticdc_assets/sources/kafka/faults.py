@@ -55,7 +55,7 @@ _ADVICE_OFFSETS: Final = (
 )
 _ADVICE: Final = "Check source.kafka.brokers and that the brokers can be reached, then try again. Nothing is lost."
 _TLS_ALERT: Final = "SSL alert number"
-_TLS_REFUSED: Final = "SSL handshake failed"
+_TLS_REFUSED: Final = re.compile(r"SSL[ _]handshake|SSL connection closed", re.IGNORECASE)
 _ADVICE_TLS: Final = "Check source.kafka.security.protocol, and that the brokers run. Nothing is lost."
 _ADDRESS: Final = re.compile(r"^[^ ]*(?:\d+|bootstrap): ")
 
@@ -111,8 +111,8 @@ def _says(error: KafkaError) -> int:
 
 
 def _todo(cause: KafkaError) -> str:
-    # librdkafka reports a failed handshake of TLS as any lost connection.
-    is_tls = cause.code() == KafkaError._TRANSPORT and _TLS_REFUSED in cause.str()
+    # librdkafka reports a failed handshake of TLS as any lost connection, in a text that depends on who closes first.
+    is_tls = cause.code() == KafkaError._TRANSPORT and _TLS_REFUSED.search(cause.str()) is not None
     return _ADVICE_TLS if is_tls else _ADVICE_BY_CODE.get(_code(cause), _ADVICE)
 
 
