@@ -20,8 +20,9 @@ from ticdc_assets_tests.pipeline.mirror.test_mirrors import snapshot_tsos
 _ALL = list(Failpoint)
 # Those before a scan are of landings, whose tests kill them.
 CHANGELOG_MOMENTS = _ALL[_ALL.index(Failpoint.SCANNED) : _ALL.index(Failpoint.MIRROR_MADE)]
-# Histories are killed by their own tests.
-MIRROR_MOMENTS = [m for m in _ALL[_ALL.index(Failpoint.MIRROR_MADE) :] if m is not Failpoint.HISTORY_MADE]
+# Histories and views have their own tests of kills.
+_OTHERS = (Failpoint.HISTORY_MADE, Failpoint.VIEWS_REPLACED)
+MIRROR_MOMENTS = [m for m in _ALL[_ALL.index(Failpoint.MIRROR_MADE) :] if m not in _OTHERS]
 FEEDS = (
     "storage-csv-special",
     "simple-json",
