@@ -57,7 +57,7 @@ class ComparedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class TsoRange:
     """The TSOs to compare: rows at `after` with rows at `until`.
 
     All rows were removed at each TSO of `emptied`, which are ascending and in `(after, until]`. Without rows at `until`
@@ -91,7 +91,7 @@ class Changes:
     kept: the last one up to `after`, the first one of the range, and the last one of the range.
     """
 
-    range: Range
+    range: TsoRange
     key: tuple[int, ...]
     columns: tuple[ComparedColumn, ...]
     _held: list[pa.Table] = field(default_factory=list)

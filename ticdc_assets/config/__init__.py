@@ -27,8 +27,7 @@ from ticdc_assets.config.model import (
 )
 from ticdc_assets.config.secrets import Secret, Settings, redacted
 from ticdc_assets.config.sink import (
-    Compression,
-    CsvOptions,
+    CsvSinkOptions,
     DateSeparator,
     LargeMessageHandle,
     LargeMessageOption,
@@ -58,9 +57,8 @@ __all__ = [
     "CaptureSource",
     "CatalogConfig",
     "Changefeed",
-    "Compression",
     "Config",
-    "CsvOptions",
+    "CsvSinkOptions",
     "DagsterConfig",
     "DateSeparator",
     "IdentifierTemplates",

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 from ticdc_assets.config.secrets import Settings, query_of, redacted
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.table_filter import ColumnSelectors
 
 FILE_INDEX_WIDTH_MIN: Final = 6
@@ -51,14 +52,6 @@ class LargeMessageOption(StrEnum):
     HANDLE_KEY_ONLY = "handle-key-only"
 
 
-class Compression(StrEnum):
-    """Compression of values by TiCDC itself, in addition to Kafka's."""
-
-    NONE = "none"
-    LZ4 = "lz4"
-    SNAPPY = "snappy"
-
-
 @dataclass(frozen=True, slots=True)
 class Storage:
     """A location: an absolute path, or `scheme://bucket/prefix` in an object store, without a final slash.
@@ -76,7 +69,7 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
-class CsvOptions:
+class CsvSinkOptions:
     """`[sink.csv]` and `sink.terminator`. `null` is the unquoted text for NULL; `quote` may be empty."""
 
     delimiter: str = ","
@@ -133,7 +126,7 @@ class LargeMessageHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class AvroOptions:
+class AvroSinkOptions:
     """The options of the Avro protocol. `schema_registry` is hidden in the repr, because it may have credentials."""
 
     decimal_handling_mode: str = "precise"
@@ -144,21 +137,21 @@ class AvroOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenOptions:
+class OpenSinkOptions:
     """`[sink.open]`."""
 
     output_old_value: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class SimpleOptions:
+class SimpleSinkOptions:
     """The options of the Simple protocol. `encoding_format` is json or avro."""
 
     encoding_format: str = "json"
 
 
 @dataclass(frozen=True, slots=True)
-class DebeziumOptions:
+class DebeziumSinkOptions:
     """`[sink.debezium]`."""
 
     output_old_value: bool = True
@@ -202,11 +195,11 @@ class SinkOptions:
     content: MessageContent = field(default_factory=MessageContent)
     large_message: LargeMessageHandle = field(default_factory=LargeMessageHandle)
     dispatch: Dispatch = field(default_factory=Dispatch)
-    csv: CsvOptions = field(default_factory=CsvOptions)
-    open: OpenOptions = field(default_factory=OpenOptions)
-    simple: SimpleOptions = field(default_factory=SimpleOptions)
-    avro: AvroOptions = field(default_factory=AvroOptions)
-    debezium: DebeziumOptions = field(default_factory=DebeziumOptions)
+    csv: CsvSinkOptions = field(default_factory=CsvSinkOptions)
+    open: OpenSinkOptions = field(default_factory=OpenSinkOptions)
+    simple: SimpleSinkOptions = field(default_factory=SimpleSinkOptions)
+    avro: AvroSinkOptions = field(default_factory=AvroSinkOptions)
+    debezium: DebeziumSinkOptions = field(default_factory=DebeziumSinkOptions)
 
     @property
     def is_storage(self) -> bool:

@@ -16,18 +16,17 @@ from ticdc_assets.config.secrets import query_of
 from ticdc_assets.config.sink import (
     FILE_INDEX_WIDTH_MAX,
     FILE_INDEX_WIDTH_MIN,
-    AvroOptions,
-    Compression,
-    CsvOptions,
+    AvroSinkOptions,
+    CsvSinkOptions,
     DateSeparator,
-    DebeziumOptions,
+    DebeziumSinkOptions,
     Dispatch,
     LargeMessageHandle,
     LargeMessageOption,
     MessageContent,
-    OpenOptions,
+    OpenSinkOptions,
     Protocol,
-    SimpleOptions,
+    SimpleSinkOptions,
     SinkOptions,
     StorageLayout,
     split_uri,
@@ -38,6 +37,7 @@ from ticdc_assets.config.table_rules import read_dispatch, read_selectors
 from ticdc_assets.config.ticdc_rules import limits, refuse
 from ticdc_assets.config.ticdc_values import Inputs, at, boolean, count, integer, text, tidy, word
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.table_filter import ColumnSelectors
 
 CSV_DELIMITER_CHARS_MAX: Final = 3
@@ -91,9 +91,9 @@ def _options(scheme: str, inputs: Inputs) -> SinkOptions:
         dispatch=_dispatch(inputs),
         csv=_csv(inputs),
         open=_open(inputs),
-        simple=SimpleOptions(**_given(inputs, _SIMPLE)),
-        avro=AvroOptions(**_given(inputs, _AVRO)),
-        debezium=DebeziumOptions(**_given(inputs, _DEBEZIUM)),
+        simple=SimpleSinkOptions(**_given(inputs, _SIMPLE)),
+        avro=AvroSinkOptions(**_given(inputs, _AVRO)),
+        debezium=DebeziumSinkOptions(**_given(inputs, _DEBEZIUM)),
     )
 
 
@@ -193,16 +193,16 @@ def _dispatch(inputs: Inputs) -> Dispatch:
     return replace(read_dispatch(inputs.config), partition_num=partition_num)
 
 
-def _open(inputs: Inputs) -> OpenOptions:
+def _open(inputs: Inputs) -> OpenSinkOptions:
     written = inputs.find("sink.open.output-old-value", boolean)
-    return OpenOptions(written is not False and inputs.find("enable-old-value", boolean) is not False)
+    return OpenSinkOptions(written is not False and inputs.find("enable-old-value", boolean) is not False)
 
 
-def _csv(inputs: Inputs) -> CsvOptions:
+def _csv(inputs: Inputs) -> CsvSinkOptions:
     values = _given(inputs, _CSV)
     if values.get("terminator") == "":
         del values["terminator"]
-    csv = CsvOptions(**values)
+    csv = CsvSinkOptions(**values)
     delimiter, quote = csv.delimiter, csv.quote
     if not 1 <= len(delimiter) <= CSV_DELIMITER_CHARS_MAX or set(delimiter) & {"\r", "\n"}:
         raise _bad_csv("delimiter", f"1 to {CSV_DELIMITER_CHARS_MAX} characters without line breaks", delimiter)

@@ -20,7 +20,7 @@ from ticdc_assets.pipeline.late_statements import set_replaced_aside
 from ticdc_assets.pipeline.late_tables import with_holds
 from ticdc_assets.pipeline.record import says_the_same, table_record
 from ticdc_assets.pipeline.report import ChangelogReport, Findings
-from ticdc_assets.pipeline.source import Batch, ChangeSource, Pending
+from ticdc_assets.pipeline.source import ChangeSource, Pending, SourceBatch
 from ticdc_assets.pipeline.sources import source_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.control import now
@@ -102,7 +102,7 @@ class ChangelogRun:
 
     def _decoded(
         self, pending: Pending, workers: Workers, on_progress: OnProgress
-    ) -> tuple[Pending, dict[str, Table], Batch, list[TaskReport]]:
+    ) -> tuple[Pending, dict[str, Table], SourceBatch, list[TaskReport]]:
         """The workers' answers; nothing of them is published yet."""
         control = self._lake.control
         pending = self.source.prepare(pending)
@@ -118,7 +118,7 @@ class ChangelogRun:
         hit(Failpoint.DECODED)
         return pending, tables, batch, reports
 
-    def _keep_new_schemas(self, batch: Batch, reports: Sequence[TaskReport], tables: dict[str, Table]) -> bool:
+    def _keep_new_schemas(self, batch: SourceBatch, reports: Sequence[TaskReport], tables: dict[str, Table]) -> bool:
         """Keep the columns that rows add to the known ones. False where there are none."""
         new = batch.new_schemas(reports)
         if not new:
@@ -133,7 +133,7 @@ class ChangelogRun:
         self,
         pending: Pending,
         tables: dict[str, Table],
-        batch: Batch,
+        batch: SourceBatch,
         reports: Sequence[TaskReport],
         workers: Workers,
         on_progress: OnProgress,
@@ -175,7 +175,7 @@ class ChangelogRun:
         self,
         pending: Pending,
         tables: dict[str, Table],
-        batch: Batch,
+        batch: SourceBatch,
         reports: Sequence[TaskReport],
         held: dict[str, Hold],
         published: dict[str, Published],
@@ -201,7 +201,7 @@ class ChangelogRun:
         self,
         pending: Pending,
         tables: dict[str, Table],
-        batch: Batch,
+        batch: SourceBatch,
         held: dict[str, Hold],
         published: dict[str, Published],
     ) -> list[TableRecord]:

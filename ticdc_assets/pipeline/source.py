@@ -4,8 +4,8 @@ A source is where a changefeed's changes are read: a bucket, or Kafka messages. 
 
 1. `ChangeSource.scan` finds what is pending, on the driver.
 2. `ChangeSource.batch` cuts that into tasks, once each table's changelog is ready.
-3. Workers call `Batch.decode` with one task each. It reads the task's records and writes them as Parquet files.
-4. `Batch` interprets the answers: new schemas, held tables, bad records, the next cursor.
+3. Workers call `SourceBatch.decode` with one task each. It reads the task's records and writes them as Parquet files.
+4. `SourceBatch` interprets the answers: new schemas, held tables, bad records, the next cursor.
 
 `pipeline.sources` lists the sources.
 """
@@ -88,7 +88,7 @@ class Missing:
     found: str
 
 
-class Batch(Protocol):
+class SourceBatch(Protocol):
     """The input of one run: tasks for the workers, and the interpretation of their answers.
 
     `amount` is the amount of input as text ("3 files"), `records` the number of files or messages.
@@ -140,7 +140,7 @@ class ChangeSource(Protocol, Generic[P]):
         """Keep in the lake what later runs need before any table is written. Called before `new_events` are kept, on
         each read."""
 
-    def batch(self, pending: P, tables: dict[str, Table]) -> Batch:
+    def batch(self, pending: P, tables: dict[str, Table]) -> SourceBatch:
         """Cut what is pending into tasks. `tables` has the changelogs by source table."""
 
     def checkpoint(self) -> int | None:

@@ -12,6 +12,9 @@ from typing import Final
 
 from ticdc_assets.schema.collations import Collation, TextOrder
 
+TableName = tuple[str, str]
+"""Schema and table."""
+
 _HIDDEN: Final = "_V$_"
 
 
@@ -113,7 +116,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionDefinition:
     """One partition as written: `less_than` for RANGE (None = MAXVALUE), `values_in` for LIST; texts of literals."""
 
     name: str
@@ -131,7 +134,7 @@ class Partitioning:
     method: str
     columns: tuple[str, ...] = ()
     expression: str | None = None
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[PartitionDefinition, ...] = ()
     count: int = 0
 
 

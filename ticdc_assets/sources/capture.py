@@ -66,7 +66,7 @@ class MessagePosition(NamedTuple):
 
 START: Final = MessagePosition()
 
-Record = tuple[int, int, int, bytes | None, bytes | None]
+BinaryRecord = tuple[int, int, int, bytes | None, bytes | None]
 """Of a record in a binary file: its first byte in the file, its offset, time in milliseconds, key and value."""
 
 
@@ -180,7 +180,7 @@ def _binary(path: Path, start: MessagePosition) -> Iterator[tuple[MessagePositio
         yield MessagePosition(start.file, byte, offset), Message(topic, partition, offset, key, value, ts_ms)
 
 
-def records(path: Path, start: MessagePosition) -> Iterator[Record]:
+def records(path: Path, start: MessagePosition) -> Iterator[BinaryRecord]:
     """The records of a binary file. Raises SourceError at one that is cut or has an invalid length."""
     with open_capture(path) as file:
         file.seek(start.byte)

@@ -58,7 +58,7 @@ class _BusyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RequestPolicy:
     """The deadline of a request and the number of its attempts."""
 
     deadline_s: float = DEADLINE_S
@@ -69,33 +69,33 @@ class RetryPolicy:
 class RegistryClient:
     """Requests schemas from one registry; keeps no connection open between requests."""
 
-    def __init__(self, url: str, auth: RegistryAuth | None = None, patience: RetryPolicy | None = None) -> None:
+    def __init__(self, url: str, auth: RegistryAuth | None = None, policy: RequestPolicy | None = None) -> None:
         parts = urlsplit(url)
         self.url = url
         self._secure = parts.scheme == "https"
         self._host, self._port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._headers = {"Accept": _ACCEPT, "Connection": "close", **_authorization(auth)}
-        self._patience = patience or RetryPolicy()
+        self._policy = policy or RequestPolicy()
 
     def schema(self, schema_id: int) -> str:
         """The schema with that id. UnknownSchemaError if there is none, SourceError if there is no usable answer."""
         where = f"{self.url}/schemas/ids/{schema_id}"
         found = ""
-        for attempt in range(self._patience.tries):
+        for attempt in range(self._policy.tries):
             if attempt:
-                time.sleep(self._patience.pause_s * 2 ** (attempt - 1))
+                time.sleep(self._policy.pause_s * 2 ** (attempt - 1))
             try:
                 return _schema(*self._ask(f"{self._path}/schemas/ids/{schema_id}", where), where)
             except _BusyError as busy:
                 found = str(busy)
-        raise SourceError(where, "an answer of the schema registry", f"{found}, {self._patience.tries} times", _ADVICE)
+        raise SourceError(where, "an answer of the schema registry", f"{found}, {self._policy.tries} times", _ADVICE)
 
     def _ask(self, path: str, where: str) -> tuple[int, bytes]:
         """Returns status and body."""
         connection = self._connection()
         try:
             connection.connect()
-            with _cut_after(connection.sock, self._patience.deadline_s):
+            with _cut_after(connection.sock, self._policy.deadline_s):
                 connection.request("GET", path, headers=self._headers)
                 response = connection.getresponse()
                 return response.status, _body(response, where)
@@ -110,7 +110,7 @@ class RegistryClient:
             connection.close()
 
     def _connection(self) -> HTTPConnection:
-        timeout_s = self._patience.deadline_s
+        timeout_s = self._policy.deadline_s
         if self._secure:
             context = ssl.create_default_context()
             return HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)

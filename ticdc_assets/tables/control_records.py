@@ -56,6 +56,10 @@ class WatermarkRecord:
     tables: tuple[TableRecord, ...]
 
 
+RecordPosition = tuple[str, int]
+"""Of a quarantined record: `path` and `line`, which are `topic/partition` and the offset for a message."""
+
+
 @dataclass(frozen=True, slots=True)
 class QuarantinedRecord:
     """One row of `quarantine`: a record that could not be decoded, raw, with its position and the reason.
@@ -81,8 +85,8 @@ class QuarantinedRecord:
     resolved_by: str | None = None
 
     @property
-    def position(self) -> tuple[str, int]:
-        """The record's identity: path and line."""
+    def position(self) -> RecordPosition:
+        """The record's identity."""
         return (self.path, self.line)
 
 

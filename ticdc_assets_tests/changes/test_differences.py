@@ -19,7 +19,7 @@ from ticdc_assets.changes.differences import (
     SENT,
     Changes,
     ComparedColumn,
-    Range,
+    TsoRange,
     counts,
     in_bucket,
 )
@@ -47,7 +47,9 @@ def batch(changes: list[Change], sent: bool, version: int = 0) -> pa.Table:
     )  # fmt: skip
 
 
-def added(of: Range, batches: list[pa.Table], columns: tuple[ComparedColumn, ...] = COLUMNS, rows: int = 4) -> Changes:
+def added(
+    of: TsoRange, batches: list[pa.Table], columns: tuple[ComparedColumn, ...] = COLUMNS, rows: int = 4
+) -> Changes:
     changes = Changes(of, (1,), columns, fold_rows=rows)
     for each in batches:
         changes.add(each)
@@ -103,7 +105,7 @@ def test_differences_are_those_of_the_rows_at_both_times(
     kept = [change for change in changes if change[0] > since and change[2] in touched]
 
     parts = [batch(kept[n : n + size], sent) for n in range(0, len(kept), size)]
-    changed = added(Range(after, until, inside), parts)
+    changed = added(TsoRange(after, until, inside), parts)
 
     wanted = [
         *((ADDED, key, None, now[key]) for key in now.keys() - before.keys()),
@@ -116,14 +118,14 @@ def test_differences_are_those_of_the_rows_at_both_times(
 def test_after_a_drop_all_rows_with_changes_are_removed():
     sent = [(1, "I", 1, 5, None), (3, "U", 1, 6, 5), (4, "I", 2, 7, None)]
 
-    changes = added(Range(2, 9, is_over=True), [batch(sent, True)])
+    changes = added(TsoRange(2, 9, is_over=True), [batch(sent, True)])
 
     assert found(changes) == [(REMOVED, 1, 5, None)]
     assert counts(changes.differences()) == {REMOVED: 1}
 
 
 def test_without_changes_nothing_differs():
-    changes = added(Range(2, 9), [])
+    changes = added(TsoRange(2, 9), [])
 
     assert (changes.keys_without_old_values(), changes.differences().num_rows, changes.held_bytes) == ([], 0, 0)
 
@@ -134,7 +136,7 @@ def test_without_changes_nothing_differs():
 def test_old_values_are_looked_for_where_the_first_change_may_be_an_update(is_upsert: bool, sent: bool, keys: list):
     changes = [(3, "I", 1, 5, None), (3, "U", 2, 5, 4), (3, "D", 3, 5, None), (4, "U", 1, 6, 5)]
 
-    missing = added(Range(2, 9, is_upsert=is_upsert), [batch(changes, sent)]).keys_without_old_values()
+    missing = added(TsoRange(2, 9, is_upsert=is_upsert), [batch(changes, sent)]).keys_without_old_values()
 
     assert [key for column in missing for key in column.to_pylist()] == keys
 
@@ -145,8 +147,8 @@ def test_older_rows_have_the_value_of_a_statement_and_none_after_a_conversion():
     converted = ComparedColumn(2, "v", pa.int64(), ((5, CONVERTED),))
 
     unsent = [older, batch(newer, False, 5)]
-    with_default = found(added(Range(2, 9), unsent, (COLUMNS[0], filled)))
-    unknown = found(added(Range(2, 9), unsent, (COLUMNS[0], converted)))
+    with_default = found(added(TsoRange(2, 9), unsent, (COLUMNS[0], filled)))
+    unknown = found(added(TsoRange(2, 9), unsent, (COLUMNS[0], converted)))
 
     assert with_default == []
     assert unknown == [(CHANGED, 1, None, 8), (CHANGED, 2, None, 8)]

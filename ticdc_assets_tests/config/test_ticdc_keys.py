@@ -6,8 +6,9 @@ from operator import attrgetter
 
 import pytest
 
-from ticdc_assets.config import Compression, CsvOptions, DateSeparator, Protocol, read_sink
+from ticdc_assets.config import CsvSinkOptions, DateSeparator, Protocol, read_sink
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets_tests.fixtures import needs_fixtures, workloads
 
 
@@ -45,7 +46,7 @@ def test_every_real_changefeed_is_understood_without_warnings(workload):
 def test_options_have_ticdc_defaults():
     options, _ = read_sink("kafka://h:9092/t?protocol=open-protocol", {})
 
-    assert options.csv == CsvOptions(",", '"', "\\N", False, "base64", False, False, False)
+    assert options.csv == CsvSinkOptions(",", '"', "\\N", False, "base64", False, False, False)
     assert (options.layout.date_separator, options.layout.file_index_width) == (DateSeparator.DAY, 20)
     assert (options.layout.enable_partition_separator, options.csv.terminator) == (True, "\r\n")
     assert (options.avro.decimal_handling_mode, options.avro.bigint_unsigned_handling_mode) == ("precise", "long")

@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ticdc_assets.sources.schema_registry import RegistryClient, RetryPolicy
+from ticdc_assets.sources.schema_registry import RegistryClient, RequestPolicy
 
-QUICK = RetryPolicy(deadline_s=20, tries=2, pause_s=0.01)
-IMPATIENT = RetryPolicy(deadline_s=0.4, tries=2, pause_s=0.01)
+QUICK = RequestPolicy(deadline_s=20, tries=2, pause_s=0.01)
+IMPATIENT = RequestPolicy(deadline_s=0.4, tries=2, pause_s=0.01)
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -59,7 +59,7 @@ class Registry:
         self._thread.join(5)
 
     def client(self, **settings: Any) -> RegistryClient:
-        return RegistryClient(self.url, **{"patience": QUICK, **settings})
+        return RegistryClient(self.url, **{"policy": QUICK, **settings})
 
 
 def answer(status: int, body: Any, **headers: str) -> Answer:

@@ -13,7 +13,7 @@ from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import SourceError, TopicError
 from ticdc_assets.sources.kafka import client, faults
 from ticdc_assets.sources.kafka.client import KafkaClient
-from ticdc_assets.sources.kafka.ranges import OffsetRange, Offsets, Partition
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, Offsets
 from ticdc_assets_tests.services.mock_cluster import (
     FETCH,
     LIST_OFFSETS,
@@ -25,7 +25,7 @@ from ticdc_assets_tests.services.mock_cluster import (
 )
 
 pytestmark = pytest.mark.skipif(library() is None, reason="librdkafka is not part of its Python package here")
-PARTITION = Partition(MockCluster.TOPIC, 0)
+PARTITION = KafkaPartition(MockCluster.TOPIC, 0)
 ALL = OffsetRange(PARTITION, 0, 5)
 PASSING = [
     KafkaError.LEADER_NOT_AVAILABLE,

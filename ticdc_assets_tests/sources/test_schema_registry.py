@@ -62,7 +62,7 @@ def test_a_schema_is_asked_for_by_its_id():
 
 def test_a_path_of_the_address_is_kept():
     with Registry(SCHEMA).running() as registry:
-        assert RegistryClient(f"{registry.url}/apis/ccompat/v7/", patience=QUICK).schema(7) == '"string"'
+        assert RegistryClient(f"{registry.url}/apis/ccompat/v7/", policy=QUICK).schema(7) == '"string"'
 
     assert registry.asked[0][0] == "/apis/ccompat/v7/schemas/ids/7"
 
@@ -115,7 +115,7 @@ def test_a_registry_that_stays_broken_is_given_up():
 def test_an_answer_that_does_not_end_is_given_up_in_time(slow: Answer):
     began = time.monotonic()
 
-    assert error_of(slow, patience=IMPATIENT).found == "no answer in time, 2 times"
+    assert error_of(slow, policy=IMPATIENT).found == "no answer in time, 2 times"
 
     assert time.monotonic() - began < 4
 
@@ -195,7 +195,7 @@ def test_each_id_is_asked_for_once_also_where_it_is_unknown():
 
 
 def test_known_schemas_need_no_registry():
-    schemas = RegistrySchemas(lambda: {7: "kept"}, RegistryClient("http://127.0.0.1:9", patience=QUICK))
+    schemas = RegistrySchemas(lambda: {7: "kept"}, RegistryClient("http://127.0.0.1:9", policy=QUICK))
 
     assert schemas(7) == "kept"
     assert schemas.fetched == {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EVERY_10_MINUTES: Final = "*/10 * * * *"
 EVERY_NIGHT: Final = "17 2 * * *"
 
-Evaluation = Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]
+ScheduleEvaluation = Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]
 
 
 def schedules_of(feed: Feed, job: str) -> list[dg.ScheduleDefinition]:
@@ -38,7 +38,7 @@ def schedules_of(feed: Feed, job: str) -> list[dg.ScheduleDefinition]:
     ]
 
 
-def _schedule(name: str, job: str, cron: str, description: str, evaluate: Evaluation) -> dg.ScheduleDefinition:
+def _schedule(name: str, job: str, cron: str, description: str, evaluate: ScheduleEvaluation) -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         name=name,
         job_name=job,
@@ -50,7 +50,7 @@ def _schedule(name: str, job: str, cron: str, description: str, evaluate: Evalua
     )
 
 
-def _unless_on_its_way(tags: dict[str, str], job: str | None = None) -> Evaluation:
+def _unless_on_its_way(tags: dict[str, str], job: str | None = None) -> ScheduleEvaluation:
     def evaluate(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         going_on = on_its_way(context.instance, tags, job)
         return dg.SkipReason(going_on) if going_on else dg.RunRequest(tags=tags)

@@ -35,7 +35,7 @@ from ticdc_assets.pipeline.sources import state_of_source
 INTERVAL_S = 30
 REASON_TAG, OFFSETS_TAG, LAG_TAG = "ticdc_assets/reason", "ticdc_assets/unlanded_offsets", "ticdc_assets/lag_seconds"
 
-Evaluation = Callable[[dg.SensorEvaluationContext], dg.SensorResult]
+SensorEvaluation = Callable[[dg.SensorEvaluationContext], dg.SensorResult]
 
 
 def sensors_of(config: Config, changefeed: Changefeed, feed: Feed, job: str) -> list[dg.SensorDefinition]:
@@ -62,7 +62,9 @@ def _source_sensor(
     )
 
 
-def _with_new_tables(config: Config, changefeed: Changefeed, feed: Feed, evaluate: Evaluation) -> Evaluation:
+def _with_new_tables(
+    config: Config, changefeed: Changefeed, feed: Feed, evaluate: SensorEvaluation
+) -> SensorEvaluation:
     """A tick without a request also names the tables that are newer than the loaded definitions."""
 
     def evaluated(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -77,7 +79,7 @@ def _with_new_tables(config: Config, changefeed: Changefeed, feed: Feed, evaluat
     return evaluated
 
 
-def _report_failures(evaluate: Evaluation) -> Evaluation:
+def _report_failures(evaluate: SensorEvaluation) -> SensorEvaluation:
     def evaluated(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
             return evaluate(context)
@@ -87,7 +89,7 @@ def _report_failures(evaluate: Evaluation) -> Evaluation:
     return evaluated
 
 
-def _new_at_source(config: Config, changefeed: Changefeed, feed: Feed) -> Evaluation:
+def _new_at_source(config: Config, changefeed: Changefeed, feed: Feed) -> SensorEvaluation:
     def new_at_source(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         state = state_of_source(Lake(config, changefeed))
         if state.not_yet:

@@ -11,7 +11,7 @@ import dagster as dg
 if TYPE_CHECKING:
     from ticdc_assets.assets.steps import Feed
 
-Work = Callable[[dg.OpExecutionContext, "Feed"], Iterator[dg.Output[None]]]
+JobWork = Callable[[dg.OpExecutionContext, "Feed"], Iterator[dg.Output[None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class OneStep:
     op_description: str
     job_description: str
     settings: Mapping[str, Any]
-    work: Work
+    work: JobWork
 
 
 def one_step_job(feed: Feed, resource: dg.ResourceDefinition, step: OneStep) -> dg.JobDefinition:

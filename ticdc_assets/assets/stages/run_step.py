@@ -9,11 +9,11 @@ from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import Feed
 
 Results = Iterator[dg.MaterializeResult[None]]
-Work = Callable[[dg.AssetExecutionContext, Feed, ChangefeedRun], Results]
+StageWork = Callable[[dg.AssetExecutionContext, Feed, ChangefeedRun], Results]
 
 
 def run_step(
-    feed: Feed, op: str, specs: Sequence[dg.AssetSpec], work: Work, can_subset: bool = True
+    feed: Feed, op: str, specs: Sequence[dg.AssetSpec], work: StageWork, can_subset: bool = True
 ) -> dg.AssetsDefinition:
     """The assets that one op materializes, in the changefeed's pool."""
 

@@ -25,7 +25,7 @@ from ticdc_assets.sources.kafka.capture_folder import (
     write_part,
 )
 from ticdc_assets.sources.kafka.client import KafkaClient
-from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition, bounded, pending_ranges
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, bounded, pending_ranges
 from ticdc_assets.sources.kafka.same_topic import require_same_topic
 from ticdc_assets.work_progress import Count, OnProgress
 
@@ -74,7 +74,7 @@ def capture_topics(
             _require_same_topic(client, wanted, state)
         taken = list(bounded(ranges, messages_max))
         total = sum(map(len, taken))
-        parts: dict[Partition, tuple[Path, CaptureProgress]] = {}
+        parts: dict[KafkaPartition, tuple[Path, CaptureProgress]] = {}
         added = done = 0
         with folder.scratch() as scratch:
             for number, wanted in enumerate(taken):

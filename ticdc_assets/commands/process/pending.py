@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.source import Pending
     from ticdc_assets.tables.control_records import WatermarkRecord
 
-Counts = dict[str, int]
+CountsByOperation = dict[str, int]
 _NAMES_MAX: Final = 5
 """Tables named in a warning."""
 
@@ -40,7 +40,7 @@ class ChangefeedResult:
     was_needed: bool
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    changes: dict[str, Counts] = field(default_factory=dict)
+    changes: dict[str, CountsByOperation] = field(default_factory=dict)
     error_code: int = 0
 
     @property

@@ -18,7 +18,7 @@ from ticdc_assets.assets.metadata.figures import OPS, watermark_metadata
 from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
 from ticdc_assets.assets.stages.schema_cache import OFFSETS_LEFT, is_new, observation
 from ticdc_assets.commands.process.event_log import connections_kept
-from ticdc_assets.commands.process.pending import ChangefeedResult, Counts, held
+from ticdc_assets.commands.process.pending import ChangefeedResult, CountsByOperation, held
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import log_named
 from ticdc_assets.pipeline.lake import Lake
@@ -157,9 +157,9 @@ def _left(result: dg.ExecuteInProcessResult, changefeed: str) -> Iterator[str]:
             )
 
 
-def _changes(result: dg.ExecuteInProcessResult, changefeed: str) -> dict[str, Counts]:
+def _changes(result: dg.ExecuteInProcessResult, changefeed: str) -> dict[str, CountsByOperation]:
     """The changes that the run added to each changelog, by source table."""
-    found: dict[str, Counts] = {}
+    found: dict[str, CountsByOperation] = {}
     for event in result.all_events:
         if event.is_step_materialization and event.asset_key and event.asset_key.path[1:2] == ["changelog"]:
             entries = event.step_materialization_data.materialization.metadata

@@ -13,12 +13,13 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.mirror.run import run_mirrors
-from ticdc_assets.pipeline.replay.run import Position, ReplayOutcome, ReplayReport, ReplayRequest, Resolution
+from ticdc_assets.pipeline.replay.run import ReplayOutcome, ReplayReport, ReplayRequest, Resolution
 from ticdc_assets.pipeline.replay.run import replay as take_in
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.tables.control_records import RecordPosition
 
 
 def replay(
@@ -64,7 +65,7 @@ def _request(only: Sequence[str], corrected: Path | None, discarded: Sequence[st
     )
 
 
-def _position(text: str) -> Position:
+def _position(text: str) -> RecordPosition:
     path, colon, line = text.rpartition(":")
     if not (path and colon and line.isascii() and line.isdigit()):
         advice = "Copy it from the list that `ticdc-assets replay --quarantine` prints."

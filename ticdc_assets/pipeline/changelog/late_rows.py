@@ -34,7 +34,7 @@ ROWS_MAX: Final = 2_000_000
 _RANGES_MAX: Final = 16
 """At most this many commit_ts ranges are read; more are joined into fewer, wider ones."""
 
-Range = tuple[int, int]
+CommitTsRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _is_struct(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_struct(column.type))
 
 
-def _there(changelog: Table, ranges: Sequence[Range], schema: pa.Schema) -> pa.Table:
+def _there(changelog: Table, ranges: Sequence[CommitTsRange], schema: pa.Schema) -> pa.Table:
     """The changelog's rows of these ranges, with the columns of `schema`."""
     where: BooleanExpression = reduce(Or, (_between(*bounds) for bounds in ranges))
     found = changelog.scan(row_filter=where, selected_fields=tuple(_paths(schema))).to_arrow()
@@ -155,9 +155,9 @@ def _paths(schema: pa.Schema) -> list[str]:
     return paths
 
 
-def _ranges(parts: Sequence[ChangelogPart]) -> list[Range]:
+def _ranges(parts: Sequence[ChangelogPart]) -> list[CommitTsRange]:
     """The disjoint commit_ts ranges that the parts cover, at most _RANGES_MAX."""
-    apart: list[Range] = []
+    apart: list[CommitTsRange] = []
     for low, high in sorted((part.first_ts, part.last_ts) for part in parts):
         if apart and low <= apart[-1][1]:
             apart[-1] = (apart[-1][0], max(apart[-1][1], high))

@@ -17,7 +17,7 @@ from ticdc_assets.changes.differences import (
     SENT,
     Changes,
     ComparedColumn,
-    Range,
+    TsoRange,
     in_bucket,
     now_name,
     old_name,
@@ -46,7 +46,7 @@ class ChangelogRange:
         self,
         changelog: Table,
         source_table: SourceTable,
-        compared: Range,
+        compared: TsoRange,
         zone: str,
         held_bytes_max: int | None = None,
     ) -> None:

@@ -16,7 +16,7 @@ from ticdc_assets.changes.differences import (
     ADDED,
     CHANGED,
     REMOVED,
-    Range,
+    TsoRange,
     counts,
 )
 from ticdc_assets.errors import ConfigError, NotYetError
@@ -131,7 +131,7 @@ def _compared(
     is_over = dropped_ts is not None and dropped_ts <= until
     if is_over and dropped_ts is not None:
         emptied = (*emptied, dropped_ts)
-    compared = Range(after, until, emptied, is_over, is_upsert)
+    compared = TsoRange(after, until, emptied, is_over, is_upsert)
     total = dict.fromkeys((ADDED, CHANGED, REMOVED), 0)
     reading = ChangelogRange(changelog, source_table, compared, lake.changefeed.time_zone)
     for part in reading.parts():

@@ -16,7 +16,7 @@ from ticdc_assets.pipeline.landing.message_heads import WATERMARK, message_head
 from ticdc_assets.pipeline.source_state import PartitionLag, SourceState, TopicLag
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.sources.kafka.client import KafkaClient
-from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets.tables.messages import LandedOffsets
 
@@ -61,13 +61,13 @@ def of_messages(lake: Lake) -> SourceState:
     return SourceState(str(count))
 
 
-def _digest(held: Mapping[Partition, Offsets], landed: LandedOffsets) -> str:
+def _digest(held: Mapping[KafkaPartition, Offsets], landed: LandedOffsets) -> str:
     """A digest of the ends of the partitions, and of the offsets up to which they are landed."""
     lines = [f"{p}\t{offsets.end}\t{landed.next_offsets.get(p, -1)}" for p, offsets in sorted(held.items())]
     return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
 
 
-def _unlanded(held: Mapping[Partition, Offsets], landed: LandedOffsets) -> list[OffsetRange]:
+def _unlanded(held: Mapping[KafkaPartition, Offsets], landed: LandedOffsets) -> list[OffsetRange]:
     """The offsets of each partition that are not landed; none where the partition has a fault, which a run names."""
     found = []
     for partition, offsets in sorted(held.items()):
@@ -77,24 +77,24 @@ def _unlanded(held: Mapping[Partition, Offsets], landed: LandedOffsets) -> list[
     return found
 
 
-def _oldest(client: KafkaClient, unlanded: Sequence[OffsetRange]) -> dict[Partition, int]:
+def _oldest(client: KafkaClient, unlanded: Sequence[OffsetRange]) -> dict[KafkaPartition, int]:
     """The timestamp of the first message of each range; without ranges that have none."""
     messages = (record.message for record in client.records_of_all(unlanded, each_max=1))
     return {_partition(message): message.ts_ms for message in messages if message.ts_ms >= 0}
 
 
-def _watermarks(client: KafkaClient, lake: Lake, held: Mapping[Partition, Offsets]) -> dict[Partition, int]:
+def _watermarks(client: KafkaClient, lake: Lake, held: Mapping[KafkaPartition, Offsets]) -> dict[KafkaPartition, int]:
     """The newest watermark of each partition, searched from its end."""
     protocol = str(lake.changefeed.sink.protocol)
     options = options_of(lake.changefeed, lake.control, asks_registry=False)
-    found: dict[Partition, int] = {}
+    found: dict[KafkaPartition, int] = {}
     for count in (LAST_MESSAGES, min(LAST_MESSAGES_MAX, _LAST_MESSAGES_OF_ALL_MAX // max(1, len(held)))):
         ranges = [
             OffsetRange(partition, max(offsets.low, offsets.end - count), offsets.end)
             for partition, offsets in held.items()
             if partition not in found
         ]
-        last: dict[Partition, list[Message]] = {}
+        last: dict[KafkaPartition, list[Message]] = {}
         for record in client.records_of_all(ranges):
             last.setdefault(_partition(record.message), []).append(record.message)
         for partition, messages in last.items():
@@ -109,5 +109,5 @@ def _newest_watermark(protocol: str, options: Any, messages: Sequence[Message]) 
     return next((head.commit_ts for head in heads if head.kind == WATERMARK), None)
 
 
-def _partition(message: Message) -> Partition:
-    return Partition(message.topic, message.partition)
+def _partition(message: Message) -> KafkaPartition:
+    return KafkaPartition(message.topic, message.partition)

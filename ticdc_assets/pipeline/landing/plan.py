@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.errors import TopicError
 from ticdc_assets.sources.kafka.ranges import (
     CREATED_AGAIN,
+    KafkaPartition,
     OffsetRange,
-    Partition,
     bounded,
     pending_range,
     require_all,
@@ -72,13 +72,13 @@ def _of_topic(
     client: KafkaClient,
     source: KafkaSource,
     topic: str,
-    partitions: Sequence[Partition],
+    partitions: Sequence[KafkaPartition],
     landed: LandedOffsets,
     topic_id: str | None,
     skip_offsets: Sequence[OffsetRule],
 ) -> list[OffsetRange]:
     """The ranges of one topic. Raises TopicError if a partition does not hold the expected offsets or messages."""
-    next_offsets = {Partition(*partition): offset for partition, offset in landed.next_offsets.items()}
+    next_offsets = {KafkaPartition(*partition): offset for partition, offset in landed.next_offsets.items()}
     require_all(partitions, [partition for partition in next_offsets if partition.topic == topic])
     ranges = [pending_range(client, source.start, p, next_offsets, skip_offsets) for p in partitions]
     for wanted in ranges:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ticdc_assets.sources.capture import Message
-from ticdc_assets.sources.kafka.ranges import Partition
+from ticdc_assets.sources.kafka.ranges import KafkaPartition
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,7 +26,7 @@ _MILLISECONDS: Final = itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class PartitionRecords:
     """Messages of a partition in the order of their offsets, with their headers.
 
     offsets, times_ms: int64; `is_timed` where a producer or the broker set a timestamp.
@@ -34,7 +34,7 @@ class Records:
     found: librdkafka's messages.
     """
 
-    partition: Partition
+    partition: KafkaPartition
     offsets: Ints
     times_ms: Ints
     keys: pa.Array
@@ -45,7 +45,7 @@ class Records:
         return len(self.found)
 
     @classmethod
-    def of(cls, partition: Partition, found: Sequence[Any]) -> Records:
+    def of(cls, partition: KafkaPartition, found: Sequence[Any]) -> PartitionRecords:
         """The records of librdkafka's messages, which are of this partition."""
         return cls(
             partition,
@@ -77,7 +77,7 @@ class Records:
         return Message(topic, number, found.offset(), found.key(), found.value(), int(self.times_ms[index]))
 
 
-def row_groups(partition: Partition, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[Records, int]]:
+def row_groups(partition: KafkaPartition, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[PartitionRecords, int]]:
     """The records of each row group, and the bytes of their keys and values."""
     held: list[Any] = []
     size_bytes = 0
@@ -92,10 +92,10 @@ def row_groups(partition: Partition, batches: Iterable[Sequence[Any]]) -> Iterat
             size_bytes += int(ends[end - 1]) - before
             begin = end
             if len(held) == ROW_GROUP_MESSAGES or size_bytes >= ROW_GROUP_BYTES:
-                yield Records.of(partition, held), size_bytes
+                yield PartitionRecords.of(partition, held), size_bytes
                 held, size_bytes = [], 0
     if held:
-        yield Records.of(partition, held), size_bytes
+        yield PartitionRecords.of(partition, held), size_bytes
 
 
 def _sizes_bytes(batch: Sequence[Any]) -> Ints:

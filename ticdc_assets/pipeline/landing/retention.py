@@ -20,10 +20,8 @@ from ticdc_assets.tables import messages as messages_table
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import Window
     from ticdc_assets.tables.control import Control
+    from ticdc_assets.tables.control_records import RecordPosition
     from ticdc_assets.tables.messages import LandedSegment, Landing
-
-Position = tuple[str, int]
-"""A partition, `topic/number`, and an offset, as in the table `quarantine`."""
 
 
 def remove_decoded(lake: Lake, now: datetime, *, dry_run: bool) -> int:
@@ -61,7 +59,7 @@ def _readers(lake: Lake) -> list[Control]:
     return [lake.control, *(Lake(lake.config, changefeed).control for changefeed in others)]
 
 
-def _may_go(landing: Landing, unread: Sequence[Window], quarantined: Collection[Position], limit_us: int) -> bool:
+def _may_go(landing: Landing, unread: Sequence[Window], quarantined: Collection[RecordPosition], limit_us: int) -> bool:
     return all(
         segment.newest_us is not None
         and segment.newest_us < limit_us
@@ -71,6 +69,6 @@ def _may_go(landing: Landing, unread: Sequence[Window], quarantined: Collection[
     )
 
 
-def _has(segment: LandedSegment, position: Position) -> bool:
+def _has(segment: LandedSegment, position: RecordPosition) -> bool:
     partition, offset = position
     return partition == f"{segment.topic}/{segment.partition}" and segment.first <= offset < segment.end

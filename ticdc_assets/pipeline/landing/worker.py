@@ -13,7 +13,7 @@ from pyiceberg.io import FileIO, OutputStream, load_file_io
 
 from ticdc_assets.errors import TopicError
 from ticdc_assets.pipeline.landing.message_heads import message_heads
-from ticdc_assets.pipeline.landing.records import Records, row_groups
+from ticdc_assets.pipeline.landing.records import PartitionRecords, row_groups
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.same_topic import mark_of
@@ -93,7 +93,7 @@ class _FileWriter:
         self._open: tuple[str, OutputStream, pq.ParquetWriter] | None = None
         self._files: list[WrittenFile] = []
 
-    def write(self, records: Records) -> None:
+    def write(self, records: PartitionRecords) -> None:
         """Write records, one row group for each run of records of one day."""
         rows = _rows(self._task, records)
         days = records.times_ms // _DAY_MS
@@ -135,7 +135,7 @@ class _FileWriter:
             self._open = None
 
 
-def _rows(task: LandingTask, records: Records) -> pa.Table:
+def _rows(task: LandingTask, records: PartitionRecords) -> pa.Table:
     count, partition = len(records), task.wanted.partition
     kinds, schemas, tables, commit_ts = message_heads(
         task.protocol, task.options, Messages(records.keys, records.values), records.message

@@ -33,9 +33,8 @@ from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets.sources.message_log import CaptureLog, PassedMessages, numbered_messages, placed_messages
 
 if TYPE_CHECKING:
-    from ticdc_assets.tables.control_records import QuarantinedRecord
+    from ticdc_assets.tables.control_records import QuarantinedRecord, RecordPosition
 
-Position = tuple[str, int]
 Found = tuple[int, Message]
 
 
@@ -58,7 +57,7 @@ class MessageReplay:
 
     # -- the messages and what is around them -------------------------------------------------------------------------
 
-    def _found(self, wanted: Mapping[Position, ReplayInput]) -> dict[Position, Found]:
+    def _found(self, wanted: Mapping[RecordPosition, ReplayInput]) -> dict[RecordPosition, Found]:
         """The messages with their ordinals in the capture, with the corrected bytes where given. A message that is no
         longer in the capture is taken from quarantine, where its ordinal does not matter."""
         found = {}
@@ -72,7 +71,7 @@ class MessageReplay:
                 found[position] = (0, Message(topic, int(partition), one.record.line, None, one.data, 0))
         return found
 
-    def _pending(self, found: Mapping[Position, Found]) -> StreamPending:
+    def _pending(self, found: Mapping[RecordPosition, Found]) -> StreamPending:
         """The scan of the whole stream, with the corrected messages in their positions."""
         replay_context, scan = self._replay_context, StreamScan()
         if self._context.protocol == "avro":
@@ -92,7 +91,7 @@ class MessageReplay:
             statement_positions=StatementPositions.of(self._lake.control.ddl_events()),
         )
 
-    def _with_corrections(self, found: Mapping[Position, Found]) -> Iterator[tuple[MessagePosition, Message]]:
+    def _with_corrections(self, found: Mapping[RecordPosition, Found]) -> Iterator[tuple[MessagePosition, Message]]:
         for place, message in placed_messages(self._context.log):
             corrected = found.get(_position(message))
             yield place, corrected[1] if corrected else message
@@ -194,7 +193,7 @@ def _problem(report: TaskReport, record: QuarantinedRecord) -> str:
     return ""
 
 
-def _position(message: Message) -> Position:
+def _position(message: Message) -> RecordPosition:
     return (f"{message.topic}/{message.partition}", message.offset)
 
 

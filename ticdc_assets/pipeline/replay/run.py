@@ -19,12 +19,10 @@ from ticdc_assets.pipeline.replay.changelog import put_back
 from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, replay_context_of
 from ticdc_assets.pipeline.sources import replay_of
 from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import QuarantinedRecord
+from ticdc_assets.tables.control_records import QuarantinedRecord, RecordPosition
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-
-Position = tuple[str, int]
 
 
 class Resolution(StrEnum):
@@ -63,9 +61,9 @@ class ReplayRequest:
     """What to replay: `only` these records (all where None), with the `corrected` bytes of some. The `discarded`
     records are resolved without a change."""
 
-    only: frozenset[Position] | None = None
-    corrected: Mapping[Position, bytes] = field(default_factory=dict)
-    discarded: frozenset[Position] = frozenset()
+    only: frozenset[RecordPosition] | None = None
+    corrected: Mapping[RecordPosition, bytes] = field(default_factory=dict)
+    discarded: frozenset[RecordPosition] = frozenset()
 
 
 def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
@@ -87,7 +85,9 @@ def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
     return report
 
 
-def _check_named(lake: Lake, kept: Mapping[Position, QuarantinedRecord], named: Collection[Position]) -> None:
+def _check_named(
+    lake: Lake, kept: Mapping[RecordPosition, QuarantinedRecord], named: Collection[RecordPosition]
+) -> None:
     for path, line in sorted(named):
         if (path, line) not in kept:
             raise NotYetError(

@@ -17,13 +17,13 @@ from ticdc_assets.sources.storage.scan_result import Done, Place, Scan
 from ticdc_assets.tables.control import now
 from ticdc_assets.tables.control_records import ClosedFolder
 
-Version = tuple[str, int]
+FolderVersion = tuple[str, int]
 """A table's folder and a version."""
 
-Closed = Mapping[Version, Mapping[Place, Done]]
+Closed = Mapping[FolderVersion, Mapping[Place, Done]]
 """The last file of each closed folder."""
 
-Names = Mapping[Version, tuple[str, str]]
+FolderNames = Mapping[FolderVersion, tuple[str, str]]
 """Schema and table in the schema file of each version."""
 
 _NOTHING: Final = Done(0, 0)
@@ -56,13 +56,15 @@ def is_closed(state: TableCursor, version: int, place: str) -> bool:
 
 def last_files(rows: Iterable[ClosedFolder]) -> Closed:
     """The last file of each closed folder; of one that was closed several times, at the last time."""
-    found: dict[Version, dict[Place, Done]] = {}
+    found: dict[FolderVersion, dict[Place, Done]] = {}
     for row in sorted(rows, key=lambda row: row.recorded_at):
         found.setdefault((row.folder, row.version), {})[row.place, row.dispatcher] = Done(row.last, row.size_bytes)
     return found
 
 
-def reopened(cursor: Cursor, late: Mapping[Version, Collection[Place]], closed: Closed, names: Names) -> Cursor:
+def reopened(
+    cursor: Cursor, late: Mapping[FolderVersion, Collection[Place]], closed: Closed, names: FolderNames
+) -> Cursor:
     """The cursor with these data folders open, after the last file that each had when it was closed."""
     tables = dict(cursor.tables)
     for key, places in late.items():

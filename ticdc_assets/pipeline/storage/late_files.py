@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import StaleRunError, TicdcAssetsError
-from ticdc_assets.pipeline.storage.closed_folders import Closed, Names, Version, is_closed, last_files, reopened
+from ticdc_assets.pipeline.storage.closed_folders import (
+    Closed,
+    FolderNames,
+    FolderVersion,
+    is_closed,
+    last_files,
+    reopened,
+)
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
 from ticdc_assets.sources.storage.data_folders import data_folders
@@ -46,7 +53,7 @@ class LateFiles:
     `unread` says by folder why it was not compared, or why its files cannot be read.
     """
 
-    places: Mapping[Version, Sequence[Place]] = field(default_factory=dict)
+    places: Mapping[FolderVersion, Sequence[Place]] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
 
@@ -55,7 +62,7 @@ class LateFiles:
 class _Folder:
     """A closed data folder."""
 
-    version: Version
+    version: FolderVersion
     place: str
 
     @property
@@ -117,7 +124,7 @@ def _compared(lake: Lake, root: Root, cursor: Cursor, closed: Closed) -> tuple[L
     return found, reopened(cursor, found.places, closed, names)
 
 
-def _names(events: Sequence[DdlEvent]) -> Names:
+def _names(events: Sequence[DdlEvent]) -> FolderNames:
     """By folder and version, the names in its schema file."""
     found = {}
     for event in events:
@@ -126,7 +133,7 @@ def _names(events: Sequence[DdlEvent]) -> Names:
     return found
 
 
-def _with_schemas(found: LateFiles, names: Names) -> LateFiles:
+def _with_schemas(found: LateFiles, names: FolderNames) -> LateFiles:
     """Without the versions that have no known schema file."""
     unknown = {f"{folder}/{version}" for folder, version in found.places if (folder, version) not in names}
     why = "it has files and no schema file: restore that"
@@ -152,7 +159,7 @@ class _Comparison:
         unread: dict[str, str] = {}
         listed = self.root.map(lambda item: self._places(*item, unread), list(self.cursor.tables.items()))
         places = [place for each in listed for place in each]
-        late: dict[Version, set[Place]] = {}
+        late: dict[FolderVersion, set[Place]] = {}
         paths: list[str] = []
         for place, files in zip(places, self.root.map(self._late_in, places), strict=True):
             for path, dispatcher in files:

@@ -22,7 +22,7 @@ from ticdc_assets.protocols.csv.decoder import CsvOptions, CsvRecord
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.schema.history.source_table import fold_name
 
-Records = Iterable[tuple[int, RowEvent] | BadRecord | Incomplete]
+DecodedRecords = Iterable[tuple[int, RowEvent] | BadRecord | Incomplete]
 
 ADVICE_SCHEMA: Final = "Check whether schema files were removed from the bucket."
 _ADVICE_RECORD: Final = "The record is kept; check what wrote into this folder."
@@ -68,7 +68,7 @@ def joined_records(
     return JoinedRows((from_events(rows, columns, files[0].path),), np.array(ends))
 
 
-def _json(task: DecodeTask, file: TaskFile, data: bytes) -> Records:
+def _json(task: DecodeTask, file: TaskFile, data: bytes) -> DecodedRecords:
     records = list(canal_json.read_file(data, file.path))
     faults: dict[int, DecodeError] = {}
     for line, event in (record for record in records if isinstance(record, tuple)):
@@ -81,7 +81,7 @@ def _json(task: DecodeTask, file: TaskFile, data: bytes) -> Records:
     yield from (BadRecord(line, raw[line], fault) for line, fault in faults.items())
 
 
-def _csv(options: CsvOptions, file: TaskFile, data: bytes, columns: tuple[str, ...]) -> Records:
+def _csv(options: CsvOptions, file: TaskFile, data: bytes, columns: tuple[str, ...]) -> DecodedRecords:
     records = list(csv.read(data, options, len(columns), file.path))
     faults = {r.line: _other_table(file, r.line) for r in records if _is_of_another(r, file)}
     lone = {r.line: r for r in _lone_halves(records) if r.line not in faults}

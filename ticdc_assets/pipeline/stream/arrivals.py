@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline.storage import arrivals
 from ticdc_assets.pipeline.stream.decode.task import Arrival
-from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.scan.result import StreamScan
@@ -37,6 +37,6 @@ def consumed_with(scan: StreamScan, arrival: Arrival, progress: Progress) -> Fil
     return tuple(sorted(last.items()))
 
 
-def _name(partition: Partition) -> str:
+def _name(partition: TopicPartition) -> str:
     topic, number = partition
     return f"{topic}/{number}"

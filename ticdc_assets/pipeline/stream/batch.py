@@ -14,7 +14,7 @@ from ticdc_assets.pipeline.stream.decode.make_task import task_of
 from ticdc_assets.pipeline.stream.decode.row_schemas import together
 from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask
 from ticdc_assets.pipeline.stream.offsets.advance import advanced, begun, still_read
-from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.record import unknown_tables, unread_tables, with_waiting
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
@@ -167,7 +167,7 @@ class StreamBatch:
         )
         return is_of_topics and not pending.faults.unread and pending.faults.known.keys() >= set(stopped)
 
-    def _first_unconsumed_elsewhere(self, stopped: Collection[str]) -> dict[Partition, int]:
+    def _first_unconsumed_elsewhere(self, stopped: Collection[str]) -> dict[TopicPartition, int]:
         """Of the topics that carry none of the stopped tables, the first offset of each partition to read again."""
         scan, commit_ranges = self._pending.scan, self._pending.commit_ranges
         names = {
@@ -186,7 +186,7 @@ class StreamBatch:
             return {}
         return {topic: frozenset(names) for topic, names in scan.tables.by_topic.items() if names}
 
-    def _first_unconsumed(self) -> dict[Partition, int]:
+    def _first_unconsumed(self) -> dict[TopicPartition, int]:
         scan = self._pending.scan
         if self._lake.by_arrival:
             return dict(scan.offsets.ends)

@@ -16,9 +16,9 @@ from ticdc_assets.sources.message_log import CaptureLog
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.stream.ddl_source import DdlLog
-    from ticdc_assets.protocols.avro.table_names import Name
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.schema.history.source_table import History
+    from ticdc_assets.schema.model import TableName
     from ticdc_assets.sources.message_log import MessageLog
     from ticdc_assets.tables.control_records import WatermarkRecord
 
@@ -77,7 +77,7 @@ class StreamContext:
             placed={event.origin.place: event.commit_ts for event in kept_events if event.origin.place is not None},
         )
 
-    def names(self, scan: StreamScan, history: History) -> dict[MessageName, Name | None]:
+    def names(self, scan: StreamScan, history: History) -> dict[MessageName, TableName | None]:
         """The true names of the tables of an Avro stream."""
         if scan.avro is None:
             return {}

@@ -16,7 +16,7 @@ from ticdc_assets.schema.history.source_table import SchemaPeriod
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+    from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
     from ticdc_assets.protocols.events import DdlEvent, RowEvent
     from ticdc_assets.schema.history.source_table import SchemaGap, Timeline
 
@@ -27,14 +27,14 @@ _SECOND_MS: Final = 1000
 class PositionedRow:
     """The position of a row, its times of execution and sending, and its column names in lower case."""
 
-    partition: Partition
+    partition: TopicPartition
     offset: int
     commit_ms: int | None
     sent_ms: int | None
     columns: frozenset[str]
 
     @classmethod
-    def of(cls, row: RowEvent, partition: Partition, offset: int) -> PositionedRow:
+    def of(cls, row: RowEvent, partition: TopicPartition, offset: int) -> PositionedRow:
         """The row of a message at this offset."""
         return cls(
             partition, offset, row.time.commit_ms, row.time.sent_ms, frozenset(name.lower() for name in row.wire)
@@ -52,13 +52,13 @@ class StatementPositions:
     """The positions of such a stream's statements: by partition their offsets and TSOs; by TSO their times of execution
     and sending."""
 
-    steps: Mapping[Partition, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    steps: Mapping[TopicPartition, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     times: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, events: Iterable[DdlEvent]) -> StatementPositions:
         """The positions and times of statements that only positions order."""
-        steps: dict[Partition, dict[int, int]] = {}
+        steps: dict[TopicPartition, dict[int, int]] = {}
         times: dict[int, tuple[int | None, int | None]] = {}
         for event in events:
             if event.origin.place is not None and event.origin.as_written:
@@ -112,8 +112,8 @@ class Clocks:
     assigned to statements, by position."""
 
     known: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
-    _stated: dict[Partition, int] = field(default_factory=dict)
-    _newest: dict[Partition, int] = field(default_factory=dict)
+    _stated: dict[TopicPartition, int] = field(default_factory=dict)
+    _newest: dict[TopicPartition, int] = field(default_factory=dict)
 
     def of_statement(self, place: tuple[str, int, int], commit_ms: int | None) -> int:
         """The time of the statement at a place: that of an earlier run, else its own.
@@ -135,7 +135,7 @@ class Clocks:
         self._newest[partition] = max(self._newest[partition], ts)
         return ts
 
-    def _begun(self, place: tuple[str, int, int]) -> Partition:
+    def _begun(self, place: tuple[str, int, int]) -> TopicPartition:
         partition = place[:2]
         if partition not in self._newest:
             before = (ts for at, ts in self.known.items() if at[:2] == partition and at[2] < place[2])

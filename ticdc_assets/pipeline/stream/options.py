@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ticdc_assets.config.sink import Protocol
 from ticdc_assets.errors import ConfigError, DecodeError
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.schema_registry import RegistryClient, RegistrySchemas
@@ -58,7 +57,7 @@ def options_of(
     """
     sink = changefeed.sink
     settings = StreamSettings(
-        compression=Compression(str(sink.large_message.compression)),
+        compression=sink.large_message.compression,
         claim_check_raw_value=sink.large_message.claim_check_raw_value,
         has_commit_ts=sink.has_commit_ts,
         output_old_value=sink.open.output_old_value,

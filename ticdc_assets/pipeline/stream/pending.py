@@ -15,8 +15,8 @@ from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.blocked_topics import CaptureHolds
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
-from ticdc_assets.protocols.avro.table_names import Name
 from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.model import TableName
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.ddl_source import DdlLog
@@ -33,7 +33,7 @@ class StreamPending(Pending):
 
     cursor: StreamCursor
     scan: StreamScan
-    names: dict[MessageName, Name | None]
+    names: dict[MessageName, TableName | None]
     follows: Callable[[str, str], bool]
     log: DdlLog | None = None
     faults: CaptureHolds = field(default_factory=CaptureHolds)
@@ -84,7 +84,7 @@ class StreamPending(Pending):
         return not {fold_name(*name) for name in self.waiting} <= recorded
 
     @property
-    def waiting(self) -> list[Name]:
+    def waiting(self) -> list[TableName]:
         """The selected tables with rows above the TSO of `log`."""
         spelt = self.scan.avro.names if self.scan.avro else {}
         true_names = {fold_name(*name): self.names.get(written) or name for written, name in spelt.items()}

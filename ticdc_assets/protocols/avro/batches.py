@@ -28,14 +28,14 @@ from ticdc_assets.protocols.formats.avro_batches import (
     groups,
     in_large_groups,
 )
-from ticdc_assets.protocols.formats.avro_columns import Read, Vector, reader
+from ticdc_assets.protocols.formats.avro_columns import ReadVector, Vector, reader
 
 NONE: Final = -1
 _PLANS_MAX: Final = 256
 _FIELDS_MAX: Final = 1 << 22
 """How many fields of one schema are read at a time: each field of each message takes about 30 bytes meanwhile."""
 
-Reads = tuple[tuple[str, Read], ...]
+Reads = tuple[tuple[str, ReadVector], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _Plan:
     """How to read all messages of one schema: each field, or the old values where they stand."""
 
     writer: Writer
-    reads: tuple[tuple[str, Read | _Old], ...]
+    reads: tuple[tuple[str, ReadVector | _Old], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ticdc_assets.schema.model import TableName
+
 _NOT_AVRO: Final = re.compile(r"[^A-Za-z0-9_]")
 _NOT_KAFKA: Final = re.compile(r"[^A-Za-z0-9._-]")
 _PLACES: Final = re.compile(r"(.*)\{(schema|table)\}(.*)\{(schema|table)\}(.*)", re.DOTALL)
-
-Name = tuple[str, str]
-"""The true names of a database and a table."""
 
 
 def sanitised(name: str) -> str:
@@ -24,19 +23,19 @@ def sanitised(name: str) -> str:
     return f"_{found}" if found[:1].isdigit() else found
 
 
-def topic_of(rule: str, name: Name) -> str:
+def topic_of(rule: str, name: TableName) -> str:
     """The topic of a table under a dispatch rule; `rule` is the rule's `topic`."""
     schema, table = (_NOT_KAFKA.sub("_", part) for part in name)
     return rule.replace("{schema}", schema).replace("{table}", table)
 
 
-def name_in_topic(topic: str, written: Name, rules: Iterable[str]) -> Name:
+def name_in_topic(topic: str, written: TableName, rules: Iterable[str]) -> TableName:
     """The table that a schema names `written`, with what the topic adds; `rules` are the topics of dispatch rules."""
     found = {name for rule in rules for name in _read(topic, written, rule)}
     return found.pop() if len(found) == 1 else written
 
 
-def _read(topic: str, written: Name, rule: str) -> Iterable[Name]:
+def _read(topic: str, written: TableName, rule: str) -> Iterable[TableName]:
     places = _PLACES.fullmatch(rule)
     if places is None or places[2] == places[4]:
         return
@@ -55,12 +54,12 @@ def _read(topic: str, written: Name, rule: str) -> Iterable[Name]:
 class Candidates:
     """Finds tables by their name in Avro schemas, ignoring case."""
 
-    def __init__(self, names: Iterable[Name]) -> None:
-        self._by_avro_name: dict[Name, list[Name]] = {}
+    def __init__(self, names: Iterable[TableName]) -> None:
+        self._by_avro_name: dict[TableName, list[TableName]] = {}
         for name in names:
             self._by_avro_name.setdefault(_folded(map(sanitised, name)), []).append(name)
 
-    def meant(self, written: Name, in_topic: Name) -> Sequence[Name]:
+    def meant(self, written: TableName, in_topic: TableName) -> Sequence[TableName]:
         """The tables whose sanitised name is `written`.
 
         If there are several, those that match the name in the topic are preferred.
@@ -72,6 +71,6 @@ class Candidates:
         return closer or meant
 
 
-def _folded(name: Iterable[str]) -> Name:
+def _folded(name: Iterable[str]) -> TableName:
     schema, table = (part.lower() for part in name)
     return schema, table

@@ -18,7 +18,7 @@ from ticdc_assets.protocols.canal_json.grammar import row_form
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows, RawRows
 from ticdc_assets.protocols.columnar.scanned_rows import raw_rows, table_names
 from ticdc_assets.protocols.formats.json.template import literal, maybe
-from ticdc_assets.protocols.formats.json.texts import Names, noted
+from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, noted
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints
 from ticdc_assets.protocols.formats.utf8_lines import line_bounds
 from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
@@ -81,7 +81,7 @@ class _Reader:
         self._columns = columns
         self._where = where
         self._source = source
-        self._names = Names.of(columns)
+        self._names = JsonColumnNames.of(columns)
 
     def rows(self, block: Bytes, line: int) -> Iterator[RawRows]:
         """The row changes of a block of lines; `line` is the ordinal of the first one in the file."""

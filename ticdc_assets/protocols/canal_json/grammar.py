@@ -11,7 +11,7 @@ from ticdc_assets.protocols.formats.json.template import (
     STRINGS,
     STRINGS_OR_NULLS,
     JsonTemplate,
-    Piece,
+    Steps,
     constant,
     either,
     image,
@@ -27,12 +27,12 @@ from ticdc_assets.tso import INT64_MAX
 
 _MS_MAX: Final = INT64_MAX >> 18
 _KINDS: Final = [(f'{kind}"'.encode(), constant(OP, ord(op))) for kind, op in OPS.items()]
-_EXTENSION: Final[Piece] = (*number(COMMIT_TS), *maybe(b',"rowkey":', text()), *literal(b"}"))
+_EXTENSION: Final[Steps] = (*number(COMMIT_TS), *maybe(b',"rowkey":', text()), *literal(b"}"))
 # Canal writes other ids.
-_SOURCE: Final[Piece] = (*literal(b'{"id":0,"database":'), *text(SCHEMA), *literal(b',"table":'), *text(TABLE))
+_SOURCE: Final[Steps] = (*literal(b'{"id":0,"database":'), *text(SCHEMA), *literal(b',"table":'), *text(TABLE))
 
 
-def _row(old: Piece, new: Piece, end: Piece) -> JsonTemplate:
+def _row(old: Steps, new: Steps, end: Steps) -> JsonTemplate:
     """A whole row change, followed by `end`.
 
     The types must be well-formed although they are not kept, since no other code checks them.
@@ -72,7 +72,7 @@ def _row(old: Piece, new: Piece, end: Piece) -> JsonTemplate:
     )
 
 
-def row_form(end: Piece = ()) -> JsonTemplate:
+def row_form(end: Steps = ()) -> JsonTemplate:
     """A row change with its values."""
     return _row(image(OLD, may_be_empty=True), image(NEW), end)
 

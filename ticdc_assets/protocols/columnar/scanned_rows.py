@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from ticdc_assets.protocols.columnar.raw_rows import RawRows, ops_of
 from ticdc_assets.protocols.formats.json.template import JsonTemplate
-from ticdc_assets.protocols.formats.json.texts import Names, Noted, noted
+from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, Noted, noted
 from ticdc_assets.protocols.formats.span_columns import columns_of
 from ticdc_assets.protocols.formats.string_arrays import NOT_SENT, Bytes, Ints, Mask, Places
 from ticdc_assets.protocols.limits import COLUMNS_MAX
+from ticdc_assets.schema.model import TableName
 
 OP, HAS_OLD, COMMIT_TS, COMMIT_MS, SCHEMA_VERSION, TABLE_ID = range(6)
 """The number slots of a row: the ASCII code of I, U or D; 0 or 1; the others are -1 if the row has none."""
@@ -36,7 +37,6 @@ _TABLES_MAX: Final = 128
 _ROWS_MIN: Final = 16
 """Bulk decoding costs per table as much as this many single rows, so smaller tables are left in large batches."""
 
-TableName = tuple[str, str]
 ColumnsOf = Callable[[bytes], tuple[str, ...]]
 """(text) to the column names of its row; empty if it has no row."""
 
@@ -99,7 +99,7 @@ def alike(
         columns = columns_of_text(data[starts[rest[0]] : ends[rest[0]]].tobytes())
         others = []
         for part in _parts(rest, len(columns)) if 0 < len(columns) <= COLUMNS_MAX else ():
-            found, _ = noted(data, starts[part], ends[part], form, Names.of(columns))
+            found, _ = noted(data, starts[part], ends[part], form, JsonColumnNames.of(columns))
             is_other = (found.images[NEW, :, :, 0] == NOT_SENT).any(axis=1)
             if found.has_marks:
                 is_other |= _are_of_another_kind(found)

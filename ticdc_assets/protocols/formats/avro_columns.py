@@ -42,11 +42,11 @@ class Vector:
     is_text: bool = False
 
 
-Read = Callable[[AvroBatchReader, Mask | None], Vector]
+ReadVector = Callable[[AvroBatchReader, Mask | None], Vector]
 """Steps over one field in all lanes, or in the active ones; the others are null."""
 
 
-def reader(field_type: Any) -> Read | None:
+def reader(field_type: Any) -> ReadVector | None:
     """How to read a field of this type of an admitted schema; None for types that TiCDC has no columns of."""
     if isinstance(field_type, list):
         return _union(field_type)
@@ -58,7 +58,7 @@ def reader(field_type: Any) -> Read | None:
     return _PRIMITIVES.get(field_type)
 
 
-def _union(branches: list[Any]) -> Read | None:
+def _union(branches: list[Any]) -> ReadVector | None:
     others = [branch for branch in branches if branch != "null"]
     inner = reader(others[0]) if len(others) == 1 and len(branches) <= 2 else None
     if inner is None:
@@ -156,7 +156,7 @@ def _is_text(raw: bytes | None) -> bool:
     return True
 
 
-def _decimal(precision: int, scale: int) -> Read:
+def _decimal(precision: int, scale: int) -> ReadVector:
     is_wide = precision > DECIMAL_DIGITS_MAX
     bytes_max = DECIMAL_BYTES_MAX if is_wide else _NARROW_BYTES_MAX
 
@@ -189,7 +189,7 @@ def _wide(raw: pa.Array, scale: int) -> pa.Array:
     return pa.array([None if one is None else decimal_text(one, scale) for one in numbers], pa.string())
 
 
-_PRIMITIVES: Final[dict[str, Read]] = {
+_PRIMITIVES: Final[dict[str, ReadVector]] = {
     "boolean": _read_boolean,
     "int": _read_int,
     "long": _read_long,

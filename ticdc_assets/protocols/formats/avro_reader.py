@@ -31,7 +31,7 @@ DECIMAL_DIGITS_MAX: Final = 65
 DECIMAL_BYTES_MAX: Final = 64
 """65 digits need 28 bytes; turning bytes to digits takes quadratic time, so many more are refused."""
 
-Read = Callable[[bytes, int], tuple[Any, int]]
+ReadValue = Callable[[bytes, int], tuple[Any, int]]
 
 _ADVICE_BYTES: Final = "Check that the message was written by TiCDC with this schema; it stays quarantined."
 _ADVICE_SCHEMA: Final = "Check what registered this schema; TiCDC writes no such one."
@@ -50,7 +50,7 @@ class MalformedError(ValueError):
 class Reader:
     """A compiled schema. `bytes_min` is the fewest bytes a value takes, `fields` and `depth` what its reading costs."""
 
-    read: Read
+    read: ReadValue
     bytes_min: int
     fields: int = 1
     depth: int = 1
@@ -243,7 +243,7 @@ def _union(branches: list[Any], namespace: str, names: _Names, room: int) -> Rea
     return _over(read, readers, 1 + min(r.bytes_min for r in readers), max(r.fields for r in readers))
 
 
-def _over(read: Read, parts: list[Reader], bytes_min: int, fields: int) -> Reader:
+def _over(read: ReadValue, parts: list[Reader], bytes_min: int, fields: int) -> Reader:
     return Reader(read, bytes_min, fields, 1 + max((part.depth for part in parts), default=0))
 
 
@@ -362,7 +362,7 @@ def _block(data: bytes, at: int, item_bytes_min: int) -> tuple[int, int]:
     return count, at
 
 
-def _decimal(schema: dict[str, Any]) -> Read:
+def _decimal(schema: dict[str, Any]) -> ReadValue:
     scale = schema.get("scale", 0)
     precision = schema.get("precision")
     if type(scale) is not int or type(precision) is not int or not 0 <= scale <= precision <= DECIMAL_DIGITS_MAX:

@@ -7,13 +7,13 @@ malformed input is a DecodeError, never another exception.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.compression import Compression
 
 LENGTH_BYTES: Final = 8
 MAX_FRAMES: Final = 1 << 16
@@ -24,14 +24,6 @@ MAX_RATIO: Final = 256
 """An lz4 block grows at most 255-fold, a snappy block 22-fold; a higher ratio is a decompression bomb."""
 _CHUNK_BYTES: Final = 1 << 20
 _VARINT_BYTES: Final = 5
-
-
-class Compression(StrEnum):
-    """TiCDC's `large-message-handle-compression`: each body by itself, lz4 as a frame, snappy as a block."""
-
-    NONE = "none"
-    LZ4 = "lz4"
-    SNAPPY = "snappy"
 
 
 def frames(data: bytes, where: str) -> Iterator[bytes]:

@@ -14,8 +14,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError, SchemaError
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, WatermarkEvent
-from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, Compression, decompress, frames, json_object
+from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, decompress, frames, json_object
 from ticdc_assets.protocols.open_protocol.go_strings import unquote
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms

@@ -17,7 +17,7 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
 from ticdc_assets.protocols.formats.json.template import (
     WITH_TYPES,
     JsonTemplate,
-    Piece,
+    Steps,
     constant,
     either,
     image,
@@ -53,7 +53,7 @@ KEY: Final = JsonTemplate(
 """The key of a row that was sent whole."""
 
 
-def _row(new: Piece, old: Piece) -> JsonTemplate:
+def _row(new: Steps, old: Steps) -> JsonTemplate:
     before = maybe(b',"p":', (*old, *constant(OP, ord("U")), *constant(HAS_OLD, 1)))
     kinds = [
         (b'{"u":', (*constant(OP, ord("I")), *new, *before)),

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.message_rows import Messages
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.formats.avro_batches import (
     SLAB_BYTES_MAX,
     AvroBatchReader,
@@ -26,7 +27,7 @@ from ticdc_assets.protocols.formats.avro_batches import (
     joined,
 )
 from ticdc_assets.protocols.formats.avro_reader import compiled, read_whole
-from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, Compression, decompress
+from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, decompress
 from ticdc_assets.protocols.limits import COLUMNS_MAX
 from ticdc_assets.protocols.simple import avro as simple_avro
 from ticdc_assets.protocols.simple.avro_image_scanner import NULL, STRING, Cells
@@ -64,7 +65,7 @@ class _Fields:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaGroup:
+class ColumnSetGroup:
     """Rows of one table, version and set of columns, and the branch of each column's values.
 
     `messages`, `op`, `table_id`, `commit_ts` and `wire` have an entry for each row, `before` for those of `old`.
@@ -83,7 +84,7 @@ class SchemaGroup:
     slab: ByteSlab
 
 
-def parts(messages: Messages, options: SimpleOptions) -> Iterator[SchemaGroup]:
+def parts(messages: Messages, options: SimpleOptions) -> Iterator[ColumnSetGroup]:
     """The rows of a batch, in groups of one schema and one set of columns.
 
     The caller decodes a message of no group by the reference decoder: a statement, a watermark, a row of a small group,
@@ -241,7 +242,7 @@ def _walk(every: AvroBatchReader, fields: _Fields, undecided: Ints, sets: _Sets)
     return _Walk(lanes, places, decided, wire, base, before, old_base)
 
 
-def _parts_of(walk: _Walk, fields: _Fields, messages: Ints, sets: _Sets) -> Iterator[SchemaGroup]:
+def _parts_of(walk: _Walk, fields: _Fields, messages: Ints, sets: _Sets) -> Iterator[ColumnSetGroup]:
     slab = walk.lanes.slab
     good = np.flatnonzero(walk.lanes.ok)
     for group, some in groups(fields.group[walk.places[good]]):
@@ -257,7 +258,7 @@ def _parts_of(walk: _Walk, fields: _Fields, messages: Ints, sets: _Sets) -> Iter
             old, rows = (np.cumsum(chosen) - 1)[old[kept]], rows[chosen]
         lane = walk.places[rows]
         head = (fields.op[lane], fields.table_id[lane], fields.commit_ts[lane])
-        yield SchemaGroup(fields.tables[group], messages[lane], *head, columns, branches, now, old, then, slab)
+        yield ColumnSetGroup(fields.tables[group], messages[lane], *head, columns, branches, now, old, then, slab)
 
 
 def _standing_at_images(

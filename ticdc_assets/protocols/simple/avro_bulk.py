@@ -17,7 +17,7 @@ from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Message
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.formats.avro_batches import Ints, Mask, joined
 from ticdc_assets.protocols.formats.avro_columns import BuiltColumn
-from ticdc_assets.protocols.simple.avro_batches import SchemaGroup, parts
+from ticdc_assets.protocols.simple.avro_batches import ColumnSetGroup, parts
 from ticdc_assets.protocols.simple.avro_image_scanner import NOT_SENT, STRING, TIMESTAMP
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets.protocols.values import native_columns
@@ -61,7 +61,7 @@ def column(of: Column, array: pa.Array, zone: str) -> pa.Array:
 BULK: Final = Bulk(heads, rows, column)
 
 
-def _sound(part: SchemaGroup) -> Ints:
+def _sound(part: ColumnSetGroup) -> Ints:
     """The rows of a group whose texts are all UTF-8."""
     sound = np.ones(len(part.messages), np.bool_)
     for number, branch in enumerate(part.branches):
@@ -72,14 +72,14 @@ def _sound(part: SchemaGroup) -> Ints:
     return np.flatnonzero(sound)
 
 
-def _exclude_invalid_text(sound: Mask, part: SchemaGroup, now: BuiltColumn, then: BuiltColumn) -> None:
+def _exclude_invalid_text(sound: Mask, part: ColumnSetGroup, now: BuiltColumn, then: BuiltColumn) -> None:
     if now.rows is not None:
         sound &= ~now.rows
     if then.rows is not None:
         sound[part.old[then.rows]] = False
 
 
-def _table(part: SchemaGroup) -> TableRows:
+def _table(part: ColumnSetGroup) -> TableRows:
     count = len(part.messages)
     sound = np.ones(count, np.bool_)
     place = np.full(count, _NONE)
@@ -115,7 +115,7 @@ def _filled(then: pa.Array, sent: Mask, now: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(sent), then, now)
 
 
-def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[SchemaGroup, Ints, int]], left: Mask) -> RowHeaders:
+def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[ColumnSetGroup, Ints, int]], left: Mask) -> RowHeaders:
     message = joined([part.messages[whole] for part, whole, _ in found])
     order = np.argsort(message, kind="stable")
     op, commit_ts = (joined([part.op[w] for part, w, _ in found]), joined([p.commit_ts[w] for p, w, _ in found]))

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import DdlEvent, DdlHints, Event, Op, RowEvent, RowHints, WatermarkEvent
-from ticdc_assets.protocols.formats.frames import Compression, decompress, json_object
+from ticdc_assets.protocols.formats.frames import decompress, json_object
 from ticdc_assets.protocols.simple import avro as simple_avro
 from ticdc_assets.protocols.simple.table_schema import table_schema
 from ticdc_assets.protocols.values import native as native_values

@@ -19,7 +19,7 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
 from ticdc_assets.protocols.formats.json.template import (
     WITH_TIMES,
     JsonTemplate,
-    Piece,
+    Steps,
     constant,
     either,
     image,
@@ -32,7 +32,7 @@ from ticdc_assets.protocols.formats.json.template import (
     text,
 )
 
-_TABLE: Final[Piece] = (
+_TABLE: Final[Steps] = (
     *literal(b'{"version":1,"database":'),
     *text(SCHEMA),
     *literal(b',"table":'),
@@ -41,7 +41,7 @@ _TABLE: Final[Piece] = (
     *integer(TABLE_ID),
     *literal(b',"type":"'),
 )
-_TIMES: Final[Piece] = (
+_TIMES: Final[Steps] = (
     *literal(b',"commitTs":'),
     *number(COMMIT_TS),
     *literal(b',"buildTs":'),
@@ -49,10 +49,10 @@ _TIMES: Final[Piece] = (
     *literal(b',"schemaVersion":'),
     *number(SCHEMA_VERSION),
 )
-_SINCE_THE_OP: Final[Piece] = (*constant(COMMIT_MS, -1), *constant(HAS_OLD, 0))
+_SINCE_THE_OP: Final[Steps] = (*constant(COMMIT_MS, -1), *constant(HAS_OLD, 0))
 
 
-def _row(new: Piece, old: Piece) -> JsonTemplate:
+def _row(new: Steps, old: Steps) -> JsonTemplate:
     """A whole row change; a deleted row is in `old`."""
     values = (*literal(b',"data":'), *new, *maybe(b',"old":', (*old, *constant(HAS_OLD, 1))))
     gone = (*literal(b',"old":'), *new)

@@ -9,7 +9,7 @@ from typing import Final
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS
 from ticdc_assets.schema.ddl.statements import ColumnDefinition
 from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind
-from ticdc_assets.schema.evolution.defaults import Written, read_default, typed_default
+from ticdc_assets.schema.evolution.defaults import WrittenDefault, read_default, typed_default
 from ticdc_assets.schema.model import Column, Index
 from ticdc_assets.schema.mysql_types import WrittenType, binary_form, read_charset, read_charset_name, read_type
 
@@ -180,7 +180,7 @@ class _Column:
 
     written: WrittenType
     nullable: bool = True
-    default: Written | None = None
+    default: WrittenDefault | None = None
     virtual: bool = False
     primary: bool = False
     unique: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind
-from ticdc_assets.schema.model import Partition, Partitioning
+from ticdc_assets.schema.model import PartitionDefinition, Partitioning
 
 DEFAULT_PARTITION: Final = "DEFAULT"
 
@@ -91,12 +91,12 @@ def _read_count(cursor: TokenCursor, word: str) -> int:
 # -- definitions ------------------------------------------------------------------------------------------------------
 
 
-def read_partitions(cursor: TokenCursor) -> tuple[Partition, ...]:
+def read_partitions(cursor: TokenCursor) -> tuple[PartitionDefinition, ...]:
     """Read definitions in parentheses."""
     return cursor.in_parentheses(lambda: _read_partition(cursor))
 
 
-def _read_partition(cursor: TokenCursor) -> Partition:
+def _read_partition(cursor: TokenCursor) -> PartitionDefinition:
     cursor.expect("PARTITION")
     name = cursor.identifier()
     less_than: tuple[str | None, ...] = ()
@@ -110,7 +110,7 @@ def _read_partition(cursor: TokenCursor) -> Partition:
     _skip_partition_options(cursor)
     if cursor.at_symbol("("):
         cursor.parenthesised()  # subpartitions
-    return Partition(name, less_than, values_in)
+    return PartitionDefinition(name, less_than, values_in)
 
 
 def _read_bounds(cursor: TokenCursor, none_word: str) -> tuple[str | None, ...]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ticdc_assets.schema.collations import UNNAMED, Collation
-from ticdc_assets.schema.evolution.defaults import Written
-from ticdc_assets.schema.model import Column, Index, Partition, Partitioning
-
-TableName = tuple[str, str]
+from ticdc_assets.schema.evolution.defaults import WrittenDefault
+from ticdc_assets.schema.model import Column, Index, PartitionDefinition, Partitioning, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class ColumnDefinition:
     unique: bool = False
     computed: str | None = None
     collation: str | None = None
-    default: Written | None = None
+    default: WrittenDefault | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ class AlterDefault:
     """SET DEFAULT, or DROP DEFAULT (`default` None); existing rows stay."""
 
     name: str
-    default: Written | None
+    default: WrittenDefault | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ class DropPartitions:
 class AddPartitions:
     """Partitions as defined, or `count` more of them (HASH, KEY)."""
 
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[PartitionDefinition, ...] = ()
     count: int = 0
     if_not_exists: bool = False
 
@@ -150,7 +148,7 @@ class ReorganizePartitions:
     """Partitions `names` (() = all) are reorganized; no row is removed."""
 
     names: tuple[str, ...]
-    partitions: tuple[Partition, ...]
+    partitions: tuple[PartitionDefinition, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _EXACT: Final = Context(prec=_DIGITS_MAX * 2, rounding=ROUND_HALF_UP)
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralDefault:
     """A default as written: text of a string or number, bytes of a hex or bit literal, None for NULL."""
 
     value: str | bytes | None
@@ -33,19 +33,19 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
+class ComputedDefault:
     """A default that is computed; CURRENT_TIMESTAMP and its synonyms in one spelling, others as written."""
 
     text: str
 
 
-Written = Literal | Expression
+WrittenDefault = LiteralDefault | ComputedDefault
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_default(cursor: TokenCursor) -> Written:
+def read_default(cursor: TokenCursor) -> WrittenDefault:
     """Read a default's literal or expression at the cursor; parentheses around a literal do not count."""
     start = cursor.position
     depth = 0
@@ -58,7 +58,7 @@ def read_default(cursor: TokenCursor) -> Written:
     return _read_expression(cursor)
 
 
-def _read_expression(cursor: TokenCursor) -> Expression:
+def _read_expression(cursor: TokenCursor) -> ComputedDefault:
     start = cursor.peek().start
     if cursor.at_symbol("("):
         cursor.parenthesised()
@@ -69,24 +69,24 @@ def _read_expression(cursor: TokenCursor) -> Expression:
         cursor.parenthesised()
     else:
         raise cursor.fault("a default value")
-    return Expression(cursor.source_since(start))
+    return ComputedDefault(cursor.source_since(start))
 
 
-def _read_simple(cursor: TokenCursor) -> Written | None:
+def _read_simple(cursor: TokenCursor) -> WrittenDefault | None:
     return _read_keyword(cursor) or _read_number(cursor) or _read_text(cursor)
 
 
-def _read_keyword(cursor: TokenCursor) -> Written | None:
+def _read_keyword(cursor: TokenCursor) -> WrittenDefault | None:
     word = cursor.peek().word
     if word in ("NULL", "TRUE", "FALSE"):
         cursor.take()
-        return Literal({"NULL": None, "TRUE": "1", "FALSE": "0"}[word])
+        return LiteralDefault({"NULL": None, "TRUE": "1", "FALSE": "0"}[word])
     if word in _NOW:
         cursor.take()
-        return Expression("CURRENT_TIMESTAMP" + _read_precision(cursor))
+        return ComputedDefault("CURRENT_TIMESTAMP" + _read_precision(cursor))
     if word in _TODAY:
         cursor.take()
-        return Expression("CURRENT_DATE" + _read_precision(cursor))
+        return ComputedDefault("CURRENT_DATE" + _read_precision(cursor))
     return None
 
 
@@ -98,7 +98,7 @@ def _read_precision(cursor: TokenCursor) -> str:
     return f"({digits})" if digits else ""
 
 
-def _read_number(cursor: TokenCursor) -> Written | None:
+def _read_number(cursor: TokenCursor) -> WrittenDefault | None:
     ahead, sign = 0, ""
     while cursor.peek(ahead).kind is TokenKind.SYMBOL and cursor.peek(ahead).text in "+-":
         sign = ("" if sign else "-") if cursor.peek(ahead).text == "-" else sign
@@ -106,18 +106,18 @@ def _read_number(cursor: TokenCursor) -> Written | None:
     if cursor.peek(ahead).kind is not TokenKind.NUMBER:
         return None
     cursor.position += ahead
-    return Literal(sign + cursor.take().text)
+    return LiteralDefault(sign + cursor.take().text)
 
 
-def _read_text(cursor: TokenCursor) -> Written | None:
+def _read_text(cursor: TokenCursor) -> WrittenDefault | None:
     """A string, hex or bit literal, perhaps after a character set introducer or DATE, TIME, TIMESTAMP."""
     cursor.skip_introducers()
     kind = cursor.peek().kind
     if kind not in (TokenKind.STRING, TokenKind.HEX, TokenKind.BITS):
         return None
     if kind is TokenKind.STRING:
-        return Literal(_read_strings(cursor), is_string=True)
-    return Literal(bits_value(cursor.take().text) if kind is TokenKind.BITS else hex_value(cursor.take().text))
+        return LiteralDefault(_read_strings(cursor), is_string=True)
+    return LiteralDefault(bits_value(cursor.take().text) if kind is TokenKind.BITS else hex_value(cursor.take().text))
 
 
 def _read_strings(cursor: TokenCursor) -> str:
@@ -140,16 +140,16 @@ def bits_value(digits: str) -> bytes:
 # -- as MySQL prints it -----------------------------------------------------------------------------------------------
 
 
-def typed_default(written: Written, of: MySqlType) -> Default:
+def typed_default(written: WrittenDefault, of: MySqlType) -> Default:
     """The default as MySQL prints it for a column of this type: text, or bytes for binary columns."""
-    if isinstance(written, Expression):
+    if isinstance(written, ComputedDefault):
         return Default(expression=written.text)
     if written.value is None:
         return Default()
     return Default(value=_printed(written, of))
 
 
-def _printed(literal: Literal, of: MySqlType) -> str | bytes:
+def _printed(literal: LiteralDefault, of: MySqlType) -> str | bytes:
     value = literal.value
     assert value is not None
     if isinstance(value, str) and not literal.is_string and of.kind in BINARY_KINDS | CHARACTER_KINDS:

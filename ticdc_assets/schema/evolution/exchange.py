@@ -21,7 +21,7 @@ _ADVICE: Final = "EXCHANGE PARTITION moves rows that the stream does not send; l
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ExchangePair:
     """A partitioned table, the table that it exchanges a partition with, and the rows of the partition."""
 
     partitioned: SourceTableBuilder
@@ -29,7 +29,7 @@ class Pair:
     rows: PartitionRows
 
 
-def pair_of(live: Mapping[SourceName, SourceTableBuilder], event: DdlEvent, statement: ddl.AlterTable) -> Pair:
+def pair_of(live: Mapping[SourceName, SourceTableBuilder], event: DdlEvent, statement: ddl.AlterTable) -> ExchangePair:
     """The pair of a statement. Raises SchemaError where its tables or rows are not known."""
     actions = [action for action in statement.actions if isinstance(action, ddl.ExchangePartition)]
     if len(statement.actions) != 1 or not actions:
@@ -46,7 +46,7 @@ def pair_of(live: Mapping[SourceName, SourceTableBuilder], event: DdlEvent, stat
     if not one.key or sorted(n.lower() for n in one.key) != sorted(n.lower() for n in other.key):
         raise _fault(event, f"one key in {one.name} and {other.name}", f"{_key_text(one)} and {_key_text(other)}")
     [rows] = rows_of(one, (actions[0].name,))
-    return Pair(partitioned, table, rows)
+    return ExchangePair(partitioned, table, rows)
 
 
 def _both(

@@ -13,7 +13,7 @@ from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.fold_state import FoldState
 from ticdc_assets.schema.history.fold_statements import fold_alter
 from ticdc_assets.schema.history.renames import (
-    Pair,
+    NamePair,
     Rename,
     are_in_order,
     is_renamed,
@@ -38,7 +38,7 @@ def fold_renames(state: FoldState, parsed: list[Parsed]) -> None:
     _rename_all(state, [(event, (old, new)) for event, old, new in olds if old is not None])
 
 
-def _pairs(state: FoldState, event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) -> list[Pair]:
+def _pairs(state: FoldState, event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) -> list[NamePair]:
     """The renames of an event; none for a repeat that cannot be applied again, whose tables stop.
 
     After a rename of several names, each name is that of another table. After a rename of one name, another table may

@@ -10,7 +10,7 @@ from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.evolution.evolve import Change, SchemaState, TruncateRows, shape_of
 from ticdc_assets.schema.history.builder import SourceTableBuilder
-from ticdc_assets.schema.history.official_statements import Written
+from ticdc_assets.schema.history.official_statements import WrittenStatements
 from ticdc_assets.schema.history.pending_statements import PendingStatements
 from ticdc_assets.schema.history.schema_compare import same_columns, unknowns
 from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceName, Stop, Version, fold_name
@@ -38,7 +38,7 @@ class FoldState:
         self.all: list[SourceTableBuilder] = []
         self.live: dict[SourceName, SourceTableBuilder] = {}
         self.pending = PendingStatements()
-        self.written = Written()
+        self.written = WrittenStatements()
         self.collations: dict[str, Collation] = {}
         self._uses: Counter[SourceName] = Counter()
 

@@ -22,7 +22,7 @@ _VERBS: Final = ("ALTER", "CREATE", "DROP", "TRUNCATE")
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenStatements:
     """The statements so far, to recognise repeats."""
 
     _seen: set[_StatementKey] = field(default_factory=set)

@@ -8,14 +8,14 @@ from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.history.source_table import SourceName, Stop, fold_name
 
-Pending = tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]
+PendingStatement = tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]
 
 
 @dataclass(slots=True)
 class PendingStatements:
     """By name, without regard to case."""
 
-    _statements: dict[SourceName, list[Pending]] = field(default_factory=dict)
+    _statements: dict[SourceName, list[PendingStatement]] = field(default_factory=dict)
     _stops: dict[SourceName, Stop] = field(default_factory=dict)
     _stops_of_databases: dict[str, Stop] = field(default_factory=dict)
 
@@ -39,7 +39,7 @@ class PendingStatements:
         """Stop each new table of this database; of every database where `schema` is empty."""
         self._stops_of_databases.setdefault(schema.lower(), stop)
 
-    def take_changes(self, name: SourceName) -> list[Pending]:
+    def take_changes(self, name: SourceName) -> list[PendingStatement]:
         """Remove and return the statements on a name."""
         return self._statements.pop(fold_name(*name), [])
 

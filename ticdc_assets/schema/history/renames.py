@@ -10,14 +10,14 @@ from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.session_names import statements_of, with_schema
 from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
 
-Pair = tuple[SourceName, SourceName]
+NamePair = tuple[SourceName, SourceName]
 """The old name and the new one."""
 
-Rename = tuple[DdlEvent, Pair]
+Rename = tuple[DdlEvent, NamePair]
 """The event, and the old and new names."""
 
 
-def rename_pairs(event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) -> Iterator[Pair]:
+def rename_pairs(event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) -> Iterator[NamePair]:
     """The old and new names of an event; the schema of an old name is "" where it is unknown."""
     for statement in statements or ():
         pairs = [(with_schema(event, new, old), (new[0] or event.schema, new[1])) for old, new in _written(statement)]
@@ -40,7 +40,7 @@ def old_names(event: DdlEvent) -> list[SourceName]:
     return [(old[0] or event.schema, old[1]) for old, _ in rename_pairs(event, statements)]
 
 
-def _written(statement: ddl.Statement) -> Iterator[Pair]:
+def _written(statement: ddl.Statement) -> Iterator[NamePair]:
     if isinstance(statement, ddl.RenameTables):
         yield from statement.pairs
     elif isinstance(statement, ddl.AlterTable):
@@ -85,6 +85,6 @@ def is_renamed(name: SourceName, waiting: Iterable[Rename]) -> bool:
     return any(fold_name(*old) == fold_name(*name) for _, (old, _) in waiting)
 
 
-def _is_free(pair: Pair, live: Container[SourceName], before: Container[SourceName]) -> bool:
+def _is_free(pair: NamePair, live: Container[SourceName], before: Container[SourceName]) -> bool:
     old, new = fold_name(*pair[0]), fold_name(*pair[1])
     return (old in live or old in before) and (new == old or new not in live)

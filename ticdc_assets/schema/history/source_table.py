@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ticdc_assets.schema.model import TableName, TableSchema
+
 if TYPE_CHECKING:
     from ticdc_assets.schema.evolution.evolve import Effect
-    from ticdc_assets.schema.model import TableSchema
 
-SourceName = tuple[str, str]
-"""Schema and table."""
+SourceName = TableName
+"""A name that a source table has or had."""
 
 
 def fold_name(schema: str, table: str) -> SourceName:

@@ -24,7 +24,7 @@ from ticdc_assets.schema.evolution.evolve import (
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable, Version, fold_name
 from ticdc_assets.schema.model import Column, TableSchema
 
-Name = tuple[str, str, int, int | None]
+WrittenName = tuple[str, str, int, int | None]
 """Schema and table without regard to case, for rows with a commit_ts above the first TSO, up to the second one."""
 
 INFERRED: Final = ""
@@ -36,7 +36,7 @@ class WrittenHistory:
     """The names of a source table, the columns of its versions as digests (`INFERRED` for none), and the first name of
     each column by its uid."""
 
-    names: tuple[Name, ...]
+    names: tuple[WrittenName, ...]
     versions: tuple[tuple[int, str], ...]
     columns: tuple[tuple[int, str], ...]
 
@@ -85,11 +85,11 @@ class WrittenHistory:
         known = dict(now.columns)
         return any(known.get(uid, name) != name for uid, name in self.columns)
 
-    def names_lost(self, now: WrittenHistory) -> tuple[Name, ...]:
+    def names_lost(self, now: WrittenHistory) -> tuple[WrittenName, ...]:
         """The names that the source table no longer has; their rows belong to another source table."""
         return tuple(_without(self.names, now.names))
 
-    def names_gained(self, now: WrittenHistory) -> tuple[Name, ...]:
+    def names_gained(self, now: WrittenHistory) -> tuple[WrittenName, ...]:
         """The names that the source table has only in the current history."""
         return tuple(_without(now.names, self.names))
 
@@ -144,12 +144,12 @@ def _differ(one: str, other: str) -> bool:
     return INFERRED not in (one, other) and one != other
 
 
-def _name(period: NamePeriod, dropped_ts: int | None) -> Name:
+def _name(period: NamePeriod, dropped_ts: int | None) -> WrittenName:
     until_ts = period.until_ts if period.until_ts is not None else dropped_ts
     return (*fold_name(period.schema, period.table), period.after_ts, until_ts)
 
 
-def _without(names: Sequence[Name], others: Sequence[Name]) -> Iterator[Name]:
+def _without(names: Sequence[WrittenName], others: Sequence[WrittenName]) -> Iterator[WrittenName]:
     """The parts of `names` that are in none of `others`."""
     for schema, table, after_ts, until_ts in names:
         left = [(after_ts, until_ts)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ticdc_assets.schema.ddl import statements as ddl
-from ticdc_assets.schema.model import Partition, Partitioning, TableSchema
+from ticdc_assets.schema.model import PartitionDefinition, Partitioning, TableSchema
 from ticdc_assets.schema.partitions.rows import place_of
 
 
@@ -38,14 +38,14 @@ def _with_more_hashed(partitioning: Partitioning, action: ddl.AddPartitions) -> 
     count = partitioning.count + (action.count or len(action.partitions))
     if not (partitioning.partitions or action.partitions):
         return replace(partitioning, count=count)
-    before = partitioning.partitions or tuple(Partition(f"p{place}") for place in range(partitioning.count))
-    added = action.partitions or tuple(Partition(f"p{place}") for place in range(partitioning.count, count))
+    before = partitioning.partitions or tuple(PartitionDefinition(f"p{place}") for place in range(partitioning.count))
+    added = action.partitions or tuple(PartitionDefinition(f"p{place}") for place in range(partitioning.count, count))
     return replace(partitioning, count=count, partitions=(*before, *added))
 
 
 def _replaced(
-    partitions: tuple[Partition, ...], places: list[int], new: tuple[Partition, ...]
-) -> tuple[Partition, ...]:
+    partitions: tuple[PartitionDefinition, ...], places: list[int], new: tuple[PartitionDefinition, ...]
+) -> tuple[PartitionDefinition, ...]:
     kept_before = tuple(p for i, p in enumerate(partitions) if i < places[0])
     kept_after = tuple(p for i, p in enumerate(partitions) if i > places[0] and i not in places)
     return (*kept_before, *new, *kept_after)

@@ -19,8 +19,8 @@ from ticdc_assets.schema.arrow_types import INTEGER_BITS
 from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.ddl.partitions import DEFAULT_PARTITION
 from ticdc_assets.schema.ddl.tokens import TokenKind, cursor_over
-from ticdc_assets.schema.evolution.defaults import Literal, typed_default
-from ticdc_assets.schema.model import Column, Kind, MySqlType, Partition, Partitioning, TableSchema
+from ticdc_assets.schema.evolution.defaults import LiteralDefault, typed_default
+from ticdc_assets.schema.model import Column, Kind, MySqlType, PartitionDefinition, Partitioning, TableSchema
 from ticdc_assets.schema.partitions.expressions import Expression, read_expression
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows, hash_rows, key_rows, place_among, refuse
 
@@ -156,7 +156,9 @@ def _range_rows(
     return RangeRows(partition.name, keys, lower, _upper(table, keys, partition))
 
 
-def _upper(table: TableSchema, keys: tuple[PartitionedBy, ...], partition: Partition) -> tuple[str | None, ...] | None:
+def _upper(
+    table: TableSchema, keys: tuple[PartitionedBy, ...], partition: PartitionDefinition
+) -> tuple[str | None, ...] | None:
     if partition.less_than[:1] == (None,):
         return None
     if len(partition.less_than) != len(keys):
@@ -234,7 +236,7 @@ def _literal(text: str) -> str | None:
 
 
 def _date_value(literal: str, of: MySqlType) -> str | None:
-    value = typed_default(Literal(literal, is_string=True), of).value
+    value = typed_default(LiteralDefault(literal, is_string=True), of).value
     pattern = _DAY if of.kind is Kind.DATE else _MOMENT
     return value if isinstance(value, str) and pattern.fullmatch(value) else None
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 from ticdc_assets.errors import DecodeError, SchemaError, SourceError
 from ticdc_assets.protocols import detection
 from ticdc_assets.protocols.avro import decoder as confluent_avro
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.detection import MessageForm, Votes
 from ticdc_assets.protocols.events import DdlEvent, Event, WatermarkEvent
-from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.capture import Message

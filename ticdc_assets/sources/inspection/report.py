@@ -30,7 +30,7 @@ class Bounds:
 
 
 @dataclass(slots=True)
-class Counts:
+class OperationCounts:
     """Rows by operation; `upserts` if the stream does not distinguish INSERT and UPDATE."""
 
     inserts: int = 0
@@ -61,7 +61,7 @@ class TableSeen:
 
     schema: str
     table: str
-    counts: Counts = field(default_factory=Counts)
+    counts: OperationCounts = field(default_factory=OperationCounts)
     statements: int = 0
     schemas: int = 0
     first_ts: int | None = None
@@ -161,10 +161,12 @@ class Inspection:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> OperationCounts:
         """The rows of all tables."""
         seen = [table.counts for table in self.tables.values()]
-        return Counts(*(sum(getattr(c, n) for c in seen) for n in ("inserts", "updates", "deletes", "upserts")))
+        return OperationCounts(
+            *(sum(getattr(c, n) for c in seen) for n in ("inserts", "updates", "deletes", "upserts"))
+        )
 
     def table(self, schema: str, table: str) -> TableSeen:
         """The entry of that table, created on first use."""

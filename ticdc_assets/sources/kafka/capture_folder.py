@@ -22,7 +22,7 @@ import orjson
 
 from ticdc_assets.errors import SourceError
 from ticdc_assets.sources.capture import Message
-from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 from ticdc_assets.sources.kafka.same_topic import mark_of
 
 MESSAGES: Final = "messages.jsonl"
@@ -43,10 +43,10 @@ class CaptureState:
     """The state of a folder: the length of its file in bytes, and the progress of each partition."""
 
     size_bytes: int = 0
-    partitions: Mapping[Partition, CaptureProgress] | None = None
+    partitions: Mapping[KafkaPartition, CaptureProgress] | None = None
 
     @property
-    def next_offsets(self) -> dict[Partition, int]:
+    def next_offsets(self) -> dict[KafkaPartition, int]:
         return {partition: done.next_offset for partition, done in (self.partitions or {}).items()}
 
 
@@ -84,7 +84,7 @@ class CaptureFolder:
         try:
             stored = orjson.loads(file.read_bytes())
             partitions = {
-                Partition(p["topic"], p["partition"]): CaptureProgress(p["next_offset"], p["last_mark"])
+                KafkaPartition(p["topic"], p["partition"]): CaptureProgress(p["next_offset"], p["last_mark"])
                 for p in stored["partitions"]
             }
             return CaptureState(stored["size_bytes"], partitions)
@@ -92,7 +92,7 @@ class CaptureFolder:
             advice = "Capture into a new folder."
             raise SourceError(str(file), "the state of a capture", "another content", advice) from None
 
-    def append(self, state: CaptureState, parts: Mapping[Partition, tuple[Path, CaptureProgress]]) -> CaptureState:
+    def append(self, state: CaptureState, parts: Mapping[KafkaPartition, tuple[Path, CaptureProgress]]) -> CaptureState:
         """Append the messages of the parts, by timestamp, and record the progress of each partition."""
         with (self.path / MESSAGES).open("ab") as file:
             if file.tell() < state.size_bytes:

@@ -27,8 +27,8 @@ from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import SourceError, TopicError
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.faults import Causes, fault_of
-from ticdc_assets.sources.kafka.ranges import OffsetRange, Offsets, Partition
-from ticdc_assets.sources.kafka.record import Record, record_of
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, Offsets
+from ticdc_assets.sources.kafka.record import KafkaRecord, record_of
 from ticdc_assets.sources.kafka.requests import RETRY_TIMEOUT_S, Requests, passes
 
 IDS_TIMEOUT_S: Final = 20.0
@@ -112,7 +112,7 @@ class KafkaClient:
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
-    def partitions(self) -> list[Partition]:
+    def partitions(self) -> list[KafkaPartition]:
         """The partitions of all configured topics, sorted. TopicError if a topic does not exist."""
         found = self.partitions_found()
         for topic in self._source.topics:
@@ -120,7 +120,7 @@ class KafkaClient:
                 raise self.missing(topic)
         return found
 
-    def partitions_found(self) -> list[Partition]:
+    def partitions_found(self) -> list[KafkaPartition]:
         """The partitions of the configured topics that exist, sorted."""
         found = self._metadata()
         names = set(self._source.topics) | matching(self._source.pattern, found)
@@ -128,7 +128,7 @@ class KafkaClient:
             advice = "Check source.kafka.pattern, or wait until TiCDC has made the first topic."
             raise SourceError(self._where, "a topic that the pattern matches", "none", advice)
         return [
-            Partition(name, number)
+            KafkaPartition(name, number)
             for name in sorted(names & found.keys())
             for number in sorted(found[name].partitions)
         ]
@@ -163,22 +163,22 @@ class KafkaClient:
                 continue  # an older broker, no permission or no answer: the last message identifies the topic too
         return {topic: topic_id for topic, topic_id in found.items() if topic_id.strip("A")}
 
-    def offsets(self, partition: Partition) -> Offsets:
+    def offsets(self, partition: KafkaPartition) -> Offsets:
         """The first offset that the partition holds, and the one after its last."""
         # `get_watermark_offsets` makes two requests. After one error and one answer it returns the answer for both.
         low, end = (self._offset_of_time(partition, place) for place in (OFFSET_BEGINNING, OFFSET_END))
         return Offsets(low, end)
 
-    def ends(self) -> dict[Partition, int]:
+    def ends(self) -> dict[KafkaPartition, int]:
         """The end offset of every partition of the topics that exist."""
         return {partition: self.offsets(partition).end for partition in self.partitions_found()}
 
-    def first_offset_since(self, partition: Partition, timestamp_ms: int) -> int:
+    def first_offset_since(self, partition: KafkaPartition, timestamp_ms: int) -> int:
         """The offset of the first message with that timestamp or a later one, else the partition's end."""
         offset = self._offset_of_time(partition, timestamp_ms)
         return self.offsets(partition).end if offset < 0 else offset
 
-    def _offset_of_time(self, partition: Partition, timestamp_ms: int) -> int:
+    def _offset_of_time(self, partition: KafkaPartition, timestamp_ms: int) -> int:
         """The offset that Kafka gives for a timestamp, or for OFFSET_BEGINNING or OFFSET_END in its place."""
 
         def request(timeout_s: float) -> int:
@@ -196,7 +196,7 @@ class KafkaClient:
         for record in self.records(wanted):
             yield record.message
 
-    def records(self, wanted: OffsetRange) -> Iterator[Record]:
+    def records(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
         """The messages of the range with their headers, in order of offsets.
 
         Reading stops when the reader's position reaches the end of the range. The last offset may have no message,
@@ -211,7 +211,7 @@ class KafkaClient:
             what = f"messages {wanted.begin} to {wanted.end - 1} of {wanted.partition}"
             yield from self._read([wanted], what, None)
 
-    def records_of_all(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[Record]:
+    def records_of_all(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[KafkaRecord]:
         """The messages of ranges of different partitions at once, of each partition in order of offsets.
 
         Args:
@@ -233,9 +233,9 @@ class KafkaClient:
             self._consumer.resume([_at(wanted.partition) for wanted in ranges])
             self._consumer.unassign()
 
-    def _assigned(self, ends: dict[Partition, int], what: str, each_max: int | None) -> Iterator[list[Any]]:
+    def _assigned(self, ends: dict[KafkaPartition, int], what: str, each_max: int | None) -> Iterator[list[Any]]:
         """The messages before the end of each partition; a partition is removed from `ends` once it is read."""
-        heard, counts = time.monotonic(), Counter[Partition]()
+        heard, counts = time.monotonic(), Counter[KafkaPartition]()
         only_end = next(iter(ends.values())) if len(ends) == 1 and each_max is None else None
         while ends:
             with self._faults(what):
@@ -247,14 +247,19 @@ class KafkaClient:
             if batch:
                 heard = time.monotonic()
             for position in self._consumer.position([_at(partition) for partition in ends]) if ends else ():
-                partition = Partition(position.topic, position.partition)
+                partition = KafkaPartition(position.topic, position.partition)
                 if position.offset >= ends[partition]:
                     self._ended(ends, partition)
             if ends and time.monotonic() - heard > SILENCE_TIMEOUT_S:
                 raise self._silent(what)
 
     def _before_ends(
-        self, batch: list[Any], ends: dict[Partition, int], what: str, counts: Counter[Partition], each_max: int | None
+        self,
+        batch: list[Any],
+        ends: dict[KafkaPartition, int],
+        what: str,
+        counts: Counter[KafkaPartition],
+        each_max: int | None,
     ) -> list[Any]:
         """The messages of a batch before the end of their partition. Raises SourceError where one is an error."""
         kept = []
@@ -262,7 +267,7 @@ class KafkaClient:
             error = found.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise fault_of(KafkaException(error), self._where, what, self._causes)
-            partition = Partition(found.topic(), found.partition())
+            partition = KafkaPartition(found.topic(), found.partition())
             if partition not in ends:
                 continue
             if found.offset() >= ends[partition]:
@@ -288,7 +293,7 @@ class KafkaClient:
         self._causes.add(error)
         return True
 
-    def _ended(self, ends: dict[Partition, int], partition: Partition) -> None:
+    def _ended(self, ends: dict[KafkaPartition, int], partition: KafkaPartition) -> None:
         del ends[partition]
         if ends:  # the other partitions are read on
             self._consumer.pause([_at(partition)])
@@ -313,7 +318,7 @@ def _are_before(batch: list[Any], end: int) -> bool:
     return bool(batch) and not any(map(_ERROR, batch)) and batch[-1].offset() < end
 
 
-def _at(partition: Partition, offset: int | None = None) -> TopicPartition:
+def _at(partition: KafkaPartition, offset: int | None = None) -> TopicPartition:
     if offset is None:
         return TopicPartition(partition.topic, partition.number)
     return TopicPartition(partition.topic, partition.number, offset)

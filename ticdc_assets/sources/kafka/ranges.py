@@ -16,7 +16,7 @@ CREATED_AGAIN: Final = (
 """What to do if a topic was created again under the name of one that was read before."""
 
 
-class Partition(NamedTuple):
+class KafkaPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
@@ -37,7 +37,7 @@ class Offsets(NamedTuple):
 class OffsetRange:
     """Offsets of one partition: from `begin`, inclusive, to `end`, exclusive."""
 
-    partition: Partition
+    partition: KafkaPartition
     begin: int
     end: int
 
@@ -48,15 +48,15 @@ class OffsetRange:
 class OffsetsOfCluster(Protocol):
     """The requests to a cluster that planning needs."""
 
-    def partitions(self) -> list[Partition]:
+    def partitions(self) -> list[KafkaPartition]:
         """The partitions of all configured topics, sorted. Raises TopicError if a topic does not exist."""
         ...
 
-    def offsets(self, partition: Partition) -> Offsets:
+    def offsets(self, partition: KafkaPartition) -> Offsets:
         """The offsets that the broker has of a partition now."""
         ...
 
-    def first_offset_since(self, partition: Partition, timestamp_ms: int) -> int:
+    def first_offset_since(self, partition: KafkaPartition, timestamp_ms: int) -> int:
         """The offset of the first message with that timestamp or a later one, else the partition's end."""
         ...
 
@@ -64,7 +64,7 @@ class OffsetsOfCluster(Protocol):
 def pending_ranges(
     cluster: OffsetsOfCluster,
     start: KafkaStart,
-    next_offsets: Mapping[Partition, int],
+    next_offsets: Mapping[KafkaPartition, int],
     skip_offsets: Sequence[OffsetRule] = (),
 ) -> list[OffsetRange]:
     """The unread range of each partition; empty if nothing is new.
@@ -82,7 +82,7 @@ def pending_ranges(
     return [pending_range(cluster, start, partition, next_offsets, skip_offsets) for partition in partitions]
 
 
-def require_all(partitions: Sequence[Partition], next_offsets: Iterable[Partition]) -> None:
+def require_all(partitions: Sequence[KafkaPartition], next_offsets: Iterable[KafkaPartition]) -> None:
     """Raises TopicError if a partition that was read is gone."""
     gone = sorted(set(next_offsets) - set(partitions))
     if gone:
@@ -94,8 +94,8 @@ def require_all(partitions: Sequence[Partition], next_offsets: Iterable[Partitio
 def pending_range(
     cluster: OffsetsOfCluster,
     start: KafkaStart,
-    partition: Partition,
-    next_offsets: Mapping[Partition, int],
+    partition: KafkaPartition,
+    next_offsets: Mapping[KafkaPartition, int],
     skip_offsets: Sequence[OffsetRule],
 ) -> OffsetRange:
     """The unread range of one partition; see `pending_ranges`."""
@@ -118,14 +118,16 @@ def pending_range(
     return OffsetRange(partition, begin, held.end)
 
 
-def _may_be_lost(partition: Partition, begin: int, end: int, rules: Sequence[OffsetRule]) -> bool:
+def _may_be_lost(partition: KafkaPartition, begin: int, end: int, rules: Sequence[OffsetRule]) -> bool:
     """Whether the rules allow all offsets from `begin`, inclusive, to `end`, exclusive, to be missing."""
     for first, last in sorted(rule.range for rule in rules if rule.is_of(partition)):
         begin = max(begin, last) if first <= begin else begin
     return begin >= end
 
 
-def _first(cluster: OffsetsOfCluster, start: KafkaStart, partition: Partition, held: Offsets, is_added: bool) -> int:
+def _first(
+    cluster: OffsetsOfCluster, start: KafkaStart, partition: KafkaPartition, held: Offsets, is_added: bool
+) -> int:
     """The start of a partition that was never read. A partition that was added later is read from its first message."""
     if is_added:
         return held.low

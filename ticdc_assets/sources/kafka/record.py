@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ticdc_assets.sources.capture import Message
 
 
-class Record(NamedTuple):
+class KafkaRecord(NamedTuple):
     """A message with its headers; None if it has none."""
 
     message: Message
@@ -19,8 +19,8 @@ class Record(NamedTuple):
         return len(self.message.key or b"") + len(self.message.value or b"")
 
 
-def record_of(found: Any) -> Record:
+def record_of(found: Any) -> KafkaRecord:
     """The record of one of librdkafka's messages."""
     _, ts_ms = found.timestamp()
     message = Message(found.topic(), found.partition(), found.offset(), found.key(), found.value(), ts_ms)
-    return Record(message, found.headers())
+    return KafkaRecord(message, found.headers())

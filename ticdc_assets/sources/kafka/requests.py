@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from ticdc_assets.sources.kafka.faults import Causes, fault_of
-from ticdc_assets.sources.kafka.ranges import Partition
+from ticdc_assets.sources.kafka.ranges import KafkaPartition
 
 REACH_TIMEOUT_S: Final = 20.0
 """How long a cluster that has not answered yet is tried."""
@@ -80,7 +80,7 @@ class Requests:
         self._is_answered = False
         self._waited_s = 0.0
 
-    def answer(self, what: str, request: Callable[[float], Answer], partition: Partition | None = None) -> Answer:
+    def answer(self, what: str, request: Callable[[float], Answer], partition: KafkaPartition | None = None) -> Answer:
         """The answer to a request, which is called with the time limit of an attempt in seconds.
 
         Args:
@@ -113,14 +113,14 @@ class Requests:
         limit_s = self._retry_timeout_s if self._is_answered else min(REACH_TIMEOUT_S, self._retry_timeout_s)
         return limit_s - self._waited_s
 
-    def _cause(self, error: KafkaError, partition: Partition | None) -> tuple[KafkaError, bool]:
+    def _cause(self, error: KafkaError, partition: KafkaPartition | None) -> tuple[KafkaError, bool]:
         """The error, or the one that the cluster now reports for the partition, and whether it may pass."""
         if partition is None or not _may_pass_of_a_partition(error):
             return error, passes(error)
         cause = self._asked(partition) or error
         return cause, _may_pass_of_a_partition(cause)
 
-    def _asked(self, partition: Partition) -> KafkaError | None:
+    def _asked(self, partition: KafkaPartition) -> KafkaError | None:
         """What is wrong with a partition by the newest metadata; None if that is not known.
 
         librdkafka caches the metadata of a topic for minutes, also that a partition has no leader. This request

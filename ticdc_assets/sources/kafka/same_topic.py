@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TopicError
 from ticdc_assets.sources.capture import Message, digest_of
-from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, OffsetRange, Partition
+from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, OffsetRange
 
 if TYPE_CHECKING:
     from ticdc_assets.sources.kafka.client import KafkaClient
@@ -17,7 +17,7 @@ def mark_of(message: Message) -> str:
     return f"{message.ts_ms}-{digest_of(message)}"
 
 
-def require_same_topic(client: KafkaClient, partition: Partition, next_offset: int, last_mark: str) -> bool:
+def require_same_topic(client: KafkaClient, partition: KafkaPartition, next_offset: int, last_mark: str) -> bool:
     """Whether the message before `next_offset` still exists; it then has this mark.
 
     Raises:

@@ -55,7 +55,7 @@ _ENCODERS: Final[dict[Any, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class ConnectionPolicy:
     """Time limits of a connection and an answer, and the number of attempts after a lost connection."""
 
     connect_s: int = 10
@@ -83,9 +83,9 @@ _OPEN_LOGINS: Final[dict[str, Callable[[Any], Any]]] = dict.fromkeys(
 class UpstreamRows:
     """Reads rows at snapshots. The context manager closes the connection."""
 
-    def __init__(self, upstream: Upstream, patience: RetryPolicy | None = None) -> None:
+    def __init__(self, upstream: Upstream, policy: ConnectionPolicy | None = None) -> None:
         self._upstream = upstream
-        self._patience = patience or RetryPolicy()
+        self._policy = policy or ConnectionPolicy()
         self._where = f"upstream {upstream.host}:{upstream.port}"
         self._connection: pymysql.Connection[Any] | None = None
         self._snapshot = 0
@@ -136,9 +136,9 @@ class UpstreamRows:
     def _answers(self, statement: str, parameters: list[Any], tso: int) -> Sequence[Sequence[bytes | None]]:
         if self._gone is not None:
             raise self._gone
-        for attempt in range(self._patience.tries):
+        for attempt in range(self._policy.tries):
             if attempt:
-                time.sleep(self._patience.pause_s)
+                time.sleep(self._policy.pause_s)
             try:
                 return self._query(statement, parameters, tso)
             except (pymysql.MySQLError, OSError, *_NO_PROTOCOL) as error:
@@ -147,7 +147,7 @@ class UpstreamRows:
                 if fault is not None:
                     raise fault from None
         advice = "Check `upstream` and the network; the next run tries again."
-        found = f"no connection that lasts, {self._patience.tries} times"
+        found = f"no connection that lasts, {self._policy.tries} times"
         self._gone = NotYetError(self._where, "a TiDB server that answers in time", found, advice)
         raise self._gone
 
@@ -162,7 +162,7 @@ class UpstreamRows:
             return answers
 
     def _connected(self) -> pymysql.Connection[Any]:
-        upstream, patience = self._upstream, self._patience
+        upstream, policy = self._upstream, self._policy
         connection: pymysql.Connection[Any] = pymysql.connect(
             host=upstream.host,
             port=upstream.port,
@@ -172,15 +172,15 @@ class UpstreamRows:
             autocommit=True,
             use_unicode=False,  # cells are the server's bytes
             conv=_ENCODERS,
-            connect_timeout=patience.connect_s,
-            read_timeout=patience.answer_s,
-            write_timeout=patience.answer_s,
+            connect_timeout=policy.connect_s,
+            read_timeout=policy.answer_s,
+            write_timeout=policy.answer_s,
             ssl=_context(upstream.tls) if upstream.tls else None,
             auth_plugin_map=None if upstream.tls else _OPEN_LOGINS,
         )
         self._snapshot = 0
         with connection.cursor() as cursor:
-            cursor.execute(SESSION, (patience.answer_s * 1000,))
+            cursor.execute(SESSION, (policy.answer_s * 1000,))
         return connection
 
     def _close(self) -> None:

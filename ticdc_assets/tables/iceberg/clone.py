@@ -32,7 +32,7 @@ _OF_THE_CLONE: Final = {
 _TAKEN_OVER: Final = "ticdc."
 """The prefix of the properties that the table takes over."""
 
-Partitioning = Sequence[tuple[str, int | None, str]]
+SpecFields = Sequence[tuple[str, int | None, str]]
 
 
 class Clone:
@@ -65,7 +65,7 @@ class Clone:
         columns: Sequence[LakeColumn],
         key: Sequence[str],
         more_properties: Mapping[str, str],
-        partitioning: Partitioning,
+        partitioning: SpecFields,
         progress: Progress,
     ) -> None:
         """Start at `progress` without rows, with these columns and also `more_properties`."""
@@ -102,7 +102,7 @@ class Clone:
         steps: Sequence[SchemaStep],
         more_properties: Mapping[str, str],
         gone: Sequence[int],
-        partitioning: Partitioning,
+        partitioning: SpecFields,
         progress: Progress,
     ) -> None:
         transaction = self._jvm.load(self.identifier).java.newTransaction()
@@ -135,7 +135,7 @@ class Clone:
             update = update.removeField(field.name)
         update.commit()
 
-    def _add_partitioning(self, transaction: Any, partitioning: Partitioning) -> None:
+    def _add_partitioning(self, transaction: Any, partitioning: SpecFields) -> None:
         update = transaction.updateSpec()
         for transform, argument, column in partitioning:
             if transform != "void":

@@ -6,13 +6,13 @@ import pytest
 
 from ticdc_assets.commands.process import capture
 from ticdc_assets.sources.capture import Message
-from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 from ticdc_assets.work_progress import Count
 
 
 def test_a_compacted_range_is_done_at_its_last_offset_and_not_at_its_last_message(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(capture, "PROGRESS_EVERY_S", 0)
-    wanted = OffsetRange(Partition("feed", 0), 100, 200)
+    wanted = OffsetRange(KafkaPartition("feed", 0), 100, 200)
     messages = [Message("feed", 0, offset, None, b"", 1) for offset in (100, 149, 199)]
     shown: list[str | Count] = []
 

@@ -10,7 +10,7 @@ import pytest
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import TopicError
 from ticdc_assets.pipeline.landing.budget import SAMPLED_FROM_OFFSETS, LandingBudget
-from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 
 SOURCE = KafkaSource(("broker:9092",), ("t",), messages_max=50_000, bytes_max=1_000_000)
 
@@ -33,7 +33,7 @@ class Samples:
 
 
 def budget(sizes: Sequence[int] | None, *lengths: int) -> LandingBudget:
-    ranges = [OffsetRange(Partition("t", number), 0, length) for number, length in enumerate(lengths)]
+    ranges = [OffsetRange(KafkaPartition("t", number), 0, length) for number, length in enumerate(lengths)]
     return LandingBudget.of(Samples(sizes), SOURCE, ranges)  # type: ignore[arg-type]
 
 

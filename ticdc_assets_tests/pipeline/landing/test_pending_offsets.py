@@ -14,7 +14,7 @@ from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import SourceError, TopicError
 from ticdc_assets.pipeline.landing.plan import PendingOffsets, pending_offsets
 from ticdc_assets.sources.capture import Message
-from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, OffsetRange, Offsets, Partition
+from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, OffsetRange, Offsets
 from ticdc_assets.sources.kafka.same_topic import mark_of
 from ticdc_assets.tables.messages import LandedOffsets, LandedPartition
 
@@ -31,8 +31,8 @@ class Cluster:
     ids: Mapping[str, str] = field(default_factory=dict)
     text: str = "a row"
 
-    def partitions_found(self) -> list[Partition]:
-        return [Partition(topic, 0) for topic in sorted(self.held)]
+    def partitions_found(self) -> list[KafkaPartition]:
+        return [KafkaPartition(topic, 0) for topic in sorted(self.held)]
 
     def topic_ids(self) -> dict[str, str]:
         return dict(self.ids)
@@ -40,7 +40,7 @@ class Cluster:
     def missing(self, topic: str) -> TopicError:
         return TopicError("the cluster", f"the topic {topic}", "no such topic", "Create it.")
 
-    def offsets(self, partition: Partition) -> Offsets:
+    def offsets(self, partition: KafkaPartition) -> Offsets:
         return self.held[partition.topic]
 
     def messages(self, wanted: OffsetRange) -> Iterator[Message]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.pipeline.landing.plan import TASK_OFFSETS_MIN, PendingOffsets, pieces, taken
-from ticdc_assets.sources.kafka.ranges import OffsetRange, Partition
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 
-A, B, C = (Partition("feed", number) for number in range(3))
+A, B, C = (KafkaPartition("feed", number) for number in range(3))
 
 
 def test_a_landing_takes_so_many_messages_divided_fairly_in_order_of_partitions():

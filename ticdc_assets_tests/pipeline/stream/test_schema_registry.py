@@ -22,7 +22,7 @@ USER, PASSWORD = "ann", "s3cret"
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_registry, "RetryPolicy", lambda: QUICK)
+    monkeypatch.setattr(schema_registry, "RequestPolicy", lambda: QUICK)
 
 
 def schemas_of(workload: Workload) -> dict[int, str]:

@@ -15,7 +15,7 @@ from ticdc_assets.protocols.canal_json import (
     messages_bulk as canal_json_messages_bulk,
 )
 from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages
-from ticdc_assets.protocols.formats.frames import Compression
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.registry import REGISTRY

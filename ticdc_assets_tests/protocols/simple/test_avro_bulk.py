@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import simple as simple_package
 from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import (
     avro as simple_avro,

@@ -15,8 +15,8 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import simple as simple_package
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.formats.frames import Compression
 from ticdc_assets.protocols.simple import avro as simple_avro
 from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode, open_claim, value, verify
 from ticdc_assets.protocols.values.checksum import ChecksummedRow

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.tokens import cursor_over
-from ticdc_assets.schema.evolution.defaults import Literal
+from ticdc_assets.schema.evolution.defaults import LiteralDefault
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
 from ticdc_assets_tests.schema.ddl.statements import INT, column, columns, default
 
@@ -196,7 +196,7 @@ def test_a_value_round_trips_in_restored_text_and_in_mysql_text(value, restored,
     literal = f"{introducer}'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
     (statement,) = ddl.parse(f"ALTER TABLE `t` ALTER COLUMN `c` SET DEFAULT {literal}", "s", restored=restored)
 
-    assert statement.actions == (ddl.AlterDefault("c", Literal(value, is_string=True)),)
+    assert statement.actions == (ddl.AlterDefault("c", LiteralDefault(value, is_string=True)),)
 
 
 @given(st.text(st.characters(codec="utf-8")), st.booleans())

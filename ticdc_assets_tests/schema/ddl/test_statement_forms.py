@@ -9,7 +9,7 @@ import pytest
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.model import Column, Index, Partition, Partitioning
+from ticdc_assets.schema.model import Column, Index, PartitionDefinition, Partitioning
 from ticdc_assets_tests.schema.ddl.statements import INT, column, one
 
 ALONE = ddl.CreateTable("shop", "t", like=("shop", "u"))
@@ -89,7 +89,7 @@ ACTIONS = [
     ("ALTER COLUMN a SET INVISIBLE", (ddl.NoEffect("visibility of a column"),)),
     ("CONVERT TO CHARSET DEFAULT", (ddl.ConvertCharset(Collation(None), converts=True),)),
     ("CONVERT TO CHARACTER SET = 'gbk' COLLATE = gbk_bin", (ddl.ConvertCharset(Collation("gbk", "gbk_bin"), converts=True),)),
-    ("ADD PARTITION IF NOT EXISTS LOCAL (PARTITION p)", (ddl.AddPartitions((Partition("p"),), if_not_exists=True),)),
+    ("ADD PARTITION IF NOT EXISTS LOCAL (PARTITION p)", (ddl.AddPartitions((PartitionDefinition("p"),), if_not_exists=True),)),
     ("ADD PARTITION NO_WRITE_TO_BINLOG PARTITIONS 2", (ddl.AddPartitions(count=2),)),
     ("COALESCE PARTITION LOCAL 2", (ddl.CoalescePartitions(2),)),
     ("REORGANIZE PARTITION", (ddl.ReorganizePartitions((), ()),)),
@@ -226,13 +226,13 @@ PARTITIONINGS = [
     ("HASH (((a)))", Partitioning("HASH", ("a",), count=1)),
     ("HASH ((a) + 1) PARTITIONS 2", Partitioning("HASH", (), "(a) + 1", count=2)),
     ("LINEAR KEY (a, b)", Partitioning("KEY", ("a", "b"), count=1)),
-    ("RANGE FIELDS (a) (PARTITION p VALUES LESS THAN (MAXVALUE))", Partitioning("RANGE", ("a",), partitions=(Partition("p", (None,)),))),
-    ("HASH (a) PARTITIONS 3 (PARTITION p STORAGE ENGINE = x DATA DIRECTORY = '/x' INDEX DIRECTORY '/y' MAX_ROWS 5, PARTITION q PLACEMENT POLICY x)", Partitioning("HASH", ("a",), partitions=(Partition("p"), Partition("q")), count=3)),
-    ("LIST (a) (PARTITION p VALUES IN (1, DEFAULT))", Partitioning("LIST", ("a",), partitions=(Partition("p", values_in=("1", "DEFAULT")),))),
-    ("LIST (a) (PARTITION p VALUES IN ( 1 + 2 ))", Partitioning("LIST", ("a",), partitions=(Partition("p", values_in=("1 + 2",)),))),
-    ("RANGE (a) (PARTITION p VALUES LESS THAN (5)) UPDATE INDEXES (i GLOBAL)", Partitioning("RANGE", ("a",), partitions=(Partition("p", ("5",)),))),
+    ("RANGE FIELDS (a) (PARTITION p VALUES LESS THAN (MAXVALUE))", Partitioning("RANGE", ("a",), partitions=(PartitionDefinition("p", (None,)),))),
+    ("HASH (a) PARTITIONS 3 (PARTITION p STORAGE ENGINE = x DATA DIRECTORY = '/x' INDEX DIRECTORY '/y' MAX_ROWS 5, PARTITION q PLACEMENT POLICY x)", Partitioning("HASH", ("a",), partitions=(PartitionDefinition("p"), PartitionDefinition("q")), count=3)),
+    ("LIST (a) (PARTITION p VALUES IN (1, DEFAULT))", Partitioning("LIST", ("a",), partitions=(PartitionDefinition("p", values_in=("1", "DEFAULT")),))),
+    ("LIST (a) (PARTITION p VALUES IN ( 1 + 2 ))", Partitioning("LIST", ("a",), partitions=(PartitionDefinition("p", values_in=("1 + 2",)),))),
+    ("RANGE (a) (PARTITION p VALUES LESS THAN (5)) UPDATE INDEXES (i GLOBAL)", Partitioning("RANGE", ("a",), partitions=(PartitionDefinition("p", ("5",)),))),
     ("RANGE (a) INTERVAL (5) FIRST PARTITION LESS THAN (0) LAST PARTITION LESS THAN (9) NULL PARTITION", Partitioning("RANGE", ("a",))),
-    ("RANGE (a) PARTITIONS 1 SUBPARTITION BY KEY (b) (PARTITION p VALUES LESS THAN (5))", Partitioning("RANGE", ("a",), partitions=(Partition("p", ("5",)),))),
+    ("RANGE (a) PARTITIONS 1 SUBPARTITION BY KEY (b) (PARTITION p VALUES LESS THAN (5))", Partitioning("RANGE", ("a",), partitions=(PartitionDefinition("p", ("5",)),))),
 ]  # fmt: skip
 
 

@@ -11,8 +11,8 @@ import pytest
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.create import columns_of
-from ticdc_assets.schema.evolution.defaults import Expression
-from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, Partition, Partitioning
+from ticdc_assets.schema.evolution.defaults import ComputedDefault
+from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, PartitionDefinition, Partitioning
 from ticdc_assets_tests.schema.ddl.statements import INT, one
 
 
@@ -71,7 +71,9 @@ def test_a_schema_dump_is_read_in_full():
             Index("ft", ("Email",)),
         ),
         partitioning=Partitioning(
-            "RANGE", ("id",), partitions=(Partition("p0", less_than=("100",)), Partition("pM", less_than=(None,)))
+            "RANGE",
+            ("id",),
+            partitions=(PartitionDefinition("p0", less_than=("100",)), PartitionDefinition("pM", less_than=(None,))),
         ),
         collation=Collation("utf8mb4", "utf8mb4_bin"),
         comment="all, ) of it",
@@ -120,17 +122,17 @@ PARTITIONINGS = [
     ("HASH (`id`) PARTITIONS 3", Partitioning("HASH", ("id",), count=3)),
     ("LINEAR HASH (YEAR(`d`)) PARTITIONS 4", Partitioning("HASH", (), "YEAR(`d`)", count=4)),
     ("KEY () PARTITIONS 2", Partitioning("KEY", count=2)),
-    ("KEY ALGORITHM = 2 (`id`) (PARTITION a, PARTITION b)", Partitioning("KEY", ("id",), partitions=(Partition("a"), Partition("b")), count=2)),
+    ("KEY ALGORITHM = 2 (`id`) (PARTITION a, PARTITION b)", Partitioning("KEY", ("id",), partitions=(PartitionDefinition("a"), PartitionDefinition("b")), count=2)),
     ("RANGE (TO_DAYS(`d`)) (PARTITION p VALUES LESS THAN (TO_DAYS('2024-01-01')), PARTITION m VALUES LESS THAN MAXVALUE)",
-     Partitioning("RANGE", (), "TO_DAYS(`d`)", (Partition("p", ("TO_DAYS('2024-01-01')",)), Partition("m", (None,))))),
+     Partitioning("RANGE", (), "TO_DAYS(`d`)", (PartitionDefinition("p", ("TO_DAYS('2024-01-01')",)), PartitionDefinition("m", (None,))))),
     ("RANGE COLUMNS (`a`, `d`) (PARTITION p VALUES LESS THAN (-5, _UTF8MB4'2024-01-01'), PARTITION q VALUES LESS THAN (7, MAXVALUE))",
-     Partitioning("RANGE", ("a", "d"), partitions=(Partition("p", ("-5", "'2024-01-01'")), Partition("q", ("7", None))))),
+     Partitioning("RANGE", ("a", "d"), partitions=(PartitionDefinition("p", ("-5", "'2024-01-01'")), PartitionDefinition("q", ("7", None))))),
     ("LIST (`a`) (PARTITION p VALUES IN (1, NULL), PARTITION o DEFAULT)",
-     Partitioning("LIST", ("a",), partitions=(Partition("p", values_in=("1", None)), Partition("o", values_in=("DEFAULT",))))),
+     Partitioning("LIST", ("a",), partitions=(PartitionDefinition("p", values_in=("1", None)), PartitionDefinition("o", values_in=("DEFAULT",))))),
     ("LIST COLUMNS (`a`, `b`) (PARTITION p VALUES IN ((1,'o''k'),(2,NULL)))",
-     Partitioning("LIST", ("a", "b"), partitions=(Partition("p", values_in=("1", "'o''k'", "2", None)),))),
+     Partitioning("LIST", ("a", "b"), partitions=(PartitionDefinition("p", values_in=("1", "'o''k'", "2", None)),))),
     ("RANGE (`a`) SUBPARTITION BY HASH (`b`) SUBPARTITIONS 2 (PARTITION p VALUES LESS THAN (3) (SUBPARTITION s0, SUBPARTITION s1))",
-     Partitioning("RANGE", ("a",), partitions=(Partition("p", ("3",)),))),
+     Partitioning("RANGE", ("a",), partitions=(PartitionDefinition("p", ("3",)),))),
     ("RANGE (`a`) INTERVAL (100) FIRST PARTITION LESS THAN (0) LAST PARTITION LESS THAN (1000) MAXVALUE PARTITION",
      Partitioning("RANGE", ("a",))),
 ]  # fmt: skip
@@ -205,7 +207,7 @@ ACTIONS = [
     ("CHANGE COLUMN `z` `a` INT FIRST", (ddl.ModifyColumn("z", A, ddl.ColumnPosition()),)),
     ("RENAME COLUMN a TO b, RENAME COLUMN b TO a", (ddl.RenameColumn("a", "b"), ddl.RenameColumn("b", "a"))),
     ("ALTER a DROP DEFAULT", (ddl.AlterDefault("a", None),)),
-    ("ALTER COLUMN a SET DEFAULT (now())", (ddl.AlterDefault("a", Expression("CURRENT_TIMESTAMP")),)),
+    ("ALTER COLUMN a SET DEFAULT (now())", (ddl.AlterDefault("a", ComputedDefault("CURRENT_TIMESTAMP")),)),
     ("ADD UNIQUE KEY IF NOT EXISTS u (a)", (ddl.AddIndex(Index("u", ("a",), unique=True), if_not_exists=True),)),
     ("ADD CONSTRAINT `p` PRIMARY KEY(`a`) /*T![clustered_index] NONCLUSTERED */", (ddl.AddPrimaryKey(("a",)),)),
     ("ADD CONSTRAINT c CHECK (a > 1)", (ddl.NoEffect("a constraint"),)),
@@ -218,10 +220,10 @@ ACTIONS = [
     ("TRUNCATE PARTITION `p1`,`P2`", (ddl.TruncatePartitions(("p1", "P2")),)),
     ("TRUNCATE PARTITION ALL", (ddl.TruncatePartitions(None),)),
     ("DROP PARTITION IF EXISTS p", (ddl.DropPartitions(("p",), if_exists=True),)),
-    ("ADD PARTITION (PARTITION p VALUES LESS THAN (5))", (ddl.AddPartitions((Partition("p", ("5",)),)),)),
+    ("ADD PARTITION (PARTITION p VALUES LESS THAN (5))", (ddl.AddPartitions((PartitionDefinition("p", ("5",)),)),)),
     ("ADD PARTITION PARTITIONS 3", (ddl.AddPartitions(count=3),)),
     ("COALESCE PARTITION 2", (ddl.CoalescePartitions(2),)),
-    ("REORGANIZE PARTITION a, b INTO (PARTITION c VALUES LESS THAN (9))", (ddl.ReorganizePartitions(("a", "b"), (Partition("c", ("9",)),)),)),
+    ("REORGANIZE PARTITION a, b INTO (PARTITION c VALUES LESS THAN (9))", (ddl.ReorganizePartitions(("a", "b"), (PartitionDefinition("c", ("9",)),)),)),
     ("EXCHANGE PARTITION p WITH TABLE o.x WITHOUT VALIDATION", (ddl.ExchangePartition("p", ("o", "x")),)),
     ("REMOVE PARTITIONING", (ddl.Repartition(None),)),
     ("PARTITION BY KEY (a) PARTITIONS 2", (ddl.Repartition(Partitioning("KEY", ("a",), count=2)),)),

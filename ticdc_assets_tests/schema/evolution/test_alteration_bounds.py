@@ -17,7 +17,7 @@ from ticdc_assets.schema.evolution.evolve import (
     alter_all,
     shape_of,
 )
-from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, Partition, TableSchema
+from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, PartitionDefinition, TableSchema
 from ticdc_assets.schema.partitions.rows import rows_of
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 
@@ -302,7 +302,7 @@ def test_counted_partitions_are_listed_once_one_has_a_name_of_its_own():
     assert partition_names(less) == ["p0", "p1"]
     last = altered(less, "COALESCE PARTITION 9").shape.table.partitioning
     assert last is not None
-    assert (last.count, last.partitions) == (1, (Partition("p0"),))
+    assert (last.count, last.partitions) == (1, (PartitionDefinition("p0"),))
 
 
 def test_partitions_are_added_once():

@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.history.official_statements import Written, subject_of
+from ticdc_assets.schema.history.official_statements import WrittenStatements, subject_of
 from ticdc_assets.schema.history.pending_statements import PendingStatements
 from ticdc_assets.schema.history.renames import (
     Rename,
@@ -115,7 +115,7 @@ def test_a_table_is_still_to_be_renamed_where_a_rename_takes_its_name():
 # -- statements as users wrote them ------------------------------------------------------------------------------------
 
 
-def parts(state: Written, given: DdlEvent, live: str = "") -> list[tuple[str, str]]:
+def parts(state: WrittenStatements, given: DdlEvent, live: str = "") -> list[tuple[str, str]]:
     found = state.parts(given, ddl.parse(given.query, ""), names(live))
     return [(part.schema, part.table) for part, _ in found]
 
@@ -132,21 +132,21 @@ CALLED = [
 
 @pytest.mark.parametrize(("query", "called"), CALLED)
 def test_a_statement_is_called_by_the_name_that_it_leaves_its_table_with(query: str, called: list[tuple[str, str]]):
-    assert parts(Written(), written(query)) == called
-    assert [part for part, _ in Written().parts(event(query), None, ())] == [event(query)]
+    assert parts(WrittenStatements(), written(query)) == called
+    assert [part for part, _ in WrittenStatements().parts(event(query), None, ())] == [event(query)]
 
 
 def test_a_table_that_is_there_is_not_made_again():
     query = "CREATE TABLE IF NOT EXISTS x (a INT)"
 
-    assert parts(Written(), written(query), live="x") == []
-    assert parts(Written(), written(query)) == [("s", "x")]
-    assert parts(Written(), written("CREATE TABLE x (a INT)"), live="x") == [("s", "x")]
+    assert parts(WrittenStatements(), written(query), live="x") == []
+    assert parts(WrittenStatements(), written(query)) == [("s", "x")]
+    assert parts(WrittenStatements(), written("CREATE TABLE x (a INT)"), live="x") == [("s", "x")]
 
 
 def test_a_rename_that_is_sent_again_changes_nothing_where_its_old_name_is_gone():
     for query in ("RENAME TABLE x TO y", "ALTER TABLE x RENAME TO y"):
-        state = Written()
+        state = WrittenStatements()
         assert len(parts(state, written(query, place=1), live="x")) == 1
         assert parts(state, written(query, place=2), live="y") == []
         assert len(parts(state, written(query, place=3), live="x")) == 1

@@ -7,7 +7,7 @@ from itertools import product
 
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold import fold
-from ticdc_assets.schema.history.written_history import INFERRED, Name, WrittenHistory, effects_digest
+from ticdc_assets.schema.history.written_history import INFERRED, WrittenHistory, WrittenName, effects_digest
 from ticdc_assets_tests.schema.history.histories import GUESSED, event
 
 
@@ -64,7 +64,7 @@ def named(*periods: tuple[int, int | None]) -> WrittenHistory:
     return WrittenHistory(tuple(("s", "t", *period) for period in periods), (), ())
 
 
-def times(names: tuple[Name, ...]) -> list[int]:
+def times(names: tuple[WrittenName, ...]) -> list[int]:
     """Each TSO of the periods, as often as it is in one; all TSOs from 4 to 8 are alike."""
     return [ts for _, _, after_ts, until_ts in names for ts in range(after_ts + 1, (until_ts or 8) + 1)]
 

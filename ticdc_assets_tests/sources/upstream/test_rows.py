@@ -24,7 +24,7 @@ from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.protocols.values.checksum import ChecksummedRow, check
 from ticdc_assets.sources.capture import Message, placed_messages
-from ticdc_assets.sources.upstream.rows import ROWS_MAX, RetryPolicy, UpstreamRows
+from ticdc_assets.sources.upstream.rows import ROWS_MAX, ConnectionPolicy, UpstreamRows
 from ticdc_assets.sources.upstream.sql import plain, select, value
 from ticdc_assets_tests.fixtures import FIXTURES, Workload, of_full_set, workloads
 from ticdc_assets_tests.protocols.happened import parse_create
@@ -40,7 +40,7 @@ from ticdc_assets_tests.sources.upstream.tidb_server import (
 )
 from ticdc_assets_tests.test_names import HOSTILE
 
-QUICK = RetryPolicy(connect_s=2, answer_s=2, tries=2, pause_s=0.01)
+QUICK = ConnectionPolicy(connect_s=2, answer_s=2, tries=2, pause_s=0.01)
 TS = 459802242946170884
 SHAPE = parse_create("CREATE TABLE `t` (`id` BIGINT,`v` VARCHAR(20),PRIMARY KEY(`id`))", "shop", "t")
 NAME = ("shop", "t")
@@ -277,7 +277,7 @@ def test_a_connection_that_is_lost_is_made_again_with_its_snapshot():
 
 @pytest.mark.parametrize("fault", [HANG, CLOSE])
 def test_a_server_that_does_not_answer_is_given_up_in_time_and_not_asked_again(fault: Fault):
-    impatient = RetryPolicy(connect_s=1, answer_s=1, tries=2, pause_s=0.01)
+    impatient = ConnectionPolicy(connect_s=1, answer_s=1, tries=2, pause_s=0.01)
     begun = time.monotonic()
     with TidbServer(rows(1), on_select(fault)).running() as server, UpstreamRows(upstream(server), impatient) as reader:
         for _ in range(3):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets import spark
 from ticdc_assets.assets.checks.results import no_late_rows
 from ticdc_assets.assets.known_tables import remember, tables_of
-from ticdc_assets.commands.process.pending import ChangefeedResult, Counts, held, is_needed
+from ticdc_assets.commands.process.pending import ChangefeedResult, CountsByOperation, held, is_needed
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import LandingReport, land
 from ticdc_assets.pipeline.mirror.run import run_mirrors
@@ -159,7 +159,7 @@ class FollowedChangefeed:
         names = {source_table.id: ".".join(source_table.name) for source_table in pending.history.source_tables}
         late = no_late_rows({names[i]: rows for i, rows in report.late_rows.items()} if report is not None else {})
         warnings += () if late.passed else (f"{self.changefeed.name}: {late.sentence}",)
-        changes: dict[str, Counts] = report.rows_by_op if report is not None else {}
+        changes: dict[str, CountsByOperation] = report.rows_by_op if report is not None else {}
         result = ChangefeedResult(self.changefeed.name, record, True, faults, warnings, changes)
         return result, report.run_id if report else ""
 

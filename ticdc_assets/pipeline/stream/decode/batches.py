@@ -36,7 +36,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MessageBatch:
     """Messages with their ordinals in the capture."""
 
     ordinals: Ints
@@ -67,9 +67,9 @@ class Batch:
                 taken[indices] &= offsets < arrival.until[partition]
         return taken
 
-    def take(self, wanted: Bools) -> Batch:
+    def take(self, wanted: Bools) -> MessageBatch:
         """The messages that the mask selects."""
-        return Batch(self.ordinals[wanted], self.block.take(wanted))
+        return MessageBatch(self.ordinals[wanted], self.block.take(wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class _Found:
                 yield number, period, target
 
 
-def decode_in_bulk(task: MessageTask, bulk: Bulk, batch: Batch) -> BulkOutcome:
+def decode_in_bulk(task: MessageTask, bulk: Bulk, batch: MessageBatch) -> BulkOutcome:
     """What the bulk decoder can decode of a batch."""
     decoded = bulk.rows(batch.keys_and_values, task.decoding.options)
     found = [found for table in decoded.tables for found in _by_name(task, batch, table)]
@@ -145,7 +145,7 @@ def _messages_of(table: TableRows) -> Ints:
 # -- names and schema periods ------------------------------------------------------------------------------------------
 
 
-def _by_name(task: MessageTask, batch: Batch, table: TableRows) -> Iterator[_Found]:
+def _by_name(task: MessageTask, batch: MessageBatch, table: TableRows) -> Iterator[_Found]:
     """The rows of a table by name; where only the topic determines the table, by topic."""
     if not any(key[1:] == (table.schema, table.table) for key in task.schemas.names):
         yield _found(task, batch, table, fold_name(table.schema, table.table))
@@ -157,14 +157,14 @@ def _by_name(task: MessageTask, batch: Batch, table: TableRows) -> Iterator[_Fou
         yield _found(task, batch, rows, fold_name(*true))
 
 
-def _found(task: MessageTask, batch: Batch, table: TableRows, name: SourceName) -> _Found:
+def _found(task: MessageTask, batch: MessageBatch, table: TableRows, name: SourceName) -> _Found:
     timeline = task.schemas.timelines.get(name, ())
     numbers = _numbers(task, batch, table, name, timeline) if timeline else np.full(len(table), -1)
     is_gap = np.array([isinstance(period, SchemaGap) for period in timeline] or [True])
     return _Found(name, timeline, table, np.where(is_gap[numbers], -1, numbers))
 
 
-def _numbers(task: MessageTask, batch: Batch, table: TableRows, name: SourceName, timeline: Timeline) -> Ints:
+def _numbers(task: MessageTask, batch: MessageBatch, table: TableRows, name: SourceName, timeline: Timeline) -> Ints:
     """The schema period of each row: the last one whose `after_ts` is below the row's time."""
     after = np.array([period.after_ts for period in timeline], np.int64)
     if task.schemas.clock is VersionClock.POSITION:
@@ -219,7 +219,9 @@ class _Wanted(NamedTuple):
     late: Bools
 
 
-def _wanted(task: MessageTask, target: Target, commit_ts: pa.Array, batch: Batch, lines: Ints, read: Bools) -> _Wanted:
+def _wanted(
+    task: MessageTask, target: Target, commit_ts: pa.Array, batch: MessageBatch, lines: Ints, read: Bools
+) -> _Wanted:
     ordinals = batch.ordinals[lines]
     none = np.zeros(len(lines), np.bool_)
     again = np.isin(ordinals, np.fromiter(task.order.repeated, np.int64)) if task.order.repeated else none
@@ -238,7 +240,7 @@ def _wanted(task: MessageTask, target: Target, commit_ts: pa.Array, batch: Batch
 def _count(
     task: MessageTask,
     row_counts: dict[SourceName, RowCounts],
-    batch: Batch,
+    batch: MessageBatch,
     found: _Found,
     fallback: Bools,
     read: Bools,
@@ -258,7 +260,9 @@ def _count(
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def _typed(task: MessageTask, bulk: Bulk, batch: Batch, found: _Found, fallback: Bools, read: Bools) -> Iterator[Piece]:
+def _typed(
+    task: MessageTask, bulk: Bulk, batch: MessageBatch, found: _Found, fallback: Bools, read: Bools
+) -> Iterator[Piece]:
     """The changes that this run writes. Messages whose values cannot be typed are marked in `fallback`."""
     lines = _messages_of(found.table)
     for number, period, target in found.targets(task, found.number[found.number >= 0]):
@@ -285,7 +289,7 @@ def _part(table: TableRows, rows: Ints) -> TableRows:
 
 
 def _refuse_other_columns(
-    task: MessageTask, batch: Batch, name: SourceName, period: SchemaPeriod, table: TableRows
+    task: MessageTask, batch: MessageBatch, name: SourceName, period: SchemaPeriod, table: TableRows
 ) -> None:
     """Raise DecodeError where rows have other columns than their version; the reference decoder then finds which."""
     known, columns = period.version.table, table.rows.columns
@@ -323,7 +327,12 @@ def _changes(task: MessageTask, bulk: Bulk, period: SchemaPeriod, table: TableRo
 
 
 def _by_epoch(
-    task: MessageTask, batch: Batch, name: SourceName, period: SchemaPeriod, table: TableRows, changes: TypedChanges
+    task: MessageTask,
+    batch: MessageBatch,
+    name: SourceName,
+    period: SchemaPeriod,
+    table: TableRows,
+    changes: TypedChanges,
 ) -> Iterator[Piece]:
     position = np.asarray(table.position.to_numpy(), np.int64)
     if not task.order.epochs:
@@ -340,7 +349,7 @@ def _by_epoch(
         yield Piece(name, period, int(epoch), position[rows], changes.take(pa.array(rows)))
 
 
-def _without(piece: Piece, batch: Batch, fallback: Bools) -> Piece:
+def _without(piece: Piece, batch: MessageBatch, fallback: Bools) -> Piece:
     """The piece without rows of messages that go to the reference decoder."""
     if not fallback.any():
         return piece

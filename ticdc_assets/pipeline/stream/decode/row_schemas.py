@@ -17,12 +17,11 @@ from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
 from ticdc_assets.pipeline.stream.official_canal import PositionedRow
 from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.avro.table_names import Name
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.history.row_schemas import changed_column, widened
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
-from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.schema.model import TableName, TableSchema
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
 
@@ -115,7 +114,7 @@ def _fits(period: SchemaPeriod | SchemaGap, event: RowEvent) -> bool:
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 
-def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: Name) -> Unlike | None:
+def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: TableName) -> Unlike | None:
     """How a row differs from the present columns of its source table; None where it does not."""
     column = unknown_column(task, table, (*event.wire, *(event.before or ())))
     if column is not None:
@@ -133,7 +132,7 @@ def is_of_keys(table: TableSchema, sent: Iterable[str], key: Iterable[str] = ())
     return {name.lower() for name in sent} <= {name.lower() for name in (*table.unique_columns, *key)}
 
 
-def missing_column(task: MessageTask, table: TableSchema, sent: Iterable[str], source: Name) -> str | None:
+def missing_column(task: MessageTask, table: TableSchema, sent: Iterable[str], source: TableName) -> str | None:
     """A column of the table that whole rows lack, though the changefeed does not leave it out. None where rows may lack
     columns: in a table that the stream lists without saying which columns are virtual."""
     if table.virtual_unknown or (table.inferred and REGISTRY[task.decoding.protocol].infer is None):
@@ -164,7 +163,7 @@ def sample_is_unlike(task: MessageTask, table: TableSchema, name: SourceName, me
     return any(changed_type(task, table, row) is not None for row in rows)
 
 
-def inferred_by(task: MessageTask, name: Name, event: RowEvent, message: Message) -> DdlEvent | None:
+def inferred_by(task: MessageTask, name: TableName, event: RowEvent, message: Message) -> DdlEvent | None:
     """The schema inferred from a row, in effect from just before it; None where there is none."""
     try:
         table = _table(task, event, message)
@@ -177,7 +176,9 @@ def inferred_by(task: MessageTask, name: Name, event: RowEvent, message: Message
     return DdlEvent(_just_before(event), schema, own, "", after=after, where=message.where)
 
 
-def unexplained_by(task: MessageTask, name: Name, event: RowEvent, column: str, message: Message) -> DdlEvent | None:
+def unexplained_by(
+    task: MessageTask, name: TableName, event: RowEvent, column: str, message: Message
+) -> DdlEvent | None:
     """The column of a row that no statement gives its table, in effect from just before the row; None where rows name
     the version of their schema, have no commit_ts, or spell names in another way (Avro)."""
     is_undated = event.commit_ts is None or task.order.by_arrival

@@ -9,11 +9,10 @@ from typing import Any
 
 from ticdc_assets.config import Upstream
 from ticdc_assets.pipeline.stream.official_canal import StatementPositions
-from ticdc_assets.pipeline.stream.offsets.ranges import Partition, Window
+from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition, Window
 from ticdc_assets.pipeline.tasks import Target
-from ticdc_assets.protocols.avro.table_names import Name
 from ticdc_assets.schema.history.source_table import SourceName, Timeline
-from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.schema.model import TableName, TableSchema
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_log import MessageLog
 from ticdc_assets.table_filter import ColumnSelectors, TableFilter
@@ -47,8 +46,8 @@ class Arrival:
     """
 
     number: int
-    since: Mapping[Partition, int]
-    until: Mapping[Partition, int]
+    since: Mapping[TopicPartition, int]
+    until: Mapping[TopicPartition, int]
 
     def takes(self, message: Message) -> bool:
         """Whether a table takes the message: its offset is in the range of its partition."""
@@ -72,7 +71,7 @@ class Stretch:
     window: Window
     witnesses: dict[int, str] = field(default_factory=dict)
     twice: frozenset[int] = frozenset()
-    read: dict[Partition, tuple[int, int]] = field(default_factory=dict)
+    read: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     def was_read(self, message: Message) -> bool:
         """Whether an earlier run has read the message and left only changes above its tables' watermarks."""
@@ -119,7 +118,7 @@ class Schemas:
     tables: TableFilter
     clock: VersionClock
     selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
-    names: dict[MessageName, Name | None] = field(default_factory=dict)
+    names: dict[MessageName, TableName | None] = field(default_factory=dict)
     statement_positions: StatementPositions = field(default_factory=StatementPositions)
 
 
@@ -136,7 +135,7 @@ class RowOrder:
     """
 
     by_arrival: bool
-    epochs: dict[Partition, tuple[int, ...]]
+    epochs: dict[TopicPartition, tuple[int, ...]]
     arrivals: dict[str, Arrival] = field(default_factory=dict)
     fresh: frozenset[str] = frozenset()
     placed: dict[int, int] = field(default_factory=dict)

@@ -17,7 +17,7 @@ import numpy as np
 from ticdc_assets.errors import LOST_STATEMENT, DecodeError, SchemaError, SourceError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.stream.decode.batches import Batch, Piece, decode_in_bulk
+from ticdc_assets.pipeline.stream.decode.batches import MessageBatch, Piece, decode_in_bulk
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, LateLarge, completed, with_known
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
 from ticdc_assets.pipeline.stream.decode.row_schemas import (
@@ -34,13 +34,12 @@ from ticdc_assets.pipeline.stream.decode.row_values import RowValues, changes_of
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.pipeline.stream.scan.state import bad_message
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileState, TaskReport
-from ticdc_assets.protocols.avro.table_names import Name
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.values.checksum import check
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
-from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.schema.model import TableName, TableSchema
 from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.sources.message_block import MessageBlock
@@ -94,7 +93,7 @@ class MessageDecoder:
         reports = tuple(state.report(name) for name, state in self._names.items())
         return TaskReport(self._task.number, tuple(parts), reports)
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Iterator[MessageBatch]:
         stretch = self._task.stretch
         ordinal, twice = stretch.begin.ordinal, np.fromiter(stretch.twice, np.int64)
         for block in stretch.log.blocks(stretch.begin.place):
@@ -105,7 +104,7 @@ class MessageDecoder:
             for partition, indices in block.of_partitions():
                 wanted[indices] &= stretch.window.mask(partition, block.offsets[indices])
             if wanted.any():
-                yield Batch(ordinals, block).take(wanted)
+                yield MessageBatch(ordinals, block).take(wanted)
             if ordinal >= stretch.last:
                 return
         self._require_scanned(None, ordinal)
@@ -124,7 +123,7 @@ class MessageDecoder:
                     "Nothing was published; run again. A capture may grow during a run.",
                 )
 
-    def _in_bulk(self, batch: Batch) -> Iterable[int]:
+    def _in_bulk(self, batch: MessageBatch) -> Iterable[int]:
         """Decode what the bulk decoder can of a batch. Returns the messages for the reference decoder."""
         bulk = self._protocol.bulk
         if bulk is None or self._task.schemas.checked:  # checksums are verified row by row
@@ -208,7 +207,7 @@ class MessageDecoder:
             else:
                 self._take(row.name, row.period, row.event, row.message, row.at, name_state, late=True)
 
-    def _true_name(self, event: RowEvent, message: Message) -> Name | None:
+    def _true_name(self, event: RowEvent, message: Message) -> TableName | None:
         """The name of the row's table; None where messages cannot spell it and it may be one of several."""
         return self._task.schemas.names.get((message.topic, event.schema, event.table), (event.schema, event.table))
 
@@ -245,7 +244,7 @@ class MessageDecoder:
 
     # -- rows without a schema ---------------------------------------------------------------------------------------
 
-    def _without_schema(self, true: Name | None, event: RowEvent, message: Message, name_state: NameState) -> None:
+    def _without_schema(self, true: TableName | None, event: RowEvent, message: Message, name_state: NameState) -> None:
         if not self._task.order.by_arrival and (event.commit_ts or 0) > self._task.high:
             name_state.above += 1  # the statement that creates its table is above this run too
         elif true is None or self._is_asked_for(true):
@@ -266,7 +265,7 @@ class MessageDecoder:
             return str(error)
         return ""
 
-    def _is_asked_for(self, name: Name) -> bool:
+    def _is_asked_for(self, name: TableName) -> bool:
         """Whether the name is of a selected table, under this name or its present one."""
         timeline = self._task.schemas.timelines.get(fold_name(*name), ())
         return self._task.schemas.tables.matches(*name) or any(

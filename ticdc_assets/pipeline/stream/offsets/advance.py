@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, Partition, union, within, without
+from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, TopicPartition, union, within, without
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
     from ticdc_assets.pipeline.stream.scan.result import StreamScan
 
 
-def advanced(cursor: StreamCursor, scan: StreamScan, ends: Mapping[Partition, int], *, is_dated: bool) -> StreamCursor:
+def advanced(
+    cursor: StreamCursor, scan: StreamScan, ends: Mapping[TopicPartition, int], *, is_dated: bool
+) -> StreamCursor:
     """The cursor after all scanned messages of each partition are consumed, up to `ends`. Earlier messages that no run
     has read are consumed too, unless one of them is above the TSO of the run: then all of them are read again.
 
@@ -72,7 +74,7 @@ def still_read(cursor: StreamCursor, scan: StreamScan) -> StreamCursor:
     return replace(cursor, read=read)
 
 
-def gone(cursor: StreamCursor, scan: StreamScan) -> Partition | None:
+def gone(cursor: StreamCursor, scan: StreamScan) -> TopicPartition | None:
     """A partition whose capture no longer has the offset from which it was first read."""
     read = (partition for partition, offset in cursor.offsets.items() if offset > cursor.begins.get(partition, 0))
     return next((p for p in read if scan.offsets.begins.get(p, cursor.offsets[p]) > cursor.begins.get(p, 0)), None)

@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+    from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
     from ticdc_assets.pipeline.stream.scan.result import StreamScan
     from ticdc_assets.tables.control_records import WatermarkRecord
 
@@ -114,7 +114,7 @@ def behind(
     return held
 
 
-def _behind(partition: Partition, watermark: int, high: int) -> str:
+def _behind(partition: TopicPartition, watermark: int, high: int) -> str:
     return (
         f"expected the watermark of {partition[0]}[{partition[1]}] to reach {high}, which the other topics have "
         f"reached, found {watermark}. The table continues when it arrives."
@@ -124,7 +124,7 @@ def _behind(partition: Partition, watermark: int, high: int) -> str:
 def awaited(
     scan: StreamScan,
     commit_ranges: Mapping[str, CommitRange],
-    missing: Sequence[Partition],
+    missing: Sequence[TopicPartition],
     known: int,
     partition_num: int,
 ) -> CaptureHolds:
@@ -172,7 +172,7 @@ def _is_elsewhere(scan: StreamScan, fault: CaptureFault, names: Set[SourceName],
     return bool(carriers) and fault.partition[0] not in carriers
 
 
-def _awaited(scan: StreamScan, missing: Sequence[Partition], partition_num: int) -> str:
+def _awaited(scan: StreamScan, missing: Sequence[TopicPartition], partition_num: int) -> str:
     listed = ", ".join(f"{topic}[{number}]" for topic, number in missing[:_SHOWN_MAX])
     more = f" and {len(missing) - _SHOWN_MAX} more" if len(missing) > _SHOWN_MAX else ""
     if all(partition in scan.offsets.known for partition in missing):

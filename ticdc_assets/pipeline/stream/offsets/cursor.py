@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from ticdc_assets.pipeline.stream.offsets.ranges import Partition, Range, Window
+from ticdc_assets.pipeline.stream.offsets.ranges import Range, TopicPartition, Window
 from ticdc_assets.schema.history.source_table import SourceName
 
 
@@ -24,14 +24,14 @@ class StreamCursor:
     all dropped gets no more watermarks, even when all its messages are consumed.
     """
 
-    offsets: dict[Partition, int] = field(default_factory=dict)
-    watermarks: dict[Partition, int] = field(default_factory=dict)
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     tables_by_topic: dict[str, frozenset[SourceName]] = field(default_factory=dict)
-    passed: dict[Partition, int] = field(default_factory=dict)
-    begins: dict[Partition, int] = field(default_factory=dict)
-    read: dict[Partition, int] = field(default_factory=dict)
-    gaps: dict[Partition, tuple[Range, ...]] = field(default_factory=dict)
-    digests: dict[Partition, dict[int, str]] = field(default_factory=dict)
+    passed: dict[TopicPartition, int] = field(default_factory=dict)
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
+    read: dict[TopicPartition, int] = field(default_factory=dict)
+    gaps: dict[TopicPartition, tuple[Range, ...]] = field(default_factory=dict)
+    digests: dict[TopicPartition, dict[int, str]] = field(default_factory=dict)
     messages: int = 0
 
     def rewound(self) -> StreamCursor:
@@ -39,7 +39,7 @@ class StreamCursor:
         read = {partition: end for partition, end in self.read.items() if partition not in self.gaps}
         return StreamCursor({}, self.watermarks, self.tables_by_topic, {}, self.begins, read, digests=self.digests)
 
-    def window(self, until: Mapping[Partition, int] = MappingProxyType({})) -> Window:
+    def window(self, until: Mapping[TopicPartition, int] = MappingProxyType({})) -> Window:
         """The messages that are not consumed."""
         return Window(self.offsets, self.begins, self.gaps, until)
 
@@ -49,7 +49,7 @@ class StreamCursor:
         return any(offset > self.begins.get(partition, 0) for partition, offset in self.offsets.items())
 
     @property
-    def in_part(self) -> dict[Partition, tuple[int, int]]:
+    def in_part(self) -> dict[TopicPartition, tuple[int, int]]:
         """By partition, the range of offsets that were read and are not consumed: their messages are read again."""
         begins = {p: self.offsets.get(p, self.begins.get(p, 0)) for p in self.read}
         return {partition: (begins[partition], end) for partition, end in self.read.items()}
@@ -80,7 +80,7 @@ class StreamCursor:
         stored = json.loads(text or "{}")
         listed = stored.get("partitions", [])
         is_older = "digests" not in stored  # such a cursor also stores 0 for none
-        gaps: dict[Partition, list[Range]] = {}
+        gaps: dict[TopicPartition, list[Range]] = {}
         for topic, number, first, end in stored.get("gaps", []):
             gaps.setdefault((topic, number), []).append((first, end))
         return cls(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ticdc_assets.pipeline.stream.offsets.ranges import Bools, Ints, OffsetSet, Partition, Range, without
+from ticdc_assets.pipeline.stream.offsets.ranges import Bools, Ints, OffsetSet, Range, TopicPartition, without
 from ticdc_assets.sources.capture import Message, digest_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _ANEW: Final = (
     "in a changefeed of its own."
 )
 
-Digests = Mapping[Partition, Mapping[int, str]]
+Digests = Mapping[TopicPartition, Mapping[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class CaptureFault:
     """Why nothing of a partition is read from `until` on; without a `partition`, of all partitions."""
 
     sentence: str
-    partition: Partition | None = None
+    partition: TopicPartition | None = None
     until: int = 0
 
 
@@ -58,9 +58,9 @@ class Ledger:
     """The offsets of a capture, collected in one pass. `known` are the digests of consumed messages."""
 
     known: Digests = field(default_factory=dict)
-    _partitions: dict[Partition, _Partition] = field(default_factory=dict)
+    _partitions: dict[TopicPartition, _Partition] = field(default_factory=dict)
 
-    def add(self, partition: Partition, message: Message) -> bool:
+    def add(self, partition: TopicPartition, message: Message) -> bool:
         """Add a message; False where the capture already has its offset."""
         found, offset = self._partitions.get(partition), message.offset
         if found is None:
@@ -93,7 +93,7 @@ class Ledger:
                 first[indices] = [self.add(partition, block.message(int(index))) for index in indices]
         return first
 
-    def _extend(self, partition: Partition, found: _Partition, block: MessageBlock, indices: Ints) -> None:
+    def _extend(self, partition: TopicPartition, found: _Partition, block: MessageBlock, indices: Ints) -> None:
         """Add messages of one partition in ascending order that are all after its present ones."""
         offsets = block.offsets[indices]
         found.offsets.extend(offsets)
@@ -109,12 +109,12 @@ class Ledger:
             else:
                 return
 
-    def add_range(self, partition: Partition, first: int, end: int) -> None:
+    def add_range(self, partition: TopicPartition, first: int, end: int) -> None:
         """Add consumed messages that are not read again."""
         found = self._partitions.setdefault(partition, _Partition(OffsetSet(first)))
         found.offsets.add_range(first, end)
 
-    def _keep(self, partition: Partition, found: _Partition, message: Message) -> None:
+    def _keep(self, partition: TopicPartition, found: _Partition, message: Message) -> None:
         digest = digest_of(message)
         if self.known.get(partition, {}).get(message.offset, digest) != digest and found.other is None:
             found.other = message.offset
@@ -126,19 +126,19 @@ class Ledger:
     # -- what was found -----------------------------------------------------------------------------------------------
 
     @property
-    def partitions(self) -> set[Partition]:
+    def partitions(self) -> set[TopicPartition]:
         return set(self._partitions)
 
-    def begins(self) -> dict[Partition, int]:
+    def begins(self) -> dict[TopicPartition, int]:
         """The smallest offset of each partition."""
         return {partition: found.offsets.first for partition, found in self._partitions.items()}
 
-    def ranges(self, partition: Partition) -> list[Range]:
+    def ranges(self, partition: TopicPartition) -> list[Range]:
         """The offsets of a partition in the capture."""
         found = self._partitions.get(partition)
         return found.offsets.ranges if found is not None else []
 
-    def digests(self, partition: Partition, end: int) -> dict[int, str]:
+    def digests(self, partition: TopicPartition, end: int) -> dict[int, str]:
         """Digests that identify the messages before `end`."""
         stored = dict(self.known.get(partition, {}))
         if partition in self._partitions:
@@ -154,10 +154,10 @@ class Ledger:
         """Whether a partition has two messages of one offset."""
         return any(found.twice for found in self._partitions.values())
 
-    def differing(self, messages: Iterable[Message]) -> dict[Partition, int]:
+    def differing(self, messages: Iterable[Message]) -> dict[TopicPartition, int]:
         """The first offset of each partition that the capture has twice, with different messages."""
         left = {partition: dict(found.twice) for partition, found in self._partitions.items() if found.twice}
-        differing: dict[Partition, int] = {}
+        differing: dict[TopicPartition, int] = {}
         for message in messages:
             partition = (message.topic, message.partition)
             digest = left.get(partition, {}).pop(message.offset, None)
@@ -168,7 +168,12 @@ class Ledger:
     # -- faults -------------------------------------------------------------------------------------------------------
 
     def faults(
-        self, cursor: StreamCursor, rules: Sequence[OffsetRule], differing: Mapping[Partition, int], *, in_order: bool
+        self,
+        cursor: StreamCursor,
+        rules: Sequence[OffsetRule],
+        differing: Mapping[TopicPartition, int],
+        *,
+        in_order: bool,
     ) -> Iterator[CaptureFault]:
         """The faults that stop partitions. `in_order` where only the order of messages says what came first."""
         for partition, found in sorted(self._partitions.items()):
@@ -184,7 +189,7 @@ class Ledger:
                 if missing:
                     yield CaptureFault(_hole(partition, *missing[0]), partition, missing[0][0])
 
-    def _missing(self, partition: Partition, cursor: StreamCursor) -> list[Range]:
+    def _missing(self, partition: TopicPartition, cursor: StreamCursor) -> list[Range]:
         found = self._partitions[partition].offsets
         return without(_expected_first(partition, found.first, cursor), found.end, found.ranges)
 
@@ -194,7 +199,7 @@ def _thinned(digests: Mapping[int, str], step: int) -> dict[int, str]:
     return {offset: digest for offset, digest in digests.items() if offset == first or offset % step == 0}
 
 
-def _expected_first(partition: Partition, first: int, cursor: StreamCursor) -> int:
+def _expected_first(partition: TopicPartition, first: int, cursor: StreamCursor) -> int:
     """The offset from which none may be missing: the next one to consume. A new partition has one too, where the others
     were read from their first message."""
     if partition in cursor.offsets:
@@ -203,12 +208,12 @@ def _expected_first(partition: Partition, first: int, cursor: StreamCursor) -> i
     return 0 if others and not any(cursor.begins.get(other, 0) for other in others) else first
 
 
-def _not_accepted(rules: Sequence[OffsetRule], partition: Partition, missing: Iterable[Range]) -> list[Range]:
+def _not_accepted(rules: Sequence[OffsetRule], partition: TopicPartition, missing: Iterable[Range]) -> list[Range]:
     accepted = [rule.range for rule in rules if rule.is_of(partition)]
     return [left for first, end in missing for left in without(first, end, accepted)]
 
 
-def _disorder(partition: Partition, found: _Partition, cursor: StreamCursor) -> str | None:
+def _disorder(partition: TopicPartition, found: _Partition, cursor: StreamCursor) -> str | None:
     late = found.offsets.first < cursor.begins.get(partition, 0) and partition in cursor.offsets
     offset, after = found.out_of_order or (found.offsets.first, cursor.offsets.get(partition, 0))
     if found.out_of_order is None and not late:
@@ -219,7 +224,7 @@ def _disorder(partition: Partition, found: _Partition, cursor: StreamCursor) -> 
     )
 
 
-def _hole(partition: Partition, first: int, end: int) -> str:
+def _hole(partition: TopicPartition, first: int, end: int) -> str:
     count = "1 message is" if end == first + 1 else f"{end - first} messages are"
     last = "" if end == first + 1 else f"-{end - 1}"
     return (
@@ -228,16 +233,16 @@ def _hole(partition: Partition, first: int, end: int) -> str:
     )
 
 
-def _another(partition: Partition, offset: int) -> str:
+def _another(partition: TopicPartition, offset: int) -> str:
     return (
         f"{_named(partition)}: expected the message at offset {offset} that an earlier run has read, found another. "
         f"{_ANEW}"
     )
 
 
-def _two(partition: Partition, offset: int) -> str:
+def _two(partition: TopicPartition, offset: int) -> str:
     return f"{_named(partition)}: expected one message at offset {offset}, found two different ones. {_MIXED}"
 
 
-def _named(partition: Partition) -> str:
+def _named(partition: TopicPartition) -> str:
     return f"{partition[0]}[{partition[1]}]"

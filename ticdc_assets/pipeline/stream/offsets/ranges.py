@@ -10,10 +10,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ticdc_assets.sources.message_block import TopicPartition
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Range = tuple[int, int]
-Partition = tuple[str, int]
 
 GAPS_MAX: Final = 64
 """How many given-up ranges per partition a cursor keeps; messages of older ones stay given up."""
@@ -55,12 +56,12 @@ class Window:
     Consumed are the offsets from `begins` and before `ends`, except `gaps`.
     """
 
-    ends: Mapping[Partition, int]
-    begins: Mapping[Partition, int] = field(default_factory=dict)
-    gaps: Mapping[Partition, Sequence[Range]] = field(default_factory=dict)
-    until: Mapping[Partition, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int]
+    begins: Mapping[TopicPartition, int] = field(default_factory=dict)
+    gaps: Mapping[TopicPartition, Sequence[Range]] = field(default_factory=dict)
+    until: Mapping[TopicPartition, int] = field(default_factory=dict)
 
-    def mask(self, partition: Partition, offsets: Ints) -> Bools:
+    def mask(self, partition: TopicPartition, offsets: Ints) -> Bools:
         """Which of these offsets the run reads."""
         above = offsets >= self.ends.get(partition, 0)
         if partition in self.until:
@@ -70,7 +71,7 @@ class Window:
             wanted |= (offsets >= first) & (offsets < end)
         return wanted
 
-    def overlaps(self, partition: Partition, first: int, end: int) -> bool:
+    def overlaps(self, partition: TopicPartition, first: int, end: int) -> bool:
         """Whether a run may have to read an offset from `first` on and below `end`."""
         if first < self.begins.get(partition, 0) or end > self.ends.get(partition, 0):
             return True

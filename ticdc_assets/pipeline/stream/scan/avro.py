@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from ticdc_assets.pipeline.stream.scan.avro_repeats import Repeats
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.avro import table_schema as avro_schema
-from ticdc_assets.protocols.avro.table_names import Candidates, Name, name_in_topic
+from ticdc_assets.protocols.avro.table_names import Candidates, name_in_topic
 from ticdc_assets.protocols.events import DdlEvent, RowEvent
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
-from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.schema.model import TableName, TableSchema
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.decode.task import MessageName, SchemaVersion
-    from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+    from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
     from ticdc_assets.sources.capture import Message
 
 
@@ -50,14 +50,14 @@ class AvroScan:
     topics: Sequence[str]
     has_commit_ts: bool
     newest: int = 0
-    names: dict[MessageName, Name] = field(default_factory=dict)
+    names: dict[MessageName, TableName] = field(default_factory=dict)
     checked: dict[SchemaVersion, TableSchema] = field(default_factory=dict)
     keys: dict[SourceName, TableSchema] = field(default_factory=dict)
     placed: dict[int, int] = field(default_factory=dict)
-    _repeats: dict[tuple[Partition, SourceName], Repeats] = field(default_factory=dict)
+    _repeats: dict[tuple[TopicPartition, SourceName], Repeats] = field(default_factory=dict)
     _met: set[tuple[str, int | None, int]] = field(default_factory=set)
 
-    def name(self, topic: str, schema: str, table: str) -> Name:
+    def name(self, topic: str, schema: str, table: str) -> TableName:
         """The table that messages of a topic call by this name."""
         key = (topic, schema, table)
         if key not in self.names:
@@ -78,7 +78,7 @@ class AvroScan:
         after = replace(event.after, schema=schema, name=table, inferred=True)
         return replace(event, schema=schema, table=table, after=after)
 
-    def table(self, partition: Partition, written: Name) -> AvroTable:
+    def table(self, partition: TopicPartition, written: TableName) -> AvroTable:
         """The table that messages of a partition call by this name."""
         schema, table = self.name(partition[0], *written)
         name = fold_name(schema, table)
@@ -120,10 +120,12 @@ class AvroScan:
         return frozenset(ordinal for repeats in self._repeats.values() for ordinal in repeats.ordinals)
 
 
-def true_names(names: Mapping[MessageName, Name], known: Sequence[Name]) -> dict[MessageName, Name | None]:
+def true_names(
+    names: Mapping[MessageName, TableName], known: Sequence[TableName]
+) -> dict[MessageName, TableName | None]:
     """The known table for each name in the messages; None where it may be one of several."""
     candidates = Candidates(known)
-    found: dict[MessageName, Name | None] = {}
+    found: dict[MessageName, TableName | None] = {}
     for (topic, schema, table), in_topic in names.items():
         meant = candidates.meant((schema, table), in_topic)
         found[topic, schema, table] = in_topic if not meant else meant[0] if len(meant) == 1 else None

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.pipeline.stream.decode.batches import Batch, Ints
+from ticdc_assets.pipeline.stream.decode.batches import Ints, MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
-from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 from ticdc_assets.pipeline.stream.scan.state import StreamForm, avro_schema, first_row, infer_from_schema
@@ -40,7 +40,7 @@ OneByOne = Callable[["Message", int], Sequence[int | None]]
 
 
 def add_batch(
-    scan: StreamScan, stream: StreamForm, batch: Batch, heads: RowHeaders | None, one_by_one: OneByOne
+    scan: StreamScan, stream: StreamForm, batch: MessageBatch, heads: RowHeaders | None, one_by_one: OneByOne
 ) -> None:
     """Add a batch to the scan; `heads` are the headers of its rows, None where the protocol has no bulk decoder."""
     left = np.arange(len(batch)) if heads is None else np.flatnonzero(heads.left)
@@ -58,7 +58,7 @@ def add_batch(
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _tables(scan: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Batch) -> None:
+def _tables(scan: StreamScan, stream: StreamForm, heads: RowHeaders, batch: MessageBatch) -> None:
     names, message = heads.name.to_numpy(), np.asarray(heads.message.to_numpy(), np.int64)
     times = _times(heads)
     can_infer = _can_infer(heads, stream)
@@ -93,7 +93,7 @@ def _filled(array: pa.Array) -> Ints:
     return np.asarray(array.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
 
 
-def _infer(scan: StreamScan, stream: StreamForm, batch: Batch, name: tuple[str, str], messages: Ints) -> None:
+def _infer(scan: StreamScan, stream: StreamForm, batch: MessageBatch, name: tuple[str, str], messages: Ints) -> None:
     for index in dict.fromkeys(int(index) for index in messages):
         message = batch.block.message(index)
         for event in REGISTRY[stream.protocol].decode(message.key, message.value, message.where, stream.options):
@@ -105,7 +105,7 @@ def _infer(scan: StreamScan, stream: StreamForm, batch: Batch, name: tuple[str, 
 
 
 def _in_their_order(
-    scan: StreamScan, stream: StreamForm, avro: AvroScan, heads: RowHeaders, batch: Batch, one_by_one: OneByOne
+    scan: StreamScan, stream: StreamForm, avro: AvroScan, heads: RowHeaders, batch: MessageBatch, one_by_one: OneByOne
 ) -> Iterator[tuple[int, int | None]]:
     """Row by row: the commit_ts of a delete, and whether a change is a repeat, depend on all earlier rows."""
     block, keys = batch.block, batch.block.keys.to_pylist()
@@ -169,7 +169,7 @@ def _is_there(array: pa.Array) -> npt.NDArray[np.bool_]:
     return np.array(array.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _add_dates(scan: StreamScan, batch: Batch, dates: Ints) -> None:
+def _add_dates(scan: StreamScan, batch: MessageBatch, dates: Ints) -> None:
     every, codes = batch.block.partitions, batch.block.owners
     for partition, _ in batch.block.of_partitions():
         scan.commits.maxima.setdefault(partition, RunningMaxima())
@@ -183,7 +183,7 @@ def _add_dates(scan: StreamScan, batch: Batch, dates: Ints) -> None:
     scan.commits.newest = max(scan.commits.newest, int(ts.max()))
 
 
-def _add_maxima(scan: StreamScan, partition: Partition, batch: Batch, indices: Ints, ts: Ints) -> None:
+def _add_maxima(scan: StreamScan, partition: TopicPartition, batch: MessageBatch, indices: Ints, ts: Ints) -> None:
     """Add the running maxima of one partition; where an offset is smaller than the previous one, they begin again."""
     maxima, offsets = scan.commits.maxima[partition], batch.block.offsets[indices]
     before = np.concatenate(([scan.commits.last_offsets.get(partition, -1)], offsets[:-1]))

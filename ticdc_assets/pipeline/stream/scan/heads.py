@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Final
 
-from ticdc_assets.pipeline.stream.decode.batches import Batch
+from ticdc_assets.pipeline.stream.decode.batches import MessageBatch
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.columnar.message_rows import RowHeaders
 from ticdc_assets.protocols.registry import REGISTRY
@@ -18,7 +18,7 @@ THREADS_MAX: Final = 4
 """Reading the file and adding to the scan, which one thread does, take about a quarter of the time."""
 
 
-def with_heads(batches: Iterable[Batch], stream: StreamForm) -> Iterator[tuple[Batch, RowHeaders | None]]:
+def with_heads(batches: Iterable[MessageBatch], stream: StreamForm) -> Iterator[tuple[MessageBatch, RowHeaders | None]]:
     """Each batch, in order, with the headers of its rows; None where the protocol has no bulk decoder.
 
     So many batches as there are threads are read ahead. A single batch needs no thread.
@@ -33,7 +33,7 @@ def with_heads(batches: Iterable[Batch], stream: StreamForm) -> Iterator[tuple[B
         yield from ((batch, bulk.heads(batch.keys_and_values, stream.options)) for batch in first)
         return
     threads = min(THREADS_MAX, os.cpu_count() or 1)
-    pending: deque[tuple[Batch, Future[RowHeaders]]] = deque()
+    pending: deque[tuple[MessageBatch, Future[RowHeaders]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for batch in chain(first, every):
             pending.append((batch, pool.submit(bulk.heads, batch.keys_and_values, stream.options)))
@@ -42,5 +42,5 @@ def with_heads(batches: Iterable[Batch], stream: StreamForm) -> Iterator[tuple[B
         yield from (_done(*one) for one in pending)
 
 
-def _done(batch: Batch, heads: Future[RowHeaders]) -> tuple[Batch, RowHeaders]:
+def _done(batch: MessageBatch, heads: Future[RowHeaders]) -> tuple[MessageBatch, RowHeaders]:
     return batch, heads.result()

@@ -10,10 +10,11 @@ from typing import Final
 from ticdc_assets.pipeline.stream.decode.task import MessageName
 from ticdc_assets.pipeline.stream.official_canal import PositionedRow, StatementPositions
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
-from ticdc_assets.protocols.avro.table_names import Name, sanitised
+from ticdc_assets.protocols.avro.table_names import sanitised
 from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold_cache import Folds
 from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, Timeline, fold_name
+from ticdc_assets.schema.model import TableName
 
 _FILES: Final = "schema_files"
 _NAMES_ANOTHER: Final = re.compile(r"\b(rename|like|exchange|flashback|recover)\b")
@@ -25,7 +26,7 @@ class _FirstRow:
     `placed` has the first row of every partition where only positions order them."""
 
     sent_name: SourceName
-    name: Name
+    name: TableName
     ts: int
     inferred: DdlEvent | None
     placed: tuple[PositionedRow, ...] = ()
@@ -37,7 +38,7 @@ class SchemaGuesses:
 
     folds: Folds
     scan: StreamScan
-    names: Mapping[MessageName, Name | None]
+    names: Mapping[MessageName, TableName | None]
 
     def added_to(self, known: Sequence[DdlEvent], high: int | None = None) -> list[DdlEvent]:
         """The events, plus schemas from the user or from rows (up to `high`) for tables that no statement creates."""

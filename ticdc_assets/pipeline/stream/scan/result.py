@@ -9,7 +9,7 @@ from itertools import pairwise
 from ticdc_assets.pipeline.stream.decode.task import Mark
 from ticdc_assets.pipeline.stream.official_canal import Clocks, PositionedRow
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
-from ticdc_assets.pipeline.stream.offsets.ranges import Partition
+from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 from ticdc_assets.pipeline.tasks import QuarantineEntry
@@ -29,21 +29,21 @@ class ScannedOffsets:
     """
 
     ledger: Ledger = field(default_factory=Ledger)
-    begins: dict[Partition, int] = field(default_factory=dict)
-    ends: dict[Partition, int] = field(default_factory=dict)
-    known: frozenset[Partition] = frozenset()
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    known: frozenset[TopicPartition] = frozenset()
     has_older: bool = False
     twice: list[int] = field(default_factory=list)
     faults: tuple[CaptureFault, ...] = ()
-    until: dict[Partition, int] = field(default_factory=dict)
+    until: dict[TopicPartition, int] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
 
     @property
-    def partitions(self) -> frozenset[Partition]:
+    def partitions(self) -> frozenset[TopicPartition]:
         """All partitions that were ever seen, in this capture or an earlier one."""
         return self.known | self.ledger.partitions
 
-    def extend(self, partition: Partition, end: int) -> None:
+    def extend(self, partition: TopicPartition, end: int) -> None:
         """Add the messages of a partition before the offset `end`."""
         self.ends[partition] = max(end, self.ends.get(partition, 0))
 
@@ -56,16 +56,16 @@ class ScannedWatermarks:
     a new delivery begins (`epochs`, by offset).
     """
 
-    newest: dict[Partition, int] = field(default_factory=dict)
-    passed: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
-    epochs: dict[Partition, list[int]] = field(default_factory=dict)
+    newest: dict[TopicPartition, int] = field(default_factory=dict)
+    passed: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
+    epochs: dict[TopicPartition, list[int]] = field(default_factory=dict)
 
-    def add(self, partition: Partition, offset: int, ts: int) -> None:
+    def add(self, partition: TopicPartition, offset: int, ts: int) -> None:
         """Add the watermark in the message at an offset."""
         self.passed.setdefault(partition, []).append((offset, ts))
         self.newest[partition] = max(ts, self.newest.get(partition, 0))
 
-    def passed_before(self, partition: Partition, offset: int) -> int:
+    def passed_before(self, partition: TopicPartition, offset: int) -> int:
         """The last watermark before a message of a partition, 0 where there is none."""
         return next((ts for at, ts in reversed(self.passed.get(partition, ())) if at < offset), 0)
 
@@ -91,7 +91,7 @@ class ScannedTables:
     """
 
     first_rows: dict[SourceName, tuple[str, str, int]] = field(default_factory=dict)
-    first_positioned: dict[SourceName, dict[Partition, PositionedRow]] = field(default_factory=dict)
+    first_positioned: dict[SourceName, dict[TopicPartition, PositionedRow]] = field(default_factory=dict)
     inferred: dict[SourceName, DdlEvent] = field(default_factory=dict)
     by_topic: dict[str, set[SourceName]] = field(default_factory=dict)
     behind: dict[SourceName, tuple[str, str]] = field(default_factory=dict)
@@ -115,8 +115,8 @@ class ScannedCommits:
     earlier ones, and `last_offsets` the offset of the last message with a commit_ts."""
 
     newest: int = 0
-    maxima: dict[Partition, RunningMaxima] = field(default_factory=dict)
-    last_offsets: dict[Partition, int] = field(default_factory=dict)
+    maxima: dict[TopicPartition, RunningMaxima] = field(default_factory=dict)
+    last_offsets: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class StreamScan:
             return None
         return min(newest[partition] for partition in counted)
 
-    def counted(self, live: Set[SourceName], partition_num: int | None = None) -> set[Partition]:
+    def counted(self, live: Set[SourceName], partition_num: int | None = None) -> set[TopicPartition]:
         """The partitions that the stream's watermark waits for: all that were ever seen, in this capture or an earlier
         one, and for each topic as many as TiCDC is configured to write to.
 
@@ -179,7 +179,7 @@ class StreamScan:
         self.offsets.begins = self.offsets.ledger.begins()
         self.watermarks.find_epochs()
 
-    def first_above(self, partition: Partition, high: int) -> int:
+    def first_above(self, partition: TopicPartition, high: int) -> int:
         """The first offset of a partition with a commit_ts above `high`, else its end."""
         maxima = self.commits.maxima.get(partition)
         found = maxima.first_offset_above(high) if maxima is not None else None

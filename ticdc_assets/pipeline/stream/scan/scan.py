@@ -16,12 +16,12 @@ import numpy as np
 from ticdc_assets.config.model import OffsetRule
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.stream.decode.batches import Batch
+from ticdc_assets.pipeline.stream.decode.batches import MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import Mark
 from ticdc_assets.pipeline.stream.official_canal import Clocks
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
-from ticdc_assets.pipeline.stream.offsets.ranges import Partition, Window
+from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition, Window
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.batches import add_batch
 from ticdc_assets.pipeline.stream.scan.heads import with_heads
@@ -109,7 +109,7 @@ def scan_all(
     blocks: Iterable[MessageBlock],
     stream: StreamForm,
     cursor: StreamCursor,
-    until: Mapping[Partition, int] | None = None,
+    until: Mapping[TopicPartition, int] | None = None,
     passed: PassedMessages = NONE_PASSED,
 ) -> StreamScan:
     """Read every message of a log once.
@@ -144,12 +144,12 @@ def scan_all(
 
 def _batches(
     scan: StreamScan, stream: StreamForm, blocks: Iterable[MessageBlock], window: Window, ordinal: int
-) -> Iterator[Batch]:
+) -> Iterator[MessageBatch]:
     """The messages to read, after their offsets are added to the scan; `ordinal` is that of the first message."""
     for block in blocks:
         ordinals = np.arange(ordinal, ordinal + len(block))
         ordinal += len(block)
-        wanted, waited = _wanted(scan, Batch(ordinals, block), window), bool(scan.tables.waiting)
+        wanted, waited = _wanted(scan, MessageBatch(ordinals, block), window), bool(scan.tables.waiting)
         batch = _in_time(scan, stream, wanted)
         if not waited:
             scan.messages = ordinal if len(batch) == len(wanted) else int(wanted.ordinals[len(batch)])
@@ -158,7 +158,7 @@ def _batches(
             yield batch
 
 
-def _wanted(scan: StreamScan, batch: Batch, window: Window) -> Batch:
+def _wanted(scan: StreamScan, batch: MessageBatch, window: Window) -> MessageBatch:
     """The messages in the window. All are added to the ledger; the first one gets a mark, and it and the last one show
     to a task whether it reads the same messages."""
     block = batch.block
@@ -180,7 +180,7 @@ def _wanted(scan: StreamScan, batch: Batch, window: Window) -> Batch:
     return batch.take(wanted)
 
 
-def _in_time(scan: StreamScan, stream: StreamForm, batch: Batch) -> Batch:
+def _in_time(scan: StreamScan, stream: StreamForm, batch: MessageBatch) -> MessageBatch:
     """The part of the batch before the first row above `until`. The ends of the partitions follow it."""
     if stream.until is not None and len(batch):
         waits = [_waits(scan, stream, stream.until, message) for _, message in batch.block.messages()]

@@ -35,57 +35,57 @@ class Step:
     second: int = 0
 
 
-Piece = tuple[Step, ...]
+Steps = tuple[Step, ...]
 _NEVER: Final = (Step(LITERAL, b"\0"),)
 """No text has this byte."""
 
 
-def literal(text: bytes) -> Piece:
+def literal(text: bytes) -> Steps:
     """Just these bytes."""
     return (Step(LITERAL, text),)
 
 
-def number(slot: int = _SKIPPED, most: int = INT64_MAX) -> Piece:
+def number(slot: int = _SKIPPED, most: int = INT64_MAX) -> Steps:
     """A whole number from 0 on without leading zeros, kept as the text's number `slot`."""
     return (Step(COUNT, first=slot, second=most),)
 
 
-def integer(slot: int = _SKIPPED) -> Piece:
+def integer(slot: int = _SKIPPED) -> Steps:
     """A whole number without leading zeros, one below zero too, kept as the text's number `slot`."""
     return (Step(INTEGER, first=slot),)
 
 
-def text(slot: int = _SKIPPED) -> Piece:
+def text(slot: int = _SKIPPED) -> Steps:
     """A string, kept as the text's string `slot`."""
     return (Step(TEXT, first=slot),)
 
 
-def texts() -> Piece:
+def texts() -> Steps:
     """A list of strings, not kept."""
     return (Step(TEXTS),)
 
 
-def members(kind: int, may_be_empty: bool = False) -> Piece:
+def members(kind: int, may_be_empty: bool = False) -> Steps:
     """An object of values of this kind, not kept; it has one member or more."""
     return (Step(MEMBERS, first=kind, second=int(may_be_empty)),)
 
 
-def image(which: int, kind: int = STRINGS_OR_NULLS, may_be_empty: bool = False) -> Piece:
+def image(which: int, kind: int = STRINGS_OR_NULLS, may_be_empty: bool = False) -> Steps:
     """An object of values of this kind, kept by column as the text's image `which`; else it has one member or more."""
     return (Step(IMAGE, first=which, second=2 * kind + may_be_empty),)
 
 
-def rest() -> Piece:
+def rest() -> Steps:
     """Any bytes up to the end of the text."""
     return (Step(REST),)
 
 
-def constant(slot: int, value: int) -> Piece:
+def constant(slot: int, value: int) -> Steps:
     """Nothing; the text's number `slot` becomes `value`."""
     return (Step(SET, first=slot, second=value),)
 
 
-def either(choices: Sequence[tuple[bytes, Piece]], otherwise: Piece = _NEVER) -> Piece:
+def either(choices: Sequence[tuple[bytes, Steps]], otherwise: Steps = _NEVER) -> Steps:
     """What follows the first of these beginnings that is found; else what is given for that."""
     found = otherwise
     for beginning, then in reversed(choices):
@@ -94,7 +94,7 @@ def either(choices: Sequence[tuple[bytes, Piece]], otherwise: Piece = _NEVER) ->
     return found
 
 
-def maybe(beginning: bytes, then: Piece) -> Piece:
+def maybe(beginning: bytes, then: Steps) -> Steps:
     """A beginning with what follows it, or nothing at all."""
     return either([(beginning, then)], ())
 
@@ -103,7 +103,7 @@ def maybe(beginning: bytes, then: Piece) -> Piece:
 class JsonTemplate:
     """Pieces in their order, as numbers: of each step what it does, where its bytes are, and its two numbers."""
 
-    pieces: Piece
+    pieces: Steps
 
     @cached_property
     def steps(self) -> Ints:

@@ -23,24 +23,24 @@ _LOOKED_AT_MAX: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class JsonColumnNames:
     """The columns that images may have, as their names are spelled in JSON."""
 
     columns: tuple[str, ...]
     spellings: tuple[tuple[bytes, int], ...]
 
     @staticmethod
-    def of(columns: Iterable[str]) -> Names:
+    def of(columns: Iterable[str]) -> JsonColumnNames:
         """The columns of these names, those spelled without escapes; `extended_by` adds others where they are met."""
         every = tuple(columns)
         plain = [(orjson.dumps(name)[1:-1], place) for place, name in enumerate(every)]
-        return Names(every, tuple((name, place) for name, place in plain if b"\\" not in name))
+        return JsonColumnNames(every, tuple((name, place) for name, place in plain if b"\\" not in name))
 
-    def extended_by(self, begins: Iterable[bytes]) -> Names | None:
+    def extended_by(self, begins: Iterable[bytes]) -> JsonColumnNames | None:
         """With the spelling, one with escapes, of a name that begins at one of these; None where all mean no column."""
         return next((more for begin in begins if (more := self._extended_by(begin)) is not None), None)
 
-    def _extended_by(self, begin: bytes) -> Names | None:
+    def _extended_by(self, begin: bytes) -> JsonColumnNames | None:
         found = _STRING.match(begin)
         if found is None or b"\\" not in found[0] or len(self.spellings) >= 2 * len(self.columns):
             return None
@@ -50,7 +50,7 @@ class Names:
             return None
         if name not in self.columns:
             return None
-        return Names(self.columns, (*self.spellings, (found[0][1:-1], self.columns.index(name))))
+        return JsonColumnNames(self.columns, (*self.spellings, (found[0][1:-1], self.columns.index(name))))
 
     def as_arrays(self) -> tuple[Bytes, Ints, Ints]:
         """The spellings, each between its quotes and with its colon, one after the other; where each begins, one entry
@@ -61,7 +61,7 @@ class Names:
         return np.frombuffer(joined, np.uint8), bounds, np.array([place for _, place in self.spellings], np.int64)
 
 
-NO_NAMES: Final = Names.of(())
+NO_NAMES: Final = JsonColumnNames.of(())
 """For forms without images."""
 
 
@@ -95,7 +95,9 @@ class Noted:
         return Noted(self.rows[which], self.others, self.numbers[which], self.strings[which], images, marks)
 
 
-def noted(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Names) -> tuple[Noted, Names]:
+def noted(
+    data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: JsonColumnNames
+) -> tuple[Noted, JsonColumnNames]:
     """The scan results of the texts that match a template.
 
     Args:
@@ -130,7 +132,7 @@ def noted(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Name
     return (found if has_form.all() else found.take(np.flatnonzero(has_form))), names
 
 
-def _scanned(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: Names, into: Noted) -> Ints:
+def _scanned(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: JsonColumnNames, into: Noted) -> Ints:
     """The outcomes of a scan; its results are written to `into`."""
     outcomes = np.empty(len(starts), np.int64)
     spelled, bounds, means = names.as_arrays()

@@ -17,7 +17,7 @@ from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets.pipeline.stream.decode import worker as message_decode
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.sources.upstream import rows as upstream
-from ticdc_assets.sources.upstream.rows import RetryPolicy
+from ticdc_assets.sources.upstream.rows import ConnectionPolicy
 from ticdc_assets_tests.fixtures import Workload, of_full_set, read_jsonl, workloads
 from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
 from ticdc_assets_tests.pipeline.gaps import Log, as_sent, expected
@@ -33,8 +33,8 @@ Name = tuple[str, str]
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = RetryPolicy(connect_s=2, answer_s=1, tries=2, pause_s=0.01)
-    monkeypatch.setattr(upstream, "RetryPolicy", lambda: quick)
+    quick = ConnectionPolicy(connect_s=2, answer_s=1, tries=2, pause_s=0.01)
+    monkeypatch.setattr(upstream, "ConnectionPolicy", lambda: quick)
 
 
 def waiting(lake: FeedLake) -> dict[Name, str]:

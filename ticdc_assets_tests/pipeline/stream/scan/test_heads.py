@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ticdc_assets.pipeline.stream.decode.batches import Batch
+from ticdc_assets.pipeline.stream.decode.batches import MessageBatch
 from ticdc_assets.pipeline.stream.scan import heads
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.protocol import StreamSettings
@@ -18,14 +18,14 @@ from ticdc_assets.sources.message_block import MessageBlock
 FORM = StreamForm("canal-json", REGISTRY["canal-json"].options(StreamSettings()))
 
 
-def batch(number: int) -> Batch:
+def batch(number: int) -> MessageBatch:
     """1,100 rows of a table of this number."""
     row = (
         b'{"id":0,"database":"d","table":"t%d","pkNames":["a"],"isDdl":false,"type":"INSERT","es":1,"ts":1,"sql":"",'
         b'"sqlType":{"a":4},"mysqlType":{"a":"int"},"old":null,"data":[{"a":"1"}],"_tidb":{"commitTs":%d}}'
     )
     sent = [Message("t", 0, n, None, row % (number, n + 1), 0) for n in range(1100)]
-    return Batch(np.arange(1100), MessageBlock.of([(MessagePosition(record=m.offset), m) for m in sent]))
+    return MessageBatch(np.arange(1100), MessageBlock.of([(MessagePosition(record=m.offset), m) for m in sent]))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])

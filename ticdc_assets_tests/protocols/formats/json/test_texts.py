@@ -26,7 +26,7 @@ from ticdc_assets.protocols.formats.json.template import (
     text,
     texts,
 )
-from ticdc_assets.protocols.formats.json.texts import Names, Noted, noted
+from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, Noted, noted
 from ticdc_assets.protocols.formats.simd import VECTOR
 from ticdc_assets.protocols.formats.span_columns import columns_of
 from ticdc_assets.protocols.formats.string_arrays import IS_NULL
@@ -47,7 +47,7 @@ def seen(
 ) -> tuple[Noted, np.ndarray]:
     data = np.frombuffer(b"".join(given) + behind, np.uint8)
     bounds = np.cumsum([0, *(len(one) for one in given)])
-    return noted(data, bounds[:-1], bounds[1:], form, Names.of(columns))[0], data
+    return noted(data, bounds[:-1], bounds[1:], form, JsonColumnNames.of(columns))[0], data
 
 
 def fits(form: JsonTemplate, given: bytes, columns: tuple[str, ...] = ()) -> bool:
