@@ -12,64 +12,23 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.changes.identity import may_have_faults
 from ticdc_assets.changes.typed import TypedChanges, with_types
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.pipeline.stream.decode.message_batch import Bools, Ints, MessageBatch
 from ticdc_assets.pipeline.stream.decode.row_schemas import is_of_keys, missing_column, sample_is_unlike
 from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
-from ticdc_assets.pipeline.stream.decode.task import Arrival, MessageTask, VersionClock
+from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
 from ticdc_assets.pipeline.tasks import Target
-from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages, TableRows, take
+from ticdc_assets.protocols.columnar.message_rows import Bulk, TableRows, take
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
-from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.tso import LOGICAL_BITS
 
 REFERENCE_DECIDES: Final = "The reference decoder reads it."
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class MessageBatch:
-    """Messages with their ordinals in the capture."""
-
-    ordinals: Ints
-    block: MessageBlock
-
-    def __len__(self) -> int:
-        return len(self.ordinals)
-
-    @property
-    def keys_and_values(self) -> Messages:
-        return Messages(self.block.keys, self.block.values)
-
-    def was_read(self, task: MessageTask) -> Bools:
-        """Which messages an earlier run has read."""
-        read = np.zeros(len(self), np.bool_)
-        for partition, indices in self.block.of_partitions() if task.stretch.read else ():
-            first, end = task.stretch.read.get(partition, (0, 0))
-            read[indices] = (self.block.offsets[indices] >= first) & (self.block.offsets[indices] < end)
-        return read
-
-    def taken(self, arrival: Arrival) -> Bools:
-        """Which messages a table takes."""
-        taken = np.ones(len(self), np.bool_)
-        for partition, indices in self.block.of_partitions():
-            offsets = self.block.offsets[indices]
-            taken[indices] = offsets >= arrival.since.get(partition, 0)
-            if partition in arrival.until:
-                taken[indices] &= offsets < arrival.until[partition]
-        return taken
-
-    def take(self, wanted: Bools) -> MessageBatch:
-        """The messages that the mask selects."""
-        return MessageBatch(self.ordinals[wanted], self.block.take(wanted))
 
 
 @dataclass(frozen=True, slots=True)

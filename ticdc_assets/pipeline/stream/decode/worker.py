@@ -17,8 +17,9 @@ import numpy as np
 from ticdc_assets.errors import LOST_STATEMENT, DecodeError, SchemaError, SourceError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.stream.decode.batches import MessageBatch, Piece, decode_in_bulk
+from ticdc_assets.pipeline.stream.decode.batches import Piece, decode_in_bulk
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, LateLarge, completed, with_known
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
 from ticdc_assets.pipeline.stream.decode.row_schemas import (
     NameState,

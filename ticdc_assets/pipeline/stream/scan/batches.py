@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.pipeline.stream.decode.batches import Ints, MessageBatch
+from ticdc_assets.pipeline.stream.decode.message_batch import Ints, MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.scan.result import StreamScan

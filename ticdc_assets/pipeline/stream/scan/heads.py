@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Final
 
-from ticdc_assets.pipeline.stream.decode.batches import MessageBatch
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.columnar.message_rows import RowHeaders
 from ticdc_assets.protocols.registry import REGISTRY

@@ -16,7 +16,7 @@ import numpy as np
 from ticdc_assets.config.model import OffsetRule
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.stream.decode.batches import MessageBatch
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import Mark
 from ticdc_assets.pipeline.stream.official_canal import Clocks
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor

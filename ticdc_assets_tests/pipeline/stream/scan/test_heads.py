@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ticdc_assets.pipeline.stream.decode.batches import MessageBatch
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.scan import heads
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.protocol import StreamSettings
