@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ticdc_assets.schema.arrow_types import BIT_WIDTH_MAX, DECIMAL_DIGITS_DEFAULT, INTEGER_BITS
-from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind, cursor_over
+from ticdc_assets.schema.ddl.token_cursor import TokenCursor, cursor_over
+from ticdc_assets.schema.ddl.tokens import TokenKind
 from ticdc_assets.schema.model import Kind, MySqlType
 
 _ALIASES: Final[dict[str, Kind]] = {

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from ticdc_assets.schema.collations import UNNAMED, Collation
-from ticdc_assets.schema.ddl.columns import Elements, at_index, read_column, read_element
-from ticdc_assets.schema.ddl.create import TableOptions, column_indexes, read_table_options, skip_option_value
-from ticdc_assets.schema.ddl.partitions import read_partitioning, read_partitions
+from ticdc_assets.schema.ddl.alter_partitions import PARTITION_ACTIONS, add_partitions, partition_names
+from ticdc_assets.schema.ddl.alter_without_effect import ACTIONS_WITHOUT_EFFECT, ActionReader, skipped
+from ticdc_assets.schema.ddl.columns import Elements, read_column, read_element
+from ticdc_assets.schema.ddl.create import TableOptions, column_indexes, read_table_options
+from ticdc_assets.schema.ddl.indexes import at_index
 from ticdc_assets.schema.ddl.statements import (
     Action,
     AddColumns,
     AddIndex,
-    AddPartitions,
     AddPrimaryKey,
     AlterDefault,
     AlterTable,
-    CoalescePartitions,
     ColumnDefinition,
     ColumnPosition,
     ConvertCharset,
@@ -25,18 +24,14 @@ from ticdc_assets.schema.ddl.statements import (
     DropIndex,
     DropPartitions,
     DropPrimaryKey,
-    ExchangePartition,
     ModifyColumn,
     NoEffect,
     RenameColumn,
     RenameIndex,
     RenameTable,
-    ReorganizePartitions,
-    Repartition,
     SetComment,
-    TruncatePartitions,
 )
-from ticdc_assets.schema.ddl.tokens import TokenCursor
+from ticdc_assets.schema.ddl.token_cursor import TokenCursor
 from ticdc_assets.schema.evolution.defaults import read_default
 from ticdc_assets.schema.model import Index
 from ticdc_assets.schema.mysql_types import read_charset, read_charset_name
@@ -75,14 +70,11 @@ def _option_actions(options: TableOptions) -> list[Action]:
     return found or [NoEffect("table options")]
 
 
-# -- columns and indexes ----------------------------------------------------------------------------------------------
-
-
 def _add(cursor: TokenCursor, schema: str) -> list[Action]:
     if cursor.accept("PARTITION"):
-        return [_add_partitions(cursor)]
+        return [add_partitions(cursor)]
     if cursor.accept("STATS_EXTENDED"):
-        return _skipped(cursor, "statistics")
+        return skipped(cursor, "statistics")
     if at_index(cursor):
         if_not_exists = _index_if_not_exists(cursor)
         elements = Elements()
@@ -130,7 +122,7 @@ def _drop(cursor: TokenCursor, schema: str) -> list[Action]:
         return [DropPrimaryKey()]
     if cursor.accept("PARTITION"):
         if_exists = cursor.accept("IF", "EXISTS")
-        return [DropPartitions(_partition_names(cursor), if_exists)]
+        return [DropPartitions(partition_names(cursor), if_exists)]
     if cursor.accept("FOREIGN", "KEY") or cursor.accept("CHECK") or cursor.accept("STATS_EXTENDED"):
         cursor.accept("IF", "EXISTS")
         cursor.identifier()
@@ -218,130 +210,7 @@ def _convert(cursor: TokenCursor, schema: str) -> list[Action]:
     return [ConvertCharset(Collation(None if charset == "default" else charset, collation), converts=True)]
 
 
-# -- partitions -------------------------------------------------------------------------------------------------------
-
-
-def _partition_names(cursor: TokenCursor) -> tuple[str, ...]:
-    return cursor.comma_list(cursor.identifier)
-
-
-def _add_partitions(cursor: TokenCursor) -> Action:
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
-    cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    if cursor.accept("PARTITIONS"):
-        return AddPartitions(count=cursor.integer(), if_not_exists=if_not_exists)
-    return AddPartitions(read_partitions(cursor), if_not_exists=if_not_exists)
-
-
-def _truncate(cursor: TokenCursor, schema: str) -> list[Action]:
-    cursor.expect("PARTITION")
-    return [TruncatePartitions(None if cursor.accept("ALL") else _partition_names(cursor))]
-
-
-def _coalesce(cursor: TokenCursor, schema: str) -> list[Action]:
-    cursor.expect("PARTITION")
-    cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    return [CoalescePartitions(cursor.integer())]
-
-
-def _exchange(cursor: TokenCursor, schema: str) -> list[Action]:
-    cursor.expect("PARTITION")
-    name = cursor.identifier()
-    cursor.expect("WITH", "TABLE")
-    other = cursor.table_name(schema)
-    if cursor.accept_any("WITH", "WITHOUT"):
-        cursor.expect("VALIDATION")
-    return [ExchangePartition(name, other)]
-
-
-def _reorganize(cursor: TokenCursor, schema: str) -> list[Action]:
-    cursor.expect("PARTITION")
-    cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    if cursor.done:
-        return [ReorganizePartitions((), ())]
-    names = _partition_names(cursor)
-    cursor.expect("INTO")
-    return [ReorganizePartitions(names, read_partitions(cursor))]
-
-
-def _remove(cursor: TokenCursor, schema: str) -> list[Action]:
-    if cursor.accept("TTL"):
-        return [NoEffect("TTL")]
-    cursor.expect("PARTITIONING")
-    return [Repartition(None)]
-
-
-def _partition(cursor: TokenCursor, schema: str) -> list[Action]:
-    if cursor.at("BY"):
-        cursor.position -= 1
-        return [Repartition(read_partitioning(cursor))]
-    cursor.identifier()
-    if cursor.accept("ATTRIBUTES") or cursor.accept("PLACEMENT", "POLICY"):
-        skip_option_value(cursor)
-        return [NoEffect("a partition's placement")]
-    if cursor.accept("COMPACT"):
-        return _compact(cursor, schema)
-    raise cursor.fault("BY, ATTRIBUTES, PLACEMENT or COMPACT")
-
-
-def _partition_upkeep(cursor: TokenCursor, schema: str) -> list[Action]:
-    """ANALYZE, CHECK, OPTIMIZE, REBUILD, REPAIR PARTITION ..."""
-    cursor.expect("PARTITION")
-    cursor.skip_all()
-    return [NoEffect("upkeep of partitions")]
-
-
-# -- without effect ---------------------------------------------------------------------------------------------------
-
-
-def _skipped(cursor: TokenCursor, reason: str) -> list[Action]:
-    """Skip one action that changes no column, key or row."""
-    while cursor.skip_expression() and cursor.at_symbol(")"):
-        cursor.take()
-    return [NoEffect(reason)]
-
-
-def _set(cursor: TokenCursor, schema: str) -> list[Action]:
-    cursor.accept("HYPO")
-    cursor.expect("TIFLASH", "REPLICA")
-    cursor.integer()
-    if cursor.accept("LOCATION", "LABELS"):
-        cursor.comma_list(cursor.string)
-    return [NoEffect("TiFlash replicas")]
-
-
-def _option_value(cursor: TokenCursor, schema: str) -> list[Action]:
-    skip_option_value(cursor)
-    return [NoEffect("how the statement runs")]
-
-
-def _nothing_more(cursor: TokenCursor, schema: str) -> list[Action]:
-    return [NoEffect("how the statement runs, or caching")]
-
-
-def _keys(cursor: TokenCursor, schema: str) -> list[Action]:
-    cursor.expect("KEYS")
-    return [NoEffect("upkeep of indexes")]
-
-
-def _validation(cursor: TokenCursor, schema: str) -> list[Action]:
-    cursor.expect("VALIDATION")
-    return [NoEffect("validation")]
-
-
-def _order(cursor: TokenCursor, schema: str) -> list[Action]:
-    cursor.expect("BY")
-    cursor.comma_list(lambda: (cursor.column_name(), cursor.accept_any("ASC", "DESC")))
-    return [NoEffect("the order of rows")]
-
-
-def _compact(cursor: TokenCursor, schema: str) -> list[Action]:
-    cursor.skip_all()
-    return [NoEffect("compaction")]
-
-
-_Reader = Callable[[TokenCursor, str], list[Action]]
-_ACTIONS: Final[dict[str, _Reader]] = {
+_ACTIONS: Final[dict[str, ActionReader]] = {
     "ADD": _add,
     "DROP": _drop,
     "MODIFY": _modify,
@@ -349,29 +218,6 @@ _ACTIONS: Final[dict[str, _Reader]] = {
     "RENAME": _rename,
     "ALTER": _alter,
     "CONVERT": _convert,
-    "TRUNCATE": _truncate,
-    "COALESCE": _coalesce,
-    "EXCHANGE": _exchange,
-    "REORGANIZE": _reorganize,
-    "REMOVE": _remove,
-    "PARTITION": _partition,
-    "ANALYZE": _partition_upkeep,
-    "CHECK": _partition_upkeep,
-    "OPTIMIZE": _partition_upkeep,
-    "REBUILD": _partition_upkeep,
-    "REPAIR": _partition_upkeep,
-    "SET": _set,
-    "ALGORITHM": _option_value,
-    "LOCK": _option_value,
-    "FORCE": _nothing_more,
-    "CACHE": _nothing_more,
-    "NOCACHE": _nothing_more,
-    "SECONDARY_LOAD": _nothing_more,
-    "SECONDARY_UNLOAD": _nothing_more,
-    "ENABLE": _keys,
-    "DISABLE": _keys,
-    "WITH": _validation,
-    "WITHOUT": _validation,
-    "ORDER": _order,
-    "COMPACT": _compact,
+    **PARTITION_ACTIONS,
+    **ACTIONS_WITHOUT_EFFECT,
 }

@@ -9,7 +9,8 @@ from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl.columns import Elements, read_element
 from ticdc_assets.schema.ddl.partitions import read_partitioning
 from ticdc_assets.schema.ddl.statements import ColumnDefinition, CreateTable, TableName
-from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind
+from ticdc_assets.schema.ddl.token_cursor import TokenCursor
+from ticdc_assets.schema.ddl.tokens import TokenKind
 from ticdc_assets.schema.evolution.defaults import typed_default
 from ticdc_assets.schema.model import Column, Index
 from ticdc_assets.schema.mysql_types import binary_form, fitted, read_charset, read_charset_name

@@ -12,8 +12,8 @@ from typing import Final
 
 from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl.alter import drop_index, read_alter_table
-from ticdc_assets.schema.ddl.columns import read_index_body
 from ticdc_assets.schema.ddl.create import read_create_table, read_table_options
+from ticdc_assets.schema.ddl.indexes import read_index_body
 from ticdc_assets.schema.ddl.statements import (
     Action,
     AddColumns,
@@ -51,7 +51,7 @@ from ticdc_assets.schema.ddl.statements import (
     TruncatePartitions,
     TruncateTable,
 )
-from ticdc_assets.schema.ddl.tokens import TokenCursor, statements_of
+from ticdc_assets.schema.ddl.token_cursor import TokenCursor, statements_of
 from ticdc_assets.schema.ddl.words import OTHER_OBJECTS, WITHOUT_EFFECT
 from ticdc_assets.schema.model import Index
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind
+from ticdc_assets.schema.ddl.token_cursor import TokenCursor
+from ticdc_assets.schema.ddl.tokens import TokenKind
 from ticdc_assets.schema.model import PartitionDefinition, Partitioning
 
 DEFAULT_PARTITION: Final = "DEFAULT"

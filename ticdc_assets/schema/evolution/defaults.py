@@ -14,7 +14,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Final
 
 from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
-from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind
+from ticdc_assets.schema.ddl.token_cursor import TokenCursor
+from ticdc_assets.schema.ddl.tokens import TokenKind
 from ticdc_assets.schema.model import Default, Kind, MySqlType
 
 _NOW: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")

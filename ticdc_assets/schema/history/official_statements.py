@@ -14,7 +14,7 @@ from typing import Final
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl.tokens import statements_of
+from ticdc_assets.schema.ddl.token_cursor import statements_of
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 _StatementKey = tuple[str, str, str, int | None]

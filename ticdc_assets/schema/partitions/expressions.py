@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ticdc_assets.schema.arrow_types import INTEGER_BITS
-from ticdc_assets.schema.ddl.tokens import TokenCursor, TokenKind, cursor_over
+from ticdc_assets.schema.ddl.token_cursor import TokenCursor, cursor_over
+from ticdc_assets.schema.ddl.tokens import TokenKind
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 
 DATE_KINDS: Final = frozenset({Kind.DATE, Kind.DATETIME})

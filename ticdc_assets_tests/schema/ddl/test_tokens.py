@@ -6,13 +6,8 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import tokens
-from ticdc_assets.schema.ddl.tokens import (
-    TEXT_CHARS_MAX,
-    TokenKind,
-    cursor_over,
-    statements_of,
-    tokens_of,
-)
+from ticdc_assets.schema.ddl.token_cursor import cursor_over, statements_of
+from ticdc_assets.schema.ddl.tokens import TEXT_CHARS_MAX, TokenKind, tokens_of
 
 
 def read(text: str, restored: bool | None = False) -> list[tuple[str, str]]:
