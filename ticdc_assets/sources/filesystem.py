@@ -10,7 +10,6 @@ No message contains the query or the credentials of a URI.
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import re
 import shutil
@@ -22,14 +21,15 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Final, TypeVar
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from typing import Final, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs as pafs
 
 from ticdc_assets.config.object_store import PYARROW_ADVICE
 from ticdc_assets.errors import NotYetError, SourceError
 from ticdc_assets.faults import store_code
+from ticdc_assets.sources.remote_filesystem import filesystem_of, shown_uri
 
 REQUESTS_AT_ONCE: Final = 16
 """Concurrent requests to a remote store; each takes tens of milliseconds."""
@@ -37,7 +37,6 @@ REQUESTS_AT_ONCE: Final = 16
 _COPY_BYTES: Final = 8 << 20
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _LOCAL_SCHEMES: Final = ("file", "local")
-_SCHEME_NAMES: Final = {"gcs": "gs", "azure": "abfs", "azblob": "abfs"}
 _ADVICE_BY_CODE: Final = {"NO_SUCH_BUCKET": "Check the name of the bucket and the endpoint of its store."}
 
 _In = TypeVar("_In")
@@ -105,7 +104,7 @@ def open_root(uri: str) -> Root:
     parts = urlsplit(uri) if _SCHEME.match(uri) else None
     is_local = parts is None or parts.scheme.lower() in _LOCAL_SCHEMES
     if parts is not None and is_local and parts.netloc not in ("", "localhost"):
-        raise SourceError(_shown(parts), "a path on this machine", "a host name", "Write file:/// before the path.")
+        raise SourceError(shown_uri(parts), "a path on this machine", "a host name", "Write file:/// before the path.")
     folder = Path(uri).expanduser() if parts is None else Path(unquote(parts.path))
     root: Root = LocalRoot(folder.resolve()) if is_local else RemoteRoot(uri)
     try:
@@ -200,9 +199,9 @@ class RemoteRoot(Root):
     def __init__(self, uri: str) -> None:
         parts = urlsplit(uri)
         self._uri = uri
-        self.name = _shown(parts)
+        self.name = shown_uri(parts)
         with _translated(self.name):
-            self._filesystem, self._base = _remote(uri, parts)
+            self._filesystem, self._base = filesystem_of(uri, parts)
 
     def __reduce__(self) -> tuple[type[RemoteRoot], tuple[str]]:
         return RemoteRoot, (self._uri,)
@@ -293,61 +292,3 @@ def _translated(where: str) -> Iterator[None]:
         found = store_code(error) or error.strerror or type(error).__name__
         advice = _ADVICE_BY_CODE.get(found, "Check the credentials and the network.")
         raise SourceError(where, "an answer of the store", found, advice) from None
-
-
-def _shown(parts: SplitResult) -> str:
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _remote(uri: str, parts: SplitResult) -> tuple[Any, str]:
-    """The file system and the root's path in it. TiCDC's sink URIs have credentials and endpoints in their query."""
-    scheme = parts.scheme.lower()
-    scheme = _SCHEME_NAMES.get(scheme, scheme)
-    options = dict(parse_qsl(parts.query))
-    path = f"{parts.netloc.rpartition('@')[2]}{unquote(parts.path)}".strip("/")
-    s3 = _s3_options(options, parts) if scheme == "s3" else {}
-    if s3:
-        return pafs.S3FileSystem(**s3), path
-    if scheme in ("abfs", "abfss") and "account-name" in options:
-        container, at, _ = parts.netloc.rpartition("@")
-        inside = f"{container}{unquote(parts.path)}".strip("/") if at else path
-        return pafs.AzureFileSystem(**_azure_options(options)), inside
-    if scheme == "gs" and "endpoint" in options:
-        protocol, _, host = options["endpoint"].rpartition("://")
-        return pafs.GcsFileSystem(endpoint_override=host.rstrip("/"), scheme=protocol or "https"), path
-    plain = f"{scheme}://{parts.netloc}{parts.path}"
-    try:
-        filesystem, base = pafs.FileSystem.from_uri(plain)
-    except ValueError:  # pyarrow's ArrowInvalid: an unknown scheme
-        return _fsspec(plain, _shown(parts))
-    return filesystem, base.strip("/")
-
-
-def _s3_options(options: dict[str, str], parts: SplitResult) -> dict[str, Any]:
-    """The options in the URI, under TiCDC's names or pyarrow's; empty if the environment decides."""
-    endpoint = options.get("endpoint") or options.get("endpoint_override") or ""
-    scheme, _, host = endpoint.rpartition("://")
-    chosen = {
-        "access_key": options.get("access-key") or (parts.username and unquote(parts.username)),
-        "secret_key": options.get("secret-access-key") or (parts.password and unquote(parts.password)),
-        "session_token": options.get("session-token"),
-        "region": options.get("region"),
-        "endpoint_override": host.rstrip("/"),
-        "scheme": scheme or options.get("scheme"),
-        "force_virtual_addressing": options.get("force-path-style") == "false",
-    }
-    return {name: value for name, value in chosen.items() if value}
-
-
-def _azure_options(options: dict[str, str]) -> dict[str, str]:
-    names = {"account-name": "account_name", "account-key": "account_key", "sas-token": "sas_token"}
-    return {option: options[name] for name, option in names.items() if name in options}
-
-
-def _fsspec(uri: str, shown: str) -> tuple[Any, str]:
-    try:
-        filesystem, base = importlib.import_module("fsspec.core").url_to_fs(uri)
-    except ValueError:
-        advice = "Use a folder, file://, s3://, gs:// or abfs://, or install the fsspec package for this scheme."
-        raise SourceError(shown, "a scheme that pyarrow or fsspec knows", "another", advice) from None
-    return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem)), str(base).strip("/")

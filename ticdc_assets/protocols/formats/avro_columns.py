@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.protocols.formats.avro_batches import AvroBatchReader, ByteSlab, Ints, Mask
-from ticdc_assets.protocols.formats.avro_reader import DECIMAL_BYTES_MAX, decimal_text
+from ticdc_assets.protocols.formats.avro_values import DECIMAL_BYTES_MAX, decimal_text
 from ticdc_assets.schema.arrow_types import DECIMAL_DIGITS_MAX
 
 _NARROW_BYTES_MAX: Final = 16

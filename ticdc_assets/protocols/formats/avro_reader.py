@@ -12,7 +12,6 @@ the schema they were written with.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,6 +19,20 @@ from typing import Any, Final
 import orjson
 
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.formats.avro_values import (
+    DECIMAL_BYTES_MAX,
+    MalformedError,
+    decimal_text,
+    read_block,
+    read_boolean,
+    read_bytes,
+    read_double,
+    read_float,
+    read_int,
+    read_long,
+    read_null,
+    read_string,
+)
 
 SCHEMA_BYTES_MAX: Final = 4 << 20
 """A table of 4096 columns, TiDB's limit, takes about 600 kB, and the labels of its ENUMs come on top."""
@@ -28,22 +41,11 @@ SCHEMA_FIELDS_MAX: Final = 10_000
 """Twice TiDB's 4096 columns, for old and new values, plus the extension fields; each use of a type counts."""
 FIXED_BYTES_MAX: Final = 1 << 20
 DECIMAL_DIGITS_MAX: Final = 65
-DECIMAL_BYTES_MAX: Final = 64
-"""65 digits need 28 bytes; turning bytes to digits takes quadratic time, so many more are refused."""
 
 ReadValue = Callable[[bytes, int], tuple[Any, int]]
 
 _ADVICE_BYTES: Final = "Check that the message was written by TiCDC with this schema; it stays quarantined."
 _ADVICE_SCHEMA: Final = "Check what registered this schema; TiCDC writes no such one."
-
-
-class MalformedError(ValueError):
-    """Raised inside this module only; leaves it as a DecodeError that knows the position."""
-
-    def __init__(self, expected: str, found: str) -> None:
-        super().__init__(expected, found)
-        self.expected = expected
-        self.found = found
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,88 +112,15 @@ def read_whole(reader: Reader, data: bytes, where: str, start: int = 0) -> Any:
     return value
 
 
-def read_long(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of at most 64 bits."""
-    byte = data[at]
-    at += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    raw = byte & 0x7F
-    shift = 7
-    while byte >= 0x80:
-        byte = data[at]
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-        if shift > 70:
-            raise MalformedError("an integer of at most 10 bytes", "a longer one")
-    if raw >> 64:
-        raise MalformedError("an integer of at most 64 bits", "a longer one")
-    return (raw >> 1) ^ -(raw & 1), at
-
-
-def _read_int(data: bytes, at: int) -> tuple[int, int]:
-    value, at = read_long(data, at)
-    if not -(1 << 31) <= value < 1 << 31:
-        raise MalformedError("an int of at most 32 bits", "a longer one")
-    return value, at
-
-
-def _read_null(_data: bytes, at: int) -> tuple[None, int]:
-    return None, at
-
-
-def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    byte = data[at]
-    if byte > 1:
-        raise MalformedError("a boolean of 0 or 1", "another byte")
-    return byte == 1, at + 1
-
-
-def _read_float(data: bytes, at: int) -> tuple[float, int]:
-    return _unpack(_FLOAT, data, at)
-
-
-def _read_double(data: bytes, at: int) -> tuple[float, int]:
-    return _unpack(_DOUBLE, data, at)
-
-
-_FLOAT: Final = struct.Struct("<f")
-_DOUBLE: Final = struct.Struct("<d")
-
-
-def _unpack(form: struct.Struct, data: bytes, at: int) -> tuple[float, int]:
-    end = at + form.size
-    if end > len(data):
-        raise IndexError
-    value: float = form.unpack_from(data, at)[0]
-    return value, end
-
-
-def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    length, at = read_long(data, at)
-    if length < 0:
-        raise MalformedError("a length of zero or more", "a negative one")
-    end = at + length
-    if end > len(data):
-        raise IndexError
-    return data[at:end], end
-
-
-def _read_string(data: bytes, at: int) -> tuple[str, int]:
-    raw, at = _read_bytes(data, at)
-    return raw.decode(), at
-
-
 _PRIMITIVES: Final[dict[str, Reader]] = {
-    "null": Reader(_read_null, 0),
-    "boolean": Reader(_read_boolean, 1),
-    "int": Reader(_read_int, 1),
+    "null": Reader(read_null, 0),
+    "boolean": Reader(read_boolean, 1),
+    "int": Reader(read_int, 1),
     "long": Reader(read_long, 1),
-    "float": Reader(_read_float, 4),
-    "double": Reader(_read_double, 8),
-    "bytes": Reader(_read_bytes, 1),
-    "string": Reader(_read_string, 1),
+    "float": Reader(read_float, 4),
+    "double": Reader(read_double, 8),
+    "bytes": Reader(read_bytes, 1),
+    "string": Reader(read_string, 1),
 }
 
 
@@ -321,12 +250,12 @@ def _array(schema: dict[str, Any], namespace: str, names: _Names, room: int) -> 
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         out = []
-        count, at = _block(data, at, item.bytes_min)
+        count, at = read_block(data, at, item.bytes_min)
         while count:
             for _ in range(count):
                 value, at = item.read(data, at)
                 out.append(value)
-            count, at = _block(data, at, item.bytes_min)
+            count, at = read_block(data, at, item.bytes_min)
         return out, at
 
     return _over(read, [item], 1, item.fields)
@@ -337,29 +266,17 @@ def _map(schema: dict[str, Any], namespace: str, names: _Names, room: int) -> Re
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         out: dict[str, Any] = {}
-        count, at = _block(data, at, 1 + item.bytes_min)
+        count, at = read_block(data, at, 1 + item.bytes_min)
         while count:
             for _ in range(count):
-                key, at = _read_string(data, at)
+                key, at = read_string(data, at)
                 if key in out:
                     raise MalformedError("a map with each key once", "a key twice")
                 out[key], at = item.read(data, at)
-            count, at = _block(data, at, 1 + item.bytes_min)
+            count, at = read_block(data, at, 1 + item.bytes_min)
         return out, at
 
     return _over(read, [item], 1, item.fields)
-
-
-def _block(data: bytes, at: int, item_bytes_min: int) -> tuple[int, int]:
-    count, at = read_long(data, at)
-    if count < 0:
-        count = -count
-        size, at = read_long(data, at)
-        if not 0 <= size <= len(data) - at:
-            raise MalformedError("a block that ends inside the value", "another size")
-    if count * item_bytes_min > len(data) - at:
-        raise IndexError
-    return count, at
 
 
 def _decimal(schema: dict[str, Any]) -> ReadValue:
@@ -369,19 +286,12 @@ def _decimal(schema: dict[str, Any]) -> ReadValue:
         raise MalformedError("a decimal with precision and scale", "others")
 
     def read(data: bytes, at: int) -> tuple[str, int]:
-        raw, at = _read_bytes(data, at)
+        raw, at = read_bytes(data, at)
         if not 0 < len(raw) <= DECIMAL_BYTES_MAX:
             raise MalformedError(f"a decimal of 1 to {DECIMAL_BYTES_MAX} bytes", f"{len(raw)}")
         return decimal_text(int.from_bytes(raw, "big", signed=True), scale), at
 
     return read
-
-
-def decimal_text(unscaled: int, scale: int) -> str:
-    """An unscaled number with `scale` digits after the point, as text."""
-    digits = str(abs(unscaled)).rjust(scale + 1, "0")
-    sign = "-" if unscaled < 0 else ""
-    return f"{sign}{digits[: len(digits) - scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
 
 
 _COMPLEX: Final[dict[str, Callable[[dict[str, Any], str, _Names, int], Reader]]] = {

@@ -10,7 +10,8 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.formats import avro_reader
-from ticdc_assets.protocols.formats.avro_reader import Reader, compiled, decimal_text, read_whole, schema_of
+from ticdc_assets.protocols.formats.avro_reader import Reader, compiled, read_whole, schema_of
+from ticdc_assets.protocols.formats.avro_values import decimal_text
 
 
 def reader_of(schema: Any) -> Reader:
