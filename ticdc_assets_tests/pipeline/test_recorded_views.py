@@ -14,7 +14,7 @@ from ticdc_assets.failpoints import Failpoint
 from ticdc_assets.pipeline import recorded_views
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.maintenance import Policy, maintain
-from ticdc_assets.pipeline.rebuild.mirrors import RebuildRequest, rebuild_tables
+from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.recorded.lake import RecordedLake
 from ticdc_assets.pipeline.recorded_views import views_are_behind
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog

@@ -63,9 +63,9 @@ def count_fold(source_table: SourceTable, changelog: Table, watermark: int, by_a
 
 def _begin(source_table: SourceTable, watermark: int) -> Version:
     """The version from which the changelog determines all rows: the table's first, or its last TRUNCATE."""
-    hit = [v for v in source_table.versions if v.from_ts <= watermark] or list(source_table.versions[:1])
-    emptied = [v for v in hit if any(isinstance(effect, TruncateRows) for effect in v.effects)]
-    return emptied[-1] if emptied else hit[0]
+    reached = [v for v in source_table.versions if v.from_ts <= watermark] or list(source_table.versions[:1])
+    emptied = [v for v in reached if any(isinstance(effect, TruncateRows) for effect in v.effects)]
+    return emptied[-1] if emptied else reached[0]
 
 
 def _refusal(source_table: SourceTable, begin: Version, watermark: int) -> str:

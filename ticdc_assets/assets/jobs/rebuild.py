@@ -15,7 +15,7 @@ import dagster as dg
 from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
 from ticdc_assets.assets.resources import RETRIES_MAX, report_failures, tso_of
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.rebuild.mirrors import RebuildRequest, rebuild_tables
+from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

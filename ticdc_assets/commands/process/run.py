@@ -129,8 +129,8 @@ def summary(ran: ChangefeedResult) -> str:
     if ran.record is None:
         return f"{ran.changefeed}: nothing is pending, and nothing is recorded yet."
     state = "complete" if ran.record.complete else "not complete"
-    hit = f"{state} up to {moment(ran.record.tso)}"
+    reached = f"{state} up to {moment(ran.record.tso)}"
     if not ran.was_needed:
-        return f"{ran.changefeed}: nothing is pending; {hit}."
+        return f"{ran.changefeed}: nothing is pending; {reached}."
     changes = sum(sum(counts.values()) for counts in ran.changes.values())
-    return f"{ran.changefeed}: {counted(changes, 'change')} of {counted(len(ran.record.tables), 'table')}, {hit}."
+    return f"{ran.changefeed}: {counted(changes, 'change')} of {counted(len(ran.record.tables), 'table')}, {reached}."

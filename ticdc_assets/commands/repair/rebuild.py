@@ -14,7 +14,7 @@ from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.rebuild.mirrors import RebuildReport, RebuildRequest, rebuild_tables
+from ticdc_assets.pipeline.rebuild.run import RebuildReport, RebuildRequest, rebuild_tables
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -80,8 +80,8 @@ def print_tables(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
     """Print a line for each table: up to where it was rebuilt, and why it stays stopped or waiting."""
     for table in objects:
         if table["rebuilt"]:
-            hit = f" up to {moment(table['watermark'])}" if table["watermark"] else ""
+            reached = f" up to {moment(table['watermark'])}" if table["watermark"] else ""
             held = f" The table stays {table['state']}: {table['note']}" if table["state"] in _HELD else ""
-            terminal.result(f"{table['changefeed']}, {table['table']}: rebuilt{hit}, {table['rows']:,} rows.{held}")
+            terminal.result(f"{table['changefeed']}, {table['table']}: rebuilt{reached}, {table['rows']:,} rows.{held}")
         else:
             terminal.result(f"{table['changefeed']}, {table['table']}: unchanged.")

@@ -191,8 +191,8 @@ def reached_versions(source_table: SourceTable, watermark: int) -> Iterable[tupl
 
     A table that lost its key keeps the mirror that it had until then (`lost_key`).
     """
-    hit = [version for version in source_table.versions if version.from_ts <= watermark]
-    pairs = zip(hit, [*hit[1:], None], strict=False)
+    reached = [version for version in source_table.versions if version.from_ts <= watermark]
+    pairs = zip(reached, [*reached[1:], None], strict=False)
     keyed = dropwhile(lambda pair: not pair[0].table.key, pairs)
     return takewhile(lambda pair: bool(pair[0].table.key), keyed)
 

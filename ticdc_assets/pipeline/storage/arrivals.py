@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 def source_table_of(timelines: Mapping[SourceName, Timeline], file: SourceFile) -> str | None:
     """The source table of a file's rows: the one that had its name at its folder's version."""
-    hit = [s for s in timelines.get(fold_name(file.schema, file.table), ()) if s.after_ts <= file.version]
-    return hit[-1].source_table_id if hit and isinstance(hit[-1], SchemaPeriod) else None
+    reached = [s for s in timelines.get(fold_name(file.schema, file.table), ()) if s.after_ts <= file.version]
+    return reached[-1].source_table_id if reached and isinstance(reached[-1], SchemaPeriod) else None
 
 
 def series_of(file: SourceFile) -> str:

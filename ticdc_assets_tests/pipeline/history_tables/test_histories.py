@@ -11,7 +11,7 @@ import pytest
 from ticdc_assets import spark
 from ticdc_assets.changes.layout import VALID_FROM, VALID_TO
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.pipeline.rebuild.mirrors import RebuildRequest, rebuild_tables
+from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.recorded.lake import RecordedLake
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.pipeline.faults.raced import at

@@ -18,7 +18,8 @@ from pyiceberg.expressions import AlwaysTrue
 from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.rebuild import changelog as rebuild_changelog
-from ticdc_assets.pipeline.rebuild.mirrors import clone_name, forget_clones, recorded_history
+from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
+from ticdc_assets.pipeline.rebuild.run import recorded_history
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.changelog_day import files_of
 from ticdc_assets.tables.progress import REPLAYED, Progress, progress_of

@@ -12,7 +12,7 @@ import pytest
 from ticdc_assets import spark
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.rebuild.mirrors import RebuildReport, RebuildRequest, rebuild_tables
+from ticdc_assets.pipeline.rebuild.run import RebuildReport, RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.storage.late_files import LateFiles, take_in_late_files
 from ticdc_assets.tables.iceberg.clone import Clone
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
@@ -142,7 +142,7 @@ def test_a_rebuild_that_is_killed_leaves_the_mirror_as_it_was(
     at = feed.lake.lake.catalog.load_table(("s", "plain")).metadata_location
     with monkeypatch.context() as patch:
         patch.setattr(Clone, "take_over", _broken)
-        patch.setattr("ticdc_assets.pipeline.rebuild.mirrors.forget_clones", lambda *_: None)
+        patch.setattr("ticdc_assets.pipeline.rebuild.mirror.forget_clones", lambda *_: None)
         with pytest.raises(BrokenRunError):
             rebuild(feed.lake, "s.plain")
     assert feed.lake.lake.catalog.load_table(("s", "plain")).metadata_location == at

@@ -23,7 +23,7 @@ from ticdc_assets.failpoints import Failpoint
 from ticdc_assets.faults import plain
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.maintenance import MaintenanceReport, Policy, maintain
-from ticdc_assets.pipeline.rebuild.mirrors import RebuildRequest, rebuild_tables
+from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.apart import CONTEXT, apart

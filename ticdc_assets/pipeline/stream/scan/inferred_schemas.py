@@ -85,13 +85,13 @@ class SchemaGuesses:
 
     def as_of(self, high: int, events: Sequence[DdlEvent]) -> list[DdlEvent]:
         """The statements up to `high`, and guesses for tables that only later statements mention."""
-        hit = [event for event in events if event.commit_ts <= high]
+        reached = [event for event in events if event.commit_ts <= high]
         later = [event for event in events if event.commit_ts > high]
-        return self.added_to([*hit, *self._as_they_were(hit, later)], high)
+        return self.added_to([*reached, *self._as_they_were(reached, later)], high)
 
-    def _as_they_were(self, hit: Sequence[DdlEvent], later: Sequence[DdlEvent]) -> Iterator[DdlEvent]:
+    def _as_they_were(self, reached: Sequence[DdlEvent], later: Sequence[DdlEvent]) -> Iterator[DdlEvent]:
         """Tables that only `later` statements mention, as they were before the first of them."""
-        history = self.folds.of(hit)
+        history = self.folds.of(reached)
         met: set[SourceName] = set()
         for event in sorted(later, key=lambda event: event.commit_ts):
             before = event.before

@@ -1,0 +1,136 @@
+"""Rebuilds one mirror from its changelog: in a clone that the mirror takes over, or new where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.late_statements import is_written_otherwise
+from ticdc_assets.pipeline.mirror.pending import mirror_of
+from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
+from ticdc_assets.pipeline.mirror.run import options_of, writer_of
+from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
+from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
+from ticdc_assets.schema.evolution.evolve import TruncateRows
+from ticdc_assets.schema.history.source_table import Version
+from ticdc_assets.schema.history.written_history import effects_digest
+from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.iceberg.clone import clone_of
+from ticdc_assets.tables.mirror.versions import columns_at
+from ticdc_assets.tables.mirror.writer import COMMIT_TS_COLUMN, first_keyed
+from ticdc_assets.tables.progress import BORN, EFFECTS, REPLAYED, VERSION, Progress, progress_of, source_table_of
+from ticdc_assets.tables.replayed import unfollowed
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import SourceTable
+    from ticdc_assets.tables.catalog import Identifier
+    from ticdc_assets.tables.control_records import TableRecord
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+    from ticdc_assets.tables.locations import TableLocations
+
+
+@dataclass(frozen=True)
+class MirrorRebuild:
+    """One mirror to rebuild, up to `at`, else up to its changelog's watermark."""
+
+    lake: Lake
+    jvm: Callable[[], JvmCatalog]
+    source_table: SourceTable
+    place: TableLocations
+    recorded: TableRecord
+    at: int | None
+
+    def rebuild(self, run_id: str) -> Progress:
+        """Rebuild it once, and return its progress. Raises NotMadeError where an error of the table stops it."""
+        if is_written_otherwise(self.recorded.note):
+            raise NotMadeError(self.recorded.note)
+        changelog = self._changelog()
+        watermark = self._watermark(changelog)
+        first = self._first(watermark)
+        mirror = mirror_of(self.lake, self.source_table.id, self.place)
+        if mirror is None:
+            return self._made(run_id, changelog, watermark)
+        return self._made_in_clone(run_id, mirror, changelog, first, watermark)
+
+    @property
+    def _name(self) -> str:
+        return ".".join(self.source_table.name)
+
+    def _changelog(self) -> Table:
+        found = load_or_none(self.lake.catalog, tuple(self.recorded.changelog or ()))
+        if found is None or source_table_of(found) != self.source_table.id:
+            found = load_or_none(self.lake.catalog, self.place.changelog)
+        if found is None or source_table_of(found) != self.source_table.id:
+            advice = "Run `ticdc-assets run` first; it reports why there is none."
+            raise ConfigError(".".join(self.place.changelog), f"the changelog of {self._name}", "none", advice)
+        return found
+
+    def _watermark(self, changelog: Table) -> int:
+        recorded = self.recorded.watermark
+        if self.at is not None and self.at > recorded:
+            advice = "Take a TSO up to that one, or none."
+            raise ConfigError("--at", f"a TSO up to which {self._name} is complete: {recorded}", str(self.at), advice)
+        return recorded if self.at is None else self.at
+
+    def _first(self, watermark: int) -> Version:
+        """The version to begin with: that of the last TRUNCATE, since no older row remains, else the first with a
+        key."""
+        reached = [version for version, _ in reached_versions(self.source_table, watermark)]
+        if not reached:
+            advice = "Take a later TSO." if self.at is not None else "Name its key with `keys`, if it has one."
+            raise ConfigError(self._name, f"a table with a key at {watermark}", "none", advice)
+        emptied = [v for v in reached if any(isinstance(effect, TruncateRows) for effect in v.effects)]
+        return emptied[-1] if emptied else first_keyed(self.source_table)
+
+    # -- where there is none --------------------------------------------------------------------------------------
+
+    def _made(self, run_id: str, changelog: Table, watermark: int) -> Progress:
+        job = self._job(run_id, self.place.mirror, changelog, Progress(), first_keyed(self.source_table), watermark)
+        return progress_of(self._finished(job))
+
+    # -- under a second name ---------------------------------------------------------------------------------------
+
+    def _made_in_clone(self, run_id: str, mirror: Table, changelog: Table, first: Version, watermark: int) -> Progress:
+        clone = clone_of(
+            self.jvm(), mirror, clone_name(self.lake, self.source_table, run_id), self.lake.changefeed.name
+        )
+        try:
+            born = first_keyed(self.source_table)
+            begin = Progress() if first is born else Progress(first.from_ts)
+            effects = effects_digest(self.source_table, first.from_ts)
+            properties = {VERSION: str(first.from_ts), BORN: str(born.from_ts), EFFECTS: effects}
+            key = [column_name(name) for name in first.table.key]
+            partitioning = options_of(self.lake, self.source_table).partitioning
+            clone.empty_with((*columns_at(first), COMMIT_TS_COLUMN), key, properties, partitioning, begin)
+            job = self._job(run_id, clone.identifier, changelog, begin, first, watermark)
+            progress = progress_of(self._finished(job))
+            mark = unfollowed(changelog, None)
+            clone.take_over({REPLAYED: mark.run_id} if mark is not None else None)
+            return progress
+        finally:
+            forget_clones(self.lake, self.source_table)
+
+    def _job(
+        self, run_id: str, name: Identifier, changelog: Table, begin: Progress, first: Version, watermark: int
+    ) -> MirrorJob:
+        planned = segments(self.source_table, changelog, None, watermark, self.lake.by_arrival)
+        left = tuple(segment for segment in planned if segment.version.from_ts >= first.from_ts)
+        writer = writer_of(self.lake, run_id, self.jvm(), self.source_table, name)
+        return MirrorJob(writer, self.source_table, self.place.mirror_location, changelog, begin, left)
+
+    def _finished(self, job: MirrorJob) -> Table:
+        [mirror] = catch_up(self.lake, [job], SparkWorkers(self.jvm().spark))
+        if isinstance(mirror, Failure):
+            raise NotMadeError(mirror.reason)
+        return mirror
+
+
+class NotMadeError(Exception):
+    """Raised with the error that stopped the new mirror."""
