@@ -8,12 +8,11 @@ order is the order of its commits. Within a commit, messages are ordered by time
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -40,7 +39,6 @@ from ticdc_assets.tables.progress import CHANGEFEED, RUN_ID
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.manifest import DataFile, ManifestEntry
     from pyiceberg.table import Table
 
 MESSAGES: Final = "messages"
@@ -79,7 +77,8 @@ _SCHEMA: Final = Schema(
     NestedField(10, "table", StringType()),
     NestedField(11, "commit_ts", LongType()),
 )
-_PARTITION_ID, _OFFSET_ID, _TIMESTAMP_ID = 2, 3, 4
+PARTITION_ID, OFFSET_ID, TIMESTAMP_ID = 2, 3, 4
+"""The field ids by which `tables.landings` finds the bounds of files."""
 _SPEC: Final = PartitionSpec(
     PartitionField(4, 1000, DayTransform(), "timestamp_day"), PartitionField(1, 1001, IdentityTransform(), "topic")
 )
@@ -146,66 +145,6 @@ class LandedOffsets:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
-    """A data file with the offsets from `first` up to, but not including, `end` of one partition.
-
-    `newest_us` is the largest timestamp in microseconds since 1970, None where no message has one.
-    """
-
-    uri: str
-    first: int
-    end: int
-    rows: int
-    newest_us: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LandedSegment:
-    """The messages of one partition in one commit: their files, ordered by offset."""
-
-    topic: str
-    partition: int
-    files: tuple[SegmentFile, ...]
-
-    @property
-    def first(self) -> int:
-        """The first offset."""
-        return self.files[0].first
-
-    @property
-    def end(self) -> int:
-        """The offset after the last one."""
-        return self.files[-1].end
-
-    @property
-    def rows(self) -> int:
-        """The number of messages."""
-        return sum(file.rows for file in self.files)
-
-    @property
-    def newest_us(self) -> int | None:
-        """The largest timestamp in microseconds since 1970; None where a file has none."""
-        newest = [file.newest_us for file in self.files if file.newest_us is not None]
-        return max(newest) if len(newest) == len(self.files) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Landing:
-    """One commit: its messages by partition. `sequence` orders commits."""
-
-    sequence: int
-    segments: tuple[LandedSegment, ...]
-
-    @property
-    def rows(self) -> int:
-        """The number of messages."""
-        return sum(segment.rows for segment in self.segments)
-
-
-# -- the table ---------------------------------------------------------------------------------------------------------
-
-
 def load(catalog: Catalog, namespace: Identifier) -> Table | None:
     """The table; None before the first landing."""
     return load_or_none(catalog, (*namespace, MESSAGES))
@@ -261,7 +200,7 @@ def append(
         if found == landed:
             return table  # our commit succeeded although its response was lost
         if found != parent:
-            raise _stale(table, parent, found)
+            raise another_landing(table, parent, found)
         hit(Failpoint.BEFORE_LANDING_COMMIT)
         try:
             _commit(table, files, landed.summary(changefeed))
@@ -272,7 +211,7 @@ def append(
                 raise
         hit(Failpoint.AFTER_LANDING_COMMIT)
         return refreshed(table)
-    raise _stale(table, parent, landed_offsets(refreshed(table)))
+    raise another_landing(table, parent, landed_offsets(refreshed(table)))
 
 
 def _commit(table: Table, files: Sequence[WrittenFile], summary: dict[str, str]) -> None:
@@ -281,80 +220,11 @@ def _commit(table: Table, files: Sequence[WrittenFile], summary: dict[str, str])
             update.append_data_file(data_file_of(table, file))
 
 
-def _stale(table: Table, parent: LandedOffsets, found: LandedOffsets) -> StaleRunError:
+def another_landing(table: Table, parent: LandedOffsets, found: LandedOffsets) -> StaleRunError:
+    """The error of a run when another one has landed messages first."""
     return StaleRunError(
         ".".join(table.name()),
         f"{parent.messages} messages, which this run was planned from",
         f"{found.messages} by run {found.run_id or 'unknown'}",
         "Another run has landed messages first, and none is stored twice. Run again to continue from there.",
     )
-
-
-def remove(table: Table, changefeed: str, gone: Sequence[Landing]) -> None:
-    """Remove all messages of the given commits, in one commit that keeps the offsets.
-
-    Raises:
-        StaleRunError: other writers commit each time.
-    """
-    wanted = {file.uri for landing in gone for segment in landing.segments for file in segment.files}
-    for _ in range(COMMIT_TRIES_MAX):
-        table = refreshed(table)
-        landed = landed_offsets(table)
-        files = [entry.data_file for entry in _entries(table) if entry.data_file.file_path in wanted]
-        if not files:
-            return
-        try:
-            with (
-                transaction(table) as tx,
-                tx.update_snapshot(snapshot_properties=landed.summary(changefeed)).overwrite() as update,
-            ):
-                for file in files:
-                    update.delete_data_file(file)
-        except NOT_KNOWN:
-            continue
-        return
-    raise _stale(table, landed, landed_offsets(refreshed(table)))
-
-
-# -- its contents ------------------------------------------------------------------------------------------------------
-
-
-def landings(table: Table) -> tuple[Landing, ...]:
-    """The commits whose messages the table has, in order. Reads manifests and no data.
-
-    Raises:
-        LakeError: a file does not hold messages of one partition, so another writer has rewritten it.
-    """
-    by_commit: dict[tuple[int, str, int], list[SegmentFile]] = {}
-    for entry in _entries(table):
-        topic, partition, file = _segment_file(table, entry.data_file)
-        by_commit.setdefault((entry.sequence_number or 0, topic, partition), []).append(file)
-    made: dict[int, list[LandedSegment]] = {}
-    for (sequence, topic, partition), files in sorted(by_commit.items(), key=lambda item: item[0]):
-        segment = LandedSegment(topic, partition, tuple(sorted(files, key=lambda file: file.first)))
-        made.setdefault(sequence, []).append(segment)
-    return tuple(Landing(sequence, tuple(segments)) for sequence, segments in made.items())
-
-
-def _entries(table: Table) -> Iterator[ManifestEntry]:
-    snapshot = table.current_snapshot()
-    for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
-        yield from manifest.fetch_manifest_entry(table.io)
-
-
-def _segment_file(table: Table, file: DataFile) -> tuple[str, int, SegmentFile]:
-    """The topic, partition and offsets of a file."""
-    lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
-    topic = file.partition[1] if len(file.partition) == 2 else None
-    try:
-        partition, other = (int(from_bytes(IntegerType(), bounds[_PARTITION_ID])) for bounds in (lower, upper))
-        first, last = (int(from_bytes(LongType(), bounds[_OFFSET_ID])) for bounds in (lower, upper))
-    except KeyError:
-        partition, other, first, last = 0, 1, 0, 0
-    if not isinstance(topic, str) or partition != other:
-        found = "a file of another form, which another writer has put there"
-        advice = "Set the table back to the snapshot before it, and keep other writers away from this table."
-        raise LakeError(".".join(table.name()), "files of one topic and partition each", found, advice)
-    newest = upper.get(_TIMESTAMP_ID)
-    newest_us = None if newest is None else int(from_bytes(TimestamptzType(), newest))
-    return topic, partition, SegmentFile(file.file_path, first, last + 1, file.record_count, newest_us)

@@ -28,12 +28,13 @@ from ticdc_assets.sources.capture import START, MessagePosition
 from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.sources.message_log import PassedMessages
 from ticdc_assets.tables import messages as messages_table
+from ticdc_assets.tables.landings import landings_of
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.sources.message_block import TopicPartition
     from ticdc_assets.sources.message_log import UnreadOffsets
-    from ticdc_assets.tables.messages import LandedSegment, Landing, SegmentFile
+    from ticdc_assets.tables.landings import LandedSegment, Landing, SegmentFile
 
 _COLUMNS: Final = ["offset", "timestamp", "key", "value"]
 
@@ -90,7 +91,7 @@ def landed_log(lake: Lake) -> LandedLog:
     table = messages_table.load(lake.catalog, own if lake.origin is None else lake.origin.namespace)
     if table is None:
         return LandedLog((), 0, frozenset(), "", lake.io_properties)
-    landings, offsets = messages_table.landings(table), messages_table.landed_offsets(table)
+    landings, offsets = landings_of(table), messages_table.landed_offsets(table)
     removed = offsets.messages - sum(landing.rows for landing in landings)
     written_to = {topic for (topic, _), landed in offsets.partitions.items() if landed.last_mark}
     count = changefeed.sink.dispatch.partition_num

@@ -16,12 +16,13 @@ from ticdc_assets.config import KafkaSource, MessagesSource
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.tables import messages as messages_table
+from ticdc_assets.tables.landings import landings_of, remove_landings
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import Window
     from ticdc_assets.tables.control import Control
     from ticdc_assets.tables.control_records import RecordPosition
-    from ticdc_assets.tables.messages import LandedSegment, Landing
+    from ticdc_assets.tables.landings import LandedSegment, Landing
 
 
 def remove_decoded(lake: Lake, now: datetime, *, dry_run: bool) -> int:
@@ -44,11 +45,11 @@ def remove_decoded(lake: Lake, now: datetime, *, dry_run: bool) -> int:
     gone = list(
         takewhile(
             lambda landing: _may_go(landing, unread, quarantined, limit_us),
-            messages_table.landings(table),
+            landings_of(table),
         )
     )
     if gone and not dry_run:
-        messages_table.remove(table, lake.changefeed.name, gone)
+        remove_landings(table, lake.changefeed.name, gone)
     return sum(landing.rows for landing in gone)
 
 
