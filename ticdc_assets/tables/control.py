@@ -22,6 +22,16 @@ from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.control_columns import (
+    CLOSED_FOLDERS,
+    CLOSED_IDENTITY,
+    QUARANTINE,
+    REGISTRY,
+    SCHEMAS,
+    TABLE_FIELDS,
+    VIEWS,
+    WATERMARKS,
+)
 from ticdc_assets.tables.control_records import (
     ClosedFolder,
     QuarantinedRecord,
@@ -42,47 +52,6 @@ if TYPE_CHECKING:
 FILES_MAX: Final = 16
 """Small files of a control table: each run adds one or two, each with a manifest that every read opens."""
 
-_TIME: Final = pa.timestamp("us", tz="UTC")
-_NAMES: Final = pa.list_(pa.field("element", pa.string()))
-_TABLE_FIELDS: Final = [
-    pa.field("source_table", pa.string()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
-    pa.field("state", pa.string()), pa.field("note", pa.string()), pa.field("key", _NAMES),
-    pa.field("watermark", pa.int64()), pa.field("mirror", _NAMES), pa.field("mirror_snapshot_id", pa.int64()),
-    pa.field("changelog", _NAMES), pa.field("changelog_snapshot_id", pa.int64()), pa.field("rows", pa.int64()),
-    pa.field("history", pa.string()), pa.field("history_table", _NAMES), pa.field("history_snapshot_id", pa.int64()),
-]  # fmt: skip
-_WATERMARKS: Final = pa.schema([
-    pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("tso", pa.int64()),
-    pa.field("complete", pa.bool_()), pa.field("cursor", pa.string()),
-    pa.field("tables", pa.list_(pa.field("element", pa.struct(_TABLE_FIELDS)))),
-])  # fmt: skip
-_SCHEMAS: Final = pa.schema([
-    pa.field("commit_ts", pa.int64()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
-    pa.field("query", pa.string()), pa.field("event", pa.string()), pa.field("where", pa.string()),
-])  # fmt: skip
-_REGISTRY: Final = pa.schema([
-    pa.field("url", pa.string()), pa.field("id", pa.int64()), pa.field("schema", pa.string()),
-])  # fmt: skip
-_QUARANTINE: Final = pa.schema([
-    pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("schema", pa.string()),
-    pa.field("table", pa.string()), pa.field("path", pa.string()), pa.field("line", pa.int64()),
-    pa.field("reason", pa.string()), pa.field("raw", pa.binary()), pa.field("version", pa.int64()),
-    pa.field("ordinal", pa.int64()), pa.field("resolution", pa.string()), pa.field("resolved_at", _TIME),
-    pa.field("resolved_by", pa.string()),
-])  # fmt: skip
-_VIEWS: Final = pa.schema([
-    pa.field("source_table", pa.string()), pa.field("view", _NAMES), pa.field("mirror", _NAMES),
-    pa.field("mirror_snapshot_id", pa.int64()), pa.field("tso", pa.int64()), pa.field("metadata", pa.string()),
-    pa.field("replaced", pa.list_(pa.field("element", pa.struct([
-        pa.field("at", _TIME), pa.field("uri", pa.string())
-    ])))),
-])  # fmt: skip
-_CLOSED_IDENTITY: Final = ("folder", "version", "place", "dispatcher", "recorded_at")
-_CLOSED_FOLDERS: Final = pa.schema([
-    pa.field("recorded_at", _TIME), pa.field("folder", pa.string()), pa.field("version", pa.int64()),
-    pa.field("place", pa.string()), pa.field("dispatcher", pa.string()), pa.field("last", pa.int64()),
-    pa.field("size_bytes", pa.int64()),
-])  # fmt: skip
 _PROPERTIES: Final = {
     "commit.retry.num-retries": "0",
     "write.metadata.delete-after-commit.enabled": "true",
@@ -141,7 +110,7 @@ class Control:
     def record(self, record: WatermarkRecord) -> None:
         """Append a record to `watermarks`. A record of the same run and time is appended once."""
         row = {**_shallow(record), "tables": [asdict(t) for t in record.tables]}
-        self._compact(self._append("watermarks", _WATERMARKS, [row], ("run_id", "recorded_at")))
+        self._compact(self._append("watermarks", WATERMARKS, [row], ("run_id", "recorded_at")))
 
     # -- schemas --------------------------------------------------------------------------------------------------
 
@@ -157,14 +126,14 @@ class Control:
 
     def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         """Add the events that the table lacks."""
-        self._append("schemas", _SCHEMAS, [_ddl_row(event) for event in events], ("where", "event"))
+        self._append("schemas", SCHEMAS, [_ddl_row(event) for event in events], ("where", "event"))
 
     def replace_ddl_events(self, events: Sequence[DdlEvent]) -> None:
         """Replace the events that were read at the same positions before."""
         if events:
-            data = pa.Table.from_pylist([_ddl_row(event) for event in events], schema=_SCHEMAS)
+            data = pa.Table.from_pylist([_ddl_row(event) for event in events], schema=SCHEMAS)
             replaced = In("where", {event.where for event in events})
-            table = self._ensure("schemas", _SCHEMAS)
+            table = self._ensure("schemas", SCHEMAS)
             _committed(table, lambda _, tx: tx.overwrite(data, overwrite_filter=replaced))
 
     # -- registry -------------------------------------------------------------------------------------------------
@@ -178,13 +147,13 @@ class Control:
     def keep_registered(self, url: str, schemas: Mapping[int, str]) -> None:
         """Store schemas, so that a replay needs no registry."""
         rows = [{"url": url, "id": i, "schema": text} for i, text in schemas.items()]
-        self._append("registry", _REGISTRY, rows, ("url", "id"))
+        self._append("registry", REGISTRY, rows, ("url", "id"))
 
     # -- quarantine -----------------------------------------------------------------------------------------------
 
     def quarantine(self, records: Sequence[QuarantinedRecord]) -> None:
         """Store records that are not stored yet (a file is read again while it has rows above the watermark)."""
-        self._append("quarantine", _QUARANTINE, [_shallow(r) for r in records], ("path", "line"))
+        self._append("quarantine", QUARANTINE, [_shallow(r) for r in records], ("path", "line"))
 
     def quarantined(self) -> list[QuarantinedRecord]:
         """The records that are not resolved."""
@@ -203,9 +172,9 @@ class Control:
 
         def write(fresh: Table, tx: Transaction) -> None:
             rows = [_resolved(r, resolutions.get(r.position), run_id) for r in _quarantined(fresh, touched)]
-            tx.overwrite(pa.Table.from_pylist([_shallow(r) for r in rows], schema=_QUARANTINE), touched)
+            tx.overwrite(pa.Table.from_pylist([_shallow(r) for r in rows], schema=QUARANTINE), touched)
 
-        _committed(self._ensure("quarantine", _QUARANTINE), write)
+        _committed(self._ensure("quarantine", QUARANTINE), write)
 
     # -- closed folders -------------------------------------------------------------------------------------------
 
@@ -213,7 +182,7 @@ class Control:
         """Store the last files of folders. A folder that is closed again has several rows."""
         rows = [_shallow(folder) for folder in folders]
         if rows:
-            self._compact(self._append("closed_folders", _CLOSED_FOLDERS, rows, _CLOSED_IDENTITY))
+            self._compact(self._append("closed_folders", CLOSED_FOLDERS, rows, CLOSED_IDENTITY))
 
     def closed_folders(self) -> list[ClosedFolder]:
         """All rows of `closed_folders`; a folder that was closed again has several."""
@@ -226,7 +195,7 @@ class Control:
         """Replace the rows of `tables`, the map from source names to table identifiers, if they changed."""
         tables = ("mirror", "changelog", "history_table")
         fields_kept = ("source_table", "schema", "table", "state", "note", "key", *tables)
-        schema = pa.schema([f for f in _TABLE_FIELDS if f.name in fields_kept])
+        schema = pa.schema([f for f in TABLE_FIELDS if f.name in fields_kept])
         rows = [{name: getattr(r, name) for name in fields_kept} for r in records]
         wanted = pa.Table.from_pylist(rows, schema=schema)
         table = self._ensure("tables", schema)
@@ -243,8 +212,8 @@ class Control:
 
     def keep_views(self, records: Sequence[ViewRecord]) -> None:
         """Replace the rows of `views`."""
-        rows = pa.Table.from_pylist([_shallow(record) for record in records], schema=_VIEWS)
-        table = self._ensure("views", _VIEWS)
+        rows = pa.Table.from_pylist([_shallow(record) for record in records], schema=VIEWS)
+        table = self._ensure("views", VIEWS)
         _committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(rows))
 
     # -- all ------------------------------------------------------------------------------------------------------

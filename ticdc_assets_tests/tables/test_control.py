@@ -130,8 +130,8 @@ def test_what_became_of_a_record_is_said_once(control: Control):
 
 def test_a_quarantine_that_an_older_version_made_takes_resolutions_too(control: Control, monkeypatch):
     with monkeypatch.context() as older:
-        columns = [control_tables._QUARANTINE.field(n) for n in range(8)]
-        older.setattr(control_tables, "_QUARANTINE", pa.schema(columns))
+        columns = [control_tables.QUARANTINE.field(n) for n in range(8)]
+        older.setattr(control_tables, "QUARANTINE", pa.schema(columns))
         control.quarantine([bad_record(1)])
     assert [r.position for r in control.quarantined()] == [bad_record(1).position]
 
