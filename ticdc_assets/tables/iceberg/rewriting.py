@@ -1,7 +1,6 @@
 """Small data files of a table, and the commit that replaces them, through Iceberg's Java API.
 
-The commit is a compare-and-swap from the metadata it was made on. Where the table has moved since the files were
-listed, nothing is replaced.
+Where the table has moved since the files were listed, nothing is replaced.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pyiceberg.types import StructType
 
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.tables.iceberg.content_files import content_files, planned_files
+from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
 from ticdc_assets.tables.iceberg.rewrite_worker import OldFile
 from ticdc_assets.tables.iceberg.types import arrow_field, field_id
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
@@ -117,14 +117,24 @@ def replace_files(
     Returns:
         False if the table has changed since; then nothing is replaced.
     """
-    planned_on = planned.metadata.current_snapshot_id
-    base = table.java.operations().refresh()
-    if base.currentSnapshot().snapshotId() != planned_on:
+    try:
+        commit = PlannedCommit.begun(table, planned)
+        commit.publish(commit.snapshot_of(_rewrite(commit, planned, groups, written)))
+    except StaleRunError:
         return False
+    return True
+
+
+def _rewrite(
+    commit: PlannedCommit,
+    planned: Table,
+    groups: Sequence[Sequence[SmallFile]],
+    written: Sequence[WrittenFile | None],
+) -> Any:
+    rewrite, java_file = commit.table.java.newRewrite(), content_files(commit.table)
     # As of the snapshot that was read: a delete that comes later still applies to the new file.
-    rewrite = table.java.newRewrite().validateFromSnapshot(planned_on)
-    java_file = content_files(table)
-    rewrite = rewrite.dataSequenceNumber(base.currentSnapshot().sequenceNumber())
+    rewrite = rewrite.validateFromSnapshot(commit.planned_on)
+    rewrite = rewrite.dataSequenceNumber(commit.base.currentSnapshot().sequenceNumber())
     for group, new in zip(groups, written, strict=True):
         for file in group:
             rewrite.deleteFile(file.java)
@@ -132,12 +142,4 @@ def replace_files(
                 rewrite.deleteFile(file.java_vector)
         if new is not None:
             rewrite.addFile(java_file(data_file_json(planned, new, group[0].partition)))
-    snapshot = rewrite.apply()
-    if snapshot.parentId() != planned_on:
-        return False
-    fresh = table.named("org.apache.iceberg.TableMetadata.buildFrom")(base).setBranchSnapshot(snapshot, "main").build()
-    try:
-        table.commit(base, fresh, snapshot.snapshotId())
-    except StaleRunError:
-        return False
-    return True
+    return rewrite

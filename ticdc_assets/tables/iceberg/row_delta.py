@@ -1,31 +1,23 @@
-"""One commit of added and deleted rows, from files that workers wrote, through Iceberg's Java API.
-
-The commit is a compare-and-swap from the table metadata it was made on, and that has the snapshot that the run was
-planned from: where main has moved, nothing is published. After a lost answer, the table shows whether the commit
-succeeded.
-"""
+"""One commit of added and deleted rows, from files that workers wrote, through Iceberg's Java API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from py4j.protocol import Py4JJavaError
 
+from ticdc_assets.errors import StaleRunError
 from ticdc_assets.tables.iceberg.content_files import content_files, planned_files
 from ticdc_assets.tables.iceberg.deletion_vectors import DeletionVector, puffin_of
-from ticdc_assets.tables.iceberg.jvm import kind
+from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from ticdc_assets.errors import StaleRunError
     from ticdc_assets.tables.iceberg.jvm import JvmTable
-
-_NOT_VALID: Final = "ValidationException"  # raised for a delta whose data files another run has removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,32 +78,32 @@ def publish(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[st
     Raises StaleRunError where main has another snapshot. The files are then removed, unless a commit was tried:
     maintenance removes the files of failed commits.
     """
-    planned_on = planned.metadata.current_snapshot_id
-    base = table.java.operations().refresh()
     written = [file.uri for file in rows.files]
-    if base.currentSnapshot().snapshotId() != planned_on:
-        raise _overtaken(table, written)
-    delta, java_file = table.java.newRowDelta().validateFromSnapshot(planned_on), content_files(table)
+    try:
+        commit = PlannedCommit.begun(table, planned)
+        if rows.vectors:
+            written.append(rows.vectors_uri)
+        snapshot = commit.snapshot_of(_delta(commit, planned, rows, summary))
+    except StaleRunError:
+        for uri in written:
+            table.java.io().deleteFile(uri)
+        raise
+    commit.publish(snapshot)
+
+
+def _delta(commit: PlannedCommit, planned: Table, rows: RowDelta, summary: Mapping[str, str]) -> Any:
+    delta, java_file = commit.table.java.newRowDelta(), content_files(commit.table)
+    delta = delta.validateFromSnapshot(commit.planned_on)
     for file in rows.files:
         delta.addRows(java_file(data_file_json(planned, file)))
     if rows.vectors:
-        written.append(rows.vectors_uri)
         for shown in _written_vectors(planned, rows.vectors, rows.vectors_uri):
             delta.addDeletes(java_file(shown))
     for old in rows.replaced:
         delta.removeDeletes(old.java)
     for key, value in summary.items():
         delta.set(key, value)
-    try:
-        snapshot = delta.apply()
-    except Py4JJavaError as error:
-        if kind(error) == _NOT_VALID:
-            raise _overtaken(table, written) from error
-        raise
-    if snapshot.parentId() != planned_on:
-        raise _overtaken(table, written)
-    fresh = table.named("org.apache.iceberg.TableMetadata.buildFrom")(base).setBranchSnapshot(snapshot, "main").build()
-    table.commit(base, fresh, snapshot.snapshotId())
+    return delta
 
 
 def _written_vectors(planned: Table, vectors: Sequence[DeletionVector], uri: str) -> list[str]:
@@ -140,10 +132,3 @@ def _vector_json(vector: DeletionVector, offset: int, uri: str, size_bytes: int,
             "content-size-in-bytes": len(vector.blob),
         }
     ).decode()
-
-
-def _overtaken(table: JvmTable, written: Sequence[str]) -> StaleRunError:
-    """The error of a run when another run published first; removes the files that it wrote."""
-    for uri in written:
-        table.java.io().deleteFile(uri)
-    return table.overtaken()
