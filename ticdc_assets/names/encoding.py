@@ -1,0 +1,82 @@
+"""Encodes any name as an identifier, one to one unless it is too long."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import string
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from typing import Final
+
+ENCODED_BYTES_MAX: Final = 100
+_LONG_DIGEST_CHARS: Final = 20
+PLAIN: Final = frozenset(string.ascii_letters + string.digits + "_-")
+_PLAIN_PORTABLE: Final = frozenset(string.ascii_lowercase + string.digits + "_")
+_ESCAPE: Final = re.compile(r"_x([0-9a-f]{1,6})_")
+_ESCAPE_START: Final = re.compile(r"_x[0-9a-f]{1,6}")
+EMPTY: Final = "_x_"
+"""The identifier of the empty name."""
+_LONG: Final = re.compile(rf"_xx[0-9a-f]{{{_LONG_DIGEST_CHARS}}}\Z")
+
+
+def encode(name: str, *, portable: bool = False) -> str:
+    """The identifier of a name: ASCII letters, digits, `_` and `-` only, at most 100 bytes, never empty.
+
+    The identifier of a longer name is its beginning, `_xx` and a digest.
+    """
+    plain = _PLAIN_PORTABLE if portable else PLAIN
+    if name in {"", EMPTY}:
+        return EMPTY if name == "" else "_x5f_x_"
+    pieces = list(encoded_chars(name, lambda text, at: text[at] in plain and not _reads_as_escape(text, at, plain)))
+    encoded = "".join(pieces)
+    if len(encoded) <= ENCODED_BYTES_MAX:
+        return encoded
+    return _shortened(pieces, name)
+
+
+def decode(identifier: str) -> str | None:
+    """The name that was given to `encode`; None for a shortened name (the control table `tables` has it)."""
+    if identifier == EMPTY:
+        return ""
+    without_escapes = _ESCAPE.sub("\0", identifier)
+    if _LONG.search(without_escapes):
+        return None
+    return unescaped(identifier)
+
+
+def unescaped(text: str) -> str:
+    """The text with the characters that its escapes mean."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def encoded_chars(name: str, stays: Callable[[str, int], bool]) -> Iterator[str]:
+    """Each character of a name, or its escape; `stays` tells whether the one at an index is kept."""
+    for at, char in enumerate(name):
+        yield char if stays(name, at) else f"_x{ord(char):x}_"
+
+
+def _reads_as_escape(name: str, at: int, plain: frozenset[str]) -> bool:
+    """Whether the underscore at this position must be encoded, as `decode` would read an escape or a digest there."""
+    if name[at] != "_":
+        return False
+    found = _ESCAPE_START.match(name, at)
+    if found is not None and found.end() < len(name):
+        following = name[found.end()]
+        return following == "_" or following not in plain
+    return _LONG.match(name, at) is not None
+
+
+def _shortened(pieces: list[str], name: str) -> str:
+    ending = f"_xx{digest_of(name, _LONG_DIGEST_CHARS)}"
+    lengths = accumulate(len(piece) for piece in pieces)
+    kept = sum(1 for length in lengths if length + len(ending) <= ENCODED_BYTES_MAX)
+    # The kept part and the underscore after it may together read as an escape.
+    while decode("".join(pieces[:kept]) + ending) is not None:
+        kept -= 1
+    return "".join(pieces[:kept]) + ending
+
+
+def digest_of(text: str, chars: int) -> str:
+    """The first hexadecimal digits of a digest of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:chars]
