@@ -84,7 +84,7 @@ def test_a_misspelt_table_is_refused_with_the_nearest_one(tmp_path: Path, withou
     assert "Did you mean shop.users?" in capfd.readouterr().err
 
 
-def test_a_pipe_that_nobody_reads_any_more_ends_a_command_without_a_message(tmp_path: Path):
+def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path):
     done = _shell("{ ticdc-assets tables --json; echo $? >&2; } | true", tmp_path)
 
     assert done.stderr.splitlines()[-1] == "141"

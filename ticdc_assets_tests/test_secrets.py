@@ -120,7 +120,7 @@ def files_with(canary: str, folder: Path, *besides: Path) -> list[Path]:
 # -- what prints a config ---------------------------------------------------------------------------------------------
 
 
-def test_thirteen_secrets_are_planted(feed: Feed):
+def test_the_config_of_these_tests_holds_thirteen_secrets(feed: Feed):
     written = feed.path.read_text() + json.dumps(ENVIRON)
 
     assert all(planted(number) in written for number in range(1, 14))

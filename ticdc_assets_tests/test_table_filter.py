@@ -114,7 +114,7 @@ def test_any_text_is_a_rule_or_a_config_error(text, case_sensitive):
         return
 
 
-def test_filters_are_values():
+def test_filters_of_equal_rules_are_equal():
     assert TableFilter(["a.b"]) == TableFilter(["a.b"])
     assert TableFilter(["a.b"]) != TableFilter(["a.b"], case_sensitive=True)
     assert repr(TableFilter(["a.b"])) == "TableFilter(rules=('a.b',), case_sensitive=False)"

@@ -31,6 +31,6 @@ def test_a_tso_or_a_time_with_its_zone_is_a_tso(text: str, tso: int):
         (str(INT64_MAX + 1), "at most"),
     ],
 )
-def test_what_is_neither_says_what_is_expected(text: str, sentence: str):
+def test_a_text_that_is_no_tso_and_no_time_is_refused(text: str, sentence: str):
     with pytest.raises(ValueError, match=sentence):
         parse_tso(text)

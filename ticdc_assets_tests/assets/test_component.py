@@ -57,13 +57,13 @@ def keys(definitions: dg.Definitions) -> set[dg.AssetKey]:
     return set(definitions.resolve_asset_graph().get_all_asset_keys())
 
 
-def test_it_builds_what_the_code_location_builds(tmp_path: Path):
+def test_a_component_builds_the_same_definitions_as_the_code_location(tmp_path: Path):
     feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
 
     assert keys(built(feed.path)) == keys(feed.definitions)
 
 
-def test_it_can_take_some_of_the_changefeeds(tmp_path: Path):
+def test_a_component_can_select_changefeeds_of_a_config(tmp_path: Path):
     Feed(tmp_path, "shop").table("shop", "users").checkpoint(10)
     other = Feed(tmp_path, "other").table("shop", "users").checkpoint(10)
 
@@ -106,7 +106,7 @@ def test_a_config_that_is_not_there_is_one_sentence(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("without_java")
-def test_a_run_takes_mirrors_too_that_somebody_has_put_into_another_group(tmp_path: Path):
+def test_a_run_includes_mirrors_that_a_user_put_into_another_group(tmp_path: Path):
     feed = Feed(tmp_path).table("shop", "users").rows("shop", "users", ("I", 1, "x", 2)).checkpoint(10)
     regrouped = {"assets": [{"target": "kind:mirror", "attributes": {"group_name": "marts"}}]}
     with create_defs_folder_sandbox() as sandbox:

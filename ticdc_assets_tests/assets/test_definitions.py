@@ -130,7 +130,7 @@ def test_only_a_source_of_files_is_checked_for_gaps_in_its_files(tmp_path: Path)
     assert {key.asset_key.path[0] for key in keys if key.name == "source_keeps_up"} == {"files", "messages"}
 
 
-def test_everything_that_starts_runs_by_itself_is_off_until_somebody_turns_it_on(tmp_path: Path):
+def test_sensors_and_schedules_are_off_by_default(tmp_path: Path):
     repository = Feed(tmp_path).definitions.get_repository_def()
 
     assert [s.name for s in repository.sensor_defs] == ["shop_new_files"]

@@ -98,7 +98,7 @@ def test_an_engine_that_is_not_installed_is_named(lake: LakeResource, monkeypatc
         lake.changelog("shop.orders").to_polars()
 
 
-def test_what_is_not_there_is_an_error_that_says_what_is(lake: LakeResource):
+def test_a_table_or_column_that_does_not_exist_is_refused_with_those_that_do(lake: LakeResource):
     with pytest.raises(ConfigError, match=r"expected a source table shop.order at TSO 200, found shop.orders"):
         lake.changelog("shop.order")
     with pytest.raises(ConfigError, match=r"expected columns of .*id, name.*, found nam. Correct `columns`"):

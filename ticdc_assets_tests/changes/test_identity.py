@@ -46,7 +46,7 @@ def test_the_first_of_each_is_found_and_the_place_of_the_others(rows: int, kinds
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_chunks_are_one_column(kind: str):
+def test_a_chunked_column_is_numbered_like_a_whole_one(kind: str):
     column = drawn(100, [kind], 7)[0]
     chunks = pa.chunked_array([column.slice(0, 40), column.slice(40, 0), column.slice(40)])
 

@@ -78,7 +78,7 @@ def test_rows_agree_whatever_the_order_of_rows_and_columns():
     assert digest(one) == digest(other)
 
 
-def test_equal_rows_count():
+def test_a_digest_differs_if_an_equal_row_comes_twice():
     assert digest([{"a": 1}]) != digest([{"a": 1}, {"a": 1}])
 
 

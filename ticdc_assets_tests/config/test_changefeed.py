@@ -96,7 +96,7 @@ def test_a_toml_fault_names_the_file_and_the_line_without_quoting_it(tmp_path):
     assert "hunter2" not in str(error)
 
 
-def test_choices_are_taken(tmp_path):
+def test_a_changefeed_has_the_choices_of_its_config(tmp_path):
     shop = feed(
         tmp_path, zero_dates="error", on_bad_message="stop", on_drop="drop", format_version=2, skip_files="*/CDC01.csv"
     )

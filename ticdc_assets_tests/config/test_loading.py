@@ -200,7 +200,7 @@ def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
         ({"catalog": {"portable_names": "yes"}}, "true or false"),
     ],
 )
-def test_catalog_and_spark_faults(tmp_path, section, found):
+def test_settings_of_catalog_and_spark_that_cannot_be_right_are_refused(tmp_path, section, found):
     assert found in str(refused(tmp_path, {**section, **with_feed()}))
 
 

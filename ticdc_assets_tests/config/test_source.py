@@ -151,11 +151,11 @@ def test_storage_options_join_those_of_the_uri(tmp_path):
         ({"sink_uri": "kafka://h?protocol=open-protocol"}, "topic"),
     ],
 )
-def test_source_faults(tmp_path, keys, words):
+def test_settings_of_a_source_that_cannot_be_right_are_refused(tmp_path, keys, words):
     assert words in str(refused(tmp_path, with_feed(**keys)))
 
 
-def test_what_a_storage_uri_tells_of_its_store_reaches_whoever_opens_it_and_nobody_who_prints_it(tmp_path: Path):
+def test_the_options_of_a_storage_uri_are_used_to_open_it_and_never_printed(tmp_path: Path):
     config = loaded(
         tmp_path,
         """

@@ -259,7 +259,7 @@ def test_an_option_under_which_a_stream_cannot_be_read_exactly_is_refused(uri, c
         ("s3://b/p?protocol=csv", dispatched(partition="ts")),
     ],
 )
-def test_it_is_taken_where_nothing_is_lost(uri, config):
+def test_an_option_that_loses_nothing_gives_no_warning(uri, config):
     assert read_sink(uri, config)[1] == ()
 
 

@@ -51,5 +51,5 @@ def test_tls_of_an_upstream_may_be_switched(tmp_path, written, wanted):
         ("tidb:4000", "a mapping"),
     ],
 )
-def test_upstream_faults(tmp_path, upstream, words):
+def test_settings_of_an_upstream_that_cannot_be_right_are_refused(tmp_path, upstream, words):
     assert words in str(refused(tmp_path, with_feed(upstream=upstream)))

@@ -68,7 +68,7 @@ def test_the_page_has_a_snippet_for_every_reader_that_it_calls_tested():
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_spark_reads_them(lake: FeedLake, table: str):
+def test_the_snippet_for_spark_reads_changelogs_and_mirrors(lake: FeedLake, table: str):
     names = {"spark": spark.session(lake.config)}
 
     exec(_of(SNIPPETS["Spark"], lake, table), names)
@@ -104,7 +104,9 @@ def test_every_form_of_a_recorded_mirror_has_the_rows_of_its_tso(lake: FeedLake)
 
 @pytest.mark.parametrize("reader", sorted(SNIPPETS.keys() - {"Spark"}))
 @pytest.mark.parametrize("table", TABLES)
-def test_a_reader_reads_them(reader: str, lake: FeedLake, table: str, tmp_path: Path):
+def test_the_snippet_of_each_reader_reads_changelogs_and_mirrors(
+    reader: str, lake: FeedLake, table: str, tmp_path: Path
+):
     catalog = {"type": "sql", "uri": lake.config.catalog.uri}
     (tmp_path / ".pyiceberg.yaml").write_text(yaml.safe_dump({"catalog": {lake.catalog_name: catalog}}))
     environ = {**os.environ, "PYICEBERG_HOME": str(tmp_path), "PYTHONPATH": os.environ.get("TICDC_ASSETS_READERS", "")}

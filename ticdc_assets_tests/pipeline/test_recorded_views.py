@@ -277,7 +277,7 @@ def test_a_view_never_takes_the_name_of_a_table(tmp_path: Path):
     assert query(feed, "SELECT name FROM {lake}.s__recorded.a") == [("s__recorded",)]
 
 
-def test_a_name_that_somebody_else_has_is_refused_and_left_alone(tmp_path: Path):
+def test_a_name_of_another_writers_table_is_refused_and_left_alone(tmp_path: Path):
     _, feed = made(tmp_path)
     query(feed, "CREATE NAMESPACE {lake}.s__recorded")
     query(feed, "CREATE VIEW {lake}.s__recorded.a AS SELECT 5 AS mine")

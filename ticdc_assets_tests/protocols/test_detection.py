@@ -55,7 +55,7 @@ def test_no_damage_to_a_real_message_makes_it_fail(workload: Workload, data: st.
     assert form is None or form.protocol in {"open-protocol", "simple", "canal-json", "avro", "debezium"}
 
 
-def test_nobodys_message_has_no_form():
+def test_a_message_of_no_protocol_has_no_form():
     assert form_of(None, None) is None
     assert form_of(b"key", b"") is None
     assert form_of(None, b'{"id": 1, "name": "ann"}') is None
@@ -127,7 +127,7 @@ def test_a_record_tells_the_csv_options(record: bytes, wanted: tuple):
     )
 
 
-def test_a_column_that_looks_like_a_commit_ts_in_one_table_deceives_nobody():
+def test_a_column_of_one_table_that_looks_like_a_commit_ts_is_not_taken_for_one():
     found = votes_of((b'"I","users","shop",459802241048510466\n', 1), (b'"I","users","shop",7,"a"\n', 2)).options()
 
     assert found is not None

@@ -184,7 +184,7 @@ def options_of(*files: tuple[bytes, int]) -> CsvOptions | None:
     [(str(TSO), True), (str(1_420_070_400_001 << 18), True), (str((1_420_070_400_001 << 18) - 1), False),
      (f'"{TSO}"', False), (str(TSO)[:-1] + "x", False), ("12345678901234567", False)],
 )  # fmt: skip
-def test_a_commit_ts_is_a_bare_number_of_after_tidb_began(number: str, is_commit_ts: bool):
+def test_a_commit_ts_is_an_unquoted_number_after_the_first_release_of_tidb(number: str, is_commit_ts: bool):
     found = options_of((f'"I","users","shop",{number},1,2\n'.encode(), 2))
 
     assert found is not None

@@ -63,7 +63,7 @@ def test_every_gap_has_an_id_of_its_own_and_one_protocol():
     assert all(not gap.when & gap.unless for gap in GAPS)
 
 
-def test_what_is_given_decides():
+def test_a_gap_depends_on_the_options_of_the_changefeed():
     plain = {gap.id for gap in gaps("canal-json", {Condition.KAFKA, Condition.OLD_VALUES})}
     with_extension = {
         gap.id for gap in gaps("canal-json", {Condition.KAFKA, Condition.OLD_VALUES, Condition.EXTENSION})
@@ -106,7 +106,7 @@ def _changed(tmp: Path) -> frozenset[str]:
 
 @needs_fixtures
 @pytest.mark.parametrize("name", sorted(AS_SENT))
-def test_no_gap_is_idle(name: str, tmp_path_factory: pytest.TempPathFactory):
+def test_every_gap_changes_some_fixture(name: str, tmp_path_factory: pytest.TempPathFactory):
     assert name in _changed(tmp_path_factory.getbasetemp())
 
 

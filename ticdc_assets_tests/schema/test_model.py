@@ -74,7 +74,7 @@ def test_columns_that_tidb_makes_for_indexes_are_hidden():
         (UNNAMED, None, None),
     ],
 )
-def test_what_is_named_first_decides_alone(inner: Collation, outer: Collation | None, found: Collation | None):
+def test_the_collation_of_the_inner_level_decides(inner: Collation, outer: Collation | None, found: Collation | None):
     assert inner.within(outer) == found
 
 

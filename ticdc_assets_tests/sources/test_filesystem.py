@@ -41,7 +41,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Root]:
         store.rm("/bucket", recursive=True)
 
 
-def test_names_are_raw(root: Root) -> None:
+def test_names_have_no_special_characters(root: Root) -> None:
     assert {entry.name for entry in root.list_dir("")} == set(NAMES)
     for number, name in enumerate(NAMES):
         path = f"{name}/{name}.csv"

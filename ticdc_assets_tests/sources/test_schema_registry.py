@@ -164,7 +164,7 @@ def test_a_schema_of_another_kind_is_reported():
 # -- over TLS ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_certificate_of_nobody_known_is_refused_before_anything_is_sent(certificate: Path):
+def test_a_certificate_of_an_unknown_authority_is_refused_before_anything_is_sent(certificate: Path):
     with Registry(SCHEMA, certificate=certificate).running() as registry, pytest.raises(SourceError) as raised:
         registry.client(auth=RegistryAuth("ann", Secret(SECRET))).schema(7)
 
@@ -201,7 +201,7 @@ def test_known_schemas_need_no_registry():
     assert schemas.fetched == {}
 
 
-def test_pickled_it_is_the_schemas_it_has_and_asks_nobody():
+def test_a_pickled_registry_has_its_schemas_and_sends_no_request():
     auth = RegistryAuth("ann", Secret(SECRET))
     with Registry(SCHEMA).running() as registry:
         schemas = RegistrySchemas(lambda: {1: "kept"}, registry.client(auth=auth))

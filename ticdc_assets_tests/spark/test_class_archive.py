@@ -71,7 +71,7 @@ def test_java_starts_without_a_damaged_archive_and_says_nothing(
     assert len(start.stderr.splitlines()) == len(usual.stderr.splitlines())
 
 
-def test_only_an_archive_that_nobody_else_can_write_is_used(tmp_path: Path):
+def test_only_an_archive_that_no_other_user_can_write_is_used(tmp_path: Path):
     archive = tmp_path / "a.jsa"
     tmp_path.chmod(0o700)
     assert not is_own(archive)

@@ -48,7 +48,7 @@ def test_workers_begin_with_what_they_need(workers: SparkWorkers):
     assert min(frozen) > 10_000
 
 
-def test_workers_on_this_machine_are_spoken_to_where_nobody_else_can(workers: SparkWorkers):
+def test_workers_on_this_machine_use_a_socket_of_this_user_alone(workers: SparkWorkers):
     named = workers._spark.conf.get("spark.python.unix.domain.socket.dir", None)
     if named is None:
         pytest.skip("the path of the folder for temporary files is too long for sockets")

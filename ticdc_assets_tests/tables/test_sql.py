@@ -82,7 +82,7 @@ def test_no_statement_is_quoted_by_hand():
 
 
 @pytest.mark.parametrize("bad", ["f'SELECT `{n}`'", "f\"SELECT '{v}'\"", "f'SELECT {c.name}'", "f'SELECT {v!r}'"])
-def test_what_would_be_quoted_by_hand_is_seen(bad: str):
+def test_sql_that_quotes_by_hand_is_found(bad: str):
     [node] = [node for node in ast.walk(ast.parse(bad)) if isinstance(node, ast.JoinedStr)]
 
     assert SQL.search(_text(node))

@@ -28,7 +28,7 @@ def feed_of(folder: Path, tables: int = 1) -> Feed:
     return feed.checkpoint(10)
 
 
-def test_it_asks_for_one_run_and_then_keeps_quiet(tmp_path: Path):
+def test_a_sensor_requests_one_run_and_then_skips(tmp_path: Path):
     feed = feed_of(tmp_path)
 
     first = evaluate(feed, None)
@@ -55,13 +55,13 @@ def test_whatever_is_new_is_asked_for(tmp_path: Path, change: str):
     assert len(second.run_requests) == 1
 
 
-def test_its_cursor_has_the_same_size_for_one_table_and_for_many(tmp_path: Path):
+def test_a_sensors_cursor_does_not_grow_with_tables(tmp_path: Path):
     few, many = evaluate(feed_of(tmp_path / "few", 1), None), evaluate(feed_of(tmp_path / "many", 40), None)
 
     assert len(few.cursor) == len(many.cursor) < 100
 
 
-def test_it_waits_while_a_run_of_the_changefeed_is_on_its_way(tmp_path: Path):
+def test_a_sensor_skips_while_a_run_of_the_changefeed_is_active(tmp_path: Path):
     feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
     job = feed.definitions.resolve_job_def("shop_job")
     instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={"ticdc_assets/changefeed": "shop"})
@@ -72,7 +72,7 @@ def test_it_waits_while_a_run_of_the_changefeed_is_on_its_way(tmp_path: Path):
     assert result.cursor is None
 
 
-def test_it_observes_the_source(tmp_path: Path):
+def test_a_tick_reports_an_observation_of_the_source(tmp_path: Path):
     result = evaluate(feed_of(tmp_path), None)
 
     assert [event.asset_key.to_user_string() for event in result.asset_events] == ["shop/source"]

@@ -239,7 +239,7 @@ def succeeded(result: dg.ExecuteInProcessResult) -> set[str]:
     return {event.step_key for event in result.all_events if event.is_step_success}
 
 
-def test_all_is_green_when_all_is_well(tmp_path: Path):
+def test_all_checks_pass_for_complete_tables(tmp_path: Path):
     feed = two_tables(tmp_path)
     found = checks(feed.run())
 
@@ -343,7 +343,7 @@ def test_a_record_that_was_kept_aside_stays_with_its_table_when_that_is_renamed(
     assert found[("shop/mirror/shop/bad", "nothing_quarantined")].passed
 
 
-def test_a_message_that_was_kept_aside_may_be_of_every_table_that_bore_its_name_before():
+def test_a_quarantined_message_may_be_of_every_table_that_had_its_name_before():
     def table(source_table_id: str, born: float) -> SourceTable:
         return SourceTable(source_table_id, (NamePeriod("shop", "bad", ts(born)),), ())
 

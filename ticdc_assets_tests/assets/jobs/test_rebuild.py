@@ -47,7 +47,7 @@ def why(result: dg.ExecuteInProcessResult) -> list[str]:
     ],
     ids=str,
 )
-def test_what_cannot_be_meant_is_one_sentence(asked: dict[str, Any], said: str, tmp_path: Path):
+def test_a_request_that_cannot_be_meant_fails_with_one_sentence(asked: dict[str, Any], said: str, tmp_path: Path):
     feed = shop(tmp_path)
     feed.run()
 

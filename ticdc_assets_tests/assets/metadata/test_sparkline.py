@@ -19,7 +19,7 @@ def points(*rows: int | None) -> list[Point]:
     return [Point(NOW, count, 10.0 * number) for number, count in enumerate(rows)]
 
 
-def test_it_is_xml_inside_its_frame():
+def test_a_sparkline_is_valid_svg():
     drawn = ElementTree.fromstring(svg(points(5, 0, 10, None, 3)))
 
     lines = drawn.findall("{http://www.w3.org/2000/svg}polyline")
@@ -44,11 +44,11 @@ def test_more_rows_are_drawn_higher():
     assert heights[0] > heights[1] > heights[2]
 
 
-def test_it_stays_small_however_long_the_history():
+def test_a_sparkline_of_a_long_history_is_small():
     assert len(chart_markdown(points(*range(RECORDS_MAX)))) < 4096
 
 
-def test_it_says_its_numbers_as_text_too():
+def test_a_sparkline_has_its_numbers_as_text():
     text = chart_markdown(points(7, 1234))
 
     assert "1,234 rows, 10 s behind the clock, over 2 records" in text

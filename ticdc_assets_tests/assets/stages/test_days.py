@@ -85,7 +85,7 @@ def test_the_users_asset_of_the_documentation_runs_for_each_closed_day(tmp_path:
     assert again.total_requested == 0
 
 
-def test_without_the_key_there_is_no_such_asset(tmp_path: Path):
+def test_without_the_config_key_there_is_no_asset_of_days(tmp_path: Path):
     graph = Feed(tmp_path).table("shop", "users").checkpoint(10).definitions.resolve_asset_graph()
 
     assert DAYS not in graph.get_all_asset_keys()

@@ -280,7 +280,7 @@ def test_a_table_without_a_key_has_a_changelog_and_no_mirror(tmp_path: Path):
     assert feed.run().success
 
 
-def test_until_bounds_a_run(tmp_path: Path):
+def test_a_run_in_dagster_ends_at_the_tso_of_until(tmp_path: Path):
     feed = shop(tmp_path)
     resources = {"resources": {"shop_lake": {"config": {"until": str(ts(3))}}}}
     job = feed.definitions.resolve_job_def("shop_job")

@@ -20,7 +20,7 @@ OPEN = ROOT / "open" / "seed1"
 CSV = ROOT / "storage-csv" / "seed1" / "data"
 
 
-def test_it_says_what_it_is_how_much_and_how_far(capfd: Any):
+def test_inspect_reports_protocol_rows_and_watermark(capfd: Any):
     assert main(["inspect", str(OPEN)]) == 0
 
     printed = capfd.readouterr().out
@@ -80,7 +80,7 @@ def test_no_value_of_a_row_is_printed(workload: Workload, capfd: Any):
     assert [text for text in texts if text in printed] == []
 
 
-def test_it_starts_quickly_and_loads_no_engine():
+def test_inspect_starts_quickly_and_loads_no_engine():
     """The first command of a user must not wait for imports of Spark, Dagster or Iceberg."""
     script = (
         "import sys; from ticdc_assets.cli import main; main(sys.argv[1:]); "

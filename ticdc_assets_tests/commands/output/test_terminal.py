@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_written_gives_a_temporary_log(tmp_path: Path, m
     assert list((tmp_path / "tmp").iterdir()) == [place]
 
 
-def test_a_log_that_somebody_removes_meanwhile_stops_nothing(tmp_path: Path):
+def test_a_log_that_is_removed_meanwhile_stops_nothing(tmp_path: Path):
     (tmp_path / "closed").write_text("")
 
     with noise_kept_in(tmp_path / "closed" / "run.log"):

@@ -74,7 +74,7 @@ def test_run_ends_what_a_run_began_that_was_interrupted_before_its_record(
     assert newest.complete
 
 
-def test_run_stops_at_until(tmp_path: Path, without_java: None, capfd: Any):
+def test_run_ends_at_the_tso_of_until(tmp_path: Path, without_java: None, capfd: Any):
     feed = shop(tmp_path)
 
     assert main(on(feed, "run", "--until", str(ts(3)))) == 0

@@ -14,7 +14,7 @@ from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_hom
 from ticdc_assets_tests.commands.called import on, shop
 
 
-def test_counts_rows_and_objects_of_one_difference(tmp_path: Path, without_java: None, capfd: Any):
+def test_a_row_and_an_object_of_difference_have_the_same_counts(tmp_path: Path, without_java: None, capfd: Any):
     feed = shop(tmp_path).table("shop", "log", keyless=True)
     feed.run()
     after, until = to_datetime(ts(2.5)).isoformat(), str(ts(10))

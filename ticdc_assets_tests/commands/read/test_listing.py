@@ -151,7 +151,7 @@ def test_discover_finds_tables_without_running_anything(tmp_path: Path, capfd: A
 
 
 @pytest.mark.parametrize("command", [["tables", "--json"], ["snapshot", "--at", "5"], ["discover"], ["maintain"]])
-def test_who_only_looks_makes_no_lake(tmp_path: Path, capfd: Any, command: list[str]):
+def test_commands_that_only_read_create_no_lake(tmp_path: Path, capfd: Any, command: list[str]):
     main(on(shop(tmp_path), *command))
 
     assert not (tmp_path / "lake").exists()

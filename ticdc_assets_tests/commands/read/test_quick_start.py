@@ -49,7 +49,7 @@ def test_a_command_that_only_reads_imports_no_engine(lake: Feed, command: list[s
     assert _imported(lake, command, without) == []
 
 
-def test_what_is_left_out_is_still_there_for_who_asks(lake: Feed):
+def test_a_library_that_a_command_does_not_import_is_imported_when_it_is_used(lake: Feed):
     asking = "import pyarrow; assert list(pyarrow.table({'a': [1, 2]}).to_pandas()['a']) == [1, 2]\n"
 
     assert _imported(lake, ["tables"], ("pandas",), then=asking) == ["pandas"]

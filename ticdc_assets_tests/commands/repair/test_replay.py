@@ -82,7 +82,9 @@ def test_a_discarded_record_does_not_turn_runs_red_any_more(feed: Feed, capfd: A
         (["--record", "a/b.csv:7", "--with", "no such file"], 2, "a file with the corrected record"),
     ],
 )
-def test_what_cannot_be_meant_is_one_sentence(feed: Feed, capfd: Any, arguments: list[str], code: int, said: str):
+def test_arguments_that_cannot_be_meant_are_refused_with_one_sentence(
+    feed: Feed, capfd: Any, arguments: list[str], code: int, said: str
+):
     assert replay(feed, *arguments) == code
     printed = capfd.readouterr().err
     assert said in printed

@@ -32,7 +32,7 @@ def times(lake: FeedLake) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("rows", [1, 300], ids=["a few rows", "many rows"])
-def test_in_a_stream_they_are_counted(tmp_path: Path, rows: int):
+def test_ambiguous_times_of_a_stream_are_counted(tmp_path: Path, rows: int):
     stream = SmallStream(tmp_path)
     stream.send(TOPIC, 0, statement(CREATE, at(1)))
     for number, text in enumerate(SENT * rows):
@@ -47,7 +47,7 @@ def test_in_a_stream_they_are_counted(tmp_path: Path, rows: int):
     assert times(lake) == FIRST * rows
 
 
-def test_in_a_bucket_they_are_counted(tmp_path: Path):
+def test_ambiguous_times_of_a_bucket_are_counted(tmp_path: Path):
     sink, name = Sink(tmp_path / "bucket"), ("s", "a")
     sink.table(name, columns=[ID, column("k", "TIMESTAMP")], query=CREATE)
     sink.file(name, 1, [sink.line(name, "I", 110, number, text) for number, text in enumerate(SENT)])
@@ -60,7 +60,7 @@ def test_in_a_bucket_they_are_counted(tmp_path: Path):
     assert times(feed.lake) == FIRST
 
 
-def test_in_utc_there_are_none(tmp_path: Path):
+def test_no_time_in_utc_is_ambiguous(tmp_path: Path):
     stream = SmallStream(tmp_path)
     stream.send(TOPIC, 0, statement(CREATE, at(1)))
     stream.send(TOPIC, 0, message("I", {"k": SENT[1], "id": "1"}, "TIMESTAMP", at(3)))

@@ -122,7 +122,9 @@ CUTS = [
 @pytest.mark.spark
 @pytest.mark.parametrize(("cut", "inside"), CUTS, ids=["range", "list", "hash"])
 @pytest.mark.parametrize("in_steps", [False, True])
-def test_rows_change_places(tmp_path: Path, cut: str, inside: Callable[[int], bool], in_steps: bool) -> None:
+def test_an_exchange_swaps_the_rows_of_partition_and_table(
+    tmp_path: Path, cut: str, inside: Callable[[int], bool], in_steps: bool
+) -> None:
     wire = SimpleJson() if in_steps else None
     stream = SmallStream(tmp_path, **({"wire": wire} if wire else {}))
     pair = Pair(stream, cut, inside).begin()

@@ -59,7 +59,7 @@ def mirror_of(lake: FeedLake, name: str, source_table: str) -> None:
 
 @pytest.mark.parametrize("last", [C, A], ids=["a third name", "back to the first"])
 @pytest.mark.parametrize("cut", ["moved", "on the way"])
-def test_a_table_is_found_under_every_name_it_bore(
+def test_a_table_is_found_under_every_name_it_had(
     stream: SmallStream, last: Any, cut: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ):
     lake = stream.lake()

@@ -162,7 +162,7 @@ def test_a_table_that_was_dropped_and_made_again_at_the_source_before_the_record
 
 
 @pytest.mark.spark
-def test_a_table_of_somebody_else_in_the_place_of_a_mirror_is_left_alone_and_the_other_mirror_goes_on(made: Sink):
+def test_a_foreign_table_in_the_place_of_a_mirror_is_left_alone_and_the_other_mirror_goes_on(made: Sink):
     feed = made.feed(made.folder.parent / "lake")
     feed.run()
     lakes = feed.lake.lake.catalog

@@ -126,7 +126,7 @@ def test_the_check_is_of_a_job_of_its_own_and_names_what_it_cannot_compare(tmp_p
     assert verified(feed)["users"].description == "Not compared: its mirror is behind its changelog."
 
 
-def test_without_the_setting_there_is_no_such_check(tmp_path: Path):
+def test_without_its_setting_there_is_no_verify_job(tmp_path: Path):
     feed = Feed(tmp_path, upstream=NOWHERE).table("shop", "users").checkpoint(10)
 
     names = [job.name for job in feed.definitions.get_repository_def().get_all_jobs()]

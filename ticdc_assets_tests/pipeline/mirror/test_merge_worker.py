@@ -181,7 +181,7 @@ def test_a_narrower_type_of_an_older_file_is_widened(stretch: Stretch):
     assert gone(report) == {first: {0}}
 
 
-def test_what_does_not_fit_is_left_to_spark_without_a_trace(stretch: Stretch):
+def test_files_that_workers_cannot_merge_are_left_to_spark_without_new_files(stretch: Stretch):
     stretch.changes(("I", 10, 1, "a"))
     stretch.rows((1, "old"), schema=pa.schema([pa.field("other", pa.int64(), metadata=field_id(77)), NAME]))
     before = sorted(stretch.folder.iterdir())

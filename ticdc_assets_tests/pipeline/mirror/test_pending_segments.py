@@ -205,7 +205,9 @@ def test_by_arrival_a_mirror_stops_before_the_first_change_of_a_version_that_is_
     ("version", "low", "high", "before"),
     [(10, -1, 3, 0), (10, 0, 3, 0), (10, 2, 3, 3), (10, -1, 0, 0), (20, -1, 3, 3), (10, 1, 3, 1), (10, 3, 3, 3)],
 )
-def test_the_position_before_newer_changes(lake: Lake, version: int, low: int, high: int, before: int):
+def test_a_mirror_stops_at_the_position_before_changes_of_a_newer_version(
+    lake: Lake, version: int, low: int, high: int, before: int
+):
     """A file that begins below the bounds may hold such a change right behind the lower one."""
     changelog = lake.changelog([(11, 0, 10)], [(21, 1, 20), (22, 2, 20)], [(12, 3, 10)], watermark=30, position=3)
 

@@ -86,7 +86,7 @@ def test_a_new_table_of_the_name_of_one_that_was_dropped_has_a_mirror_of_its_own
 
 
 @pytest.mark.spark
-def test_it_stays_otherwise(tmp_path: Path):
+def test_a_dropped_table_keeps_its_mirror_by_default(tmp_path: Path):
     made = sink(tmp_path)
     made.feed(tmp_path / "lake").lake.run()
     drop(made)
@@ -98,7 +98,7 @@ def test_it_stays_otherwise(tmp_path: Path):
     assert ids(feed, T) == [1, 2]
 
 
-def test_it_goes_without_a_jvm_and_is_not_made_for_a_table_that_came_and_went(tmp_path: Path):
+def test_a_table_created_and_dropped_between_runs_gets_no_mirror(tmp_path: Path):
     made = sink(tmp_path)
     drop(made)
     feed = made.feed(tmp_path / "lake", on_drop="drop", tables=["s.t"])

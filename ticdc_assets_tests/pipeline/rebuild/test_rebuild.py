@@ -121,7 +121,7 @@ def test_a_mirror_as_of_a_tso_is_brought_forward_by_the_next_run(sink: Sink, tmp
         (("s.later",), 50, "a table with a key at 50"),
     ],
 )
-def test_what_cannot_be_meant_changes_nothing(sink: Sink, tmp_path: Path, tables: Any, at: Any, said: str):
+def test_a_request_that_cannot_be_meant_changes_nothing(sink: Sink, tmp_path: Path, tables: Any, at: Any, said: str):
     feed = sink.feed(tmp_path)
     feed.lake.run()
     before = feed.lake.snapshots()

@@ -276,7 +276,7 @@ def test_bytes_that_are_no_record_of_the_table_change_nothing(sink: Sink, tmp_pa
     assert feed.lake.snapshots() == snapshots
 
 
-def test_a_record_that_nobody_set_aside_is_refused(sink: Sink, tmp_path: Path):
+def test_a_record_that_is_not_in_the_quarantine_is_refused(sink: Sink, tmp_path: Path):
     sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), b"rubbish\r\n"])
     feed = sink.feed(tmp_path / "lake")
     feed.run()

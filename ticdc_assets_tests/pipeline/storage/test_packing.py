@@ -18,11 +18,11 @@ def sizes(tasks: list[tuple[TaskFile, ...]]) -> list[int]:
     return [sum(file.size_bytes for file in task) for task in tasks]
 
 
-def test_little_is_one_task():
+def test_files_of_little_size_are_one_task():
     assert sizes(pack(files(MIB, MIB, MIB), 2, {})) == [3 * MIB]
 
 
-def test_much_is_so_many_tasks_for_each_core():
+def test_files_of_large_size_are_some_tasks_for_each_core():
     tasks = pack(files(*[8 * MIB] * 40), 2, {})
 
     assert len(tasks) == 2 * TASKS_PER_CORE
@@ -39,11 +39,11 @@ def test_every_round_has_a_task_for_each_core_or_there_is_one_round(mib: int):
     assert min(sizes(tasks)) >= min(TASK_BYTES_MIN, mib * MIB) - MIB // 8
 
 
-def test_large_files_are_spread_too():
+def test_large_files_are_spread_over_tasks():
     assert sizes(pack(files(*[20 * MIB] * 6), 2, {})) == [40 * MIB, 20 * MIB, 40 * MIB, 20 * MIB]
 
 
-def test_empty_files_are_dealt_too():
+def test_empty_files_are_in_a_task():
     assert sizes(pack(files(0, 0), 2, {})) == [0]
     assert len(pack(files(*[8 * MIB] * 4, 0), 2, {})) == 4
 

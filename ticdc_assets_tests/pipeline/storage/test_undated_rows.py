@@ -42,7 +42,7 @@ def ids(feed: Feed) -> list[Any]:
 
 
 @pytest.mark.parametrize("form", [bytes, of_canal, with_null])
-def test_such_a_row_is_quarantined_and_all_others_are_read(sink: JsonSink, tmp_path: Path, form: Any):
+def test_a_row_without_a_commit_ts_is_quarantined_and_all_others_are_read(sink: JsonSink, tmp_path: Path, form: Any):
     bad = form(undated(sink, 2))
     sink.file(A, 1, [sink.insert(A, 110, 1, "one"), bad, sink.insert(A, 120, 3, "three")])
     feed = sink.feed(tmp_path / "lake")

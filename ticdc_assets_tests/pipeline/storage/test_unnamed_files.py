@@ -101,7 +101,7 @@ def test_a_file_that_was_read_half_written_heals_its_table(sink: Sink, tmp_path:
     assert_whole(feed, sink)
 
 
-def test_without_commit_ts_it_stops_the_table(tmp_path: Path):
+def test_without_commit_ts_an_unnamed_file_stops_its_table(tmp_path: Path):
     sink = Sink(tmp_path / "bucket", checkpoint=1000, commit_ts=False)
     sink.table(T)
     begun = sink.insert(T, 200, 1, "a")

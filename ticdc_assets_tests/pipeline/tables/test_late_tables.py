@@ -64,7 +64,7 @@ def test_a_table_asked_for_after_all_was_consumed_holds_what_one_asked_for_at_on
     [CanalJson(), UndatedCanalJson()],
     ids=["kafka://h/feed?protocol=canal-json&enable-tidb-extension=true", "kafka://h/feed?protocol=canal-json"],
 )
-def test_a_table_that_nobody_asked_for_during_a_run_misses_nothing_of_the_stream(tmp_path: Path, wire: Wire):
+def test_a_table_that_was_not_selected_during_a_run_misses_nothing_of_the_stream(tmp_path: Path, wire: Wire):
     stream = two_tables(tmp_path, wire)
     stream.lake(tables=["s.*"]).publish()
     for tick, tables in ((10, "s.a"), (20, "s.*")):
@@ -173,7 +173,7 @@ def ended_at(moment: Failpoint):
     return end
 
 
-def test_a_table_that_nobody_asked_for_during_a_run_misses_nothing_of_the_bucket(tmp_path: Path):
+def test_a_table_that_was_not_selected_during_a_run_misses_nothing_of_the_bucket(tmp_path: Path):
     sink = bucket(tmp_path)
     for number, tables in ((2, "s.*"), (3, "s.a"), (4, "s.*")):
         more(sink, number, number * 1000)

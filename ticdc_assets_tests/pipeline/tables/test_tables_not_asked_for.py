@@ -45,7 +45,7 @@ def test_rows_of_a_table_that_is_not_asked_for_need_no_schema(stream: SmallStrea
 
 
 @pytest.mark.parametrize("tables", [["*.*"], ["s.other"]])
-def test_those_of_one_that_is_asked_for_wait_for_it(stream: SmallStream, tables: list[str]):
+def test_messages_for_a_selected_table_wait_for_its_schema(stream: SmallStream, tables: list[str]):
     lake = stream.lake(tables=tables)
 
     lake.publish()

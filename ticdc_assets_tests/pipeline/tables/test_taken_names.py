@@ -61,7 +61,7 @@ def mirrors_behind(lake: FeedLake) -> set[str]:
     return {".".join(work.source_table.name) for work in pending_work(lake.lake, lake.history, record)}
 
 
-def test_a_table_of_somebody_else_under_its_new_name_holds_a_renamed_table_and_no_other(stream: SmallStream):
+def test_a_foreign_table_under_its_new_name_holds_a_renamed_table_and_no_other(stream: SmallStream):
     lake = stream.lake()
     lake.publish()
     catalog = lake.lake.catalog

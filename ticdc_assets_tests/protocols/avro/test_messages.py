@@ -75,7 +75,7 @@ def test_a_commit_ts_that_was_left_at_its_default_is_none():
 
 
 @pytest.mark.parametrize("nothing", [None, b""])
-def test_a_key_alone_deletes(nothing):
+def test_a_message_with_a_key_alone_is_a_delete(nothing):
     event = of(key(), nothing)
 
     assert (event.op, event.wire, event.hints.key, event.commit_ts) == (Op.DELETE, {"id": 7}, ("id",), None)

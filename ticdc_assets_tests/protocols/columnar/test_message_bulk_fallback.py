@@ -33,7 +33,7 @@ def fallback(draw: st.DrawFn, message: st.SearchStrategy[Pair]) -> Pair:
 @every_stream
 @slow_enough
 @given(data=st.data())
-def test_spoilt_messages_are_left_and_spoil_no_others(stream, data):
+def test_damaged_messages_are_left_and_damage_no_others(stream, data):
     form, message = stream
 
     agree(form, data.draw(st.lists(st.one_of(message, fallback(message)), max_size=6)))
@@ -50,7 +50,7 @@ CAPTURED = {
 )
 @slow_enough
 @given(data=st.data())
-def test_captured_messages_may_be_spoilt_anywhere(prefix, name, data):
+def test_captured_messages_may_be_damaged_anywhere(prefix, name, data):
     message = st.sampled_from(CAPTURED[prefix])
 
     agree(STREAMS[name][0], data.draw(st.lists(st.one_of(message, fallback(message)), min_size=1, max_size=6)))

@@ -79,7 +79,7 @@ def test_the_lowest_bit_is_found(lowest_bit: int, higher: int):
     assert first((higher << lowest_bit | 1 << lowest_bit) & ((1 << VECTOR) - 1)) == lowest_bit
 
 
-def test_all_of_it_runs_as_python_too():
+def test_compiled_loops_also_run_as_python():
     if numba.config.DISABLE_JIT:
         assert isinstance(equal, type(lambda: None))
         return

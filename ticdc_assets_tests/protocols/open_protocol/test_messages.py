@@ -234,7 +234,7 @@ def test_a_message_is_decoded_whole_or_not_at_all():
         decode(*message((HEAD, {"u": {"id": ID}}), (HEAD, {})), "here", PLAIN)
 
 
-def test_unknown_fields_are_not_minded():
+def test_unknown_fields_are_ignored():
     (row,) = decoded(({**HEAD, "new": {"x": 1}}, {"u": {"id": {**ID, "new": []}}, "x": 5}))
 
     assert row.wire == {"id": 1}

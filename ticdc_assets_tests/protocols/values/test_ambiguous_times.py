@@ -40,7 +40,7 @@ def twice(text: str, zone: str) -> bool:
 
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("around", AROUND, ids=str)
-def test_those_are_counted_that_two_moments_have(zone: str, around: datetime):
+def test_wall_times_of_two_moments_are_counted(zone: str, around: datetime):
     wires = pa.array([None, *texts(zone, around)], pa.string())
     values = native_columns.column(COLUMN, wires, zone)
     expected = [text is not None and twice(text, zone) for text in wires.to_pylist()]

@@ -189,7 +189,7 @@ def test_a_checksum_tells_which_of_two_times_a_timestamp_is(protocol: Any, first
     assert (resolved.wire["c1"], resolved.wire["c3"]) == (7, "2024-07-01 08:00:00")
 
 
-def test_without_a_checksum_that_matches_such_a_row_stays_as_it_is():
+def test_without_a_matching_checksum_an_ambiguous_time_stays_as_it_is():
     event = in_the_repeated_hour("2024-11-03 05:30:00", "2024-11-03 07:30:00")
 
     assert "checksum" in (simple.verify(event, MOMENTS, ZONE) or "")

@@ -22,5 +22,5 @@ def test_each_character_is_its_byte(texts: list[str | None]):
 
 @settings(deadline=None)
 @given(st.lists(BYTES, max_size=4), BYTES, st.characters(min_codepoint=256, codec="utf-8"), BYTES)
-def test_another_character_is_refused(texts: list[str], before: str, other: str, behind: str):
+def test_a_text_with_a_character_outside_latin_1_is_refused(texts: list[str], before: str, other: str, behind: str):
     assert latin1_column(pa.array([*texts, before + other + behind], pa.string())) is None

@@ -91,7 +91,7 @@ BY_THEMSELVES: list[tuple[str, list[Any], pa.DataType]] = [
 
 
 @pytest.mark.parametrize(("written", "sent", "of"), BY_THEMSELVES, ids=lambda part: str(part)[:30])
-def test_what_is_not_alike_comes_out_the_same(written: str, sent: list[Any], of: pa.DataType):
+def test_values_of_mixed_forms_equal_the_single_values(written: str, sent: list[Any], of: pa.DataType):
     column = Column("c", parse_type(written))
 
     found = native_columns.column(column, pa.array(sent, of), "UTC").to_pylist()

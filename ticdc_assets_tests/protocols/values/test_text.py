@@ -254,7 +254,7 @@ def texts_for(column_type: MySqlType) -> st.SearchStrategy[str]:
 @pytest.mark.parametrize("written", TYPES)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_columns_do_as_single_values_do(written: str, data: st.DataObject) -> None:
+def test_columns_are_converted_like_single_values(written: str, data: st.DataObject) -> None:
     column_type = parse_type(written)
     forms = TextForms(
         binary=data.draw(st.sampled_from(["base64", "hex", "latin1", "raw"])),

@@ -32,7 +32,7 @@ TOKENS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TOKENS)
-def test_text_is_its_tokens(text: str, expected: list[tuple[str, str]]):
+def test_a_text_is_split_into_tokens(text: str, expected: list[tuple[str, str]]):
     assert read(text) == expected
 
 

@@ -247,7 +247,7 @@ def test_partitions_added_to_ones_that_are_not_known_stay_unknown():
         altered(shape, "DROP PARTITION p")
 
 
-def test_a_collation_taken_later_is_minded():
+def test_a_collation_set_later_counts():
     body, cut = "d VARCHAR(9), e INT", "PARTITION BY LIST COLUMNS (d) (PARTITION p VALUES IN ('a'))"
     for text in (
         "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",

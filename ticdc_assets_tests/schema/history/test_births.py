@@ -50,7 +50,7 @@ def test_a_table_that_is_shown_is_older_than_the_stream():
     assert history.source_tables[0].marks == ("older than the stream",)
 
 
-def test_a_table_whose_name_was_borne_before_begins_where_it_is_shown():
+def test_a_table_whose_name_another_one_had_begins_where_it_is_shown():
     history = fold([event(10, "t", CREATE), event(20, "t", "DROP TABLE `t`"), shown(30, MORE)])
 
     assert lives(history) == [
@@ -58,7 +58,7 @@ def test_a_table_whose_name_was_borne_before_begins_where_it_is_shown():
     ]  # fmt: skip
 
 
-def test_a_table_that_is_first_heard_of_by_an_alter_was_as_the_stream_says_it_was():
+def test_a_table_whose_first_event_is_an_alter_had_the_columns_that_the_stream_says():
     altered = event(20, "t", ADD, after=MORE)
 
     folded = fold([replace(altered, before=T, hints=DdlHints(before_version=7))])
@@ -71,7 +71,7 @@ def test_a_table_that_is_first_heard_of_by_an_alter_was_as_the_stream_says_it_wa
     assert lives(after_alone) == [("shop.t@20", [("t", 0, None)], [(0, 2)], None)]
 
 
-def test_a_table_that_is_first_heard_of_by_its_drop_was_there_until_then():
+def test_a_table_whose_first_event_is_a_drop_existed_until_then():
     history = fold(
         [event(20, "t", "DROP TABLE `t`"), replace(event(30, "u", "DROP TABLE `u`"), before=table("u", "a"))]
     )
@@ -79,7 +79,7 @@ def test_a_table_that_is_first_heard_of_by_its_drop_was_there_until_then():
     assert lives(history) == [("shop.u@0", [("u", 0, 30)], [(0, 1)], 30)]
 
 
-def test_a_table_that_is_first_heard_of_by_its_rename_bore_the_old_name():
+def test_a_table_whose_first_event_is_a_rename_had_the_old_name():
     renamed = event(20, "u", "RENAME TABLE `t` TO `u`", after=replace(T, name="u"))
 
     folded = fold([replace(renamed, before=T, hints=DdlHints(before_version=7, old_name=("shop", "t")))])
@@ -167,7 +167,7 @@ def test_a_table_that_is_shown_otherwise_than_its_statements_lead_to_stops():
 # -- names that change hands -------------------------------------------------------------------------------------------
 
 
-def test_a_name_borne_only_inside_a_statement_is_none():
+def test_a_name_that_exists_only_inside_a_statement_is_no_name():
     history = fold([event(10, "t", CREATE), event(20, "tmp", "RENAME TABLE `t` TO `tmp`"),
                     event(20, "u", "RENAME TABLE `tmp` TO `u`")])  # fmt: skip
 
@@ -184,7 +184,7 @@ def test_a_table_in_the_way_of_a_rename_was_dropped():
     ]
 
 
-def test_a_table_that_was_shown_under_its_new_name_bore_the_old_one_before():
+def test_a_table_that_was_shown_under_its_new_name_had_the_old_one_before():
     shown_first = replace(shown(10, replace(T, name="u")), hints=DdlHints(version=10))
     renamed = replace(event(20, "u", "RENAME TABLE `t` TO `u`", after=replace(T, name="u")), hints=DdlHints(version=10))
 

@@ -282,7 +282,7 @@ def test_a_table_whose_key_the_user_names_stays_the_same_when_its_rows_tell_anot
     )
 
 
-def test_a_table_that_was_shown_under_its_new_name_first_bore_the_old_one_until_its_rename():
+def test_a_table_that_was_shown_under_its_new_name_first_had_the_old_one_until_its_rename():
     shown = replace(event(10, "new", "", after=table("new", "id", key=("id",))), hints=DdlHints(version=10))
     rename = replace(event(50, "new", "RENAME TABLE `shop`.`old` TO `shop`.`new`"), hints=DdlHints(version=10))
 

@@ -37,7 +37,7 @@ def test_a_table_is_called_what_its_statements_up_to_a_ts_call_it(ts: int, name:
     assert RENAMED.name_at(ts) == name
 
 
-def test_a_table_has_its_newest_name_and_all_that_it_bore():
+def test_a_table_has_its_newest_name_and_all_earlier_ones():
     assert RENAMED.name == ("s", "U")
     assert RENAMED.was_ever(lambda _schema, table: table == "t")
     assert not RENAMED.was_ever(lambda _schema, table: table == "v")
@@ -68,11 +68,11 @@ def test_a_row_has_the_version_of_the_last_statement_below_its_ts(ts: int, versi
         ("v", 30, None),
     ],
 )
-def test_a_row_is_of_the_table_that_bore_its_name_at_its_ts(name: str, ts: int, found: object):
+def test_a_row_is_of_the_table_that_had_its_name_at_its_ts(name: str, ts: int, found: object):
     assert HISTORY.as_of("S", name, ts) == found
 
 
-def test_the_tables_that_ever_bore_a_name_are_found_once_each():
+def test_the_tables_that_ever_had_a_name_are_found_once_each():
     again = SourceTable("s.a@1", (NamePeriod("s", "a", 1, 2), NamePeriod("s", "b", 2, 3), NamePeriod("s", "A", 3)), ())
 
     assert list(HISTORY.ever_called("S", "t")) == [RENAMED, NEXT]

@@ -57,7 +57,7 @@ def test_a_row_with_a_column_that_no_statement_adds_stops_its_table_before_the_r
 
 
 @pytest.mark.parametrize("events", [[CREATED, FOUND, ADDED], [ADDED, FOUND, CREATED], [FOUND]])
-def test_it_goes_on_once_the_statement_is_there(events: list[DdlEvent]):
+def test_a_table_goes_on_when_the_statement_of_its_column_arrives(events: list[DdlEvent]):
     assert [source_table.stop for source_table in fold(events).source_tables] == [None] * (len(events) > 1)
 
 
@@ -65,7 +65,7 @@ UNREADABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY) FROBNICATED = 1"
 
 
 @pytest.mark.parametrize("query", [UNREADABLE, "ALTER TABLE `t` FROBNICATE", "CREATE TABLE `t` LIKE `unknown`"])
-def test_a_table_that_a_statement_nobody_could_read_made_or_changed_is_stopped_when_its_rows_come(query: str):
+def test_a_table_that_an_unreadable_statement_created_or_changed_is_stopped_when_its_rows_come(query: str):
     (source_table,) = fold([event(10, "t", query), event(20, "t", "", after=GUESSED)]).source_tables
 
     assert source_table.stop is not None
@@ -82,13 +82,13 @@ def test_a_table_that_a_statement_nobody_could_read_made_or_changed_is_stopped_w
     ],
     ids=lambda events: events[0].query,
 )
-def test_a_name_is_free_again_when_the_table_that_nobody_could_read_has_left_it(between: list[DdlEvent]):
+def test_a_name_is_free_again_when_the_table_of_an_unreadable_statement_has_left_it(between: list[DdlEvent]):
     history = fold([event(10, "t", UNREADABLE), *between, event(20, "t", "", after=GUESSED)])
 
     assert [(source_table.name, source_table.stop) for source_table in history.source_tables] == [(("shop", "t"), None)]
 
 
-def test_a_table_that_nobody_could_read_is_stopped_under_its_next_name_too():
+def test_a_table_of_an_unreadable_statement_is_stopped_under_its_next_name_too():
     history = fold([
         event(10, "t", UNREADABLE),
         event(15, "u", "RENAME TABLE `t` TO `u`"),

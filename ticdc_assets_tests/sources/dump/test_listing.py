@@ -48,7 +48,9 @@ def test_views_and_sequences_are_no_tables(tmp_path: Path):
         (("a.t.000000000.csv",), METADATA, "expected the schema file of a.t, found none"),
     ],
 )
-def test_other_folders_are_refused(tmp_path: Path, names: tuple[str, ...], metadata: str, sentence: str):
+def test_a_folder_that_is_no_complete_dump_is_refused(
+    tmp_path: Path, names: tuple[str, ...], metadata: str, sentence: str
+):
     with pytest.raises(SourceError) as error:
         dump_of(tmp_path, *names, metadata=metadata)
     assert sentence in str(error.value)

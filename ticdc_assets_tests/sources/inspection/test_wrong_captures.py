@@ -53,7 +53,7 @@ def test_offsets_that_are_missing_or_occur_twice_are_reported(capture: Path):
     assert any("in the capture twice" in note for note in found.notes)
 
 
-def test_a_message_of_somebody_else_is_a_problem_with_its_place(capture: Path):
+def test_a_message_of_another_producer_is_a_problem_with_its_position(capture: Path):
     line = {"topic": "oracle", "partition": 9, "offset": 0, "key": None, "ts_ms": 1}
     no_message = b64encode(b"hello").decode()
     simple = b64encode(b'{"version":1,"type":"WATERMARK","commitTs":5,"buildTs":1}').decode()
@@ -68,7 +68,7 @@ def test_a_message_of_somebody_else_is_a_problem_with_its_place(capture: Path):
     assert problems == {("oracle[9]@0", "one that the decoder cannot read"), ("oracle[9]@1", "one of simple")}
 
 
-def test_a_stream_of_nobody_is_an_error_in_four_parts(tmp_path: Path):
+def test_a_stream_of_no_known_protocol_is_an_error_in_four_parts(tmp_path: Path):
     line = {"topic": "t", "partition": 0, "offset": 0, "key": None, "ts_ms": 1, "value": b64encode(b"secret").decode()}
     (tmp_path / "messages.jsonl").write_text(json.dumps(line) + "\n")
 

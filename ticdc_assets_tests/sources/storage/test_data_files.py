@@ -216,7 +216,7 @@ def test_an_index_of_other_files_stops_the_table(bucket: Bucket, name: str) -> N
     assert kinds(bucket.scan()) == [("stopped", "t1")]
 
 
-def test_an_index_beyond_all_measure_ends_at_the_first_missing_file(bucket: Bucket) -> None:
+def test_an_index_with_a_huge_number_ends_at_the_first_missing_file(bucket: Bucket) -> None:
     bucket.data(f"{T1}/100", 1)
     bucket.write(f"{T1}/100/meta/CDC.index", b"CDC99999999999999999999.csv\n")
 

@@ -84,7 +84,7 @@ def test_a_cluster_upgraded_from_the_old_layout_has_both(tmp_path: Path) -> None
     assert len(found.data) == 2
 
 
-def test_the_old_layout_with_dates(tmp_path: Path) -> None:
+def test_the_old_layout_is_read_with_dates(tmp_path: Path) -> None:
     bucket = Bucket(tmp_path, Layout("day", "json"), 437752935075546092)
     bucket.write("test/tbl_1/437752935075545091/schema.json", OLD_EXAMPLE)
     file = bucket.data("test/tbl_1/437752935075545091/2022-11-30", 1, digits=6)

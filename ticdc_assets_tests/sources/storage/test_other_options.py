@@ -78,7 +78,7 @@ def test_rows_in_order_of_arrival_wait_after_a_change_of_date_separator(tmp_path
     assert f"date-separator is {now}, found {AS_MADE[before]}" in problem.sentence
 
 
-def test_another_protocol_is_named(tmp_path):
+def test_files_of_another_protocol_are_reported(tmp_path):
     bucket = Bucket(tmp_path, Layout("none", extension="json"))
     bucket.schema("shop", "t1", 100)
     bucket.files(f"{T1}/100", 1)

@@ -70,7 +70,7 @@ def asked(reader: UpstreamRows, *ids: int, ts: int = TS) -> list[str | None]:
 # -- what is asked ----------------------------------------------------------------------------------------------------
 
 
-def test_checkedcome_in_the_order_in_which_they_were_asked_for_and_at_their_tso():
+def test_rows_come_in_the_order_of_the_request_and_at_their_tso():
     with TidbServer(rows(1, 2, 3)).running() as server, UpstreamRows(upstream(server), QUICK) as reader:
         assert asked(reader, 3, 7, 1, 3) == ["3", None, "1", "3"]
         assert asked(reader, 3, ts=TS - 1) == [None]
@@ -297,7 +297,7 @@ def test_an_address_where_nothing_listens_is_reported():
         asked(reader, 1)
 
 
-def test_nobody_is_asked_before_there_is_a_row_to_ask_for():
+def test_tidb_is_not_queried_before_there_is_a_row_to_complete():
     with TidbServer(rows(1)).running() as server, UpstreamRows(upstream(server), QUICK) as reader:
         assert asked(reader) == []
 
@@ -315,7 +315,7 @@ def test_an_authority_that_was_named_is_enough(certificate: Path):
         assert server.encrypted == 1
 
 
-def test_a_certificate_of_nobody_known_is_refused_before_anybody_logs_in(certificate: Path):
+def test_a_certificate_of_an_unknown_authority_is_refused_before_the_login(certificate: Path):
     with TidbServer(rows(1), certificate=certificate).running() as server:
         assert "upstream.tls.ca" in error_of(server, tls=UpstreamTls()).advice
         assert server.asked == []

@@ -54,7 +54,7 @@ def apart_from(changes: Counter[Change], names: dict[Name, str]) -> Counter[Chan
 
 
 @pytest.mark.parametrize("workload", CUT, ids=lambda w: w.name)
-def test_without_an_upstream_they_hold_their_table_and_say_why(workload: Workload, tmp_path: Path):
+def test_without_an_upstream_large_rows_hold_their_table_with_a_reason(workload: Workload, tmp_path: Path):
     lake = FeedLake(workload, tmp_path / "lake")
 
     lake.publish()

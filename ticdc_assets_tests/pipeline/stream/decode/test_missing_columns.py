@@ -27,7 +27,7 @@ def stream_of(folder: Path, wire: Wire, config: dict | None = None) -> SmallStre
 
 @BY_WIRE
 @pytest.mark.parametrize("config", [{}, WITHOUT_D], ids=["no-selectors", "other-selectors"])
-def test_such_a_row_stops_its_table_alone_and_says_which_column(wire: Wire, config: dict, tmp_path: Path):
+def test_a_row_without_a_column_stops_its_table_alone_and_names_the_column(wire: Wire, config: dict, tmp_path: Path):
     stream = stream_of(tmp_path, wire, config)
     stream.put(2, A, 1, c="sent", d="sent")
     stream.put(3, A_WITHOUT_C, 2, d="sent")

@@ -66,7 +66,7 @@ def quarantined(lake: FeedLake) -> list[Any]:
 
 
 @pytest.mark.parametrize("form", [as_ticdc, as_canal, with_null, with_nothing_in_it])
-def test_such_a_row_is_quarantined_and_all_others_are_read(stream: SmallStream, form: Any):
+def test_a_row_without_a_commit_ts_is_quarantined_and_all_others_are_read(stream: SmallStream, form: Any):
     put_undated(stream, 2, form)
     stream.put(4, A, 3)
     stream.watermark(5)

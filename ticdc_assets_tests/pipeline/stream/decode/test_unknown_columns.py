@@ -15,7 +15,7 @@ A, A_WITH_C, B = shape("a"), shape("a", C), shape("b")
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
-def test_such_a_row_stops_its_table_alone_and_says_which_column(wire: Wire, tmp_path: Path):
+def test_a_row_with_an_unknown_column_stops_its_table_alone_and_names_it(wire: Wire, tmp_path: Path):
     """The rows before it are published, but not those of Simple: they name the version of their table, and the row is
     no row of that version."""
     stream = SmallStream(tmp_path, wire)

@@ -53,7 +53,7 @@ def held(holds: CaptureHolds) -> dict[str, Hold]:
     return {i.partition("@")[0].partition(".")[2]: hold for i, hold in holds.known.items()}
 
 
-def test_no_fault_holds_nothing():
+def test_without_a_fault_no_table_is_held():
     assert faulty(scan(one={T, NEW}), ranges(TWO), ()) == CaptureHolds()
 
 

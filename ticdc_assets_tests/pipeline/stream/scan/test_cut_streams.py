@@ -61,7 +61,7 @@ def tables_with_lost_statements(lake: FeedLake, capture: Path) -> set[str]:
 
 @pytest.mark.parametrize("first", [1, 17, 60])
 @pytest.mark.parametrize("workload", of_full_set(OLDER), ids=lambda w: w.name)
-def test_with_schema_files_all_that_the_rest_tells_is_exact(workload: Workload, first: int, tmp_path: Path):
+def test_with_schema_files_a_stream_without_its_beginning_is_exact(workload: Workload, first: int, tmp_path: Path):
     lake = cut_lake(workload, tmp_path, first)
 
     report = lake.publish()
@@ -76,7 +76,7 @@ def test_with_schema_files_all_that_the_rest_tells_is_exact(workload: Workload, 
 
 @pytest.mark.parametrize("first", [17, 60])
 @pytest.mark.parametrize("workload", [*OLDER, *WITH_DDL], ids=lambda w: w.name)
-def test_without_them_each_table_has_all_that_the_rest_tells_or_says_why_not(
+def test_without_schema_files_each_table_has_the_rows_that_can_be_read_or_a_reason(
     workload: Workload, first: int, tmp_path: Path
 ):
     lake = cut_lake(workload, tmp_path, first, schema_files=[])

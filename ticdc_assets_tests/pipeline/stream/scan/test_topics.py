@@ -105,7 +105,7 @@ def test_which_tables_a_topic_has_is_known_to_runs_that_see_none_of_their_messag
     assert ids(lake) == {"a": [6, 9], "x": [1]}
 
 
-def test_a_rename_from_a_database_that_nobody_tells_says_of_no_other_table_that_it_is_in_its_topic():
+def test_a_rename_from_an_unknown_database_says_nothing_about_the_topic_of_other_tables():
     renamed_inside = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `b`")
     renamed_from_elsewhere = DdlEvent(1, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`")
 

@@ -173,7 +173,7 @@ def test_a_list_of_strings_is_passed_over(given: bytes):
 
 
 @pytest.mark.parametrize("given", [b"", b"[", b"[1]", b'["a",]', b'["a"', b'["a"}', b'["a""b"]', b"[,]"])
-def test_another_list_is_refused(given: bytes):
+def test_a_list_of_other_values_than_strings_is_refused(given: bytes):
     assert not fits(JsonTemplate(texts()), given)
 
 
@@ -258,7 +258,7 @@ def test_a_number_of_go_is_kept_as_its_digits(given: str):
 
 
 @pytest.mark.parametrize("given", [*OTHER_NUMBERS, *TOO_LARGE, *TOO_LARGE_FLOATS])
-def test_another_number_is_refused(given: str):
+def test_a_number_that_go_does_not_write_is_refused(given: str):
     assert not fits(TYPED, b'{"a":{"t":3,"f":65,"v":%s}}' % given.encode(), COLUMNS)
 
 
