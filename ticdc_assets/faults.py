@@ -1,8 +1,8 @@
 """Converts every error to an error of this project: messages of libraries may quote rows or credentials, so only the
 kind and the place of their errors are shown (guarantee G8).
 
-The outermost handler calls `plain`: the command line, a Dagster step, a worker before its error goes to the driver.
-Errors of this project stay as they are, without their cause.
+The outermost handler calls `redacted_error`: the command line, a Dagster step, a worker before its error goes to the
+driver. Errors of this project stay as they are, without their cause.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _ADVICE_BY_STORE_CODE: Final = {
 }
 
 
-def plain(error: BaseException) -> TicdcAssetsError:
+def redacted_error(error: BaseException) -> TicdcAssetsError:
     """The error in four parts, without any text that could quote a row."""
     found = error if isinstance(error, TicdcAssetsError) else _converted(error)
     found.__cause__ = None
@@ -117,7 +117,7 @@ def of_one_table(error: Exception) -> TicdcAssetsError:
     if _is_outage(error):
         raise error
     note_frames(error)
-    return plain(error)
+    return redacted_error(error)
 
 
 def note_frames(error: BaseException) -> None:

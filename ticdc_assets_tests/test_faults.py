@@ -27,7 +27,7 @@ from ticdc_assets.commands.output.terminal import noise_kept_in
 from ticdc_assets.config import load
 from ticdc_assets.errors import DecodeError, LakeError, TicdcAssetsError, UnexpectedError
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.faults import interrupted_by, plain
+from ticdc_assets.faults import interrupted_by, redacted_error
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets_tests.apart import apart
@@ -110,7 +110,7 @@ def test_an_error_has_its_kind_and_place(kind: str, fault: Callable[[], Any]):
     raw = caught(fault)
     assert ROW_CANARY in "".join(with_causes(raw))  # else there is nothing to hide
 
-    plain_fault = plain(raw)
+    plain_fault = redacted_error(raw)
 
     assert kind in plain_fault.found
     assert_discreet(*with_causes(plain_fault), *with_causes(pickle.loads(pickle.dumps(plain_fault))))
@@ -171,9 +171,9 @@ def _fails_in_spark(path: Path, log: Path) -> list[TicdcAssetsError]:
         session.sql(f"CREATE NAMESPACE `{config.catalog.name}`.`default`")
         session.sql(f"CREATE TABLE {table} (n INT) USING iceberg")
         return [
-            plain(caught(lambda: SparkWorkers(session).map(_number, [0, 1]))),
-            plain(caught(lambda: session.sql(f"SELECT {number} FROM range(2)").collect())),
-            plain(caught(lambda: session.sql(f"INSERT INTO {table} SELECT {number} FROM range(2)"))),
+            redacted_error(caught(lambda: SparkWorkers(session).map(_number, [0, 1]))),
+            redacted_error(caught(lambda: session.sql(f"SELECT {number} FROM range(2)").collect())),
+            redacted_error(caught(lambda: session.sql(f"INSERT INTO {table} SELECT {number} FROM range(2)"))),
         ]
 
 
@@ -209,7 +209,7 @@ TROUBLE = {
 def test_an_error_from_outside_says_what_to_do(what: str):
     error, advice = TROUBLE[what]
 
-    fault = plain(error)
+    fault = redacted_error(error)
 
     assert isinstance(fault, LakeError)
     assert advice in fault.advice
@@ -226,7 +226,7 @@ def test_an_error_from_outside_says_what_to_do(what: str):
     ],
 )
 def test_a_file_is_named_as_far_as_its_name_is_no_row_and_no_credential(name: str | int, shown: str):
-    found = plain(FileNotFoundError(errno.ENOENT, "x", name)).found
+    found = redacted_error(FileNotFoundError(errno.ENOENT, "x", name)).found
 
     assert found.endswith(shown)
     assert_discreet(found)
@@ -235,7 +235,7 @@ def test_a_file_is_named_as_far_as_its_name_is_no_row_and_no_credential(name: st
 @pytest.mark.parametrize("how", ["busy", "not a database", "read-only"])
 def test_an_error_of_a_catalog_in_sqlite_says_what_to_do(how: str, tmp_path: Path):
     path = tmp_path / "catalog.db"
-    fault = plain(caught(lambda: _query(path, how)))
+    fault = redacted_error(caught(lambda: _query(path, how)))
 
     assert isinstance(fault, LakeError)
     assert fault.found.startswith("SQLITE_")
@@ -258,7 +258,7 @@ def _query(path: Path, how: str) -> None:
 def test_an_error_of_this_project_stays_what_it_is():
     error = caught(_of_a_cause)
 
-    fault = plain(error)
+    fault = redacted_error(error)
 
     assert fault is error
     assert isinstance(fault, TicdcAssetsError)
@@ -266,7 +266,7 @@ def test_an_error_of_this_project_stays_what_it_is():
 
 
 def test_a_fault_of_spark_names_the_place_of_its_log():
-    fault = plain(type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})())
+    fault = redacted_error(type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})())
 
     assert "stderr (in Dagster's UI: the run's stderr)" in fault.advice
 
@@ -285,7 +285,7 @@ def test_what_the_operating_system_refuses_to_java_says_what_to_do(message: str,
     error = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})()
     error.java_exception = thrown
 
-    fault = plain(error)
+    fault = redacted_error(error)
 
     assert isinstance(fault, LakeError)
     assert advice in fault.advice

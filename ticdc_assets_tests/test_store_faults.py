@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from ticdc_assets.errors import SourceError
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import redacted_error
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets_tests.services.object_store import ACCESS_KEY, REGION, SECRET_KEY, S3Store, s3_store
 
@@ -26,7 +26,7 @@ def test_a_warehouse_in_a_bucket_that_is_not_there_is_named(store: S3Store) -> N
     with pytest.raises(OSError) as caught, store.filesystem.open_output_stream("nowhere/lake/1.json") as stream:
         stream.write(b"{}")
 
-    assert str(plain(caught.value)) == (
+    assert str(redacted_error(caught.value)) == (
         "the bucket nowhere: expected an answer of the object store, found NO_SUCH_BUCKET. Make the bucket, or correct "
         "catalog.warehouse. Then run again; no partial result is visible."
     )

@@ -22,7 +22,7 @@ from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.folders import find_folders
-from ticdc_assets.sources.storage.paths import Layout, below
+from ticdc_assets.sources.storage.paths import Layout, path_below
 from ticdc_assets.sources.storage.scan import SCHEMA_BYTES_MAX, read_checkpoint
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _retired_name(source_table: SourceTable) -> SourceName:
     return schema, f"{table}__dropped_{source_table.dropped_ts}"
 
 
-def tables_of(history: History, follows: Callable[[str, str], bool]) -> tuple[KnownTable, ...]:
+def tables_with_assets(history: History, follows: Callable[[str, str], bool]) -> tuple[KnownTable, ...]:
     """The tables of a history that get assets: all but those whose name a later table has taken."""
     names = asset_names(history)
     return tuple(
@@ -175,7 +175,7 @@ def _from_folder(changefeed: Changefeed) -> tuple[KnownTable, ...]:
         history = fold(_events(root, layout), known_of(changefeed))
     except (SourceError, NotYetError):
         return ()  # the folder does not exist yet; a run reports that
-    return tables_of(history, changefeed.tables.matches)
+    return tables_with_assets(history, changefeed.tables.matches)
 
 
 def _events(root: Root, layout: Layout) -> Sequence[DdlEvent]:
@@ -183,7 +183,7 @@ def _events(root: Root, layout: Layout) -> Sequence[DdlEvent]:
     events = []
     for folder in find_folders(root, layout, {}).folders:
         for (version, _), name in sorted(folder.schemas.items()):
-            path = below(folder.path, name)
+            path = path_below(folder.path, name)
             try:
                 file = parse_schema_file(root.read_bytes(path, SCHEMA_BYTES_MAX), path)
             except (NotYetError, SchemaError):

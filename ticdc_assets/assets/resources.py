@@ -24,7 +24,7 @@ from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.assets.table_status import Reported, kept_aside, reported
 from ticdc_assets.config import Changefeed, Config, load
 from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError, TicdcAssetsError
-from ticdc_assets.faults import interrupted_by, note_frames, plain
+from ticdc_assets.faults import interrupted_by, note_frames, redacted_error
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.pipeline.report import ChangelogReport
@@ -199,7 +199,7 @@ def report_failures(run: ChangefeedRun, retry_number: int = RETRIES_MAX) -> Iter
         run.forget()
         if not isinstance(error, TicdcAssetsError):
             note_frames(error)
-        fault = plain(error)
+        fault = redacted_error(error)
     else:
         return
     if isinstance(fault, (StaleRunError, SourceError, LakeError)) and retry_number < RETRIES_MAX:

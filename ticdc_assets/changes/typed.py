@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
 from ticdc_assets.protocols.values import text_columns
-from ticdc_assets.protocols.values.ambiguous_times import count
+from ticdc_assets.protocols.values.ambiguous_times import count_ambiguous
 from ticdc_assets.protocols.values.text import DATE_KINDS
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.model import Column
@@ -149,7 +149,7 @@ def with_types(
         tuple(old[n] if n in old else nulls[n] for n in range(len(columns))),
         raw.has_before if raw.has_before is not None else pa.array(np.zeros(len(raw), np.bool_)),
         sum(new[n].null_count - raw.wire[place].null_count for n, place in dates),
-        sum(count(column, raw.wire[place], new[n], zone) for n, column, place in sent),
+        sum(count_ambiguous(column, raw.wire[place], new[n], zone) for n, column, place in sent),
     )
 
 

@@ -38,7 +38,7 @@ def day(text: str) -> date:
         raise argparse.ArgumentTypeError("a day such as 2026-01-05") from None
 
 
-def count(text: str) -> int:
+def positive_number(text: str) -> int:
     """A whole number from 1 on."""
     return int(_between(int, text, 1, 1 << 62))
 

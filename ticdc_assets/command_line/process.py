@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from ticdc_assets.command_line.arguments import address, count, interval, tso, with_config
+from ticdc_assets.command_line.arguments import address, interval, positive_number, tso, with_config
 from ticdc_assets.command_line.selection import chosen_of, only
 from ticdc_assets.errors import ConfigError
 
@@ -76,7 +76,7 @@ def _add_load(commands: Any) -> None:
 def _add_capture(commands: Any) -> None:
     capture = with_config(commands.add_parser("capture", help="copy messages of Kafka topics to files"))
     capture.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the folder to add messages to")
-    capture.add_argument("--max-messages", type=count, metavar="N", help="read at most N offsets")
+    capture.add_argument("--max-messages", type=positive_number, metavar="N", help="read at most N offsets")
     capture.set_defaults(command=_capture)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ticdc_assets.command_line.arguments import count, tso, with_config
+from ticdc_assets.command_line.arguments import positive_number, tso, with_config
 from ticdc_assets.command_line.selection import chosen_of, only
 from ticdc_assets.commands.read.quick_start import start_quickly
 
@@ -61,7 +61,11 @@ def _add_verify(commands: Any) -> None:
     verify.add_argument("--at", type=tso, metavar="TSO", help="the newest record up to this TSO (default: the newest)")
     verify.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="only this (repeatable)")
     verify.add_argument(
-        "--chunk-rows", type=count, default=20_000, metavar="N", help="rows that one statement reads (default: 20000)"
+        "--chunk-rows",
+        type=positive_number,
+        default=20_000,
+        metavar="N",
+        help="rows that one statement reads (default: 20000)",
     )
     verify.add_argument("--keys", action="store_true", help="also print the keys of rows that differ")
     verify.add_argument("--json", action="store_true", help="a JSON list")

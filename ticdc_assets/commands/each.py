@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError, TicdcAssetsError, UnexpectedError
-from ticdc_assets.faults import DEBUG_VARIABLE, LOGS, interrupted_by, note_frames, plain
+from ticdc_assets.faults import DEBUG_VARIABLE, LOGS, interrupted_by, note_frames, redacted_error
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed
@@ -44,7 +44,7 @@ def sentence_of(error: Exception) -> str:
         raise error
     if LOGS and not isinstance(error, TicdcAssetsError):
         note_frames(error)
-    fault = plain(error)
+    fault = redacted_error(error)
     more = f" {DEBUG_VARIABLE}=1 shows more." if isinstance(fault, UnexpectedError) else ""
     return f"{fault}{more}"
 

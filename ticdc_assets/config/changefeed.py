@@ -11,7 +11,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from ticdc_assets.config.dagster_settings import read_dagster
-from ticdc_assets.config.files import below, matching_files, read_toml
+from ticdc_assets.config.files import absolute_path, matching_files, read_toml
 from ticdc_assets.config.model import (
     BadInputPolicy,
     CatalogConfig,
@@ -159,7 +159,7 @@ def _stream(section: Section, base: Path) -> _Stream | None:
         section.problem("config_file", "config or config_file", "both", "Remove one of the two.")
         return None
     if file:
-        config = section.checked("config_file", lambda: read_toml(Path(below(base, file))), None)
+        config = section.checked("config_file", lambda: read_toml(Path(absolute_path(base, file))), None)
     else:
         config = _inline(section, written)
     if config is None:

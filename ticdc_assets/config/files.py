@@ -11,7 +11,7 @@ from typing import Any
 from ticdc_assets.errors import ConfigError
 
 
-def below(base: Path, path: str) -> str:
+def absolute_path(base: Path, path: str) -> str:
     """The absolute path; a URI is returned unchanged."""
     return path if "://" in path else str((base / Path(path).expanduser()).absolute())
 
@@ -40,7 +40,7 @@ def read_toml(path: Path) -> Mapping[str, Any]:
 
 def matching_files(base: Path, pattern: str) -> tuple[Path, ...]:
     """The files that match a path or glob, sorted. Raises ConfigError if there is none."""
-    full = Path(below(base, pattern))
+    full = Path(absolute_path(base, pattern))
     candidates = [full] if full.is_file() else Path(full.anchor).glob(str(full.relative_to(full.anchor)))
     found = tuple(sorted(path for path in candidates if path.is_file()))
     if not found:

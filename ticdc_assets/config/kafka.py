@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from ticdc_assets.config.files import below
+from ticdc_assets.config.files import absolute_path
 from ticdc_assets.config.reading import Section, shown
 from ticdc_assets.config.secrets import Settings, query_of
 from ticdc_assets.config.sink import KAFKA_SCHEMES, SinkOptions, split_uri
@@ -167,7 +167,7 @@ def _security(section: Section, base: Path) -> Settings:
     files = {setting: section.text(name) for name, setting in _SECURITY_FILES.items()}
     section.close()
     login = _login(values["protocol"], values["mechanism"], values["username"], values["password"])
-    return login | Settings({setting: below(base, path) for setting, path in files.items() if path})
+    return login | Settings({setting: absolute_path(base, path) for setting, path in files.items() if path})
 
 
 def _login_of_ticdc(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Settings:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ticdc_assets.config.changefeed import read_changefeed
-from ticdc_assets.config.files import below, text_of
+from ticdc_assets.config.files import absolute_path, text_of
 from ticdc_assets.config.model import (
     CATALOG_TYPES,
     NAMING_CATALOG_TYPES,
@@ -106,7 +106,7 @@ def _catalog(section: Section, base: Path, lake: Path) -> CatalogConfig:
     portable = _portable(section, kind, properties)
     section.close()
     if warehouse and kind not in NAMING_CATALOG_TYPES:
-        warehouse = below(base, warehouse)
+        warehouse = absolute_path(base, warehouse)
     return CatalogConfig(name, kind, uri, warehouse or None, properties, portable)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from ticdc_assets.config.files import below
+from ticdc_assets.config.files import absolute_path
 from ticdc_assets.config.kafka import kafka_of_sink_uri, read_kafka
 from ticdc_assets.config.reading import Section
 from ticdc_assets.config.secrets import Secret
@@ -38,7 +38,7 @@ _STORAGE_PROTOCOLS: Final = frozenset({Protocol.CSV, Protocol.CANAL_JSON})
 
 def storage_at(where: str, base: Path) -> Storage:
     """The location of a folder or a storage URI."""
-    return storage_of(where, "") if "://" in where else Storage(below(base, where))
+    return storage_of(where, "") if "://" in where else Storage(absolute_path(base, where))
 
 
 # ---- source ----------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def _storage(source: Section, base: Path) -> Source | None:
 
 def _capture(source: Section, base: Path) -> Source | None:
     where = source.text("capture")
-    return CaptureSource(Path(below(base, where))) if where else None
+    return CaptureSource(Path(absolute_path(base, where))) if where else None
 
 
 def _messages(source: Section) -> Source | None:
@@ -125,7 +125,7 @@ def read_registry(
     if url and file:
         section.problem("schema_registry", "url or file", "both", "Remove one of the two.")
     if file:
-        return SchemaRegistry(file=Path(below(base, file)))
+        return SchemaRegistry(file=Path(absolute_path(base, file)))
     url = url or sink.avro.schema_registry
     if url:
         return section.checked("schema_registry", lambda: _registry_at(url, auth), None)

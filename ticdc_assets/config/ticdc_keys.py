@@ -34,8 +34,8 @@ from ticdc_assets.config.sink import (
 )
 from ticdc_assets.config.spelling import misspelt, misspelt_query
 from ticdc_assets.config.table_rules import read_dispatch, read_selectors
-from ticdc_assets.config.ticdc_rules import limits, refuse
-from ticdc_assets.config.ticdc_values import Inputs, at, boolean, count, integer, text, tidy, word
+from ticdc_assets.config.ticdc_rules import limits, refuse_lossy_options
+from ticdc_assets.config.ticdc_values import Inputs, at, boolean, integer, positive_number, text, tidy, word
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.table_filter import ColumnSelectors
@@ -48,7 +48,7 @@ def read_sink(sink_uri: str, config: Mapping[str, Any]) -> tuple[SinkOptions, tu
     scheme = split_uri(sink_uri, "sink_uri")[0]
     inputs = Inputs(query_of(sink_uri), tidy(config, "config"))
     options = _options(scheme, inputs)
-    refuse(options, inputs)
+    refuse_lossy_options(options, inputs)
     unknown = (*misspelt(inputs.config), *misspelt_query(inputs.query))
     return options, (*inputs.warnings, *unknown, *limits(options, inputs))
 
@@ -189,7 +189,7 @@ def _content(inputs: Inputs, protocol: str, selectors: ColumnSelectors) -> Messa
 
 
 def _dispatch(inputs: Inputs) -> Dispatch:
-    partition_num = inputs.find("sink.kafka-config.partition-num", count, "partition-num")
+    partition_num = inputs.find("sink.kafka-config.partition-num", positive_number, "partition-num")
     return replace(read_dispatch(inputs.config), partition_num=partition_num)
 
 

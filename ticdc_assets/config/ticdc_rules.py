@@ -20,7 +20,7 @@ _BEFORE_VALUE: Final = "sink.kafka-config.codec-config.avro-include-before-value
 _BOOTSTRAPS: Final = ("send-bootstrap-interval-in-sec", "send-bootstrap-in-msg-count")
 
 
-def refuse(options: SinkOptions, inputs: Inputs) -> None:
+def refuse_lossy_options(options: SinkOptions, inputs: Inputs) -> None:
     """Raise ConfigError for options with which a stream cannot be read exactly."""
     if inputs.find(_ACTIVE_ACTIVE, boolean):
         advice = (

@@ -81,7 +81,7 @@ def whole_number(value: Any, where: str) -> int:
     return integer(int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}", value) else value, where)
 
 
-def count(value: Any, where: str) -> int:
+def positive_number(value: Any, where: str) -> int:
     """A number above 0; in a URI it is a text."""
     number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value) else value
     if integer(number, where) < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ticdc_assets.config.files import below
+from ticdc_assets.config.files import absolute_path
 from ticdc_assets.config.reading import Section
 from ticdc_assets.config.secrets import Secret
 from ticdc_assets.config.source_model import Upstream, UpstreamTls
@@ -59,4 +59,4 @@ def _tls(upstream: Section, base: Path) -> UpstreamTls | None:
 
 def _file(tls: Section, name: str, base: Path) -> Path | None:
     written = tls.text(name)
-    return Path(below(base, written)) if written else None
+    return Path(absolute_path(base, written)) if written else None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ticdc_assets.tables.iceberg.rewrite_worker import RewriteTask, rewrite
-from ticdc_assets.tables.iceberg.rewriting import file_schema, replace_files, small_files, together
+from ticdc_assets.tables.iceberg.rewriting import file_schema, merge_groups, replace_files, small_files
 from ticdc_assets.tables.maintenance.compaction import FILES_MAX, compact, counts_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def compact_small(
         return 0
     java = jvm.load(table.name())
     files = small_files(java, table)
-    groups = together(files) if files is not None else []
+    groups = merge_groups(files) if files is not None else []
     gone = sum(len(group) - 1 + sum(file.java_vector is not None for file in group) for group in groups)
     if not groups or counts_of(table).all - gone > FILES_MAX // 2:
         return otherwise(jvm, table)

@@ -33,7 +33,7 @@ _OF_FILES: Final = ("s3.", "client.", "gcs.", "adls.", "hdfs.", "py-io-impl")
 """Prefixes of the properties with which pyiceberg opens file systems."""
 
 
-def read_only(config: Config) -> Config:
+def read_only_config(config: Config) -> Config:
     """The config for read-only use. Before the first run the embedded catalog does not exist; an empty one in memory
     then replaces it, so that a read creates nothing."""
     catalog = config.catalog

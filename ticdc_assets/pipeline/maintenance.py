@@ -18,7 +18,7 @@ from ticdc_assets.pipeline.landing.retention import remove_decoded
 from ticdc_assets.pipeline.storage.late_files import take_in_late_files
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import Identifier, load_or_none
-from ticdc_assets.tables.maintenance.compaction import compact, is_scattered
+from ticdc_assets.tables.maintenance.compaction import compact, has_many_files
 from ticdc_assets.tables.maintenance.orphan_files import Leftover, neighbours, sweep
 from ticdc_assets.tables.maintenance.retention import thin
 from ticdc_assets.tables.maintenance.snapshot_expiry import Expiry, expire, expiry_of
@@ -150,7 +150,7 @@ def each_table(lake: Lake) -> Iterator[Table]:
 
 def _compact(report: MaintenanceReport, tables: Iterable[Table], jvm: Callable[[], JvmCatalog]) -> None:
     for table in tables:
-        if source_table_of(table) is not None and is_scattered(table):
+        if source_table_of(table) is not None and has_many_files(table):
             count = compact(jvm(), table)
             if count:
                 report.compacted[".".join(table.name())] = count

@@ -25,7 +25,7 @@ from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control import now
 from ticdc_assets.tables.control_records import ViewRecord
 from ticdc_assets.tables.iceberg.views import JvmViews, ShownSnapshot
-from ticdc_assets.tables.locations import marked
+from ticdc_assets.tables.locations import with_digest
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def wanted_views(lake: Lake, history: History) -> list[WantedView]:
             continue  # its mirror was removed since then
         view = view_identifier(template, lake.changefeed.name, table.schema, table.table)
         assert view is not None
-        free = view if view not in taken else marked(view, table.source_table)
+        free = view if view not in taken else with_digest(view, table.source_table)
         taken.add(free)
         shown = ShownSnapshot(place.mirror, table.mirror_snapshot_id, record.tso)
         found.append(WantedView(table.source_table, free, _location(place), shown))

@@ -19,7 +19,7 @@ from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.compaction import compact_small
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, each_table
 from ticdc_assets.spark import SparkWorkers
-from ticdc_assets.tables.maintenance.compaction import FileCounts, counts_of, is_scattered
+from ticdc_assets.tables.maintenance.compaction import FileCounts, counts_of, has_many_files
 from ticdc_assets.tables.maintenance.retention import thin
 from ticdc_assets.tables.maintenance.snapshot_expiry import expire, expiry_of
 from ticdc_assets.tables.progress import source_table_of
@@ -85,7 +85,7 @@ class Upkeep:
     def _round(self, lake: Lake) -> Iterator[None]:
         files, faults = FileCounts(), _Faults()
         for table in each_table(lake):
-            if source_table_of(table) is not None and is_scattered(table):
+            if source_table_of(table) is not None and has_many_files(table):
                 with faults.of(table):
                     self._compact(table)
                 table = table.refresh()

@@ -73,7 +73,7 @@ def parse_type(text: str) -> MySqlType:
     cursor = cursor_over(text)
     found = read_type(cursor)
     cursor.finish("the end of the type")
-    return fitted(found.type, found.type.charset)
+    return sized_text(found.type, found.type.charset)
 
 
 def format_type(of: MySqlType) -> str:
@@ -117,7 +117,7 @@ def _family(kind: Kind) -> Kind:
     return next((sized for sized, sizes in _SIZED.items() if kind in sizes), kind)
 
 
-def is_possible(of: MySqlType) -> bool:
+def has_possible_size(of: MySqlType) -> bool:
     """Whether a column can have that length and scale; they bound the memory that values and defaults take."""
     length, scale = of.length or 0, of.scale or 0
     if of.kind is Kind.DECIMAL:
@@ -150,7 +150,7 @@ def read_type(cursor: TokenCursor) -> WrittenType:
         return WrittenType(MySqlType(Kind.BIGINT, unsigned=True), serial=True)
     of = _read_kind(cursor)
     written = _read_attributes(cursor, _read_size(cursor, of))
-    if not is_possible(written.type):
+    if not has_possible_size(written.type):
         raise cursor.fault(f"a size that {of.kind} can have")
     return written
 
@@ -286,7 +286,7 @@ def _of_attributes(written: WrittenType) -> MySqlType:
     return of
 
 
-def fitted(of: MySqlType, charset: str | None) -> MySqlType:
+def sized_text(of: MySqlType, charset: str | None) -> MySqlType:
     """TEXT(n) and BLOB(n) as the type they become: the smallest that holds n characters of the character set (None:
     not known)."""
     kinds = _SIZED.get(of.kind)

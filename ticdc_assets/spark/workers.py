@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from ticdc_assets.errors import MachineError, TicdcAssetsError
-from ticdc_assets.faults import note_frames, plain
+from ticdc_assets.faults import note_frames, redacted_error
 from ticdc_assets.spark.worker_process import keep_what_is_loaded, spare_archives
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _answer(work: Callable[[Payload], Answer], payload: Payload) -> Answer | Tic
     except Exception as error:  # noqa: BLE001  the driver handles it
         if not isinstance(error, TicdcAssetsError):
             note_frames(error)
-        return plain(error).with_traceback(None)
+        return redacted_error(error).with_traceback(None)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 
 from ticdc_assets.config.object_store import PYARROW_ADVICE, StoreType
 from ticdc_assets.errors import ConfigError, SourceError
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import redacted_error
 from ticdc_assets.tables.sql_catalog import KeepingSqlCatalog
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def open_catalog(config: CatalogConfig, folder: str | None = None) -> Catalog:
     except (ImportError, NotInstalledError) as error:
         raise _not_installed(config, error) from None
     except Exception as error:  # noqa: BLE001  every library has kinds of its own
-        fault = plain(error)
+        fault = redacted_error(error)
         advice = f"{fault.advice} Or check `catalog:` in the config: type, uri and warehouse."
         where = f"catalog {config.name}"
         raise SourceError(where, "a catalog that can be opened", fault.found, advice) from None

@@ -36,8 +36,8 @@ from ticdc_assets.tables.progress import (
     LATE_ROWS,
     SOURCE_TABLE,
     Progress,
-    columns_of,
     columns_property,
+    field_ids_by_uid,
     progress_of,
     source_table_of,
     stale,
@@ -168,7 +168,7 @@ def _widen(table: Table, columns: Sequence[LakeColumn], history: KnownHistory | 
     none where it fits already. A table without rows gets all columns again where their uids have changed."""
     noted = history.noted(table) if history is not None else {}
     is_renumbered = history is not None and history.has_renumbered_columns(table)
-    known = {} if is_renumbered else columns_of(table.properties)
+    known = {} if is_renumbered else field_ids_by_uid(table.properties)
     before_ids = {uid: list(ids) for uid, ids in known.items()}
     names = {f.field_id: (f.name, f.field_type) for f in _all_fields(table.schema())}
     changed = [
@@ -196,7 +196,7 @@ def _widen(table: Table, columns: Sequence[LakeColumn], history: KnownHistory | 
 
 def _source_columns(table: Table) -> Iterator[tuple[str, ...]]:
     schema = table.schema()
-    for top_id, before_id in columns_of(table.properties).values():
+    for top_id, before_id in field_ids_by_uid(table.properties).values():
         yield (schema.find_field(top_id).name,)
         yield (layout.BEFORE, schema.find_field(before_id).name)
 
@@ -230,7 +230,7 @@ def _all_fields(schema: Schema) -> list[NestedField]:
 def write_schema(table: Table, uids: Sequence[int]) -> pa.Schema:
     """The Arrow schema, with field ids, of a data file that holds the columns `uids` (source order)."""
     schema = table.schema()
-    columns = columns_of(table.properties)
+    columns = field_ids_by_uid(table.properties)
     system = [arrow_field(schema.find_field(name)) for name, _ in layout.SYSTEM_COLUMNS]
     before = schema.find_field(layout.BEFORE)
     struct = pa.struct([arrow_field(schema.find_field(columns[uid][1])) for uid in uids])

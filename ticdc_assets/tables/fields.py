@@ -16,7 +16,7 @@ from pyiceberg.types import NestedField, StructType
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
-from ticdc_assets.tables.progress import columns_of
+from ticdc_assets.tables.progress import field_ids_by_uid
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -69,7 +69,7 @@ def _readable(catalog: Catalog, identifier: Identifier) -> Table | None:
 
 def fields_of(table: Table) -> tuple[LakeField, ...]:
     """All columns, in the table's order."""
-    uids = {id_: uid for uid, ids in columns_of(table.properties).items() for id_ in ids}
+    uids = {id_: uid for uid, ids in field_ids_by_uid(table.properties).items() for id_ in ids}
     return tuple(_field(field, uids) for field in table.schema().fields)
 
 

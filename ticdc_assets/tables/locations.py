@@ -69,10 +69,10 @@ def _with_free_history(place: TableLocations, source_table_id: str, mirrors: Col
     """The locations, with another name for the history if a source table has that name."""
     if place.history_table not in mirrors:
         return place
-    return replace(place, history_table=marked(place.history_table, source_table_id))
+    return replace(place, history_table=with_digest(place.history_table, source_table_id))
 
 
-def marked(identifier: Identifier, source_table_id: str) -> Identifier:
+def with_digest(identifier: Identifier, source_table_id: str) -> Identifier:
     """The identifier with a digest of the source table, where another table has the plain one."""
     return (*identifier[:-1], f"{identifier[-1]}_{_digest(source_table_id)}")
 

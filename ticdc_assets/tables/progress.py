@@ -115,7 +115,7 @@ def source_table_of(table: Table) -> str | None:
     return table.properties.get(SOURCE_TABLE)
 
 
-def columns_of(properties: Mapping[str, str]) -> dict[int, list[int]]:
+def field_ids_by_uid(properties: Mapping[str, str]) -> dict[int, list[int]]:
     """uid of each source column -> its field ids in this table."""
     return {int(uid): ids for uid, ids in json.loads(properties.get(COLUMNS, "{}")).items()}
 

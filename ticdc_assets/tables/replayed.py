@@ -55,7 +55,7 @@ def unfollowed(changelog: Table, mirror: Table | None) -> Replayed | None:
     return None if mirror is not None and mirror.properties.get(REPLAYED) == mark.run_id else mark
 
 
-def marked(source_table: SourceTable, changelog: Table, mirror: Table | None, mark: Replayed) -> dict[str, str]:
+def replay_mark(source_table: SourceTable, changelog: Table, mirror: Table | None, mark: Replayed) -> dict[str, str]:
     """The property that makes the mirror merge again from the first change it lacks; empty for a table that never had
     a key."""
     if not any(version.table.key for version in source_table.versions):

@@ -18,7 +18,7 @@ import pytest
 
 from ticdc_assets.cli import main
 from ticdc_assets.commands.demo import command as demo_module
-from ticdc_assets.commands.demo.agreement import differing, digest, texts
+from ticdc_assets.commands.demo.agreement import differing_rows, digest, texts
 from ticdc_assets.commands.demo.sample_check import SampleOutcome, checked, line
 from ticdc_assets.config import PACKAGED_SAMPLE, load
 from ticdc_assets.pipeline.lake import Lake
@@ -98,7 +98,7 @@ def test_moments_are_equal_in_any_zone_but_not_without_one():
 
 
 def test_the_difference_counts_what_is_missing_and_what_is_too_much():
-    assert differing(Counter("aab"), Counter("abc")) == 2
+    assert differing_rows(Counter("aab"), Counter("abc")) == 2
 
 
 # -- the check ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ticdc_assets.pipeline.mirror.segments import segments
 from ticdc_assets.schema.evolution.evolve import FillColumn, TruncateRows
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.mirror.writer import Segment
-from ticdc_assets.tables.progress import VERSION, Progress, columns_of
+from ticdc_assets.tables.progress import VERSION, Progress, field_ids_by_uid
 
 Cells = dict[int, Any]
 
@@ -67,7 +67,8 @@ class Mirror:
 
     def _merge(self, segment: Segment, changelog: Any, changes: list[dict[str, Any]]) -> None:
         names = {
-            uid: changelog.schema().find_field(ids[0]).name for uid, ids in columns_of(changelog.properties).items()
+            uid: changelog.schema().find_field(ids[0]).name
+            for uid, ids in field_ids_by_uid(changelog.properties).items()
         }
         columns = segment.version.table.stored_columns
         key = next(c.uid for c in columns if c.name in segment.version.table.key)

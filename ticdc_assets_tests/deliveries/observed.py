@@ -9,7 +9,7 @@ from typing import Any
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.control_records import TableRecord
-from ticdc_assets.tables.progress import columns_of
+from ticdc_assets.tables.progress import field_ids_by_uid
 from ticdc_assets_tests.deliveries.folding import Mirror
 from ticdc_assets_tests.pipeline.lakes import _change
 from ticdc_assets_tests.protocols.happened import Change
@@ -28,7 +28,7 @@ class Observer:
         """Every row of every changelog, as a change."""
         found: Counter[Change] = Counter()
         for source_table, _, table in self._tables(lake):
-            places = columns_of(table.properties)
+            places = field_ids_by_uid(table.properties)
             names = {uid: table.schema().find_field(ids[0]).name for uid, ids in places.items()}
             for row in self._rows(source_table, table):
                 found[_change(source_table, row, names)] += 1

@@ -26,7 +26,7 @@ from ticdc_assets.schema.history.source_table import History, NamePeriod, Source
 from ticdc_assets.spark import LocalWorkers, SparkWorkers, Workers
 from ticdc_assets.tables.control_records import TableRecord
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-from ticdc_assets.tables.progress import columns_of
+from ticdc_assets.tables.progress import field_ids_by_uid
 from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.protocols.happened import Change, changes
 from ticdc_assets_tests.truth import comparable, table_rows, truth_rows, truth_types
@@ -130,7 +130,7 @@ class FeedLake:
             if record.changelog is None or record.source_table not in source_tables:
                 continue  # none, or one that a statement that came late has replaced
             table = self.lake.catalog.load_table(tuple(record.changelog))
-            places = columns_of(table.properties)
+            places = field_ids_by_uid(table.properties)
             names = {uid: table.schema().find_field(ids[0]).name for uid, ids in places.items()}
             for row in table.scan().to_arrow().to_pylist():
                 found[_change(source_tables[record.source_table], row, names)] += 1

@@ -109,7 +109,7 @@ def mirror_statements(name: str) -> list[str]:
     return [
         newest,
         mirror_sql.insert(table, newest, columns),
-        mirror_sql.merge(table, newest, columns, [column]),
+        mirror_sql.merge_statement(table, newest, columns, [column]),
         mirror_sql.insert_multiset(table, table, rows, names),
         mirror_sql.updates_without_before(table, rows),
         mirror_sql.update(table, {column: literal(name, TEXT)}),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 
 from ticdc_assets.schema.mysql_types import parse_type
-from ticdc_assets.tables.conversion.convert import conversion
+from ticdc_assets.tables.conversion.convert import converted_value
 from ticdc_assets_tests.tidb.recording import History, Recorder
 from ticdc_assets_tests.tidb.server import LOOSE, Tidb
 from ticdc_assets_tests.tidb.statements import any_literal
@@ -41,7 +41,7 @@ def histories(tidb: Tidb, begin: int, seed: int) -> Iterator[History]:
     for old in TYPES[begin:]:
         values = _values(tidb, Random(f"{seed} {old}"), old)
         for number, new in enumerate(TYPES):
-            if new != old and conversion("c", parse_type(old), parse_type(new)) is not None:
+            if new != old and converted_value("c", parse_type(old), parse_type(new)) is not None:
                 yield from _of_pair(tidb, f"t{TYPES.index(old)}_{number}", old, new, values)
 
 

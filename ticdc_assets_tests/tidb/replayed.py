@@ -28,10 +28,10 @@ from ticdc_assets.schema.evolution.evolve import (
 )
 from ticdc_assets.schema.model import Kind, MySqlType, TableSchema
 from ticdc_assets.schema.mysql_types import parse_type
-from ticdc_assets.tables.conversion.convert import conversion
+from ticdc_assets.tables.conversion.convert import converted_value
 from ticdc_assets.tables.mirror.partition_conditions import rows_condition
 from ticdc_assets.tables.mirror.sql import spark_type
-from ticdc_assets.tables.mirror.typed_literals import typed
+from ticdc_assets.tables.mirror.typed_literals import typed_literal
 from ticdc_assets_tests.tidb.recording import History
 
 NOT_SHOWN = "not sent"
@@ -294,11 +294,13 @@ def _filled(effect: FillColumn, zone: str) -> Any:
         return NOT_SHOWN
     if effect.value.value is None:
         return None
-    return pa.array([typed(effect.name, effect.type, effect.value.value, zone)], arrow_type(effect.type)).to_pylist()[0]
+    return pa.array(
+        [typed_literal(effect.name, effect.type, effect.value.value, zone)], arrow_type(effect.type)
+    ).to_pylist()[0]
 
 
 def _conversion(effect: ConvertColumn, old_name: str, rows: list[dict[str, Any]], name: str) -> Evaluation:
-    expression = conversion(name, effect.old_type, effect.new_type)
+    expression = converted_value(name, effect.old_type, effect.new_type)
     if expression is None:
         raise SchemaError(effect.name, "a change of type that is known", f"{effect.old_type} to {effect.new_type}", "")
     stays = promotes(effect.old_type, effect.new_type)

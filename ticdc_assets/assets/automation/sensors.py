@@ -27,7 +27,7 @@ from ticdc_assets.assets.known_tables import known_tables, not_loaded
 from ticdc_assets.assets.stages.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.config import Changefeed, Config
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import redacted_error
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.source_state import TopicLag
 from ticdc_assets.pipeline.sources import state_of_source
@@ -84,7 +84,7 @@ def _report_failures(evaluate: SensorEvaluation) -> SensorEvaluation:
         try:
             return evaluate(context)
         except Exception as error:  # noqa: BLE001  Dagster stores the message of a failed tick
-            raise plain(error) from None
+            raise redacted_error(error) from None
 
     return evaluated
 

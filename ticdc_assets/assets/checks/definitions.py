@@ -156,7 +156,9 @@ def _table_verdicts(
     context: dg.AssetCheckExecutionContext, run: ChangefeedRun, table: KnownTable, key: dg.AssetKey
 ) -> Iterator[tuple[dg.AssetCheckKey, Judge]]:
     current = run.tables().get(fold_name(table.schema, table.table))
-    judges = _judges(context, run, current, key) if current else dict.fromkeys(TABLE_CHECKS, verdicts.unknown_table)
+    judges = (
+        _judges(context, run, current, key) if current else dict.fromkeys(TABLE_CHECKS, verdicts.unknown_table_verdict)
+    )
     for name, judge in judges.items():
         if name != ROWS_EQUAL or table.has_key:
             yield dg.AssetCheckKey(key, name), judge

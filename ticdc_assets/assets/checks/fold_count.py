@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.newest import newest_of_each
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
-from ticdc_assets.tables.progress import columns_of
+from ticdc_assets.tables.progress import field_ids_by_uid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,7 +89,7 @@ def _key_columns(source_table: SourceTable) -> list[Column]:
 
 
 def _key_names(source_table: SourceTable, changelog: Table) -> list[str]:
-    places = columns_of(changelog.properties)
+    places = field_ids_by_uid(changelog.properties)
     return [changelog.schema().find_field(places[column.uid][0]).name for column in _key_columns(source_table)]
 
 

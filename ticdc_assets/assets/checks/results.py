@@ -53,7 +53,7 @@ class Verdict:
 # -- one table ---------------------------------------------------------------------------------------------------------
 
 
-def unknown_table() -> Verdict:
+def unknown_table_verdict() -> Verdict:
     """For an asset whose table no run has recorded yet, or no longer has this name."""
     sentence = (
         "No run has recorded a table of this name. Run the changefeed if the table is new; if it was dropped or "

@@ -59,7 +59,7 @@ def _verdicts(run: ChangefeedRun, tables: list[KnownTable]) -> Iterator[tuple[Kn
     for table in tables:
         found = run.tables().get(fold_name(table.schema, table.table))
         if found is None or found.record.state == TableState.DROPPED:
-            yield table, verdicts.unknown_table()
+            yield table, verdicts.unknown_table_verdict()
         else:
             left[found.source_table.id] = (f"{found.record.schema}.{found.record.table}", table)
     try:

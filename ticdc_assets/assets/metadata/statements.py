@@ -37,7 +37,7 @@ def by_name(events: Iterable[DdlEvent]) -> Statements:
     return {name: sorted(statements) for name, statements in found.items()}
 
 
-def statements_of(source_table: SourceTable, statements: Mapping[SourceName, Sequence[tuple[int, str]]]) -> str:
+def statement_list(source_table: SourceTable, statements: Mapping[SourceName, Sequence[tuple[int, str]]]) -> str:
     """The newest statements of a source table under all its names, the newest first; "" without one."""
     found = {
         statement

@@ -7,7 +7,7 @@ import dagster as dg
 
 from ticdc_assets.assets.known_tables import KnownTable, asset_names
 from ticdc_assets.assets.metadata.figures import Metadata, ShownTable, changelog_metadata
-from ticdc_assets.assets.metadata.statements import by_name, statements_of
+from ticdc_assets.assets.metadata.statements import by_name, statement_list
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.stages.table_specs import changelog_spec
@@ -111,7 +111,7 @@ class _Results:
         shown = ShownTable(self._catalog, identifier, location, self._tables.get(identifier))
         metadata = changelog_metadata(table, shown, self._source, self._report, self._clock)
         quarantined = len(self._quarantined_now.get(source_table.id, ()))
-        statements = statements_of(source_table, self._statements)
+        statements = statement_list(source_table, self._statements)
         return {
             **metadata,
             **({"run_quarantined": quarantined} if quarantined else {}),

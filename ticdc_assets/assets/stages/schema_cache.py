@@ -7,7 +7,7 @@ from typing import Any, Final
 import dagster as dg
 
 from ticdc_assets.assets.keys import FeedNames
-from ticdc_assets.assets.known_tables import remember, tables_of
+from ticdc_assets.assets.known_tables import remember, tables_with_assets
 from ticdc_assets.assets.metadata.figures import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.run_step import run_step
@@ -75,7 +75,7 @@ def _scan(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> 
 
 def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, history: History) -> None:
     """Write the file that decides which tables have assets when the code location is next loaded."""
-    problem = remember(run.config, run.changefeed.name, tables_of(history, run.lake.follows))
+    problem = remember(run.config, run.changefeed.name, tables_with_assets(history, run.lake.follows))
     if problem:
         context.log.warning(problem)
 

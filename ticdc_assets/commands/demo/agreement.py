@@ -29,7 +29,7 @@ def digest(rows: Iterable[Mapping[str, Any]]) -> str:
     return whole.hexdigest()
 
 
-def differing(found: Counter[str], wanted: Counter[str]) -> int:
+def differing_rows(found: Counter[str], wanted: Counter[str]) -> int:
     """How many rows are in one collection and not in the other."""
     return (found - wanted).total() + (wanted - found).total()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.changes import layout
-from ticdc_assets.commands.demo.agreement import differing, digest, texts
+from ticdc_assets.commands.demo.agreement import differing_rows, digest, texts
 from ticdc_assets.commands.read.listing import table_rows
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.plurals import counted
@@ -117,7 +117,7 @@ def _faults(table: str, found: Mapping[str, SampleOutcome | None], wanted: Mappi
             continue
         first = found[reference] if reference else None
         assert first is not None
-        changes = differing(outcome.changes, first.changes)
+        changes = differing_rows(outcome.changes, first.changes)
         if changes:
             yield _fault(
                 table, name, f"the {counted(first.changes.total(), 'change')} of {reference}", f"{changes:,} others"

@@ -12,7 +12,7 @@ import dagster as dg
 from ticdc_assets.assets.checks.definitions import HAVE_ASSETS, NO_LATE_ROWS
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
-from ticdc_assets.assets.known_tables import remember, state_folder, tables_of
+from ticdc_assets.assets.known_tables import remember, state_folder, tables_with_assets
 from ticdc_assets.commands.each import EXIT_FAILED, code_of, sentence_of
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.process.through_dagster import (
@@ -21,7 +21,7 @@ from ticdc_assets.commands.process.through_dagster import (
     raise_if_interrupted,
     step_failures,
 )
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
@@ -116,13 +116,13 @@ def _checked_or_failed(config: Config, changefeed: Changefeed, instance: dg.Dags
 
 
 def _checked(config: Config, changefeed: Changefeed, instance: dg.DagsterInstance) -> Checked:
-    lake = Lake(read_only(config), changefeed)
+    lake = Lake(read_only_config(config), changefeed)
     if lake.control.newest() is None:
         advice = "Run `ticdc-assets run` first."
         sentence = f"{changefeed.name}: expected a recorded run to check, found none. {advice}"
         return Checked(changefeed.name, errors=(sentence,))
     # The tables of the lake have checks too where this machine has not run the changefeed itself.
-    remember(config, changefeed.name, tables_of(lake.history(), lake.follows))
+    remember(config, changefeed.name, tables_with_assets(lake.history(), lake.follows))
     result = _job(config, changefeed).execute_in_process(
         {"loggers": QUIET_LOGGERS}, instance=instance, raise_on_error=False
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ticdc_assets.assets.known_tables import remember, state_folder, tables_of
+from ticdc_assets.assets.known_tables import remember, state_folder, tables_with_assets
 from ticdc_assets.commands.each import each
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import MachineError
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables import messages as messages_table
@@ -26,12 +26,12 @@ def discover(config: Config, chosen: Sequence[Changefeed]) -> int:
 
 
 def _discover(terminal: Terminal, config: Config, changefeed: Changefeed) -> bool:
-    lake = Lake(read_only(config), changefeed)
+    lake = Lake(read_only_config(config), changefeed)
     if isinstance(changefeed.source, KafkaSource) and not _has_landed(lake):
         how = f"`ticdc-assets run --changefeed {changefeed.name}`"
         terminal.result(f"{changefeed.name}: no tables are known before the first landing: {how} lands the topics.")
         return True
-    found = tables_of(run_of(lake).scan().history, lake.follows)
+    found = tables_with_assets(run_of(lake).scan().history, lake.follows)
     problem = remember(config, changefeed.name, found)
     if problem:
         advice = "Make the folder writable, or put the config where it is."

@@ -20,7 +20,7 @@ from ticdc_assets.commands.jvm import spark_stopped_after
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.errors import MachineError
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.sources import state_of_source
 from ticdc_assets.plurals import counted
 from ticdc_assets.spark.requirements import require_java, require_user
@@ -126,12 +126,12 @@ def _room(folder: Path) -> str:
 
 
 def _catalog(config: Config, changefeed: Changefeed) -> str:
-    namespaces = Lake(read_only(config), changefeed).catalog.list_namespaces()
+    namespaces = Lake(read_only_config(config), changefeed).catalog.list_namespaces()
     return f"it answers, with {counted(len(namespaces), 'namespace')}."
 
 
 def _source(config: Config, changefeed: Changefeed) -> str:
-    state = state_of_source(Lake(read_only(config), changefeed))
+    state = state_of_source(Lake(read_only_config(config), changefeed))
     if state.not_yet:
         return f"it answers. {state.not_yet}"
     if state.checkpoint is None or not is_tso(state.checkpoint):

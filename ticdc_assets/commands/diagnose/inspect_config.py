@@ -13,7 +13,7 @@ from ticdc_assets.config import CaptureSource, KafkaSource, MessagesSource, Stor
 from ticdc_assets.errors import ConfigError, TicdcAssetsError
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_kafka, inspect_source
-from ticdc_assets.sources.inspection.comparison import Difference, differences
+from ticdc_assets.sources.inspection.comparison import Difference, option_differences
 from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _compared(changefeed: Changefeed, bounds: Bounds, on_progress: OnProgress) -
     except TicdcAssetsError as error:
         return Compared(changefeed.name, warnings=changefeed.warnings, problem=str(error))
     faults = tuple(problem.sentence for problem in found.problems.values())
-    return Compared(changefeed.name, differences(found, changefeed.sink), changefeed.warnings, faults)
+    return Compared(changefeed.name, option_differences(found, changefeed.sink), changefeed.warnings, faults)
 
 
 def _inspected(changefeed: Changefeed, bounds: Bounds, on_progress: OnProgress) -> Inspection:

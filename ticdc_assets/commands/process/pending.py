@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.assets.checks.results import LagLimits, goes_on, nothing_quarantined, source_moves
-from ticdc_assets.assets.known_tables import is_sample, remember, tables_of
+from ticdc_assets.assets.known_tables import is_sample, remember, tables_with_assets
 from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.commands.each import EXIT_FAILED
 from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusals
@@ -53,7 +53,7 @@ def scan_result(config: Config, changefeed: Changefeed, until: int | None) -> tu
     """The result if no run is needed, and whether one is needed."""
     lake = Lake(config, changefeed)
     pending = run_of(lake, until).scan()
-    warning = remember(config, changefeed.name, tables_of(pending.history, lake.follows))
+    warning = remember(config, changefeed.name, tables_with_assets(pending.history, lake.follows))
     warnings = (*filter(None, (warning, _asks_for_nothing(changefeed, pending))), *_without_history(lake, pending))
     needed = is_needed(lake, pending) or unlanded_offsets(lake) > 0
     if not needed and until is None:

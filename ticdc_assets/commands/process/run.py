@@ -14,7 +14,7 @@ from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.commands.process.pending import ChangefeedResult, scan_result
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.plurals import counted
 from ticdc_assets.spark.requirements import require_java
 
@@ -100,7 +100,7 @@ class _Runs:
             return ChangefeedResult(changefeed.name, None, True, (sentence,), error_code=code_of(error))
 
     def _run(self, changefeed: Changefeed) -> ChangefeedResult:
-        if Lake(read_only(self._config), changefeed).control.newest() is None:
+        if Lake(read_only_config(self._config), changefeed).control.newest() is None:
             require_java()  # before the first scan, which may take long and be useless without Java
         ran, needed = scan_result(self._config, changefeed, self._until)
         if not needed:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
-from ticdc_assets.pipeline.history.differences import TableDifference, differences
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.history.differences import TableDifference, table_differences
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
@@ -36,14 +36,16 @@ class DiffOptions:
 def diff(config: Config, changefeed: Changefeed, options: DiffOptions) -> int:
     """Print the difference of each table. Returns the exit code: 1 if a table cannot be compared."""
     terminal = Terminal()
-    lake = Lake(read_only(config), changefeed)
+    lake = Lake(read_only_config(config), changefeed)
 
     def on_rows(table: TableDifference, rows: pa.Table) -> None:
         for row in rows.to_pylist():
             terminal.result(json.dumps(_row(table, row), ensure_ascii=False, default=plain_value))
 
     found = []
-    for table in differences(lake, options.after, options.until, options.tables, on_rows if options.rows else None):
+    for table in table_differences(
+        lake, options.after, options.until, options.tables, on_rows if options.rows else None
+    ):
         found.append(table)
         if not options.as_json:
             (terminal.note if options.rows else terminal.result)(_sentence(table))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment, when
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.maintenance.retention import named_pins
 from ticdc_assets.tso import is_tso
@@ -27,7 +27,9 @@ _NAMES: Final = ("changefeed", "table", "mirror", "rows", "complete up to (UTC)"
 def tables(config: Config, chosen: Sequence[Changefeed], as_json: bool) -> int:
     """List every source table, also dropped ones. Returns the exit code."""
     terminal = Terminal()
-    rows = [row for changefeed in chosen for row in table_rows(Lake(read_only(config), changefeed), with_ids=as_json)]
+    rows = [
+        row for changefeed in chosen for row in table_rows(Lake(read_only_config(config), changefeed), with_ids=as_json)
+    ]
     if as_json:
         terminal.json(rows)
     elif rows:

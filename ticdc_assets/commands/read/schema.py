@@ -11,8 +11,8 @@ from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
-from ticdc_assets.pipeline.history.tables import split_name, statements_of, table_at, version_after
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.history.tables import split_name, statements_between, table_at, version_after
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.type_text import default_text, type_text
 from ticdc_assets.tables.iceberg.types import iceberg_type
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def schema(config: Config, changefeed: Changefeed, name: str, at: int, as_json: bool) -> int:
     """Print the table's columns at a TSO. Returns the exit code."""
     terminal = Terminal()
-    found = schema_at(Lake(read_only(config), changefeed), name, at)
+    found = schema_at(Lake(read_only_config(config), changefeed), name, at)
     if as_json:
         terminal.json(found)
         return 0
@@ -63,7 +63,7 @@ def schema_at(lake: Lake, name: str, at: int) -> dict[str, Any]:
         "inferred": version.table.inferred,
         "statements_since": [
             {"commit_ts": event.commit_ts, "query": event.query}
-            for event in statements_of(source_table, lake.control.ddl_events(), at)
+            for event in statements_between(source_table, lake.control.ddl_events(), at)
         ],
     }
 

@@ -10,7 +10,7 @@ from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.commands.read.listing import list_pins, recorded_snapshot
 from ticdc_assets.commands.read.reader_snippets import snippet
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -39,7 +39,7 @@ def snapshot(config: Config, changefeed: Changefeed, options: SnapshotOptions) -
         found = "none or several of them" if options.at is None else "others with it"
         advice = "Give --at TSO, with --pin NAME to keep it; or --list; or --release NAME."
         raise ConfigError("snapshot", "one of --at, --list and --release", found, advice)
-    terminal, lake = Terminal(), Lake(read_only(config), changefeed)
+    terminal, lake = Terminal(), Lake(read_only_config(config), changefeed)
     if options.pin is None and options.release is None and not options.lists:
         return _show(terminal, lake, options)
     if options.lists:

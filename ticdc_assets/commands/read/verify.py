@@ -11,7 +11,7 @@ from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.commands.read.diff import plain_value
 from ticdc_assets.pipeline.history.verify import TableVerdict, verify
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def verify_mirrors(config: Config, changefeed: Changefeed, options: VerifyOption
     """Print the verdict of each table. Returns the exit code: 1 if a table differs or could not be compared."""
     terminal = Terminal()
     found = []
-    for verdict in verify(Lake(read_only(config), changefeed), options.at, options.tables, options.chunk_rows):
+    for verdict in verify(Lake(read_only_config(config), changefeed), options.at, options.tables, options.chunk_rows):
         found.append(verdict)
         if not options.as_json:
             _print(terminal, verdict, options.keys)

@@ -12,10 +12,10 @@ from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
 from ticdc_assets.plurals import counted
-from ticdc_assets.tables.maintenance.retention import pin, unpin
+from ticdc_assets.tables.maintenance.retention import pin_record, unpin
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -45,10 +45,10 @@ class MaintainOptions:
 
 def change_pins(config: Config, changefeed: Changefeed, options: MaintainOptions) -> int:
     """Pin or unpin a record; no maintenance. A dry run only shows the pins that would result."""
-    terminal, control = Terminal(), Lake(read_only(config), changefeed).control
+    terminal, control = Terminal(), Lake(read_only_config(config), changefeed).control
     pins: tuple[int, ...] = ()
     if options.pin is not None:
-        pins = pin(control, options.pin, write=not options.dry_run)
+        pins = pin_record(control, options.pin, write=not options.dry_run)
     if options.unpin is not None:
         pins = unpin(control, options.unpin, write=not options.dry_run)
     if options.as_json:
@@ -82,7 +82,7 @@ def _maintain(
     terminal: Terminal, config: Config, changefeed: Changefeed, options: MaintainOptions
 ) -> MaintenanceReport:
     on_progress = named(changefeed.name, terminal.on_progress)
-    return maintain(Lake(read_only(config), changefeed), options.policy(), jvm_of(config), on_progress)
+    return maintain(Lake(read_only_config(config), changefeed), options.policy(), jvm_of(config), on_progress)
 
 
 def as_object(report: MaintenanceReport) -> dict[str, Any]:

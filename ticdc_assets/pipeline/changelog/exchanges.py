@@ -29,7 +29,7 @@ from ticdc_assets.tables.iceberg.written_file import WrittenFile
 from ticdc_assets.tables.mirror.branch import snapshot_id
 from ticdc_assets.tables.mirror.partition_conditions import doubt_condition, rows_condition
 from ticdc_assets.tables.mirror.sql import any_row
-from ticdc_assets.tables.progress import VERSION, Progress, columns_of, progress_of, source_table_of
+from ticdc_assets.tables.progress import VERSION, Progress, field_ids_by_uid, progress_of, source_table_of
 from ticdc_assets.tables.replayed import unfollowed
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class Exchanges:
 
     def _moved_back(self, exchange: Exchange, side: SourceTable, other_changelog: Table) -> str:
         other = next(self._source_tables[i] for i in exchange.tables if i != side.id)
-        places, schema = columns_of(other_changelog.properties), other_changelog.schema()
+        places, schema = field_ids_by_uid(other_changelog.properties), other_changelog.schema()
         uids = {c.name.lower(): c.uid for c in _before(other, exchange).table.stored_columns}
         columns = [c.name.lower() for c in _before(side, exchange).table.stored_columns]
         names = [schema.find_field(places[uids[column]][0]).name for column in columns]
@@ -276,7 +276,7 @@ class Exchanges:
 
     def _names(self, source_table_id: str, mirror: Table, exchange: Exchange) -> dict[str, str]:
         """The mirror's column names, by the source's names in lower case."""
-        places, schema = columns_of(mirror.properties), mirror.schema()
+        places, schema = field_ids_by_uid(mirror.properties), mirror.schema()
         columns = _before(self._source_tables[source_table_id], exchange).table.stored_columns
         return {c.name.lower(): schema.find_field(places[c.uid][0]).name for c in columns}
 

@@ -19,8 +19,8 @@ from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
 from ticdc_assets.tables.iceberg.written_file import WrittenFile
-from ticdc_assets.tables.progress import Files, Progress, columns_of, late_rows_since, progress_of
-from ticdc_assets.tables.replayed import Replayed, marked
+from ticdc_assets.tables.progress import Files, Progress, field_ids_by_uid, late_rows_since, progress_of
+from ticdc_assets.tables.replayed import Replayed, replay_mark
 from ticdc_assets.tables.written_history import HISTORY
 from ticdc_assets.work_progress import OnProgress, each_counted, no_progress
 
@@ -142,7 +142,7 @@ class Publication:
         if report.parts:
             mirror = load_or_none(self.lake.catalog, places[source_table_id].mirror) if late else None
             replayed = _replayed(self.run_id, late) if late else None
-            mark = marked(commit_range.source_table, table, mirror, replayed) if replayed else {}
+            mark = replay_mark(commit_range.source_table, table, mirror, replayed) if replayed else {}
             noted = _noted(commit_range) if source_table_id in self.again else {}
             table = self._commit(commit_range, table, report.parts, mark | noted)
         return Published(table, _counts(report.parts), report.repeats, sum(part.rows for part in late))
@@ -219,7 +219,7 @@ def _by_source_table(parts: Iterable[ChangelogPart]) -> dict[str, list[Changelog
 
 def key_names(commit_range: CommitRange, table: Table) -> dict[int, tuple[str, ...]]:
     """The key columns of each version, under their names in the changelog."""
-    places = columns_of(table.properties)
+    places = field_ids_by_uid(table.properties)
     names = {uid: table.schema().find_field(ids[0]).name for uid, ids in places.items()}
     return {
         version.from_ts: tuple(

@@ -30,7 +30,7 @@ from ticdc_assets.pipeline.history.tables import empties, version_after
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, FillColumn
 from ticdc_assets.tables.mirror.effects import fill_value
-from ticdc_assets.tables.progress import columns_of
+from ticdc_assets.tables.progress import field_ids_by_uid
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -112,7 +112,7 @@ class ChangelogRange:
                     raise TooManyChangesError
 
     def _batches(self, where: str) -> Iterator[pa.Table]:
-        places, schema = columns_of(self._changelog.properties), self._changelog.schema()
+        places, schema = field_ids_by_uid(self._changelog.properties), self._changelog.schema()
         names = {
             c.uid: (schema.find_field(places[c.uid][0]).name, schema.find_field(places[c.uid][1]).name)
             for c in self._columns

@@ -23,7 +23,7 @@ from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.history.changes import ChangelogRange
 from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
-from ticdc_assets.pipeline.history.tables import empties, statements_of, version_after
+from ticdc_assets.pipeline.history.tables import empties, statements_between, version_after
 from ticdc_assets.tables.catalog import load_or_none
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TableDifference:
         return self.added is not None
 
 
-def differences(
+def table_differences(
     lake: Lake, after: int, until: int, chosen: Sequence[str], on_rows: OnRows | None = None
 ) -> Iterator[TableDifference]:
     """Compare each table that exists at one of two TSOs with itself at the other.
@@ -88,7 +88,7 @@ def differences(
             source_table,
             source_table.name_at(until) or source_table.name,
             tuple(map(column_name, version_after(source_table, until).table.key)),
-            tuple(statements_of(source_table, events, after, until)),
+            tuple(statements_between(source_table, events, after, until)),
         )
         for i, source_table in source_tables.items()
         if i in recorded and lake.asks_for(source_table) and _exists(source_table, after, until)

@@ -27,7 +27,7 @@ def undetermined(source_table: SourceTable, after: int, until: int) -> str:
     return ""
 
 
-def conversion(source_table: SourceTable, until: int) -> str:
+def conversion_refusal(source_table: SourceTable, until: int) -> str:
     """The first statement up to `until` that converted values, as a reason; empty if there is none."""
     for version in versions_between(source_table, -1, until):
         for effect in version.effects:

@@ -21,11 +21,11 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.engines import required
 from ticdc_assets.pipeline.history import passes
 from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
-from ticdc_assets.pipeline.history.refusals import conversion, undetermined, versions_between
+from ticdc_assets.pipeline.history.refusals import conversion_refusal, undetermined, versions_between
 from ticdc_assets.pipeline.history.tables import empties, version_after
 from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.tables.mirror.effects import fill_value
-from ticdc_assets.tables.progress import columns_of
+from ticdc_assets.tables.progress import field_ids_by_uid
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class RecordedHistory:
         if self.changelog.lake.by_arrival:
             advice = "Without commit_ts there is no TSO from which a row is valid."
             raise ConfigError(where, "a stream with commit_ts", "one without", advice)
-        reason = undetermined(self.source_table, -1, self.tso) or conversion(self.source_table, self.tso)
+        reason = undetermined(self.source_table, -1, self.tso) or conversion_refusal(self.source_table, self.tso)
         if reason:
             advice = "Read mirrors at recorded TSOs instead: `ticdc-assets snapshot --at TSO` lists them."
             raise ConfigError(where, "a table whose changelog determines its rows", reason, advice)
@@ -113,7 +113,7 @@ class RecordedHistory:
         schema = self._schema
         there = {f.field_id: f.name for f in schema.fields}
         uids = {c.uid for v in versions_between(self.source_table, -1, self.tso) for c in v.table.stored_columns}
-        places = columns_of(self._table.properties)
+        places = field_ids_by_uid(self._table.properties)
         return {uid: there[ids[0]] for uid, ids in places.items() if uid in uids and ids[0] in there}
 
     @cached_property
@@ -147,7 +147,7 @@ class RecordedHistory:
         return pa.table({name: _own(rows, name) if name in _OWN else rows.column(name) for name in names})
 
     def _changes(self, read: dict[int, str], bucket: int, buckets: int) -> pa.Table:
-        places = columns_of(self._table.properties)
+        places = field_ids_by_uid(self._table.properties)
         sources = {name: self._schema.find_field(places[uid][0]).name for uid, name in read.items()}
         wanted = [*_NEEDED, *sources.values()]
         reader = self.changelog.scan(wanted, f"{layout.COMMIT_TS} <= {self.tso}").to_arrow_batch_reader()

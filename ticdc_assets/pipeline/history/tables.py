@@ -59,7 +59,7 @@ def _periods(named: Sequence[SourceTable], name: SourceName) -> Iterator[str]:
                 yield f"from {period.after_ts}{end}"
 
 
-def statements_of(
+def statements_between(
     source_table: SourceTable, events: Iterable[DdlEvent], after: int, until: int | None = None
 ) -> list[DdlEvent]:
     """The statements on a source table with commit_ts in `(after, until]`, in their order."""

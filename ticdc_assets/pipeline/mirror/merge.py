@@ -27,7 +27,7 @@ from ticdc_assets.tables.iceberg.deletion_vectors import DeletionVector
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, OldVector, RowDelta
 from ticdc_assets.tables.iceberg.types import arrow_field, can_identify
 from ticdc_assets.tables.mirror.writer import Segment
-from ticdc_assets.tables.progress import columns_of
+from ticdc_assets.tables.progress import field_ids_by_uid
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -116,7 +116,7 @@ def _mirror_columns(table: Table, changelog: Table, segment: Segment) -> tuple[M
     """The mirror's columns, in its order, with the position of their values in the changelog."""
     version = segment.version.table
     uids = {column.name: column.uid for column in mirror_columns(version.stored_columns, version.key)}
-    places = columns_of(changelog.properties)
+    places = field_ids_by_uid(changelog.properties)
     commit_ts = changelog.schema().find_field(layout.COMMIT_TS).field_id
     return tuple(
         MirrorColumn(arrow_field(field), commit_ts if field.name == layout.COMMIT_TS else places[uids[field.name]][0])

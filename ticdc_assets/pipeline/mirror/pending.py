@@ -19,7 +19,7 @@ from ticdc_assets.tables.progress import (
     EFFECTS,
     VERSION,
     Progress,
-    columns_of,
+    field_ids_by_uid,
     progress_of,
     source_table_of,
     version_of,
@@ -140,7 +140,7 @@ def damage_of(source_table: SourceTable, mirror: Table) -> str:
             f"{name}: expected the effects of all statements up to {version} on its rows, found a statement that "
             f"arrived after newer rows were merged. {advice}"
         )
-    places = columns_of(mirror.properties)
+    places = field_ids_by_uid(mirror.properties)
     there = {field.field_id for field in mirror.schema().fields}
     if all(ids[0] in there for ids in places.values()):
         return ""

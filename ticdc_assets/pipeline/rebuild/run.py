@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
-from ticdc_assets.faults import interrupted_by, plain
+from ticdc_assets.faults import interrupted_by, redacted_error
 from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.run import MirrorReport, record_mirrors
@@ -105,7 +105,7 @@ def rebuild_tables(
             if interrupted_by(error):
                 raise
             report.rebuilt.pop(source_table.id, None)
-            report.errors[source_table.id] = str(plain(error))
+            report.errors[source_table.id] = str(redacted_error(error))
     report.errors |= _histories_anew(lake, jvm, request, report, on_progress)
     record, history = recorded_history(lake)
     mirrors = MirrorReport(record, list(report.rebuilt), _faults_left(record, report.rebuilt))

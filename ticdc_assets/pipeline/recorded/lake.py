@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.history.row_versions import RecordedHistory
-from ticdc_assets.pipeline.lake import Lake, read_only
+from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.recorded.table import RecordedTable
 from ticdc_assets.schema.history.source_table import fold_name
 
@@ -31,7 +31,7 @@ def recorded_lake(config: Config, changefeed: Changefeed, at: int | None = None)
     Raises:
         NotYetError: there is no such record.
     """
-    lake = Lake(read_only(config), changefeed)
+    lake = Lake(read_only_config(config), changefeed)
     where = f"changefeed {changefeed.name}"
     record = lake.control.newest(complete=True) if at is None else lake.control.require_at(at, where)
     if record is None:

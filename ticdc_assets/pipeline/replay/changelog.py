@@ -24,7 +24,7 @@ from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.iceberg.written_file import WrittenFile
 from ticdc_assets.tables.progress import Progress, progress_of
-from ticdc_assets.tables.replayed import Replayed, marked
+from ticdc_assets.tables.replayed import Replayed, replay_mark
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -118,4 +118,4 @@ def _mark(replay_context: ReplayContext, source_table_id: str, table: Table, row
     mirror = load_or_none(
         replay_context.lake.catalog, replay_context.lake.table_locations(replay_context.history)[source_table_id].mirror
     )
-    return marked(replay_context.commit_ranges[source_table_id].source_table, table, mirror, mark)
+    return replay_mark(replay_context.commit_ranges[source_table_id].source_table, table, mirror, mark)

@@ -110,7 +110,7 @@ def replay_context_of(lake: Lake, run_id: str) -> ReplayContext | None:
     return ReplayContext(lake, run_id, record, history, commit_ranges, tables)
 
 
-def rows_of(parts: Iterable[ChangelogPart]) -> tuple[Rows, ...]:
+def written_rows(parts: Iterable[ChangelogPart]) -> tuple[Rows, ...]:
     """The changes that a decoder wrote, read back."""
     return tuple(Rows(p.source_table_id, p.version_ts, pq.read_table(p.uri)) for p in parts if p.rows)
 

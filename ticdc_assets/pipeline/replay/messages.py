@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, above, no_table_for, rows_of
+from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, above, no_table_for, written_rows
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.ddl_source import ddl_log
 from ticdc_assets.pipeline.stream.decode.make_task import task_of
@@ -114,7 +114,7 @@ class MessageReplay:
             report = decode_messages(self._message_task(pending, ordinal, message))
         except TicdcAssetsError as error:
             return Decoded((record,), problem=str(error))
-        changes = rows_of(report.parts)
+        changes = written_rows(report.parts)
         problem = _problem(report, record) or self._replay_context.not_insertable(record, changes)
         if not problem and not changes and any(self._is_asked_for(pending, message, row) for row in rows):
             problem = no_table_for(record)
@@ -152,7 +152,7 @@ class MessageReplay:
         consumed = StreamCursor.from_json(self._replay_context.record.cursor).offsets
         for ordinal, message in numbered_messages(self._context.log) if freed else ():
             if ordinal in freed and message.offset < consumed.get((message.topic, message.partition), 0):
-                rows = rows_of(decode_messages(self._message_task(pending, ordinal, message)).parts)
+                rows = written_rows(decode_messages(self._message_task(pending, ordinal, message)).parts)
                 yield Decoded((), tuple(r for r in rows if r.source_table_id in touched))
 
     # -- what cannot come late ----------------------------------------------------------------------------------------

@@ -16,7 +16,15 @@ import pyarrow as pa
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.typed import at_line
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, above, no_table_for, rows_of
+from ticdc_assets.pipeline.replay.context import (
+    Decoded,
+    ReplayContext,
+    ReplayInput,
+    Rows,
+    above,
+    no_table_for,
+    written_rows,
+)
 from ticdc_assets.pipeline.storage.batch import decoding_of
 from ticdc_assets.pipeline.storage.decode import decode
 from ticdc_assets.pipeline.tasks import DecodeTask, FileReport, FileState, Target, TaskFile
@@ -79,7 +87,7 @@ class StorageReplay:
             report = decode(task)
         except TicdcAssetsError as error:
             return Decoded(records, problem=_placed(str(error), record))
-        rows = tuple(_at_line(r, record.line) for r in rows_of(report.parts))
+        rows = tuple(_at_line(r, record.line) for r in written_rows(report.parts))
         problem = _problem(report.files[0], record, rows) or self._replay_context.not_insertable(record, rows)
         return Decoded(records, problem=problem) if problem else Decoded(records, rows)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.typed import next_position
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, Timeline, fold_name
-from ticdc_assets.sources.storage.paths import below
+from ticdc_assets.sources.storage.paths import path_below
 
 if TYPE_CHECKING:
     from ticdc_assets.sources.storage.cursor import Cursor
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.progress import Files, Progress
 
 
-def source_table_of(timelines: Mapping[SourceName, Timeline], file: SourceFile) -> str | None:
+def source_table_of_file(timelines: Mapping[SourceName, Timeline], file: SourceFile) -> str | None:
     """The source table of a file's rows: the one that had its name at its folder's version."""
     reached = [s for s in timelines.get(fold_name(file.schema, file.table), ()) if s.after_ts <= file.version]
     return reached[-1].source_table_id if reached and isinstance(reached[-1], SchemaPeriod) else None
@@ -28,7 +28,7 @@ def source_table_of(timelines: Mapping[SourceName, Timeline], file: SourceFile) 
 def series_of(file: SourceFile) -> str:
     """The name of the sequence of a file's number: table folder, version, partition folder, dispatcher."""
     partition = "" if file.partition_id is None else str(file.partition_id)
-    data_folder = below(partition, file.date or "")
+    data_folder = path_below(partition, file.date or "")
     parent = file.path.rpartition("/")[0]
     folder = (parent.removesuffix(f"/{data_folder}") if data_folder else parent).rpartition("/")[0]
     return f"{folder}//{file.version}//{data_folder}//{file.dispatcher or ''}"  # no path has two slashes in a row
@@ -53,7 +53,7 @@ def next_ordinal(progress: Progress) -> int:
     return progress.position // next_position(1) + 1 if progress.position >= 0 else 0
 
 
-def numbered(files: Sequence[SourceFile], first: int) -> dict[str, int]:
+def ordinals_by_path(files: Sequence[SourceFile], first: int) -> dict[str, int]:
     """By path, the ordinals of a table's files in order of consumption, under all its names."""
     return {file.path: first + n for n, file in enumerate(sorted(files, key=lambda file: file.order))}
 

@@ -28,7 +28,7 @@ from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
 from ticdc_assets.sources.storage.data_folders import data_folders
 from ticdc_assets.sources.storage.folders import listing
-from ticdc_assets.sources.storage.paths import Layout, below, data_name, numeral
+from ticdc_assets.sources.storage.paths import Layout, data_name, numeral, path_below
 from ticdc_assets.sources.storage.scan_result import Done, Place
 from ticdc_assets.sources.storage.version_folder import Skip, VersionFolder
 from ticdc_assets.tables.control import now
@@ -67,7 +67,7 @@ class _Folder:
 
     @property
     def path(self) -> str:
-        return below(self.version[0], str(self.version[1]), self.place)
+        return path_below(self.version[0], str(self.version[1]), self.place)
 
 
 def take_in_late_files(lake: Lake, *, write: bool) -> LateFiles:

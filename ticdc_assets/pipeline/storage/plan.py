@@ -84,7 +84,7 @@ class Plan:
     def source_tables_of(self, file: SourceFile) -> set[str]:
         """The source tables whose rows the file may hold."""
         if self.by_arrival:
-            found = arrivals.source_table_of(self.timelines, file)
+            found = arrivals.source_table_of_file(self.timelines, file)
             return {found} if found else set()
         return self._bearers.get(fold_name(file.schema, file.table), set())
 
@@ -177,10 +177,10 @@ class Plan:
         ordinals: dict[str, int] = {}
         if self.by_arrival:
             for source_table_id, files in self._by_source_table().items():
-                ordinals |= arrivals.numbered(files, arrivals.next_ordinal(self.progress[source_table_id]))
+                ordinals |= arrivals.ordinals_by_path(files, arrivals.next_ordinal(self.progress[source_table_id]))
             return ordinals
         for files in _grouped(self.read, lambda file: fold_name(file.schema, file.table)).values():
-            ordinals |= arrivals.numbered(files, 0)
+            ordinals |= arrivals.ordinals_by_path(files, 0)
         return ordinals
 
     def _by_source_table(self) -> dict[str, list[SourceFile]]:

@@ -133,7 +133,7 @@ class FileReader:
             NotYetError: the file is not complete yet.
         """
         with self._opened(file) as stream:
-            columns, name = columns_of(self._task, file, stream), (file.schema, file.table)
+            columns, name = columns_to_read(self._task, file, stream), (file.schema, file.table)
             # The import of a bulk decoder costs as much as reading hundreds of rows, and a task needs one of them.
             if careful:
                 yield from record_by_record(self._task, file, stream.read(), columns, bad)
@@ -157,7 +157,7 @@ class FileReader:
         for file, blob in zip(files, blobs, strict=True):
             _check_size(file, len(blob))
         first, name = files[0], (files[0].schema, files[0].table)
-        columns = columns_of(self._task, first, BytesIO(blobs[0]))  # of CSV all files must have as many fields
+        columns = columns_to_read(self._task, first, BytesIO(blobs[0]))  # of CSV all files must have as many fields
         if self._csv is not None:
             from ticdc_assets.protocols.csv import bulk as csv_bulk
 
@@ -206,7 +206,7 @@ def _check_size(file: TaskFile, size_bytes: int) -> None:
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 
-def columns_of(task: DecodeTask, file: TaskFile, stream: BinaryIO) -> tuple[str, ...]:
+def columns_to_read(task: DecodeTask, file: TaskFile, stream: BinaryIO) -> tuple[str, ...]:
     """The columns to read: CSV fields are positional in the folder's version, JSON members are by name in any
     version."""
     periods = [period for period in task.timelines[file.name] if isinstance(period, SchemaPeriod)]

@@ -11,7 +11,7 @@ from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is
 from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.stream.decode.make_task import task_of
-from ticdc_assets.pipeline.stream.decode.row_schemas import together
+from ticdc_assets.pipeline.stream.decode.row_schemas import merged_schemas
 from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask
 from ticdc_assets.pipeline.stream.offsets.advance import advanced, begun, still_read
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
@@ -103,7 +103,7 @@ class StreamBatch:
     def new_schemas(self, reports: Sequence[TaskReport]) -> Sequence[DdlEvent]:
         """The schemas of rows whose columns differ from the known ones."""
         shapes = [event for name in _names(reports) for event in name.shapes]
-        return together(shapes, self._lake.control.ddl_events()) if shapes else []
+        return merged_schemas(shapes, self._lake.control.ddl_events()) if shapes else []
 
     def holds(self, reports: Sequence[TaskReport]) -> dict[str, Hold]:
         """By source table, why a message holds it. A message that is known only by name holds all tables that had the

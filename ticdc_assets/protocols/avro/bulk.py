@@ -19,7 +19,7 @@ from ticdc_assets.protocols.avro.batches import NONE, Before, SchemaGroup, parts
 from ticdc_assets.protocols.avro.decoder import MS_MAX, OPS, TS_MAX, AvroOptions
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
-from ticdc_assets.protocols.formats.avro_batches import Ints, Mask, joined
+from ticdc_assets.protocols.formats.avro_batches import Ints, Mask, concatenated
 from ticdc_assets.protocols.values import native_columns
 from ticdc_assets.schema.model import Column
 
@@ -157,7 +157,7 @@ def _with_old(
 
 
 def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[_GroupHeads, int, int]], left: Mask) -> RowHeaders:
-    message = joined([group.message for group, _, _ in found])
+    message = concatenated([group.message for group, _, _ in found])
     order = np.argsort(message, kind="stable")
     name = np.repeat([name for _, name, _ in found], [len(group.place) for group, _, _ in found])
     version = np.repeat([version for _, _, version in found], [len(group.place) for group, _, _ in found])

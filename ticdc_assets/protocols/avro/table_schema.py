@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError, SchemaError
-from ticdc_assets.protocols.formats.avro_reader import Reader, compiled, schema_of
+from ticdc_assets.protocols.formats.avro_reader import Reader, reader_of, schema_of
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema
 
 OP: Final = "_tidb_op"
@@ -85,7 +85,7 @@ class Writer:
 def writer(text: str, where: str = "schema registry") -> Writer:
     """The writer of a registered schema. Raises DecodeError if the schema is not valid."""
     schema = schema_of(text, where)
-    reader = compiled(schema, where)
+    reader = reader_of(schema, where)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise DecodeError(where, "an Avro schema of type record", "another type", _ADVICE)
     namespace, _, name = _full_name(schema).rpartition(".")

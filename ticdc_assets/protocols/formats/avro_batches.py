@@ -210,6 +210,6 @@ def in_large_groups(keys: Ints) -> Mask:
     return is_large[place]
 
 
-def joined(parts: Sequence[Ints]) -> Ints:
+def concatenated(parts: Sequence[Ints]) -> Ints:
     """All numbers, one part after the other."""
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -85,7 +85,7 @@ def schema_of(text: str | bytes, where: str) -> Any:
         raise DecodeError(where, "an Avro schema in JSON", "a text that is not JSON", _ADVICE_SCHEMA) from None
 
 
-def compiled(schema: Any, where: str) -> Reader:
+def reader_of(schema: Any, where: str) -> Reader:
     """The reader of an admitted schema; DecodeError when it is not admitted."""
     try:
         return _compile(schema, "", _Names(), SCHEMA_DEPTH_MAX)
@@ -187,7 +187,7 @@ def _named(schema: dict[str, Any], namespace: str) -> str:
 def _record(schema: dict[str, Any], namespace: str, names: _Names, room: int) -> Reader:
     name = _named(schema, namespace)
     inner = name.rpartition(".")[0]
-    fields = fields_of(schema)
+    fields = record_fields(schema)
     readers = [_compile(one.get("type"), inner, names, room) for one in fields]
     if any(reader.bytes_min == 0 for reader in readers):
         # Fields that take no bytes would cost time that the bytes do not pay for.
@@ -204,7 +204,7 @@ def _record(schema: dict[str, Any], namespace: str, names: _Names, room: int) ->
     return names.add(name, _over(read, readers, bytes_min, 1 + sum(r.fields for r in readers)))
 
 
-def fields_of(record: dict[str, Any]) -> list[dict[str, Any]]:
+def record_fields(record: dict[str, Any]) -> list[dict[str, Any]]:
     """The fields of a record's schema, each an object with a name of its own; MalformedError when they are not."""
     fields = record.get("fields")
     if not isinstance(fields, list) or not all(isinstance(f, dict) and isinstance(f.get("name"), str) for f in fields):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.formats.avro_reader import Reader, compiled, read_whole
+from ticdc_assets.protocols.formats.avro_reader import Reader, read_whole, reader_of
 
 SCHEMA_FILE: Final = "simple-message.avsc.json"
 _PAYLOADS: Final = {"WATERMARK": "Watermark", "BOOTSTRAP": "Bootstrap", "DDL": "DDL", "DML": "DML"}
@@ -53,7 +53,7 @@ def _format() -> _Format:
     # The zigzag of a branch below 64 is one byte.
     head = bytes([2 * [schema["name"] for schema in schemas].index("Message")])
     fields = {kind: frozenset(f["name"] for f in by_name[name]["fields"]) for kind, name in _PAYLOADS.items()}
-    return _Format(compiled(schemas, SCHEMA_FILE), head, fields)
+    return _Format(reader_of(schemas, SCHEMA_FILE), head, fields)
 
 
 def _schemas() -> list[dict[str, Any]]:

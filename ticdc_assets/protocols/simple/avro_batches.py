@@ -22,11 +22,11 @@ from ticdc_assets.protocols.formats.avro_batches import (
     ByteSlab,
     Ints,
     Mask,
+    concatenated,
     groups,
     in_large_groups,
-    joined,
 )
-from ticdc_assets.protocols.formats.avro_reader import compiled, read_whole
+from ticdc_assets.protocols.formats.avro_reader import read_whole, reader_of
 from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, decompress
 from ticdc_assets.protocols.limits import COLUMNS_MAX
 from ticdc_assets.protocols.simple import avro as simple_avro
@@ -38,7 +38,7 @@ _HEAD: Final = 0x060616
 """The first bytes of every row: branch 11 of the schema, type DML, branch DML of the payload."""
 _HEAD_BYTES: Final = 3
 _VERSION: Final = 1
-_NAMES: Final = compiled(
+_NAMES: Final = reader_of(
     {"type": "record", "name": "names", "fields": [{"name": n, "type": "string"} for n in ("database", "table")]}, ""
 )
 _INSERT, _UPDATE, _DELETE = range(3)
@@ -110,7 +110,7 @@ def parts(messages: Messages, options: SimpleOptions) -> Iterator[ColumnSetGroup
         walk = _walk(lanes, fields, undecided, sets)
         yield from _parts_of(walk, fields, wanted, sets)
         # A first row that cannot be read with its own columns cannot be read with others.
-        undecided = np.setdiff1d(undecided, joined([first, walk.decided]))
+        undecided = np.setdiff1d(undecided, concatenated([first, walk.decided]))
 
 
 def _bodies(values: pa.Array, compression: Compression) -> pa.Array:
@@ -190,7 +190,7 @@ def _next_sets(slab: ByteSlab, messages: Ints, fields: _Fields, undecided: Ints)
                 rest.append(of_group[number:])
                 first.append(of_group[number : number + 1])
                 break
-    return sets, np.sort(joined(rest)), joined(first)
+    return sets, np.sort(concatenated(rest)), concatenated(first)
 
 
 def _columns(body: bytes) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, take
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
-from ticdc_assets.protocols.formats.avro_batches import Ints, Mask, joined
+from ticdc_assets.protocols.formats.avro_batches import Ints, Mask, concatenated
 from ticdc_assets.protocols.formats.avro_columns import BuiltColumn
 from ticdc_assets.protocols.simple.avro_batches import ColumnSetGroup, parts
 from ticdc_assets.protocols.simple.avro_image_scanner import NOT_SENT, STRING, TIMESTAMP
@@ -116,9 +116,12 @@ def _filled(then: pa.Array, sent: Mask, now: pa.Array) -> pa.Array:
 
 
 def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[ColumnSetGroup, Ints, int]], left: Mask) -> RowHeaders:
-    message = joined([part.messages[whole] for part, whole, _ in found])
+    message = concatenated([part.messages[whole] for part, whole, _ in found])
     order = np.argsort(message, kind="stable")
-    op, commit_ts = (joined([part.op[w] for part, w, _ in found]), joined([p.commit_ts[w] for p, w, _ in found]))
+    op, commit_ts = (
+        concatenated([part.op[w] for part, w, _ in found]),
+        concatenated([p.commit_ts[w] for p, w, _ in found]),
+    )
     name, version = (
         np.repeat(np.array(each, np.int64), [len(whole) for _, whole, _ in found])
         for each in ([name for _, _, name in found], [part.table[2] for part, _, _ in found])

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema, is_hidden
-from ticdc_assets.schema.mysql_types import is_possible
+from ticdc_assets.schema.mysql_types import has_possible_size
 
 PRIMARY: Final = "PRIMARY"
 
@@ -98,7 +98,7 @@ def _type(declared: dict[str, Any], where: str) -> MySqlType:
         _elements(declared.get("elements"), kind, where),
         charset if kind in _WITH_CHARSET and isinstance(charset, str) and charset else None,
     )
-    if not is_possible(type_):
+    if not has_possible_size(type_):
         raise _wrong(f"a length and decimal that {kind} can have", length, where)
     return type_
 

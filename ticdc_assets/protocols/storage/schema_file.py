@@ -19,7 +19,7 @@ from typing import Any, Final
 from ticdc_assets.errors import NotYetError, SchemaError
 from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema, is_hidden
-from ticdc_assets.schema.mysql_types import is_possible
+from ticdc_assets.schema.mysql_types import has_possible_size
 
 SCHEMA_PATH: Final = re.compile(r"(?:^|/)meta/schema_([1-9][0-9]{0,19})_([0-9]{10})\.json\Z")
 OLD_SCHEMA_PATH: Final = re.compile(r"\A(.+)/([1-9][0-9]{0,19})/schema\.json\Z")
@@ -249,7 +249,7 @@ def _type(raw: Mapping[str, Any], where: str) -> MySqlType:
         elements=tuple(_text(e, where, "ColumnElems") for e in elements) if isinstance(elements, list) else None,
         charset="binary" if kind in _BINARIES else None,
     )
-    if not is_possible(type_):
+    if not has_possible_size(type_):
         raise _broken(where, f"a size that {kind} can have", "another")
     return type_
 

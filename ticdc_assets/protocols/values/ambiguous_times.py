@@ -30,7 +30,7 @@ def is_ambiguous(column: Column, wire: Any, value: Any, zone: str) -> bool:
     return _occurs_twice(value, time_zone(zone_of(column, wire, zone) if isinstance(wire, dict) else zone))
 
 
-def count(column: Column, wires: pa.Array, values: pa.Array, zone: str) -> int:
+def count_ambiguous(column: Column, wires: pa.Array, values: pa.Array, zone: str) -> int:
     """The number of a column's typed values, sent as `wires`, whose wall time occurs twice."""
     if column.type.kind is not Kind.TIMESTAMP:
         return 0

@@ -13,7 +13,7 @@ from ticdc_assets.schema.ddl.token_cursor import TokenCursor
 from ticdc_assets.schema.ddl.tokens import TokenKind
 from ticdc_assets.schema.evolution.defaults import typed_default
 from ticdc_assets.schema.model import Column, Index
-from ticdc_assets.schema.mysql_types import binary_form, fitted, read_charset, read_charset_name
+from ticdc_assets.schema.mysql_types import binary_form, read_charset, read_charset_name, sized_text
 
 
 def read_create_table(cursor: TokenCursor, default_schema: str) -> CreateTable:
@@ -54,7 +54,7 @@ def _read_like(cursor: TokenCursor, default_schema: str) -> TableName | None:
     return like
 
 
-def columns_of(statement: CreateTable, collation: Collation) -> tuple[Column, ...]:
+def table_columns(statement: CreateTable, collation: Collation) -> tuple[Column, ...]:
     """The columns of a new table of that default collation; those of the primary key are not nullable."""
     key = {part.lower() for index in statement.indexes if index.primary for part in index.columns}
     columns = [in_table(definition, collation) for definition in statement.columns]
@@ -67,7 +67,7 @@ def in_table(definition: ColumnDefinition, collation: Collation | None) -> Colum
     column = definition.column
     text = Collation(column.type.charset, definition.collation).within(collation)
     charset = text.charset_of_text if text else None
-    of = fitted(binary_form(column.type) if charset == "binary" else column.type, charset)
+    of = sized_text(binary_form(column.type) if charset == "binary" else column.type, charset)
     default = None if definition.default is None else typed_default(definition.default, of)
     return replace(column, type=of, default=default, text_order=text.order if text else None)
 

@@ -51,7 +51,7 @@ from ticdc_assets.schema.ddl.statements import (
     TruncatePartitions,
     TruncateTable,
 )
-from ticdc_assets.schema.ddl.token_cursor import TokenCursor, statements_of
+from ticdc_assets.schema.ddl.token_cursor import TokenCursor, statement_cursors
 from ticdc_assets.schema.ddl.words import OTHER_OBJECTS, WITHOUT_EFFECT
 from ticdc_assets.schema.model import Index
 
@@ -100,7 +100,7 @@ def parse(query: str, default_schema: str, restored: bool | None = None) -> tupl
     `restored` where TiCDC wrote the text (backslashes are then not escapes); None decides by its form.
     """
     statements: list[Statement] = []
-    for cursor in statements_of(query, restored):
+    for cursor in statement_cursors(query, restored):
         if cursor.at("USE"):
             cursor.take()
             default_schema = cursor.identifier()

@@ -214,7 +214,7 @@ def cursor_over(text: str, restored: bool | None = None) -> TokenCursor:
     return TokenCursor(text, list(tokens_of(text, restored)), restored)
 
 
-def statements_of(text: str, restored: bool | None = None) -> Iterator[TokenCursor]:
+def statement_cursors(text: str, restored: bool | None = None) -> Iterator[TokenCursor]:
     """A cursor over each of the statements that semicolons separate; empty ones are left out.
 
     What TiCDC or Canal send is one statement of a user: where it makes something with a body, only its first words are

@@ -27,7 +27,7 @@ from ticdc_assets.schema.evolution.schema_state import (
 )
 from ticdc_assets.schema.model import Column, Index, Kind, Partitioning, TableSchema
 from ticdc_assets.schema.partitions.changes import recut
-from ticdc_assets.schema.partitions.rows import rows_of
+from ticdc_assets.schema.partitions.rows import partition_rows
 
 _DATES: Final = frozenset({Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP})
 _ACTIONS_MAX: Final = 4 * COLUMNS_MAX  # an ALTER that renames, changes, indexes and drops each column is not larger
@@ -293,7 +293,7 @@ class Alteration:
                 self._partitioning = recut(self._partitioning, action, self._before)
 
     def _delete_rows(self, names: tuple[str, ...]) -> None:
-        self._row_effects.append(DeletePartitions(rows_of(self._before, names)))
+        self._row_effects.append(DeletePartitions(partition_rows(self._before, names)))
 
     def _drop_partitions(self, action: ddl.DropPartitions) -> None:
         names = action.names

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl import statements as ddl
-from ticdc_assets.schema.ddl.create import columns_of
+from ticdc_assets.schema.ddl.create import table_columns
 from ticdc_assets.schema.evolution.alteration import Alteration
 from ticdc_assets.schema.evolution.promotion import lake_type, preserves, promotes
 from ticdc_assets.schema.evolution.schema_state import (
@@ -63,7 +63,7 @@ def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> SchemaS
         other = ".".join(statement.like)
         raise ddl_error(statement.schema, statement.name, f"the columns of {other}", "CREATE TABLE LIKE alone")
     collation = statement.collation.within(database)
-    columns = columns_of(statement, collation)
+    columns = table_columns(statement, collation)
     check_names(statement.schema, statement.name, [column.name for column in columns])
     of = (statement.schema, statement.name, columns, statement.indexes, statement.partitioning)
     return shape_of(TableSchema(*of, collation=collation, comment=statement.comment))

@@ -15,7 +15,7 @@ from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.schema_compare import same_columns
 from ticdc_assets.schema.history.source_table import SourceName
 from ticdc_assets.schema.model import TableSchema
-from ticdc_assets.schema.partitions.rows import PartitionRows, rows_of
+from ticdc_assets.schema.partitions.rows import PartitionRows, partition_rows
 
 _ADVICE: Final = "EXCHANGE PARTITION moves rows that the stream does not send; load both tables again."
 
@@ -45,7 +45,7 @@ def pair_of(live: Mapping[SourceName, SourceTableBuilder], event: DdlEvent, stat
         raise _fault(event, f"the columns of {one.name} in {other.name}", "other columns")
     if not one.key or sorted(n.lower() for n in one.key) != sorted(n.lower() for n in other.key):
         raise _fault(event, f"one key in {one.name} and {other.name}", f"{_key_text(one)} and {_key_text(other)}")
-    [rows] = rows_of(one, (actions[0].name,))
+    [rows] = partition_rows(one, (actions[0].name,))
     return ExchangePair(partitioned, table, rows)
 
 

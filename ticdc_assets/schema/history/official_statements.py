@@ -14,7 +14,7 @@ from typing import Final
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl.token_cursor import statements_of
+from ticdc_assets.schema.ddl.token_cursor import statement_cursors
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 _StatementKey = tuple[str, str, str, int | None]
@@ -85,7 +85,7 @@ def subject_of(event: DdlEvent) -> DdlEvent:
     if not event.origin.as_written or event.table:
         return event
     try:
-        cursor = next(statements_of(event.query, restored=False))
+        cursor = next(statement_cursors(event.query, restored=False))
         if cursor.accept_any(*_VERBS) and (cursor.accept("TABLE") or cursor.accept("IGNORE", "TABLE")):
             cursor.accept("IF", "NOT", "EXISTS") or cursor.accept("IF", "EXISTS")
             schema, table = cursor.table_name(event.schema)

@@ -85,7 +85,7 @@ class ListRows:
 PartitionRows = RangeRows | ListRows | HashRows | KeyRows
 
 
-def rows_of(table: TableSchema, names: Iterable[str]) -> tuple[PartitionRows, ...]:
+def partition_rows(table: TableSchema, names: Iterable[str]) -> tuple[PartitionRows, ...]:
     """The rows of these partitions. Raises SchemaError where they are not known."""
     partitioning = table.partitioning
     if partitioning is None:

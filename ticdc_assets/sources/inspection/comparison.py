@@ -120,7 +120,7 @@ _ABSENT_IS_FALSE: Final = ("csv.output-old-value", "csv.output-field-header")
 """Options of CSV files that are false if they were not detected in files that could be read."""
 
 
-def differences(found: Inspection, sink: SinkOptions) -> tuple[Difference, ...]:
+def option_differences(found: Inspection, sink: SinkOptions) -> tuple[Difference, ...]:
     """The options whose configured value differs from the source; only the protocol if that differs."""
     if found.protocol != str(sink.protocol):
         protocol = Difference("protocol", "sink.protocol", found.protocol, str(sink.protocol), "The records are so")

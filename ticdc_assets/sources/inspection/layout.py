@@ -9,7 +9,7 @@ from typing import Final
 
 from ticdc_assets.sources.filesystem import Entry, Root
 from ticdc_assets.sources.storage.folders import Folder, find_folders, listing
-from ticdc_assets.sources.storage.paths import META, Layout, below, data_name, index_dispatcher, numeral
+from ticdc_assets.sources.storage.paths import META, Layout, data_name, index_dispatcher, numeral, path_below
 
 FOLDERS_MAX: Final = 200
 """Version folders that are listed; all of a bucket have the same layout."""
@@ -80,21 +80,21 @@ def _version_folder(root: Root, path: str, seen: LayoutSeen) -> None:
     for entry in entries:
         if not entry.is_dir or entry.name == META:
             continue
-        inner = listing(root, below(path, entry.name))
+        inner = listing(root, path_below(path, entry.name))
         separator = _date(entry.name)
         if separator and _has_files(inner):
             _files(seen, inner, separator)
         elif numeral(entry.name):
             seen.partitions += 1
             _files(seen, inner, "none")
-            _dated(root, below(path, entry.name), inner, seen)
+            _dated(root, path_below(path, entry.name), inner, seen)
 
 
 def _dated(root: Root, path: str, entries: list[Entry], seen: LayoutSeen) -> None:
     for entry in entries:
         separator = _date(entry.name) if entry.is_dir else None
         if separator:
-            _files(seen, listing(root, below(path, entry.name)), separator)
+            _files(seen, listing(root, path_below(path, entry.name)), separator)
 
 
 def _date(name: str) -> str | None:

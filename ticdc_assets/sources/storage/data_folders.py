@@ -7,7 +7,7 @@ from typing import Final
 
 from ticdc_assets.sources.filesystem import Entry
 from ticdc_assets.sources.storage.folders import can_be_followed, listing, looks_like_data
-from ticdc_assets.sources.storage.paths import META, below, data_name, numeral, separator_of
+from ticdc_assets.sources.storage.paths import META, data_name, numeral, path_below, separator_of
 from ticdc_assets.sources.storage.version_folder import VersionFolder
 
 LISTED_AT_ONCE: Final = 900
@@ -66,7 +66,7 @@ def _was_read(version: VersionFolder, place: str) -> bool:
 
 
 def _has_data(version: VersionFolder, place: str) -> bool:
-    path = below(version.path, place)
+    path = path_below(version.path, place)
     if not can_be_followed(place.rpartition("/")[2]):
         return False
     return looks_like_data(version.root, path, listing(version.root, path))
@@ -80,7 +80,7 @@ def _dates(version: VersionFolder, partition: str, entries: list[Entry]) -> list
     found: list[DataFolder] = []
     if _has_files(entries):
         if not (has_changed or _was_read(version, partition)):
-            raise version.other_layout(below(version.path, partition), by_date)
+            raise version.other_layout(path_below(version.path, partition), by_date)
         found = [DataFolder(partition, partition)]
     folders = sorted(e.name for e in entries if e.is_dir and e.name != META)
     for name in folders:
@@ -89,14 +89,16 @@ def _dates(version: VersionFolder, partition: str, entries: list[Entry]) -> list
             found += _dates(version, name, inner)
         elif version.layout.is_date(name) or (
             _is_any_date(name)
-            and (has_changed or _was_read(version, below(partition, name)) or _is_over(version, partition, name))
+            and (has_changed or _was_read(version, path_below(partition, name)) or _is_over(version, partition, name))
         ):
-            found.append(DataFolder(below(partition, name), partition, name))
-        elif _is_any_date(name) or _has_data(version, below(partition, name)):
-            raise version.other_layout(below(version.path, partition, name), by_date)
+            found.append(DataFolder(path_below(partition, name), partition, name))
+        elif _is_any_date(name) or _has_data(version, path_below(partition, name)):
+            raise version.other_layout(path_below(version.path, partition, name), by_date)
         else:
-            version.notes.append(f"{version.root.where(below(version.path, partition, name))}: not a date or partition")
-    version.note_strays(below(version.path, partition), entries, set())
+            version.notes.append(
+                f"{version.root.where(path_below(version.path, partition, name))}: not a date or partition"
+            )
+    version.note_strays(path_below(version.path, partition), entries, set())
     return found
 
 

@@ -14,7 +14,7 @@ from ticdc_assets.errors import NotYetError
 from ticdc_assets.sources.filesystem import Entry
 from ticdc_assets.sources.storage.data_folders import DataFolder
 from ticdc_assets.sources.storage.folders import listing
-from ticdc_assets.sources.storage.paths import META, DataName, below, data_name, index_dispatcher
+from ticdc_assets.sources.storage.paths import META, DataName, data_name, index_dispatcher, path_below
 from ticdc_assets.sources.storage.scan_result import Done
 from ticdc_assets.sources.storage.version_folder import ADVICE_LAYOUT, HeldError, VersionFolder
 
@@ -39,7 +39,7 @@ class FileSequence:
 
 def sequences(version: VersionFolder, folder: DataFolder, is_newest: bool) -> list[FileSequence]:
     known = {dispatcher for place, dispatcher in version.state.done if place == folder.path}
-    path = below(version.path, folder.path)
+    path = path_below(version.path, folder.path)
     found: list[FileSequence] = []
     # In the newest folders indexes are listed: one with a dispatcher shows that the table is spread over nodes.
     if known == {None} and not version.relist and not version.layout.across_nodes and not is_newest:
@@ -92,14 +92,14 @@ def _unindexed(
     names = {name.dispatcher for e in entries if (name := version.own(e))}
     sequences = []
     for dispatcher in sorted(names if wanted is None else names & wanted, key=lambda d: d or ""):
-        listed = numbered(version, path, entries, dispatcher)
+        listed = files_by_number(version, path, entries, dispatcher)
         done = version.state.done.get((folder.path, dispatcher), NOTHING_DONE)
         sequences.append(FileSequence(dispatcher, max(done.number, *listed), version.layout.index_digits, listed))
     version.note_strays(path, entries, {e.name for e in entries if e.is_dir} if folder.date else set())
     return sequences
 
 
-def numbered(
+def files_by_number(
     version: VersionFolder, path: str, entries: list[Entry], dispatcher: str | None
 ) -> dict[int, tuple[str, int]]:
     found: dict[int, tuple[str, int]] = {}

@@ -21,10 +21,10 @@ from ticdc_assets.sources.storage.file_sequences import (
     NOTHING_DONE,
     FileSequence,
     file_name,
-    numbered,
+    files_by_number,
     sequences,
 )
-from ticdc_assets.sources.storage.paths import SourceFile, below, numeral
+from ticdc_assets.sources.storage.paths import SourceFile, numeral, path_below
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Place
 from ticdc_assets.sources.storage.version_folder import HeldError, VersionFolder
 
@@ -55,7 +55,7 @@ def new_files(version: VersionFolder) -> tuple[FolderScan, ...]:
 def _scan_sequence(version: VersionFolder, folder: DataFolder, sequence: FileSequence) -> FolderScan:
     place = (folder.path, sequence.dispatcher)
     done = version.state.done.get(place, NOTHING_DONE)
-    path = below(version.path, folder.path)
+    path = path_below(version.path, folder.path)
     seen = version.state.seen.get(place, NOTHING_DONE)
     sequence, named, done = _after_index(version, place, sequence, done)
     if sequence.last < done.number:
@@ -125,7 +125,7 @@ def _sizes(
         found = {number: (name, sizes[name]) for number, name in names.items()}
         if all(size is not None for number, (_, size) in found.items() if done.number < number < sequence.last):
             return found
-    return numbered(version, path, version.entries(folder.path), sequence.dispatcher)
+    return files_by_number(version, path, version.entries(folder.path), sequence.dispatcher)
 
 
 def _with_unnamed(version: VersionFolder, path: str, folder: DataFolder, sequence: FileSequence) -> FileSequence:
@@ -136,7 +136,7 @@ def _with_unnamed(version: VersionFolder, path: str, folder: DataFolder, sequenc
     following = f"{path}/{file_name(version, sequence, sequence.last + 1)}"
     if sequence.listed is not None or not version.root.sizes([following])[following]:
         return sequence
-    listed, last = numbered(version, path, version.entries(folder.path), sequence.dispatcher), sequence.last
+    listed, last = files_by_number(version, path, version.entries(folder.path), sequence.dispatcher), sequence.last
     while listed.get(last + 1, ("", 0))[1]:
         last += 1
     return replace(sequence, last=last)

@@ -20,10 +20,10 @@ from ticdc_assets.sources.storage.paths import (
     METADATA,
     OLD_SCHEMA,
     Layout,
-    below,
     data_name,
     index_dispatcher,
     numeral,
+    path_below,
     schema_name,
 )
 
@@ -104,7 +104,7 @@ def looks_like_data(root: Root, path: str, entries: list[Entry], levels: int = 2
 def _visited(root: Root, layout: Layout, known: Mapping[str, TableCursor], visit: _Visit) -> _Visit:
     entries = listing(root, visit.path) if visit.entries is None else visit.entries
     strays = [e for e in entries if not e.is_dir and not _belongs(visit, e.name)][:NOTES_MAX]
-    visit.notes += [_foreign(root, below(visit.path, e.name), e.outside) for e in strays]
+    visit.notes += [_foreign(root, path_below(visit.path, e.name), e.outside) for e in strays]
     if visit.depth == 0:
         for e in entries:
             if e.is_dir:
@@ -173,7 +173,7 @@ def _is_version(root: Root, visit: _Visit, number: int, name: str, schemas: dict
 
 
 def _go_down(root: Root, visit: _Visit, name: str, entries: list[Entry] | None = None) -> None:
-    path = below(visit.path, name)
+    path = path_below(visit.path, name)
     if visit.depth >= FOLDER_DEPTH_MAX or not can_be_followed(name):
         visit.notes.append(_foreign(root, path))
     else:

@@ -156,7 +156,7 @@ def numeral(name: str) -> int | None:
     return int(name) if name.isascii() and _NUMERAL.fullmatch(name) else None
 
 
-def joined(*names: str) -> str:
+def go_path_join(*names: str) -> str:
     """Go's path.Join below a root: the folder that TiCDC makes of a schema name and a table name."""
     parts: list[str] = []
     for part in "/".join(names).split("/"):
@@ -167,7 +167,7 @@ def joined(*names: str) -> str:
     return "/".join(parts)
 
 
-def below(*names: str) -> str:
+def path_below(*names: str) -> str:
     """The path of names that are one level each; empty ones are left out."""
     return "/".join(name for name in names if name)
 

@@ -22,7 +22,7 @@ from ticdc_assets.sources.filesystem import OutsideError, Root
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
 from ticdc_assets.sources.storage.files import check_order, new_files
 from ticdc_assets.sources.storage.folders import NOTES_MAX, Folder, find_folders, listing
-from ticdc_assets.sources.storage.paths import META, METADATA, Layout, below, joined, numeral, schema_name
+from ticdc_assets.sources.storage.paths import META, METADATA, Layout, go_path_join, numeral, path_below, schema_name
 from ticdc_assets.sources.storage.scan_result import FolderScan, Problem, ProblemKind, Scan, TableScan
 from ticdc_assets.sources.storage.version_folder import HeldError, Skip, VersionFolder
 
@@ -173,7 +173,7 @@ class _Scanner:
         found: list[tuple[SchemaFile, str]] = []
         problems: list[Problem] = []
         for (version, checksum), name in sorted(folder.schemas.items()):
-            path = below(folder.path, name)
+            path = path_below(folder.path, name)
             if version > self.checkpoint_ts or path in self.skip or self._is_known(state, version, checksum, path):
                 continue
             file: SchemaFile | None = None
@@ -202,7 +202,7 @@ class _Scanner:
         if numeral(folder.path) and newest.table:
             expected, found = "a database's folder", f"the table {newest.schema}.{newest.table} in a folder by its id"
             raise HeldError(self.root.where(newest.where), expected, found, _ADVICE_TABLE_ID)
-        if joined(newest.schema, newest.table) != folder.path:
+        if go_path_join(newest.schema, newest.table) != folder.path:
             advice = "Move the file to its own table's folder, or name it in skip_files."
             raise HeldError(self.root.where(newest.where), "names that lead to this folder", "other names", advice)
         names = {(file.schema, file.table) for file in files} | ({(state.schema, state.table)} if state else set())
@@ -223,7 +223,7 @@ class _Scanner:
                 error = NotYetError(where, f"{META}/schema_{version}_*.json for its rows", "no readable one", advice)
                 problems.append(Problem.of(error, found.schema, found.table))
         for name in folder.outside:
-            where = self.root.where(below(folder.path, name))
+            where = self.root.where(path_below(folder.path, name))
             held = HeldError(where, "a folder inside the root", "a link that leaves it", "Remove the link.")
             problems.append(Problem.of(held, found.schema, found.table))
         return problems
@@ -253,7 +253,7 @@ def _names(folder: Folder, state: TableCursor | None, found: list[tuple[SchemaFi
 
 def _newest_names(root: Root, folder: Folder) -> tuple[str, str] | None:
     for _, name in sorted(folder.schemas.items(), reverse=True):
-        path = below(folder.path, name)
+        path = path_below(folder.path, name)
         try:
             file = parse_schema_file(root.read_bytes(path, SCHEMA_BYTES_MAX), path)
         except (NotYetError, SchemaError):

@@ -18,8 +18,8 @@ from ticdc_assets.sources.storage.paths import (
     OLD_SCHEMA,
     DataName,
     Layout,
-    below,
     data_name,
+    path_below,
     separator_of,
 )
 
@@ -72,7 +72,7 @@ class VersionFolder:
         return f"{self.folder}/{self.version_ts}"
 
     def entries(self, place: str) -> list[Entry]:
-        path = below(self.path, place)
+        path = path_below(self.path, place)
         entries = listing(self.root, path)
         links = [e.name for e in entries if e.outside]
         if links:

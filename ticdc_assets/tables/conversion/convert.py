@@ -36,7 +36,7 @@ from ticdc_assets.tables.conversion import (
 )
 
 
-def conversion(name: str, old: MySqlType, new: MySqlType) -> str | None:
+def converted_value(name: str, old: MySqlType, new: MySqlType) -> str | None:
     """The new value of the column `name` as an expression, the bare column where it stays; None where it is unknown."""
     column, old, new = quote(name), _in_one_form(old), _in_one_form(new)
     if old.kind in (Kind.ENUM, Kind.SET) and old.elements is None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ticdc_assets.changes import layout
 from ticdc_assets.names import quote
 from ticdc_assets.tables.mirror.sql import literal
-from ticdc_assets.tables.progress import columns_of
+from ticdc_assets.tables.progress import field_ids_by_uid
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -26,7 +26,7 @@ CAME_SEQ: Final = (1 << 63) - 1
 
 def rows_that_came(source: str, changelog: Table, ts: int, columns: Mapping[str, int]) -> str:
     """A query for the rows that arrived, with a mirror's columns: `columns` maps its names to uids."""
-    places = columns_of(changelog.properties)
+    places = field_ids_by_uid(changelog.properties)
     names = [changelog.schema().find_field(places[uid][0]).name for uid in columns.values()]
     listed = ", ".join(f"{quote(here)} AS {quote(there)}" for here, there in zip(names, columns, strict=True))
     return f"SELECT {listed}, {quote(layout.COMMIT_TS)} FROM {source} WHERE {_moved(ts)} AND {_op()} = 'I'"

@@ -20,7 +20,7 @@ from ticdc_assets.names import quote
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, FillColumn, TruncateRows
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.conversion.convert import conversion
+from ticdc_assets.tables.conversion.convert import converted_value
 from ticdc_assets.tables.history import sql
 from ticdc_assets.tables.history.state import NOTHING, HistoryState, state_of
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
@@ -31,7 +31,14 @@ from ticdc_assets.tables.mirror.effects import fill_literal
 from ticdc_assets.tables.mirror.size import has_files
 from ticdc_assets.tables.mirror.versions import no_conversion
 from ticdc_assets.tables.mirror.writer import MirrorOptions
-from ticdc_assets.tables.progress import COLUMNS, SOURCE_TABLE, columns_of, columns_property, source_table_of, stale
+from ticdc_assets.tables.progress import (
+    COLUMNS,
+    SOURCE_TABLE,
+    columns_property,
+    field_ids_by_uid,
+    source_table_of,
+    stale,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -126,7 +133,7 @@ class HistoryWriter:
     def _with_columns(self, table: Table, changelog: Table) -> Table:
         """The table with the columns of the changelog: columns are renamed, promoted and added, never dropped."""
         fields = {f.field_id: f for f in table.schema().fields}
-        known = {uid: ids for uid, ids in columns_of(table.properties).items() if ids[0] in fields}
+        known = {uid: ids for uid, ids in field_ids_by_uid(table.properties).items() if ids[0] in fields}
         wanted = _columns_of(changelog)
         free, take, add = SchemaStep(), SchemaStep(), SchemaStep()
         for uid in known.keys() - {column.uid for column in wanted}:
@@ -193,7 +200,7 @@ class HistoryWriter:
             if isinstance(effect, FillColumn) and effect.uid in names:
                 found[names[effect.uid]] = fill_literal(effect, version, self._zone)
             elif isinstance(effect, ConvertColumn):
-                converted = conversion(names[effect.old_uid], effect.old_type, effect.new_type)
+                converted = converted_value(names[effect.old_uid], effect.old_type, effect.new_type)
                 if converted is None:
                     raise no_conversion(version, effect)
                 found[names[effect.new_uid]] = converted
@@ -202,7 +209,7 @@ class HistoryWriter:
 
 def _columns_of(changelog: Table) -> list[LakeColumn]:
     """The columns of the source in a changelog, in its order."""
-    schema, uids = changelog.schema(), {ids[0]: uid for uid, ids in columns_of(changelog.properties).items()}
+    schema, uids = changelog.schema(), {ids[0]: uid for uid, ids in field_ids_by_uid(changelog.properties).items()}
     return [LakeColumn(uids[f.field_id], f.name, arrow_of(f.field_type)) for f in schema.fields if f.field_id in uids]
 
 

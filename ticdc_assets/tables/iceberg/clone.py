@@ -14,7 +14,7 @@ import pyarrow as pa
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.tables.iceberg.schema_step import SchemaStep
 from ticdc_assets.tables.iceberg.types import arrow_of, can_identify
-from ticdc_assets.tables.mirror.versions import in_order
+from ticdc_assets.tables.mirror.versions import order_columns
 from ticdc_assets.tables.mirror.writer import COMMIT_TS_COLUMN
 from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION, Progress, columns_property
 
@@ -88,7 +88,7 @@ class Clone:
             if column.required:
                 arrange.require(column.name)
         arrange.identify_by([c.name for c in columns if c.name in key and can_identify(c.type)])
-        in_order(arrange, [column.name for column in columns])
+        order_columns(arrange, [column.name for column in columns])
         properties = {
             **more_properties,
             COLUMNS: columns_property({c.uid: [ids[c.name]] for c in columns if c is not COMMIT_TS_COLUMN}),

@@ -80,7 +80,7 @@ def _small_file(task: Any, shown: Mapping[str, Any], spec_id: int) -> SmallFile 
     return SmallFile(old, file["file-size-in-bytes"], file["partition"], java, java_vector)
 
 
-def together(files: Sequence[SmallFile]) -> list[list[SmallFile]]:
+def merge_groups(files: Sequence[SmallFile]) -> list[list[SmallFile]]:
     """The files in groups of at least two that become one file each: of one partition, and of TOGETHER_BYTES at
     most."""
     groups: dict[str, list[list[SmallFile]]] = {}

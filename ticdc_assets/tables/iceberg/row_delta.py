@@ -72,7 +72,7 @@ def _data_file(task: Any, shown: Mapping[str, Any]) -> LiveDataFile:
     return LiveDataFile(file["file-path"], file["record-count"], vector, is_plain)
 
 
-def publish(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[str, str]) -> None:
+def publish_delta(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[str, str]) -> None:
     """Add and delete rows in one snapshot on top of that of the table as `planned`.
 
     Raises StaleRunError where main has another snapshot. The files are then removed, unless a commit was tried:

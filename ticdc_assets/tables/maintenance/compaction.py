@@ -45,7 +45,7 @@ def counts_of(table: Table) -> FileCounts:
     return FileCounts(int(totals.get("total-data-files", 0)), int(totals.get("total-delete-files", 0)))
 
 
-def is_scattered(table: Table) -> bool:
+def has_many_files(table: Table) -> bool:
     """Whether the current snapshot has more than FILES_MAX files."""
     return counts_of(table).all > FILES_MAX
 

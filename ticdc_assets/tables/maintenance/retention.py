@@ -117,7 +117,7 @@ def pinned(control: Control) -> tuple[int, ...]:
     return () if table is None else tuple(json.loads(table.properties.get(PINNED, "[]")))
 
 
-def pin(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
+def pin_record(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
     """Pin the record for `tso`; the pinned TSOs afterwards. With `write` false, nothing is changed.
 
     Raises NotYetError where there is no such record.
@@ -127,7 +127,7 @@ def pin(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
 
 
 def unpin(control: Control, tso: int, write: bool = True) -> tuple[int, ...]:
-    """Unpin the record for `tso`; the pinned TSOs afterwards, as `pin` returns them.
+    """Unpin the record for `tso`; the pinned TSOs afterwards, as `pin_record` returns them.
 
     Raises NotYetError where it is not pinned.
     """

@@ -11,7 +11,7 @@ from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.schema.history.source_table import Version
 from ticdc_assets.schema.model import Kind
 from ticdc_assets.tables.mirror.sql import literal
-from ticdc_assets.tables.mirror.typed_literals import ADVICE, typed
+from ticdc_assets.tables.mirror.typed_literals import ADVICE, typed_literal
 from ticdc_assets.tso import to_datetime
 
 
@@ -32,7 +32,7 @@ def fill_value(effect: FillColumn, version: Version, zone: str) -> Any:
     default = effect.value
     if default.expression is not None:
         return _moment(effect, version.from_ts, zone)
-    return None if default.value is None else typed(effect.name, effect.type, default.value, zone)
+    return None if default.value is None else typed_literal(effect.name, effect.type, default.value, zone)
 
 
 def _moment(effect: FillColumn, commit_ts: int, zone: str) -> Any:

@@ -22,7 +22,7 @@ from ticdc_assets.tables.mirror.partition_hashes import (
     whole_number,
 )
 from ticdc_assets.tables.mirror.sql import literal
-from ticdc_assets.tables.mirror.typed_literals import ADVICE, typed
+from ticdc_assets.tables.mirror.typed_literals import ADVICE, typed_literal
 
 
 def rows_condition(partitions: Iterable[PartitionRows], zone: str) -> str:
@@ -125,7 +125,7 @@ def _bound(key: PartitionedBy, text: str, zone: str) -> str:
     if key.function is None and key.column.type.kind in (*INTEGER_BITS, Kind.YEAR):
         return str(int(text))  # a bound may be outside of the column's range
     if key.function is None:
-        return literal(typed(key.column.name, key.column.type, text, zone), arrow_type(key.column.type))
+        return literal(typed_literal(key.column.name, key.column.type, text, zone), arrow_type(key.column.type))
     try:
         if key.function == "UNIX_TIMESTAMP" and "-" in text.lstrip("-"):
             wall = datetime.fromisoformat(text).replace(tzinfo=time_zone(zone))

@@ -118,7 +118,7 @@ def updates_without_before(changelog: str, commit_range: str) -> str:
     return f"SELECT 1 FROM {changelog} WHERE {commit_range} AND {op} = 'U' AND {before} IS NULL LIMIT 1"
 
 
-def merge(target: str, source: str, columns: Sequence[LakeColumn], key: Sequence[str]) -> str:
+def merge_statement(target: str, source: str, columns: Sequence[LakeColumn], key: Sequence[str]) -> str:
     """The MERGE of the newest change of every key into a mirror."""
     names = [*[c.name for c in columns], layout.COMMIT_TS]
     on = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in key)

@@ -11,7 +11,7 @@ from ticdc_assets.schema.model import MySqlType
 ADVICE: Final = LOAD_AGAIN
 
 
-def typed(name: str, column_type: MySqlType, text: str | bytes, zone: str) -> Any:
+def typed_literal(name: str, column_type: MySqlType, text: str | bytes, zone: str) -> Any:
     """A literal of DDL text as a value of its column; SchemaError where the column's type cannot hold it."""
     if isinstance(text, bytes):
         return text

@@ -25,7 +25,7 @@ from ticdc_assets.schema.evolution.evolve import (
 )
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.schema.history.written_history import effects_digest
-from ticdc_assets.tables.conversion.convert import conversion, is_refused
+from ticdc_assets.tables.conversion.convert import converted_value, is_refused
 from ticdc_assets.tables.exchange import sql as exchange_sql
 from ticdc_assets.tables.iceberg.schema_step import SchemaStep, change_column
 from ticdc_assets.tables.iceberg.types import arrow_of, can_identify
@@ -39,8 +39,8 @@ from ticdc_assets.tables.progress import (
     EFFECTS,
     VERSION,
     Progress,
-    columns_of,
     columns_property,
+    field_ids_by_uid,
     progress_of,
     source_table_of,
 )
@@ -69,7 +69,7 @@ class VersionSteps:
 
     def _apply(self, table: Table, version: Version, effects: str) -> Table:
         wanted = columns_at(version)
-        known = columns_of(table.properties)
+        known = field_ids_by_uid(table.properties)
         converts = {e.new_uid: e for e in version.effects if isinstance(e, ConvertColumn)}
         known = self._add_and_rename(table, wanted, known, version, converts)
         table = require_progress(table, progress_of(table))
@@ -158,7 +158,7 @@ class VersionSteps:
                     assignments[names[known[effect.uid][0]]] = value
         for effect in converts.values():
             name = names[known[effect.old_uid][0]]
-            expression = conversion(name, effect.old_type, effect.new_type)
+            expression = converted_value(name, effect.old_type, effect.new_type)
             if expression is None:
                 raise no_conversion(version, effect)
             if self._has_row(is_refused(name, expression, effect)):
@@ -223,7 +223,7 @@ class VersionSteps:
                 drop.delete(names[ids[0]])
         current = [names[i] for i in names if names[i] in {c.name for c in wanted}]
         if current != [c.name for c in wanted]:
-            in_order(arrange, [c.name for c in wanted])
+            order_columns(arrange, [c.name for c in wanted])
         remaining = {uid: ids for uid, ids in known.items() if uid in kept}
         steps = [step for step in (drop, arrange) if step]
         properties = {COLUMNS: columns_property(remaining), VERSION: str(version.from_ts), EFFECTS: effects}
@@ -261,7 +261,7 @@ def _no_place(version: Version) -> SchemaError:
     )
 
 
-def in_order(step: SchemaStep, names: Sequence[str]) -> None:
+def order_columns(step: SchemaStep, names: Sequence[str]) -> None:
     """Put the columns into this order."""
     step.move_first(names[0])
     for before, name in pairwise(names):

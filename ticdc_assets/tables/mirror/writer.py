@@ -38,8 +38,8 @@ from ticdc_assets.tables.progress import (
     SOURCE_TABLE,
     VERSION,
     Progress,
-    columns_of,
     columns_property,
+    field_ids_by_uid,
     progress_of,
     source_table_of,
     stale,
@@ -195,7 +195,7 @@ class MirrorWriter:
         keyed = next(version for version in source_table.versions if version.from_ts == first)
         since = _rows_since(source_table, keyed)
         columns = columns_at(keyed)
-        places = columns_of(changelog.properties)
+        places = field_ids_by_uid(changelog.properties)
         names = {changelog.schema().find_field(places[c.uid][0]).name: c for c in columns}
         source = self._branch.quoted(changelog.name())
         rows = mirror_sql.commit_range(since, first, False, 0)
@@ -217,12 +217,12 @@ class MirrorWriter:
         """Merge a segment of the mirror's version with Spark."""
         columns = columns_at(segment.version)
         key = [column_name(name) for name in segment.version.table.key]
-        places = columns_of(changelog.properties)
+        places = field_ids_by_uid(changelog.properties)
         names = {changelog.schema().find_field(places[c.uid][0]).name: c for c in columns}
         rows = mirror_sql.commit_range(segment.low, segment.high, segment.by_arrival, segment.version.from_ts)
         source = mirror_sql.newest_per_key(self._branch.quoted(changelog.name()), rows, names, key, segment.by_arrival)
         if has_files(table):
-            statement = mirror_sql.merge(self._branch.target, source, columns, key)
+            statement = mirror_sql.merge_statement(self._branch.target, source, columns, key)
         else:
             statement = mirror_sql.insert(self._branch.target, source, columns)
         progress = self._after(table, segment)
@@ -242,7 +242,7 @@ class MirrorWriter:
         summary = progress.summary(self._branch.changefeed, progress_of(table))
         summary[VERSION] = table.properties[VERSION]
         hit(Failpoint.BEFORE_MIRROR_COMMIT)
-        row_delta.publish(self._take_loaded(), table, delta, summary)
+        row_delta.publish_delta(self._take_loaded(), table, delta, summary)
         hit(Failpoint.AFTER_MIRROR_COMMIT)
         return require_progress(table, progress)
 

@@ -79,8 +79,8 @@ def test_the_sample_that_ended_long_ago_is_not_held_against_the_clock():
         (verdicts.goes_on(replace(RECORD, state="stopped", note="DDL x: mend it.")), "mend it."),
         (verdicts.goes_on(replace(RECORD, state="waiting", note="no file 3.")), "continues by itself"),
         (verdicts.all_go_on([replace(RECORD, state="stopped", note="DDL x: mend it.")]), "mend it."),
-        (verdicts.unknown_table(), "reload the code location"),
-        (verdicts.unknown_table(), "Run the changefeed if the table is new"),
+        (verdicts.unknown_table_verdict(), "reload the code location"),
+        (verdicts.unknown_table_verdict(), "Run the changefeed if the table is new"),
         (verdicts.not_merged_yet(3, FoldCount(4)), "The mirror has 3 rows, and 4 with the changes"),
     ],
 )

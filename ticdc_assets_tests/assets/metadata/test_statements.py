@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.assets.metadata.statements import SHOWN_MAX, by_name, statements_of
+from ticdc_assets.assets.metadata.statements import SHOWN_MAX, by_name, statement_list
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable, Version
 from ticdc_assets.schema.model import TableSchema
@@ -16,7 +16,7 @@ def event(ts: int, table: str, query: str) -> DdlEvent:
 
 def of(periods: list[NamePeriod], *events: DdlEvent) -> str:
     source_table = SourceTable("shop.t@1", tuple(periods), (Version(1, TableSchema("shop", "t", ())),))
-    return statements_of(source_table, by_name(events))
+    return statement_list(source_table, by_name(events))
 
 
 def test_a_table_has_the_statements_of_the_names_that_it_had_then():

@@ -17,7 +17,7 @@ from ticdc_assets import spark
 from ticdc_assets.config import load
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import redacted_error
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import run_of
@@ -94,7 +94,7 @@ def _run(path: Path, mirrors: bool) -> str:
     except StaleRunError:
         return OVERTAKEN
     except Exception as error:  # noqa: BLE001  the test says what may come
-        return str(plain(error))
+        return str(redacted_error(error))
     return PUBLISHED
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import OperationalError
 
 from ticdc_assets.errors import LakeError, StaleRunError
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import redacted_error
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets_tests.pipeline.faults.raced import OVERTAKEN, PUBLISHED, at, races
@@ -180,7 +180,7 @@ def test_a_commit_whose_answer_is_lost_is_there_once(
             try:
                 feed.run()
             except (ReadTimeout, OperationalError) as fault:
-                assert isinstance(plain(fault), LakeError)
+                assert isinstance(redacted_error(fault), LakeError)
         feed.run()
 
         assert_once(feed)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from ticdc_assets import failpoints as moments
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import redacted_error
 from ticdc_assets_tests.pipeline.small_feeds import Feed
 
 FROM = (Failpoint.SCANNED, Failpoint.BEFORE_CHANGELOG_COMMIT)
@@ -37,7 +37,7 @@ def fault_of(feed: Feed, since: Failpoint, trouble: AbstractContextManager[None]
         with listening(begin):
             feed.run()
     except Exception as error:  # noqa: BLE001
-        return plain(error)
+        return redacted_error(error)
     finally:
         assert begun, "the moment was never reached"
         trouble.__exit__(None, None, None)

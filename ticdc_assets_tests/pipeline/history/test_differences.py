@@ -10,7 +10,7 @@ import pytest
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.history import passes
-from ticdc_assets.pipeline.history.differences import TableDifference, differences
+from ticdc_assets.pipeline.history.differences import TableDifference, table_differences
 from ticdc_assets.schema.evolution.evolve import ConvertColumn
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
@@ -41,7 +41,7 @@ def compared(lake: Any, after: int, until: int, *chosen: str) -> list[tuple[Tabl
     def on_rows(table: TableDifference, part: Any) -> None:
         rows.setdefault(table.source_table.id, []).extend(part.to_pylist())
 
-    tables = list(differences(lake, after, until, chosen, on_rows))
+    tables = list(table_differences(lake, after, until, chosen, on_rows))
     return [(table, rows.get(table.source_table.id, [])) for table in tables]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
-from ticdc_assets.pipeline.history.refusals import conversion, undetermined, versions_between
+from ticdc_assets.pipeline.history.refusals import conversion_refusal, undetermined, versions_between
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets_tests.schema.history.histories import event
@@ -68,7 +68,7 @@ def test_changes_do_not_determine_rows_without_a_key_or_across_some_statements(
     ],
 )
 def test_the_first_statement_that_converted_values_is_named(statements: tuple[str, ...], until: int, reason: str):
-    found = conversion(table(*statements), until)
+    found = conversion_refusal(table(*statements), until)
 
     assert found.startswith(reason)
     assert bool(found) is bool(reason)

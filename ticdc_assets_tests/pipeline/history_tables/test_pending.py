@@ -12,7 +12,7 @@ from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.history.state import HistoryState
 from ticdc_assets.tables.history.writer import ALL_KEYS, HistoryPlan
 from ticdc_assets.tables.progress import REPLAYED, Progress
-from ticdc_assets.tables.replayed import Replayed, marked
+from ticdc_assets.tables.replayed import Replayed, replay_mark
 from ticdc_assets_tests.pipeline.mirror.test_pending import ADD, CREATE, ROW, Feed
 from ticdc_assets_tests.schema.history.histories import event
 
@@ -90,8 +90,8 @@ def test_a_mark_names_the_mark_that_it_replaces(feed: Feed):
     changelog = feed.changelog(ROW, **{REPLAYED: Replayed("first", 11, 10).to_json()})
     mirror = feed.mirror(**{REPLAYED: "first"})
 
-    merged = marked(made, changelog, mirror, Replayed("second", 12, 10))
-    not_merged = marked(made, changelog, None, Replayed("second", 12, 10))
+    merged = replay_mark(made, changelog, mirror, Replayed("second", 12, 10))
+    not_merged = replay_mark(made, changelog, None, Replayed("second", 12, 10))
 
     assert merged == {REPLAYED: Replayed("second", 12, 10, "first").to_json()}
     assert not_merged == {REPLAYED: Replayed("second", 11, 10, "").to_json()}

@@ -18,7 +18,7 @@ from ticdc_assets.changes.layout import IS_CURRENT, VALID_FROM, VALID_TO
 from ticdc_assets.pipeline.history.tables import version_after
 from ticdc_assets.pipeline.history_tables.pending import refusal
 from ticdc_assets.schema.history.source_table import SourceTable
-from ticdc_assets.tables.progress import columns_of
+from ticdc_assets.tables.progress import field_ids_by_uid
 from ticdc_assets_tests.fixtures import CORPUS, Workload
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.truth import comparable, truth_rows, truth_types
@@ -71,7 +71,9 @@ def compared(lake: FeedLake, workload: Workload, up_to: int | None = None) -> li
         if source_table.id not in histories:
             histories[source_table.id] = table.scan(snapshot_id=record.history_snapshot_id).to_arrow()
         rows = histories[source_table.id]
-        places = {uid: table.schema().find_field(ids[0]).name for uid, ids in columns_of(table.properties).items()}
+        places = {
+            uid: table.schema().find_field(ids[0]).name for uid, ids in field_ids_by_uid(table.properties).items()
+        }
         if rows_at(source_table, rows, places, entry) != truth_rows(entry, workload.time_zone):
             wrong.append((entry["schema"], entry["table"], entry["ts"]))
         rows_compared += len(entry["rows"])

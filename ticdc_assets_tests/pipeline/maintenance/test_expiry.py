@@ -15,7 +15,7 @@ from ticdc_assets.pipeline.maintenance import Policy, maintain
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.maintenance import compaction
 from ticdc_assets.tables.maintenance import orphan_files as leftovers
-from ticdc_assets.tables.maintenance.retention import pin, unpin
+from ticdc_assets.tables.maintenance.retention import pin_record, unpin
 from ticdc_assets.tables.maintenance.snapshot_expiry import expiry_of
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets_tests.fixtures import workloads
@@ -69,7 +69,7 @@ def test_a_pinned_record_stays_until_it_is_unpinned(tmp_path: Path):
     feed.run()
     newest = recorded(feed.lake, LATER)
 
-    assert pin(feed.lake.lake.control, pinned) == (pinned,)
+    assert pin_record(feed.lake.lake.control, pinned) == (pinned,)
     maintained(feed.lake)
     assert tsos(feed.lake) == [pinned, newest]
     record = feed.lake.lake.control.at(pinned)

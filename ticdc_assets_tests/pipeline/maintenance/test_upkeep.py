@@ -66,7 +66,7 @@ def test_upkeep_does_one_step_at_least_and_goes_on_where_it_was(
         monkeypatch.setattr(upkeep_module, name, value)
     scattered: list[Any] = []
     java = SimpleNamespace(spark="the session")
-    monkeypatch.setattr(upkeep_module, "is_scattered", lambda table: table.name() == ("shop__changes", "users"))
+    monkeypatch.setattr(upkeep_module, "has_many_files", lambda table: table.name() == ("shop__changes", "users"))
     monkeypatch.setattr(upkeep_module, "compact_small", lambda jvm, _, table: scattered.append(jvm) or FILES_MAX)
     feed = after_small_runs(tmp_path)
     upkeep = Upkeep(lambda: java)  # type: ignore[arg-type, return-value]
@@ -95,7 +95,7 @@ def test_a_table_that_cannot_be_compacted_keeps_no_other_from_its_turn(
         compacted.append(name)
         return 2
 
-    monkeypatch.setattr(upkeep_module, "is_scattered", lambda table: True)
+    monkeypatch.setattr(upkeep_module, "has_many_files", lambda table: True)
     monkeypatch.setattr(upkeep_module, "compact_small", compact)
     feed = after_small_runs(tmp_path)
     feed.table("shop", "orders", 6).rows("shop", "orders", ("I", 1, "x", 7)).checkpoint(8)
@@ -123,7 +123,7 @@ def test_an_outage_ends_a_round(tmp_path: Path, without_java: None, monkeypatch:
         asked.append(".".join(table.name()))
         raise ConnectionResetError
 
-    monkeypatch.setattr(upkeep_module, "is_scattered", lambda table: True)
+    monkeypatch.setattr(upkeep_module, "has_many_files", lambda table: True)
     monkeypatch.setattr(upkeep_module, "compact_small", compact)
     feed = after_small_runs(tmp_path)
     upkeep = Upkeep(lambda: SimpleNamespace(spark="the session"))  # type: ignore[arg-type, return-value]

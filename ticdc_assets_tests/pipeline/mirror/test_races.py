@@ -15,7 +15,7 @@ from ticdc_assets import failpoints as moments
 from ticdc_assets import spark
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import redacted_error
 from ticdc_assets.pipeline.mirror import run as mirror_run
 from ticdc_assets.pipeline.mirror import segments
 from ticdc_assets.pipeline.mirror.rounds import catch_up
@@ -54,7 +54,7 @@ def test_of_two_that_merge_at_once_one_publishes(tmp_path: Path, is_new: bool):
         except StaleRunError:
             return OVERTAKEN
         except Exception as error:  # noqa: BLE001
-            return f"{plain(error)}"
+            return f"{redacted_error(error)}"
         return PUBLISHED
 
     moments.LISTENERS.append(meeting)

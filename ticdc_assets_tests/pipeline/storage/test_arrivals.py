@@ -13,9 +13,9 @@ from ticdc_assets.pipeline.storage.arrivals import (
     files_with,
     has,
     next_ordinal,
-    numbered,
+    ordinals_by_path,
     series_of,
-    source_table_of,
+    source_table_of_file,
 )
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
@@ -134,14 +134,14 @@ def test_the_rows_of_a_file_are_of_the_table_that_had_the_name_at_the_version_of
         event(30, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
     ])  # fmt: skip
     first, second = (table.id for table in history.source_tables)
-    found = [source_table_of(history.timelines(), replace(FILE, version=v)) for v in (9, 10, 19, 20, 29, 30, 40)]
+    found = [source_table_of_file(history.timelines(), replace(FILE, version=v)) for v in (9, 10, 19, 20, 29, 30, 40)]
 
     assert found == [None, first, first, None, None, second, second]
-    assert source_table_of(history.timelines(), replace(FILE, schema="SHOP", table="U", version=20)) == first
-    assert source_table_of(history.timelines(), replace(FILE, table="v")) is None
+    assert source_table_of_file(history.timelines(), replace(FILE, schema="SHOP", table="U", version=20)) == first
+    assert source_table_of_file(history.timelines(), replace(FILE, table="v")) is None
 
 
 def test_files_are_numbered_in_the_order_of_consumption():
     files = [replace(FILE, path=f"{v}-{n}", version=v, number=n) for v, n in ((200, 1), (100, 2), (100, 1))]
 
-    assert numbered(files, 5) == {"100-1": 5, "100-2": 6, "200-1": 7}
+    assert ordinals_by_path(files, 5) == {"100-1": 5, "100-2": 6, "200-1": 7}

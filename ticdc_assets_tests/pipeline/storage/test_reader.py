@@ -136,7 +136,7 @@ def test_a_file_that_cannot_be_read_says_why(of_csv: Folder, tmp_path: Path, mon
 
     for error, why in ((OSError(5, "Input/output error"), "Input/output error"), (OSError(), "OSError")):
         with monkeypatch.context() as patch, pytest.raises(SourceError, match=f"found {why}"):
-            patch.setattr(reader, "columns_of", broken(error))
+            patch.setattr(reader, "columns_to_read", broken(error))
             of_csv.read(file)
 
 

@@ -20,7 +20,7 @@ import yaml
 from ticdc_assets import failpoints, spark
 from ticdc_assets.config import load
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.faults import plain
+from ticdc_assets.faults import redacted_error
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.maintenance import MaintenanceReport, Policy, maintain
 from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
@@ -229,6 +229,6 @@ def _run_and_tell(writer: Connection, world: World, failpoint: Failpoint, barrie
         world.lake().publish()
         writer.send(PUBLISHED)
     except Exception as error:  # noqa: BLE001  the test judges it
-        writer.send(str(plain(error)))
+        writer.send(str(redacted_error(error)))
     finally:
         barrier.abort()  # nobody waits for one that is through

@@ -10,12 +10,12 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.formats import avro_reader
-from ticdc_assets.protocols.formats.avro_reader import Reader, compiled, read_whole, schema_of
+from ticdc_assets.protocols.formats.avro_reader import Reader, read_whole, reader_of, schema_of
 from ticdc_assets.protocols.formats.avro_values import decimal_text
 
 
-def reader_of(schema: Any) -> Reader:
-    return compiled(schema, "here")
+def reader_here(schema: Any) -> Reader:
+    return reader_of(schema, "here")
 
 
 def record(*types: Any, name: str = "r", **more: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ VALUES: list[tuple[Any, Any]] = [
 def test_a_value_is_read_whole_and_nothing_before_or_behind_it(schema: Any, value: Any):
     out = BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
-    reader, data = reader_of(schema), out.getvalue()
+    reader, data = reader_here(schema), out.getvalue()
 
     assert read_whole(reader, data, "here") == value
     assert read_whole(reader, b"xx" + data, "here", start=2) == value
@@ -75,15 +75,15 @@ WRONG: list[tuple[Any, bytes, str]] = [
 @pytest.mark.parametrize(("schema", "data", "expected"), WRONG)
 def test_bytes_that_are_no_value_are_refused(schema: Any, data: bytes, expected: str):
     with pytest.raises(DecodeError, match=expected):
-        read_whole(reader_of(schema), data, "here")
+        read_whole(reader_here(schema), data, "here")
 
 
 def test_the_longest_integers_are_read():
-    assert read_whole(reader_of("long"), b"\xfe" + b"\xff" * 8 + b"\x01", "here") == (1 << 63) - 1
-    assert read_whole(reader_of("long"), b"\xff" * 9 + b"\x01", "here") == -(1 << 63)
-    assert read_whole(reader_of("int"), b"\xfe\xff\xff\xff\x0f", "here") == (1 << 31) - 1
-    assert read_whole(reader_of("long"), b"\x80" * 9 + b"\0", "here") == 0
-    assert read_whole(reader_of({"type": {"type": "int"}}), b"\x0a", "here") == 5
+    assert read_whole(reader_here("long"), b"\xfe" + b"\xff" * 8 + b"\x01", "here") == (1 << 63) - 1
+    assert read_whole(reader_here("long"), b"\xff" * 9 + b"\x01", "here") == -(1 << 63)
+    assert read_whole(reader_here("int"), b"\xfe\xff\xff\xff\x0f", "here") == (1 << 31) - 1
+    assert read_whole(reader_here("long"), b"\x80" * 9 + b"\0", "here") == 0
+    assert read_whole(reader_here({"type": {"type": "int"}}), b"\x0a", "here") == 5
 
 
 BYTES_MIN = [
@@ -95,30 +95,30 @@ BYTES_MIN = [
 
 @pytest.mark.parametrize(("schema", "least"), BYTES_MIN)
 def test_a_value_takes_at_least_so_many_bytes(schema: Any, least: int):
-    assert reader_of(schema).bytes_min == least
+    assert reader_here(schema).bytes_min == least
 
 
 def test_what_reading_costs_is_counted():
     nested = record(record("int", "int", name="inner"), ["null", "int"])
 
-    assert (reader_of("int").fields, reader_of("int").depth) == (1, 1)
-    assert (reader_of(nested).fields, reader_of(nested).depth) == (5, 3)
-    assert (reader_of(record()).fields, reader_of(record()).depth) == (1, 1)
+    assert (reader_here("int").fields, reader_here("int").depth) == (1, 1)
+    assert (reader_here(nested).fields, reader_here(nested).depth) == (5, 3)
+    assert (reader_here(record()).fields, reader_here(record()).depth) == (1, 1)
     array = {"type": "array", "items": record("int", "int")}
-    assert (reader_of(array).fields, reader_of(array).depth) == (3, 3)
+    assert (reader_here(array).fields, reader_here(array).depth) == (3, 3)
 
 
 def test_a_schema_may_have_so_many_levels_and_fields_and_no_more(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(avro_reader, "SCHEMA_DEPTH_MAX", 4)
     monkeypatch.setattr(avro_reader, "SCHEMA_FIELDS_MAX", 4)
 
-    assert reader_of(record("int", "int", "int")).fields == 4
-    assert reader_of(record(record(record("int", name="c"), name="b"))).depth == 4
+    assert reader_here(record("int", "int", "int")).fields == 4
+    assert reader_here(record(record(record("int", name="c"), name="b"))).depth == 4
     for wrong in (record(*["int"] * 4), record(record(record(record("int", name="d"), name="c"), name="b"))):
         with pytest.raises(DecodeError, match="at most 4"):
-            reader_of(wrong)
+            reader_here(wrong)
     with pytest.raises(DecodeError, match="at most 4 levels"):
-        reader_of({"type": {"type": {"type": {"type": "int"}}}})
+        reader_here({"type": {"type": {"type": {"type": "int"}}}})
 
 
 def test_the_text_of_a_schema_may_be_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch):
@@ -137,19 +137,19 @@ def decimal(**more: Any) -> dict[str, Any]:
 
 def test_a_decimal_has_a_precision_and_at_most_its_scale():
     for right in (decimal(precision=65, scale=65), decimal(precision=0), decimal(precision=65)):
-        assert reader_of(right).bytes_min == 1
+        assert reader_here(right).bytes_min == 1
     for wrong in (
         decimal(precision=66), decimal(precision=5, scale=6), decimal(precision=5, scale=-1), decimal(),
         decimal(precision=True), decimal(precision=5, scale="1"),
     ):  # fmt: skip
         with pytest.raises(DecodeError, match="a decimal"):
-            reader_of(wrong)
-    reader = reader_of(decimal(precision=65))
+            reader_here(wrong)
+    reader = reader_here(decimal(precision=65))
     assert read_whole(reader, b"\x80\x01" + bytes(63) + b"\5", "here") == "5"
     for data in (b"\x82\x01" + bytes(65), b"\0"):
         with pytest.raises(DecodeError, match="1 to 64 bytes"):
             read_whole(reader, data, "here")
-    assert read_whole(reader_of({"type": "bytes", "logicalType": "other"}), b"\2a", "here") == b"a"
+    assert read_whole(reader_here({"type": "bytes", "logicalType": "other"}), b"\2a", "here") == b"a"
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_a_decimal_is_its_digits_with_a_point(number: int, scale: int, text: str
 def test_names_are_found_in_their_namespace():
     inner = {"type": "enum", "name": "e", "namespace": "n", "symbols": ["a"]}
     for name in ("e", "n.e"):
-        assert reader_of(record(inner, name, namespace="n")).fields == 3
-    assert reader_of(record({**inner, "namespace": ""}, "e", namespace="n")).fields == 3
+        assert reader_here(record(inner, name, namespace="n")).fields == 3
+    assert reader_here(record({**inner, "namespace": ""}, "e", namespace="n")).fields == 3
     for wrong in (record(inner, "x.e", namespace="n"), record(inner, inner), record("r")):
         with pytest.raises(DecodeError):
-            reader_of(wrong)
+            reader_here(wrong)
 
 
 @pytest.mark.parametrize(
@@ -180,12 +180,12 @@ def test_names_are_found_in_their_namespace():
 )  # fmt: skip
 def test_a_schema_of_another_form_is_not_admitted(schema: Any):
     with pytest.raises(DecodeError):
-        reader_of(schema)
+        reader_here(schema)
 
 
 def test_a_fixed_type_may_be_so_large_and_no_larger(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(avro_reader, "FIXED_BYTES_MAX", 3)
 
-    assert reader_of(FIXED).bytes_min == 3
+    assert reader_here(FIXED).bytes_min == 3
     with pytest.raises(DecodeError, match="1 to 3 bytes"):
-        reader_of({**FIXED, "size": 4})
+        reader_here({**FIXED, "size": 4})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.avro.table_schema import table_schema, writer
-from ticdc_assets.protocols.formats.avro_reader import SCHEMA_BYTES_MAX, compiled, read_whole
+from ticdc_assets.protocols.formats.avro_reader import SCHEMA_BYTES_MAX, read_whole, reader_of
 from ticdc_assets_tests.protocols.avro.registered_schemas import EXTENSION, ID, NAME, SCHEMAS, column, record
 from ticdc_assets_tests.protocols.hostile.damage import mutated
 
@@ -97,7 +97,7 @@ def test_the_widest_table_of_tidb_is_admitted_with_its_old_values():
 @settings(max_examples=60, deadline=None)
 def test_whatever_bytes_come_reading_takes_them_whole_or_refuses(schema, data):
     body = data.draw(st.binary(max_size=24))
-    reader = compiled(schema, "here")
+    reader = reader_of(schema, "here")
     with suppress(DecodeError):
         found = read_whole(reader, body, "here")
         expected = fastavro.schemaless_reader(BytesIO(body), fastavro.parse_schema(schema), None)
@@ -106,7 +106,7 @@ def test_whatever_bytes_come_reading_takes_them_whole_or_refuses(schema, data):
 
 @pytest.mark.parametrize("kind", ["array", "map"])
 def test_blocks_may_be_many_and_name_their_size(kind):
-    reader = compiled({"type": kind, "items": "int", "values": "int"}, "here")
+    reader = reader_of({"type": kind, "items": "int", "values": "int"}, "here")
     item = b"\x02a\x02" if kind == "map" else b"\x02"
     other = b"\x02b\x04" if kind == "map" else b"\x04"
     body = b"\x02" + item + b"\x01" + bytes([2 * len(other)]) + other + b"\0"
@@ -115,7 +115,7 @@ def test_blocks_may_be_many_and_name_their_size(kind):
 
 
 def test_a_map_with_a_key_twice_is_refused():
-    reader = compiled({"type": "map", "values": "int"}, "here")
+    reader = reader_of({"type": "map", "values": "int"}, "here")
     with pytest.raises(DecodeError):
         read_whole(reader, b"\x04\x02a\x02\x02a\x02\0", "here")
 
@@ -124,13 +124,13 @@ def test_a_map_with_a_key_twice_is_refused():
     ("raw", "expected"), [(b"\x00", "0.0000"), (b"\xff", "-0.0001"), (b"\x01\x86\xa0", "10.0000"), (b"\x80", "-0.0128")]
 )
 def test_decimals_are_exact_text(raw, expected):
-    reader = compiled({"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 4}, "here")
+    reader = reader_of({"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 4}, "here")
 
     assert expected == read_whole(reader, bytes([2 * len(raw)]) + raw, "here")
 
 
 def test_decimals_without_bytes_or_with_too_many_are_refused():
-    reader = compiled({"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 4}, "here")
+    reader = reader_of({"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 4}, "here")
     for body in (b"\0", b"\x82\x01" + bytes(65)):
         with pytest.raises(DecodeError):
             read_whole(reader, body, "here")

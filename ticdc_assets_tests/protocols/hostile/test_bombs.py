@@ -74,7 +74,7 @@ def test_a_snappy_block_without_a_size_is_refused(size):
 )
 @pytest.mark.parametrize("length", [b"\xff" * 9 + b"\x01", b"\xfe" * 1 + b"\xff" * 8 + b"\x01", b"\x80" * 4 + b"\x20"])
 def test_an_avro_length_beyond_the_message_allocates_nothing(kind, length):
-    reader = avro_reader.compiled(kind, HERE)
+    reader = avro_reader.reader_of(kind, HERE)
 
     refused(lambda: avro_reader.read_whole(reader, length + b"\0" * 100, HERE))
 
@@ -190,7 +190,7 @@ HOSTILE_SCHEMAS = {
 
 @pytest.mark.parametrize("what", HOSTILE_SCHEMAS)
 def test_a_schema_that_asks_for_much_is_not_admitted(what):
-    refused(lambda: avro_reader.compiled(HOSTILE_SCHEMAS[what], HERE), 32 * MIB)
+    refused(lambda: avro_reader.reader_of(HOSTILE_SCHEMAS[what], HERE), 32 * MIB)
 
 
 @pytest.mark.parametrize("text", [b"[" * 1_000_000, b'"' * 3, b"{}" * (3 << 20), b"\xff"])

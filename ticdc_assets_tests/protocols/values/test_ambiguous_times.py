@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.protocols.values import native_columns
-from ticdc_assets.protocols.values.ambiguous_times import count, is_ambiguous, occurs_twice
+from ticdc_assets.protocols.values.ambiguous_times import count_ambiguous, is_ambiguous, occurs_twice
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 
 COLUMN = Column("c", MySqlType(Kind.TIMESTAMP, 6))
@@ -45,7 +45,7 @@ def test_wall_times_of_two_moments_are_counted(zone: str, around: datetime):
     values = native_columns.column(COLUMN, wires, zone)
     expected = [text is not None and twice(text, zone) for text in wires.to_pylist()]
 
-    assert count(COLUMN, wires, values, zone) == sum(expected)
+    assert count_ambiguous(COLUMN, wires, values, zone) == sum(expected)
     assert occurs_twice(values, zone) is any(expected)
     pairs: list[tuple[Any, Any]] = list(zip(wires.to_pylist(), values.to_pylist(), strict=True))
     assert [is_ambiguous(COLUMN, wire, value, zone) for wire, value in pairs] == expected
@@ -60,8 +60,8 @@ def test_a_zone_that_a_value_names_counts_and_not_the_changefeeds():
     wires = pa.array([{"location": location, "value": value} for location, value in given])
     values = native_columns.column(COLUMN, wires, "America/New_York")
 
-    assert count(COLUMN, wires, values, "America/New_York") == 2
-    assert count(COLUMN, wires, values, "UTC") == 1
+    assert count_ambiguous(COLUMN, wires, values, "America/New_York") == 2
+    assert count_ambiguous(COLUMN, wires, values, "UTC") == 1
 
 
 def test_other_types_have_no_such_values():
@@ -69,7 +69,7 @@ def test_other_types_have_no_such_values():
     wires = pa.array(["2024-11-03 01:30:00"])
     values = native_columns.column(column, wires, "America/New_York")
 
-    assert count(column, wires, values, "America/New_York") == 0
+    assert count_ambiguous(column, wires, values, "America/New_York") == 0
 
 
 @pytest.mark.parametrize(("value", "zone"), [(datetime.max, "Asia/Tokyo"), (datetime.min, "America/New_York")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ticdc_assets.schema.collations import UNNAMED
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl.create import columns_of
+from ticdc_assets.schema.ddl.create import table_columns
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
 
 INT = MySqlType(Kind.INT)
@@ -18,7 +18,7 @@ def one(query: str, schema: str = "shop") -> ddl.Statement:
 def columns(body: str) -> dict[str, Column]:
     statement = one(f"CREATE TABLE t ({body})")
     assert isinstance(statement, ddl.CreateTable)
-    return {column.name: column for column in columns_of(statement, UNNAMED)}
+    return {column.name: column for column in table_columns(statement, UNNAMED)}
 
 
 def column(definition: str) -> Column:

@@ -10,7 +10,7 @@ import pytest
 
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl.create import columns_of
+from ticdc_assets.schema.ddl.create import table_columns
 from ticdc_assets.schema.evolution.defaults import ComputedDefault
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, PartitionDefinition, Partitioning
 from ticdc_assets_tests.schema.ddl.statements import INT, one
@@ -52,7 +52,7 @@ def test_a_schema_dump_is_read_in_full():
     *settings, table = ddl.parse(SHOWN, "shop")
 
     assert [ddl.NoEffect("SET"), ddl.NoEffect("SET")] == settings
-    columns = columns_of(table, table.collation)
+    columns = table_columns(table, table.collation)
     assert columns == (
         Column("id", MySqlType(Kind.BIGINT, 20), nullable=False),
         Column("Email", MySqlType(Kind.VARCHAR, 200), default=Default()),
@@ -102,7 +102,7 @@ def test_indexes_get_the_names_that_tidb_gives_them(body, expected):
 def test_columns_of_the_primary_key_are_not_nullable():
     table = one("CREATE TABLE t (a INT, B INT, c INT, PRIMARY KEY (b, A))")
 
-    assert {c.name: c.nullable for c in columns_of(table, table.collation)} == {"a": False, "B": False, "c": True}
+    assert {c.name: c.nullable for c in table_columns(table, table.collation)} == {"a": False, "B": False, "c": True}
 
 
 def test_text_columns_of_a_table_in_binary_are_binary_unless_they_say_otherwise():
@@ -110,7 +110,7 @@ def test_text_columns_of_a_table_in_binary_are_binary_unless_they_say_otherwise(
         "CREATE TABLE t (a CHAR(3), b TEXT, c VARCHAR(5) CHARSET utf8mb4, d ENUM('x')) DEFAULT CHARSET = binary"
     )
 
-    assert [c.type.kind for c in columns_of(table, table.collation)] == [
+    assert [c.type.kind for c in table_columns(table, table.collation)] == [
         Kind.BINARY,
         Kind.BLOB,
         Kind.VARCHAR,

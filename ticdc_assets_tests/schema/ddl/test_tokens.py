@@ -6,7 +6,7 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import tokens
-from ticdc_assets.schema.ddl.token_cursor import cursor_over, statements_of
+from ticdc_assets.schema.ddl.token_cursor import cursor_over, statement_cursors
 from ticdc_assets.schema.ddl.tokens import TEXT_CHARS_MAX, TokenKind, tokens_of
 
 
@@ -204,7 +204,7 @@ WITH_BODIES = "CREATE TRIGGER a BEGIN x; y; END"
 
 def test_semicolons_separate_statements_but_not_those_of_a_body():
     def first_words(text: str, restored: bool | None) -> list[str]:
-        return [cursor.peek().text for cursor in statements_of(text, restored)]
+        return [cursor.peek().text for cursor in statement_cursors(text, restored)]
 
     assert first_words(";a;;b 1;", None) == ["a", "b"]
     assert first_words(f"z; {WITH_BODIES}", True) == ["z", "CREATE"]

@@ -6,7 +6,7 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import bare, binary_form, fitted, format_type, parse_type, same_kind
+from ticdc_assets.schema.mysql_types import bare, binary_form, format_type, parse_type, same_kind, sized_text
 
 # (a type with {} for its size, the largest size)
 LARGEST = [
@@ -48,13 +48,13 @@ BYTES = {None: 4, "utf8mb4": 4, "utf8": 3, "utf8mb3": 3, "gbk": 2, "ucs2": 2, "l
 def test_a_text_of_n_characters_is_the_smallest_that_holds_them(charset: str | None, number: int, limit: int):
     for kind, each in ((Kind.TEXT, BYTES[charset]), (Kind.BLOB, 1)):
         last = limit // each
-        assert fitted(MySqlType(kind, last), charset) == MySqlType(SIZED[kind][number])
-        assert fitted(MySqlType(kind, last + 1), charset) == MySqlType(SIZED[kind][number + 1])
+        assert sized_text(MySqlType(kind, last), charset) == MySqlType(SIZED[kind][number])
+        assert sized_text(MySqlType(kind, last + 1), charset) == MySqlType(SIZED[kind][number + 1])
 
 
 def test_only_text_and_blob_with_a_length_are_fitted():
     for of in (MySqlType(Kind.TEXT), MySqlType(Kind.BLOB), MySqlType(Kind.VARCHAR, 300), MySqlType(Kind.INT, 300)):
-        assert fitted(of, "latin1") == of
+        assert sized_text(of, "latin1") == of
 
 
 FORMATTED = [

@@ -18,7 +18,7 @@ from ticdc_assets.schema.evolution.evolve import (
     shape_of,
 )
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, PartitionDefinition, TableSchema
-from ticdc_assets.schema.partitions.rows import rows_of
+from ticdc_assets.schema.partitions.rows import partition_rows
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 
 INT = MySqlType(Kind.INT)
@@ -202,7 +202,7 @@ def test_a_fill_is_cut_to_what_the_column_holds():
 
 
 def rows(columns: str, partitioning: str, *names: str) -> tuple[object, ...]:
-    return rows_of(table(columns, f"PARTITION BY {partitioning}").table, names or ("p",))
+    return partition_rows(table(columns, f"PARTITION BY {partitioning}").table, names or ("p",))
 
 
 BOUNDS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.sources.storage.paths import Layout, joined
+from ticdc_assets.sources.storage.paths import Layout, go_path_join
 from ticdc_assets.sources.storage.scan import Cursor, peek, scan, tables
 from ticdc_assets_tests.sources.storage.bucket import (
     JULY_31,
@@ -164,4 +164,4 @@ def test_a_layout_that_ticdc_would_not_take_is_refused(wrong: dict) -> None:
     ],
 )  # fmt: skip
 def test_names_join_as_in_go(names: tuple[str, str], folder: str) -> None:
-    assert joined(*names) == folder
+    assert go_path_join(*names) == folder

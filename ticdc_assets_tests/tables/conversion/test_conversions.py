@@ -12,7 +12,7 @@ import sqlglot
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, promotes
 from ticdc_assets.schema.mysql_types import parse_type
-from ticdc_assets.tables.conversion.convert import conversion, is_refused
+from ticdc_assets.tables.conversion.convert import converted_value, is_refused
 from ticdc_assets.tables.mirror.sql import spark_type
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 from ticdc_assets_tests.tables.conversion.conversion_cases import CASES, REFUSED, Case
@@ -58,7 +58,7 @@ KNOWN = {
 
 
 def converted(old: str, new: str) -> str | None:
-    return conversion("c", parse_type(old), parse_type(new))
+    return converted_value("c", parse_type(old), parse_type(new))
 
 
 @pytest.mark.parametrize("old", ONE_OF_EACH)
@@ -160,7 +160,7 @@ def test_every_value_becomes_what_the_server_makes_of_it(tmp_path: Path):
     frame = frame_of(pa.table({f"c{n}": column_of(case) for n, case in enumerate(CASES)}), tmp_path)
     selected = []
     for n, case in enumerate(CASES):
-        expression = conversion(f"c{n}", parse_type(case[0]), parse_type(case[1]))
+        expression = converted_value(f"c{n}", parse_type(case[0]), parse_type(case[1]))
         selected.append(f"CAST({expression} AS {spark_type(arrow_type(parse_type(case[1])))}) AS c{n}")
 
     found = [frame.selectExpr(*selected[begin : begin + 50]).toArrow() for begin in range(0, len(CASES), 50)]

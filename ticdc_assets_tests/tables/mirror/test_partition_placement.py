@@ -13,7 +13,7 @@ import pytest
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.evolve import DeletePartitions, SchemaState
 from ticdc_assets.tables.mirror.partition_conditions import doubt_condition, rows_condition
-from ticdc_assets.tables.mirror.typed_literals import typed
+from ticdc_assets.tables.mirror.typed_literals import typed_literal
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 from ticdc_assets_tests.tables.expressions import frame_of
 
@@ -43,7 +43,7 @@ def test_rows_are_in_the_partition_where_tidb_has_them(tmp_path: Path) -> None:
     for shape, recorded in zip(shapes, RECORDED, strict=True):
         for place, column in enumerate(shape.table.columns):
             texts = [row[place] for row in recorded["rows"]]
-            values = [None if t is None else typed(column.name, column.type, t, ZONE) for t in texts]
+            values = [None if t is None else typed_literal(column.name, column.type, t, ZONE) for t in texts]
             columns[column.name] = pa.array(values, arrow_type(column.type))
     cases = [
         (recorded["columns"], recorded["cut"], name, set(rows), condition(shape, name))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import spark
 from ticdc_assets.assets.checks.results import no_late_rows
-from ticdc_assets.assets.known_tables import remember, tables_of
+from ticdc_assets.assets.known_tables import remember, tables_with_assets
 from ticdc_assets.commands.process.pending import ChangefeedResult, CountsByOperation, held, is_needed
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import LandingReport, land
@@ -168,7 +168,7 @@ class FollowedChangefeed:
         if self._history == pending.history:
             return ()
         self._history = pending.history
-        warning = remember(self._config, self.changefeed.name, tables_of(pending.history, lake.follows))
+        warning = remember(self._config, self.changefeed.name, tables_with_assets(pending.history, lake.follows))
         return () if warning is None else (warning,)
 
     def _workers(self) -> Workers:

@@ -73,7 +73,7 @@ class Metrics:
             if run.ran is None:
                 return
             of.runs += 1
-            of.rows += rows_of(run)
+            of.rows += added_rows(run)
             for stage, seconds in run.seconds.items():
                 of.stage_seconds[stage] = of.stage_seconds.get(stage, 0.0) + seconds
             of.last_stage_seconds = run.seconds
@@ -134,7 +134,7 @@ class Metrics:
             yield "files", {"kind": "delete"}, of.files.deletes
 
 
-def rows_of(run: FollowedRun) -> int:
+def added_rows(run: FollowedRun) -> int:
     """The changes that a run added."""
     return sum(sum(counts.values()) for counts in run.ran.changes.values()) if run.ran is not None else 0
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.commands.output.progress import named
-from ticdc_assets.commands.process.follow.metrics import rows_of
+from ticdc_assets.commands.process.follow.metrics import added_rows
 from ticdc_assets.commands.process.run import summary
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
 from ticdc_assets.work_progress import OnProgress, no_progress
@@ -98,7 +98,7 @@ def as_object(run: FollowedRun, lag_ms: int | None, files: FileCounts | None) ->
         "run_id": run.run_id,
         "tso": str(record.tso) if record is not None else None,
         "complete": record is not None and record.complete,
-        "rows": rows_of(run),
+        "rows": added_rows(run),
         "lag_ms": lag_ms,
         "seconds": dict(run.seconds),
         "tables": len(record.tables) if record is not None else 0,

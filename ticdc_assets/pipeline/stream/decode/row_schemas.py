@@ -205,7 +205,7 @@ def _just_before(event: RowEvent) -> int:
     return (event.time.commit_ms or 0) << LOGICAL_BITS
 
 
-def together(inferred: Iterable[DdlEvent], known: Iterable[DdlEvent]) -> list[DdlEvent]:
+def merged_schemas(inferred: Iterable[DdlEvent], known: Iterable[DdlEvent]) -> list[DdlEvent]:
     """The schemas from rows, one for each table and time; without those that are already `known`."""
     places = {(event.commit_ts, event.schema, event.table) for event in known if not event.query}
     found: dict[tuple[int, str, str], DdlEvent] = {}

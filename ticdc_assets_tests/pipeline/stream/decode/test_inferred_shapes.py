@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.pipeline.stream.decode import row_schemas
-from ticdc_assets.pipeline.stream.decode.row_schemas import Shapes, is_of_keys, together
+from ticdc_assets.pipeline.stream.decode.row_schemas import Shapes, is_of_keys, merged_schemas
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.model import TableSchema
@@ -30,7 +30,7 @@ def columns(found: list[DdlEvent]) -> list[tuple[int, str, list[str]]]:
 
 
 def test_schemas_of_one_table_and_time_are_one_with_the_columns_of_both():
-    assert columns(together([inferred(7, ID), inferred(5, ID), inferred(5, ID_V), inferred(5, ID, "u")], [])) == [
+    assert columns(merged_schemas([inferred(7, ID), inferred(5, ID), inferred(5, ID_V), inferred(5, ID, "u")], [])) == [
         (5, "t", ["id", "v"]),
         (5, "u", ["id"]),
         (7, "t", ["id"]),
@@ -38,7 +38,7 @@ def test_schemas_of_one_table_and_time_are_one_with_the_columns_of_both():
 
 
 def test_of_schemas_that_contradict_each_other_the_first_is_taken():
-    [found] = together([inferred(5, ID_V), inferred(5, TEXT)], [])
+    [found] = merged_schemas([inferred(5, ID_V), inferred(5, TEXT)], [])
 
     assert found.after == ID_V
 
@@ -46,8 +46,8 @@ def test_of_schemas_that_contradict_each_other_the_first_is_taken():
 def test_a_schema_that_the_stream_has_already_is_not_new_and_a_statement_is_no_such_schema():
     sent = [inferred(5, ID_V), inferred(6, ID)]
 
-    assert columns(together(sent, [inferred(5, ID)])) == [(6, "t", ["id"])]
-    assert columns(together(sent, [inferred(5, ID, query="ALTER TABLE `t` ADD COLUMN `v` INT")])) == [
+    assert columns(merged_schemas(sent, [inferred(5, ID)])) == [(6, "t", ["id"])]
+    assert columns(merged_schemas(sent, [inferred(5, ID, query="ALTER TABLE `t` ADD COLUMN `v` INT")])) == [
         (5, "t", ["id", "v"]),
         (6, "t", ["id"]),
     ]

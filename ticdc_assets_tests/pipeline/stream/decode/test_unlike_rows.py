@@ -14,8 +14,8 @@ from ticdc_assets.pipeline.stream.decode.row_schemas import (
     changed_type,
     inferred_by,
     is_of_keys,
+    merged_schemas,
     missing_column,
-    together,
     unlike,
 )
 from ticdc_assets.pipeline.stream.decode.task import Decoding, MessageTask, RowOrder, Schemas, VersionClock
@@ -171,7 +171,7 @@ def test_schemas_of_one_table_and_time_are_one_with_all_their_columns():
     one, wider, later = shape(10, "`a` INT"), shape(10, "`a` INT", "`b` INT"), shape(11, "`a` INT")
     other = shape(10, "`a` INT", name="u")
 
-    found = together([later, one, other, wider], ())
+    found = merged_schemas([later, one, other, wider], ())
 
     assert [(event.commit_ts, event.table) for event in found] == [(10, "t"), (10, "u"), (11, "t")]
     assert [[c.name for c in event.after.columns] for event in found if event.after] == [["a", "b"], ["a"], ["a"]]
@@ -180,12 +180,12 @@ def test_schemas_of_one_table_and_time_are_one_with_all_their_columns():
 def test_schemas_that_do_not_go_together_are_that_of_the_first_row():
     one = shape(10, "`a` INT")
 
-    assert together([one, shape(10, "`a` DATETIME")], ()) == [one]
+    assert merged_schemas([one, shape(10, "`a` DATETIME")], ()) == [one]
 
 
 def test_schemas_of_a_table_and_time_that_are_known_are_left_out_unless_a_statement_has_that_time():
     one, known = shape(10, "`a` INT"), shape(10, "`b` INT")
 
-    assert together([one], [known]) == []
-    assert together([one], [replace(known, query="ALTER TABLE t ADD COLUMN b INT")]) == [one]
-    assert together([one], [shape(11, "`b` INT"), shape(10, "`b` INT", name="u")]) == [one]
+    assert merged_schemas([one], [known]) == []
+    assert merged_schemas([one], [replace(known, query="ALTER TABLE t ADD COLUMN b INT")]) == [one]
+    assert merged_schemas([one], [shape(11, "`b` INT"), shape(10, "`b` INT", name="u")]) == [one]
