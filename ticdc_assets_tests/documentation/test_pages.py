@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -85,6 +86,17 @@ def test_every_test_path_that_a_page_names_exists(page):
 def test_every_source_file_that_a_page_names_exists(page):
     names = set(re.findall(r"`((?:ticdc_assets|ticdc_assets_tests|docs)/[\w/.-]+)`", page.prose))
     assert [name for name in sorted(names) if not (REPOSITORY / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_function_that_a_page_names_with_its_file_exists(page):
+    named = re.findall(r"`(\w+)`\s+in\s+`(ticdc_assets/[\w/]+\.py)`", page.prose)
+    assert [(name, path) for name, path in named if name not in _defined(REPOSITORY / path)] == []
+
+
+def _defined(path: Path) -> set[str]:
+    definitions = (ast.FunctionDef, ast.ClassDef)
+    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, definitions)}
 
 
 def test_the_config_reference_lists_the_keys_of_a_changefeed_and_no_others(tmp_path):

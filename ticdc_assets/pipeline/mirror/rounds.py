@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.isolation import answers_of
-from ticdc_assets.pipeline.mirror.merge import MergePlan, can_plan, plan
+from ticdc_assets.pipeline.mirror.merge_plan import MergePlan, can_plan, plan
 from ticdc_assets.pipeline.mirror.merge_task import MergeReport, MergeTask
 from ticdc_assets.pipeline.mirror.merge_worker import merge
 from ticdc_assets.schema.history.source_table import SourceTable

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.mirror import merge as mirror_merge
+from ticdc_assets.pipeline.mirror import merge_plan as mirror_merge
 from ticdc_assets.pipeline.mirror import rounds as mirror_rounds
 from ticdc_assets.pipeline.mirror import segments
 from ticdc_assets.pipeline.mirror.merge_task import MergeReport, MergeTask

@@ -1,4 +1,4 @@
-"""Merges a segment into a mirror: with workers that read only the needed columns, or with Spark's MERGE.
+"""Plans how a segment is merged into a mirror: by workers that read only the needed columns, or by Spark's MERGE.
 
 Both give the same rows. Workers are much faster for the usual case: up to some hundred thousand changes and an
 unpartitioned mirror. Spark merges the rest: mirrors of format version 2 or with partitions, floating-point keys, and
