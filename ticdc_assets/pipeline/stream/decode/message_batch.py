@@ -1,14 +1,17 @@
-"""Messages of one block that are decoded together, with their ordinals in the capture."""
+"""The messages of a task in batches that are decoded together, with their ordinals in the capture."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ticdc_assets.pipeline.stream.decode.task import Arrival, MessageTask
+from ticdc_assets.errors import SourceError
+from ticdc_assets.pipeline.stream.decode.task import Arrival, MessageTask, Stretch
 from ticdc_assets.protocols.columnar.message_rows import Messages
+from ticdc_assets.sources.capture import digest_of
 from ticdc_assets.sources.message_block import MessageBlock
 
 Ints = npt.NDArray[np.int64]
@@ -50,3 +53,39 @@ class MessageBatch:
     def take(self, wanted: Bools) -> MessageBatch:
         """The messages that the mask selects."""
         return MessageBatch(self.ordinals[wanted], self.block.take(wanted))
+
+
+def batches_of(stretch: Stretch) -> Iterator[MessageBatch]:
+    """The messages of a stretch that a task decodes.
+
+    Raises:
+        SourceError: the log has other messages than those that were scanned.
+    """
+    ordinal, twice = stretch.begin.ordinal, np.fromiter(stretch.twice, np.int64)
+    for block in stretch.log.blocks(stretch.begin.place):
+        ordinals = np.arange(ordinal, ordinal + len(block))
+        _require_scanned(stretch, block, ordinal)
+        ordinal += len(block)
+        wanted = (ordinals < stretch.last) & ~np.isin(ordinals, twice)
+        for partition, indices in block.of_partitions():
+            wanted[indices] &= stretch.window.mask(partition, block.offsets[indices])
+        if wanted.any():
+            yield MessageBatch(ordinals, block).take(wanted)
+        if ordinal >= stretch.last:
+            return
+    _require_scanned(stretch, None, ordinal)
+
+
+def _require_scanned(stretch: Stretch, block: MessageBlock | None, ordinal: int) -> None:
+    """Raise SourceError where a block is not of the messages that were scanned, or is missing."""
+    for at, digest in stretch.witnesses.items():
+        is_here = block is not None and ordinal <= at < ordinal + len(block)
+        if is_here and digest_of(block.message(at - ordinal)) == digest:  # type: ignore[union-attr]
+            continue
+        if is_here or (block is None and at >= ordinal):
+            raise SourceError(
+                "the capture",
+                "the messages that this run has scanned",
+                "others, since it was replaced meanwhile",
+                "Nothing was published; run again. A capture may grow during a run.",
+            )

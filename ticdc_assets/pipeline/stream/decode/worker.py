@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ticdc_assets.errors import LOST_STATEMENT, DecodeError, SchemaError, SourceError, TicdcAssetsError
+from ticdc_assets.errors import LOST_STATEMENT, DecodeError, SchemaError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.stream.decode.batches import Piece, decode_in_bulk
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, LateLarge, completed, with_known
-from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch, batches_of
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
 from ticdc_assets.pipeline.stream.decode.row_schemas import (
     NameState,
@@ -41,9 +41,8 @@ from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.values.checksum import check
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
 from ticdc_assets.schema.model import TableName, TableSchema
-from ticdc_assets.sources.capture import Message, digest_of
+from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.filesystem import open_root
-from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.sources.upstream import sql as upstream_sql
 
 COMPLETED_BYTES: Final = 64 << 20
@@ -82,7 +81,7 @@ class MessageDecoder:
 
     def run(self) -> TaskReport:
         """Decode all messages of the task and write the parts of changelogs."""
-        for batch in self._batches():
+        for batch in batches_of(self._task.stretch):
             for index in self._in_bulk(batch):
                 self._one(batch.block.message(index), int(batch.ordinals[index]))
             hit(Failpoint.FILE_READ)
@@ -93,36 +92,6 @@ class MessageDecoder:
         hit(Failpoint.PARTS_WRITTEN)
         reports = tuple(state.report(name) for name, state in self._names.items())
         return TaskReport(self._task.number, tuple(parts), reports)
-
-    def _batches(self) -> Iterator[MessageBatch]:
-        stretch = self._task.stretch
-        ordinal, twice = stretch.begin.ordinal, np.fromiter(stretch.twice, np.int64)
-        for block in stretch.log.blocks(stretch.begin.place):
-            ordinals = np.arange(ordinal, ordinal + len(block))
-            self._require_scanned(block, ordinal)
-            ordinal += len(block)
-            wanted = (ordinals < stretch.last) & ~np.isin(ordinals, twice)
-            for partition, indices in block.of_partitions():
-                wanted[indices] &= stretch.window.mask(partition, block.offsets[indices])
-            if wanted.any():
-                yield MessageBatch(ordinals, block).take(wanted)
-            if ordinal >= stretch.last:
-                return
-        self._require_scanned(None, ordinal)
-
-    def _require_scanned(self, block: MessageBlock | None, ordinal: int) -> None:
-        """Raise SourceError where a block is not of the messages that were scanned, or is missing."""
-        for at, digest in self._task.stretch.witnesses.items():
-            is_here = block is not None and ordinal <= at < ordinal + len(block)
-            if is_here and digest_of(block.message(at - ordinal)) == digest:  # type: ignore[union-attr]
-                continue
-            if is_here or (block is None and at >= ordinal):
-                raise SourceError(
-                    "the capture",
-                    "the messages that this run has scanned",
-                    "others, since it was replaced meanwhile",
-                    "Nothing was published; run again. A capture may grow during a run.",
-                )
 
     def _in_bulk(self, batch: MessageBatch) -> Iterable[int]:
         """Decode what the bulk decoder can of a batch. Returns the messages for the reference decoder."""
