@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ticdc_assets.config.files import absolute_path
-from ticdc_assets.config.reading import Section, shown
+from ticdc_assets.config.reading import Section, nearest, shown
 from ticdc_assets.config.secrets import Settings, query_of
 from ticdc_assets.config.sink import KAFKA_SCHEMES, SinkOptions, split_uri
 from ticdc_assets.config.source_model import LANDED_BYTES_MAX, LANDED_MESSAGES_MAX, RUN_AFTER_S, KafkaSource, KafkaStart
@@ -21,6 +21,10 @@ _OWN_OPTIONS: Final = {
     "enable.auto.commit": "Remove it: no offset is committed to Kafka.",
     "enable.partition.eof": "Remove it: it is always on.",
     "auto.offset.reset": "Use starting.",
+}
+_WORDS: Final = {
+    "protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    "mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"),
 }
 _SECURITY_FILES: Final = {"ca": "ssl.ca.location", "cert": "ssl.certificate.location", "key": "ssl.key.location"}
 
@@ -45,8 +49,9 @@ def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[st
     named = _named_or_none(uri, sink, config)
     brokers = tuple(s.strip() for text in section.texts("brokers") for s in text.split(","))
     topics, pattern = section.texts("topics"), section.text("pattern")
-    security = _security(section.section("security"), base)
     options = _options(section)
+    inherited = named.options if named else Settings()
+    security = _security(section.section("security"), base, inherited | options)
     start = _start(section)
     messages_max = _count(section, "max_messages", LANDED_MESSAGES_MAX)
     bytes_max = _count(section, "max_bytes", LANDED_BYTES_MAX)
@@ -61,7 +66,6 @@ def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[st
         section.problem("topics", "topics or pattern", "none", 'Write topics: ["..."].')
     if not (topics or pattern) and named is not None:
         topics, pattern = named.topics, named.pattern
-    inherited = named.options if named else Settings()
     return KafkaSource(
         brokers or (named.brokers if named else ()),
         topics,
@@ -162,12 +166,46 @@ def _options(section: Section) -> Settings:
     return options
 
 
-def _security(section: Section, base: Path) -> Settings:
-    values = {name: section.text(name) for name in ("protocol", "mechanism", "username", "password")}
+def _security(section: Section, base: Path, others: Settings) -> Settings:
+    """The login of `security`; `others` are the settings of the sink URI and of `options`."""
+    protocol, mechanism = (_word(section, name, known) for name, known in _WORDS.items())
+    user, password = section.text("username"), section.text("password")
     files = {setting: section.text(name) for name, setting in _SECURITY_FILES.items()}
     section.close()
-    login = _login(values["protocol"], values["mechanism"], values["username"], values["password"])
+    login = _login(protocol, mechanism, user, password)
+    if len(section):
+        _check_login(section, others | login)
     return login | Settings({setting: absolute_path(base, path) for setting, path in files.items() if path})
+
+
+def _word(section: Section, key: str, known: tuple[str, ...]) -> str | None:
+    """One of the words that librdkafka knows, in upper or lower case; None if it is unset or invalid."""
+    written = section.text(key)
+    if written is None or written.upper() in known:
+        return written
+    meant = nearest(written, known)
+    advice = f"Did you mean {meant}?" if meant else f"Write one of {', '.join(known)}."
+    section.problem(key, f"one of {', '.join(known)}", shown(written), advice)
+    return None
+
+
+def _mechanism_in(login: Settings) -> str:
+    return login.get("sasl.mechanism") or login.get("sasl.mechanisms") or ""  # librdkafka has both names
+
+
+def _check_login(section: Section, login: Settings) -> None:
+    """Refuse a login that is not complete, which librdkafka refuses without its name, or does not use."""
+    protocol, mechanism = login.get("security.protocol", ""), _mechanism_in(login)
+    if "username" in section and "protocol" in section and protocol in ("SSL", "PLAINTEXT"):
+        section.problem("protocol", "one with SASL, for a username", protocol, f"Write SASL_{protocol}.")
+    if not protocol.startswith("SASL_"):
+        return
+    if not (mechanism or "mechanism" in section):
+        advice = "Add the mechanism of the brokers, such as SCRAM-SHA-512, with username and password."
+        section.problem("mechanism", f"a mechanism for {protocol}", "none", advice)
+    for key in ("username", "password") if mechanism.startswith(("PLAIN", "SCRAM")) else ():
+        if key not in section and not login.get(f"sasl.{key}"):
+            section.problem(key, f"a {key} for {mechanism}", "none", f"Add {key}.")
 
 
 def _login_of_ticdc(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Settings:

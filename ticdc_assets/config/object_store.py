@@ -187,17 +187,17 @@ def _check(section: Section, kind: StoreType, settings: dict[str, str]) -> None:
     if endpoint is not None and not _is_address(endpoint):
         advice = "Write http://host:port or https://host, without a bucket; credentials have keys of their own."
         section.problem("endpoint", "the address of the store", shown(endpoint), advice)
-    if ("access_key" in settings) != ("secret_key" in settings):
-        missing = "secret_key" if "access_key" in settings else "access_key"
+    if ("access_key" in section) != ("secret_key" in section):
+        missing = "secret_key" if "access_key" in section else "access_key"
         advice = f"Add {missing}, or leave both out: then the environment's own are taken."
         section.problem(missing, "access_key and secret_key together", "one of them", advice)
-    elif "session_token" in settings and "access_key" not in settings:
+    elif "session_token" in section and "access_key" not in section:
         section.problem("session_token", "the access_key that it belongs to", "none", "Add access_key and secret_key.")
     if kind is not StoreType.AZURE:
         return
-    if "account" not in settings:
+    if "account" not in section:
         section.problem("account", "the name of the storage account", "none", "Add account:.")
-    if "account_key" in settings and "sas_token" in settings:
+    if "account_key" in section and "sas_token" in section:
         section.problem("sas_token", "account_key or sas_token", "both", "Remove one of the two.")
 
 

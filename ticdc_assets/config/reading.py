@@ -27,6 +27,19 @@ NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN_CHARS_MAX: Final = 60
 
 _FOUND: Final = re.compile(r"(?:but )?found ")
+_TOKEN: Final = re.compile(r"'?<([a-z ]+)>'?")
+_TOKENS: Final = {
+    "stream end": "the end of the file",
+    "document start": "the start of a document",
+    "block end": "the end of the block",
+    "block mapping start": "an indented key",
+    "block sequence start": "an indented list",
+    "scalar": "a text",
+    "alias": "an alias",
+    "anchor": "an anchor",
+    "tag": "a tag",
+}
+"""The names that YAML's parser gives to what it found or expected, in words."""
 _IN_PLACE_OF: Final = re.compile(r"expected (?P<expected>.*), but (?:found|got) (?P<found>.*)", re.DOTALL)
 
 
@@ -48,8 +61,10 @@ class Problems:
     found: list[ConfigFault] = field(default_factory=list)
 
     def add(self, where: str, expected: str, found: str, advice: str) -> None:
-        """Add a fault with its four parts."""
-        self.found.append(ConfigFault(where, expected, found, advice))
+        """Add a fault with its four parts, unless it is known: a section may be read more than once."""
+        fault = ConfigFault(where, expected, found, advice)
+        if fault not in self.found:
+            self.found.append(fault)
 
     def take(self, error: ConfigError) -> None:
         """Add the error of a part that does not know the file."""
@@ -75,6 +90,15 @@ class Block(dict[str, Any]):
 
 class _Loader(yaml.SafeLoader):
     """YAML's safe types; mappings have the lines of their keys and refuse repeated keys."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """As the base class. Raises ConfigError with the line of a scalar that has the form of another type only."""
+        try:
+            return super().construct_object(node, deep=deep)
+        except ValueError:
+            place = f"line {node.start_mark.line + 1}"
+            kind = node.tag.rpartition(":")[2]
+            raise ConfigError(place, "values that YAML can read", f"no valid {kind}", "Quote a text.") from None
 
 
 def _block(loader: _Loader, node: yaml.MappingNode) -> Block:
@@ -102,7 +126,16 @@ def _refuse_repeats(node: yaml.MappingNode) -> None:
             seen.add(key_node.value)
 
 
+def _time(loader: _Loader, node: yaml.ScalarNode) -> Any:
+    """A date or a time; text where no calendar has it, so that the key's own reader says what it expects."""
+    try:
+        return loader.construct_yaml_timestamp(node)
+    except ValueError:
+        return node.value
+
+
 _Loader.add_constructor("tag:yaml.org,2002:map", _block)
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _time)
 
 
 def _not_yaml(where: str, found: str, advice: str) -> ConfigError:
@@ -129,6 +162,7 @@ def parse_yaml(text: str) -> Block:
 
 def _yaml_found(problem: str) -> str:
     """The parser's complaint, phrased to follow the word "found"."""
+    problem = _TOKEN.sub(lambda found: _TOKENS.get(found[1], found[0]), problem)
     both = _IN_PLACE_OF.fullmatch(problem)
     if both is not None:
         return f"{both['found']} in place of {both['expected']}"
@@ -138,7 +172,7 @@ def _yaml_found(problem: str) -> str:
 def _yaml_hint(problem: str) -> str:
     if "alias" in problem or "anchor" in problem or "alphabetic" in problem:
         return 'Quote texts that start with * or &, such as "*.*".'
-    return "Correct the YAML there; quote texts that hold `: ` or start with a special character."
+    return "Correct the YAML there; quote texts that hold `: ` or start with a special character, such as {."
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -55,9 +55,9 @@ def read_source(section: Section, uri: str, sink: SinkOptions, config: Mapping[s
         "kafka": lambda: read_kafka(source.section("kafka"), uri, sink, config, base),
     }
     for kind in _KINDS:
-        if kind not in given:
+        if kind not in given or len(given) > 1:
             source.raw(kind)
-    if "storage" not in given:
+    if given != ["storage"]:
         source.raw("options")
     found = readers[given[0]]() if len(given) == 1 else None
     if len(given) > 1:
@@ -118,6 +118,7 @@ def read_registry(
     section: Section, sink: SinkOptions, source: Source | None, config: Mapping[str, Any], base: Path
 ) -> SchemaRegistry | None:
     """The registry; None if the protocol needs none."""
+    faults = len(section.problems.found)
     registry = section.section("schema_registry")
     url, file = registry.text("url"), registry.text("file")
     auth = _auth(registry)
@@ -132,7 +133,7 @@ def read_registry(
     if sink.protocol != Protocol.AVRO:
         return None
     path = _next_to_capture(source, "registry.json")
-    if path is None:
+    if path is None and len(section.problems.found) == faults:
         advice = "Add schema_registry: {url: ...}, or {file: registry.json}."
         section.problem("schema_registry", "the registry that the Avro protocol needs", "none", advice)
     return SchemaRegistry(file=path) if path else None

@@ -195,3 +195,12 @@ def test_faults_of_the_block_are_reported(tmp_path, block, said):
 
     assert said in error
     assert "hunter2" not in error
+
+
+@pytest.mark.parametrize("wrong", [{"evn": "KEY"}, 3, {"env": "NOSUCH"}])
+def test_a_key_with_a_fault_is_not_reported_as_missing_too(tmp_path, wrong):
+    block = {"access_key": wrong, "secret_key": "s", "session_token": "t"}
+
+    error = refused(tmp_path, {"object_store": block, **with_feed()})
+
+    assert "object_store.access_key" in error.where

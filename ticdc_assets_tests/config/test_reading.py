@@ -111,13 +111,28 @@ def test_yaml_faults_do_not_quote_the_line(tmp_path):
     ("text", "found"),
     [
         ('changefeeds: "shop', "found unexpected end of stream. "),
-        ("changefeeds: [a, b", "found '<stream end>' in place of ',' or ']'. "),
+        ("changefeeds: [a, b", "found the end of the file in place of ',' or ']'. "),
+        ("views: {schema}__recorded.{table}", "found a text in place of the end of the block. "),
+        ("changefeeds:\n  a: 1\n b: 2", "found an indented key in place of the end of the block. "),
         ("changefeeds: {}\n--- {}\n", "found another document. "),
         ("changefeeds: a: b", "found mapping values are not allowed here. "),
     ],
 )
 def test_yaml_faults_say_once_what_was_found(tmp_path, text, found):
     assert f"expected a YAML mapping with each key once, {found}" in str(refused(tmp_path, text))
+
+
+@pytest.mark.parametrize("day", ["2025-13-01", "2025-02-30", "2025-01-01T99:00:00"])
+def test_a_day_that_no_calendar_has_is_a_fault_of_its_key(tmp_path, day):
+    text = 'changefeeds:\n  shop:\n    sink_uri: "s3://b/p?protocol=canal-json&enable-tidb-extension=true"\n'
+
+    error = refused(tmp_path, f"{text}    dagster: {{days_from: {day}}}\n")
+
+    assert "days_from (line 4): expected a day, found" in str(error)
+
+
+def test_a_scalar_that_yaml_cannot_read_is_refused_with_its_line(tmp_path):
+    assert "line 2: expected values that YAML can read, found no valid int" in str(refused(tmp_path, "a: b\nc: 0b_"))
 
 
 def test_a_missing_variable_is_named(tmp_path):
@@ -152,7 +167,9 @@ FULL: dict[str, Any] = {
                 },
                 "integrity": {"integrity-check-level": "correctness"},
             },
-            "source": {"kafka": {"brokers": ["h:1"], "security": {"username": "u"}, "options": {"a": "b"}}},
+            "source": {
+                "kafka": {"brokers": ["h:1"], "security": {"username": "u", "password": "p"}, "options": {"a": "b"}}
+            },
             "schema_registry": {"url": "https://r", "auth": {"user": "u", "password": "p"}},
             "claim_check": "s3://b/c",
             "keys": {"a.b": ["c"]},

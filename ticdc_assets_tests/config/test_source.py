@@ -126,6 +126,70 @@ def test_storage_options_join_those_of_the_uri(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("security", "words"),
+    [
+        ({"protocol": "SASL_SLL"}, "Did you mean SASL_SSL?"),
+        ({"protocol": "tcp"}, "Write one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."),
+        ({"mechanism": "SCRAM-SHA-265", "username": "u", "password": "p"}, "Did you mean SCRAM-SHA-256?"),
+        ({"protocol": "SASL_SSL"}, "Add the mechanism of the brokers"),
+        ({"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u"}, "Add password."),
+        ({"protocol": "SASL_SSL", "mechanism": "scram-sha-512", "password": "p"}, "Add username."),
+        ({"protocol": "ssl", "username": "u", "password": "p"}, "Write SASL_SSL."),
+    ],
+)
+def test_a_login_that_cannot_work_is_one_fault_at_its_key(tmp_path, security, words):
+    kafka = {"brokers": "h:1", "topics": "t", "security": security}
+
+    text = str(refused(tmp_path, with_feed(source={"kafka": kafka})))
+
+    assert words in text
+    assert "changefeeds.shop.source.kafka.security." in text
+    assert "faults" not in text
+
+
+@pytest.mark.parametrize(
+    ("security", "options"),
+    [
+        ({"protocol": "sasl_ssl", "mechanism": "scram-sha-256", "username": "u", "password": "p"}, {}),
+        ({"username": "u", "password": "p"}, {}),
+        ({"protocol": "SASL_SSL"}, {"sasl.mechanisms": "GSSAPI"}),
+        ({"protocol": "SASL_SSL", "mechanism": "PLAIN"}, {"sasl.username": "u", "sasl.password": "p"}),
+        ({"protocol": "SSL", "ca": "ca.pem"}, {}),
+        ({"ca": "ca.pem"}, {"security.protocol": "ssl"}),
+    ],
+)
+def test_a_login_may_be_completed_by_options(tmp_path, security, options):
+    kafka = {"brokers": "h:1", "topics": "t", "security": security, "options": options}
+
+    assert isinstance(feed(tmp_path, source={"kafka": kafka}).source, KafkaSource)
+
+
+def test_a_login_of_the_sink_uri_is_complete(tmp_path):
+    uri = (
+        "kafka://h:1/t?protocol=open-protocol&sasl-user=u&sasl-password=p&sasl-mechanism=scram-sha-256&enable-tls=true"
+    )
+
+    found = feed(tmp_path, sink_uri=uri, source={"kafka": {"security": {"ca": "ca.pem"}}}).source
+
+    assert found.options["security.protocol"] == "SASL_SSL"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"source": {"storage": "a", "kafka": {"brokers": "h:1"}}},
+        {"source": {"storage": "a", "capture": "b", "options": {"region": "eu"}}},
+        {"source": "/bucket"},
+        {"source": ["a"]},
+        {"sink_uri": "kafka://h/t?protocol=avro", "schema_registry": {"ulr": "http://r"}},
+        {"sink_uri": "kafka://h/t?protocol=avro", "schema_registry": {"url": 3}},
+    ],
+)
+def test_one_mistake_is_one_fault(tmp_path, keys):
+    assert "faults" not in str(refused(tmp_path, with_feed(**keys)))
+
+
+@pytest.mark.parametrize(
     ("keys", "words"),
     [
         ({"source": {"storage": "a", "capture": "b"}}, "storage and capture"),

@@ -6,9 +6,10 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import methodcaller
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -37,6 +38,7 @@ SILENCE_TIMEOUT_S: Final = 60.0
 """Reading fails if a partition gives no message for this long although it holds some."""
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's own topics, which no pattern matches."""
+_REFUSED: Final = re.compile(r'"([\w.]+)"|((?:ssl|sasl)\.[\w.]+[a-z])')
 _BATCH_MESSAGES: Final = 1000
 _ERROR: Final = methodcaller("error")
 _POLL_S: Final = 0.5
@@ -97,7 +99,7 @@ class KafkaClient:
             raise SourceError(
                 self._where,
                 "settings that librdkafka accepts",
-                _setting_in(error),
+                f"one that it refuses{_setting_in(error, source.options)}",
                 "Check source.kafka.security and source.kafka.options.",
             ) from None
         self._requests = Requests(self._consumer, self._where, self._causes, retry_timeout_s)
@@ -324,11 +326,25 @@ def _at(partition: KafkaPartition, offset: int | None = None) -> TopicPartition:
     return TopicPartition(partition.topic, partition.number, offset)
 
 
-def _setting_in(error: KafkaException) -> str:
-    """librdkafka's name of a setting that it refuses, without the value."""
+def _setting_in(error: KafkaException, options: Mapping[str, str]) -> str:
+    """librdkafka's name of a setting that it refuses, without the value; of a file, its path and what is wrong."""
     text = str(error.args[0].str()) if error.args else ""
-    name = re.search(r'"([\w.]+)"', text)
-    return f"one that it refuses: {name[1]}" if name else "one that it refuses"
+    if "No provider for SASL mechanism" in text:
+        return f": sasl.mechanism, {options.get('sasl.mechanism', 'GSSAPI')}: this librdkafka was built without it"
+    name = _REFUSED.search(text)
+    if name is None:
+        return ""
+    setting = name[1] or name[2]
+    path = options.get(setting, "") if setting.endswith(".location") else ""
+    return f": {setting}, {_fault_of_file(path)}" if path else f": {setting}"
+
+
+def _fault_of_file(path: str) -> str:
+    try:
+        Path(path).read_bytes()
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return f"{path}: not as PEM, or locked with another password"
 
 
 def _silent_logger() -> logging.Logger:
