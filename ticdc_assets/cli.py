@@ -14,6 +14,7 @@ from typing import Final
 
 from ticdc_assets import __version__
 from ticdc_assets.command_line import diagnose, process, read, repair
+from ticdc_assets.command_line.interruption import termination_as_interruption
 from ticdc_assets.command_line.parser import Parser
 from ticdc_assets.command_line.standard_streams import leave_output, open_closed_streams, reader_is_gone
 from ticdc_assets.commands.each import code_of, sentence_of
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_closed_streams()
     arguments = _parser().parse_args(argv)
     try:
-        with warnings.catch_warnings():
+        with termination_as_interruption(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return int(arguments.command(arguments))
     except KeyboardInterrupt:
