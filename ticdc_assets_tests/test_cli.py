@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,20 @@ def test_the_help_of_a_command_names_its_defaults(command: str, defaults: tuple[
 
     printed = " ".join(capfd.readouterr().out.split())
     assert [f"(default: {value})" in printed for value in defaults] == [True] * len(defaults)
+
+
+def test_the_help_of_every_command_says_what_it_does(capfd: Any):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    names = re.findall(r"^    ([a-z]+) ", capfd.readouterr().out, re.MULTILINE)
+
+    for name in names:
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        usage, does, *_ = capfd.readouterr().out.split("\n\n")
+        assert usage.startswith(f"usage: ticdc-assets {name}")
+        assert re.fullmatch(r"[A-Z][^:]+\.|[A-Z].+: .+\.", does, re.DOTALL), name
+    assert len(names) > 10
 
 
 def test_the_help_says_how_to_begin(capfd: Any):

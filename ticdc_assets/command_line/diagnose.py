@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 from ticdc_assets.command_line.arguments import with_config
+from ticdc_assets.command_line.parser import command
 from ticdc_assets.command_line.selection import chosen_of
 
 
@@ -22,13 +23,13 @@ def add_to(commands: Any) -> None:
 
 
 def _add_check(commands: Any) -> None:
-    check = with_config(commands.add_parser("check", help="evaluate all asset checks; runs nothing"))
+    check = with_config(command(commands, "check", "evaluate all asset checks; runs nothing"))
     check.add_argument("--json", action="store_true", help="a JSON list")
     check.set_defaults(command=_check)
 
 
 def _add_doctor(commands: Any) -> None:
-    doctor = with_config(commands.add_parser("doctor", help="test what a run needs: Java, catalog, sources, workers"))
+    doctor = with_config(command(commands, "doctor", "test what a run needs: Java, catalog, sources, workers"))
     doctor.add_argument("--json", action="store_true", help="a JSON list")
     doctor.add_argument(
         "--prepare", action="store_true", help="make the archive from which Java starts with less processor time"
@@ -37,7 +38,7 @@ def _add_doctor(commands: Any) -> None:
 
 
 def _add_inspect(commands: Any) -> None:
-    inspect = commands.add_parser("inspect", help="report what a source contains, or what a config lacks")
+    inspect = command(commands, "inspect", "report what a source contains, or what a config lacks")
     inspect.add_argument(
         "place",
         metavar="PLACE",
@@ -49,7 +50,7 @@ def _add_inspect(commands: Any) -> None:
 
 
 def _add_discover(commands: Any) -> None:
-    discover = with_config(commands.add_parser("discover", help="list the tables of the source"))
+    discover = with_config(command(commands, "discover", "find the tables of the source, so that they have assets"))
     discover.set_defaults(command=_discover)
 
 

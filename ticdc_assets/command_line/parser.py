@@ -27,6 +27,13 @@ class Parser(argparse.ArgumentParser):
             raise
 
 
+def command(commands: Any, name: str, does: str) -> argparse.ArgumentParser:
+    """Add a command. `does` is its line in the list of commands, and the first sentence of its own help."""
+    sentence = f"{does[:1].upper()}{does[1:]}."
+    added: argparse.ArgumentParser = commands.add_parser(name, help=does, description=sentence)
+    return added
+
+
 def _meant(given: Iterable[str], known: Iterable[str]) -> str:
     known = list(known)
     near = [name for text in given for name in difflib.get_close_matches(text, known, n=1)]

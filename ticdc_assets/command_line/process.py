@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ticdc_assets.command_line.arguments import address, interval, positive_number, tso, with_config
+from ticdc_assets.command_line.parser import command
 from ticdc_assets.command_line.selection import chosen_of, only
 from ticdc_assets.errors import ConfigError
 
@@ -26,14 +27,14 @@ def add_to(commands: Any) -> None:
 
 
 def _add_demo(commands: Any) -> None:
-    demo = commands.add_parser("demo", help="run the packaged sample in every protocol and compare the results")
+    demo = command(commands, "demo", "run the packaged sample in every protocol and compare the results")
     demo.add_argument("--dir", type=Path, default=Path("demo"), help="the folder to create (default: ./demo)")
     demo.add_argument("--changefeed", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
     demo.set_defaults(command=_demo)
 
 
 def _add_run(commands: Any) -> None:
-    run = with_config(commands.add_parser("run", help="process everything pending once; safe to repeat"))
+    run = with_config(command(commands, "run", "process everything pending once; safe to repeat"))
     run.add_argument("--until", type=tso, metavar="TSO", help="stop at this TSO")
     run.add_argument("--strict", action="store_true", help="evaluate all checks afterwards, and fail if one fails")
     run.add_argument("--follow", action="store_true", help="run until SIGTERM or Ctrl-C")
@@ -51,7 +52,7 @@ def _add_run(commands: Any) -> None:
 
 
 def _add_load(commands: Any) -> None:
-    load = with_config(commands.add_parser("load", help="load a Dumpling export before the first run"))
+    load = with_config(command(commands, "load", "load a Dumpling export before the first run"))
     load.add_argument("dump", metavar="DUMP", help="the folder or bucket of the export")
     load.add_argument("--at", type=tso, metavar="TSO", help="the TSO of the export (default: that of its `metadata`)")
     load.add_argument(
@@ -74,7 +75,7 @@ def _add_load(commands: Any) -> None:
 
 
 def _add_capture(commands: Any) -> None:
-    capture = with_config(commands.add_parser("capture", help="copy messages of Kafka topics to files"))
+    capture = with_config(command(commands, "capture", "copy messages of Kafka topics to files"))
     capture.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the folder to add messages to")
     capture.add_argument("--max-messages", type=positive_number, metavar="N", help="read at most N offsets")
     capture.set_defaults(command=_capture)

@@ -9,6 +9,7 @@ import argparse
 from typing import Any
 
 from ticdc_assets.command_line.arguments import positive_number, tso, with_config
+from ticdc_assets.command_line.parser import command
 from ticdc_assets.command_line.selection import chosen_of, only
 from ticdc_assets.commands.read.quick_start import start_quickly
 
@@ -22,13 +23,13 @@ def add_to(commands: Any) -> None:
 
 
 def _add_tables(commands: Any) -> None:
-    tables = with_config(commands.add_parser("tables", help="list source tables with state, watermark and rows"))
+    tables = with_config(command(commands, "tables", "list source tables with state, watermark and rows"))
     tables.add_argument("--json", action="store_true", help="a JSON list")
     tables.set_defaults(command=_tables)
 
 
 def _add_snapshot(commands: Any) -> None:
-    snapshot = with_config(commands.add_parser("snapshot", help="list or pin the snapshots to read together at a TSO"))
+    snapshot = with_config(command(commands, "snapshot", "list or pin the snapshots to read together at a TSO"))
     snapshot.add_argument("--at", type=tso, metavar="TSO", help="the newest record up to this TSO or time")
     snapshot.add_argument("--pin", metavar="NAME", help="keep that record, and tag its snapshots with this name")
     snapshot.add_argument("--list", action="store_true", dest="lists", help="list the pins")
@@ -36,12 +37,12 @@ def _add_snapshot(commands: Any) -> None:
     form = snapshot.add_mutually_exclusive_group()
     readers = ("spark", "duckdb", "polars", "pyiceberg")
     form.add_argument("--reader", choices=readers, help="print the code that reads all mirrors as of the record")
-    form.add_argument("--json", action="store_true", help="JSON")
+    form.add_argument("--json", action="store_true", help="a JSON object; with --list a JSON list")
     snapshot.set_defaults(command=_snapshot)
 
 
 def _add_diff_and_schema(commands: Any) -> None:
-    diff = with_config(commands.add_parser("diff", help="count the rows that differ between two TSOs"))
+    diff = with_config(command(commands, "diff", "count the rows that differ between two TSOs"))
     diff.add_argument("after", type=tso, metavar="TSO1", help="the earlier TSO, or a time such as 2025-07-31T20:00:00Z")
     diff.add_argument("until", type=tso, metavar="TSO2", help="the later one")
     diff.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="only this one (repeatable)")
@@ -49,7 +50,7 @@ def _add_diff_and_schema(commands: Any) -> None:
     form.add_argument("--rows", action="store_true", help="print each row that differs as a line of JSON")
     form.add_argument("--json", action="store_true", help="a JSON object with the counts")
     diff.set_defaults(command=_diff)
-    schema = with_config(commands.add_parser("schema", help="list the columns of a table at a TSO"))
+    schema = with_config(command(commands, "schema", "list the columns of a table at a TSO"))
     schema.add_argument("table", metavar="SCHEMA.TABLE", help="its name at that TSO")
     schema.add_argument("--at", type=tso, required=True, metavar="TSO", help="a TSO, or a time: 2025-07-31T20:00:00Z")
     schema.add_argument("--json", action="store_true", help="a JSON object")
@@ -57,7 +58,7 @@ def _add_diff_and_schema(commands: Any) -> None:
 
 
 def _add_verify(commands: Any) -> None:
-    verify = with_config(commands.add_parser("verify", help="compare mirrors with the upstream TiDB at a TSO"))
+    verify = with_config(command(commands, "verify", "compare mirrors with the upstream TiDB at a TSO"))
     verify.add_argument("--at", type=tso, metavar="TSO", help="the newest record up to this TSO (default: the newest)")
     verify.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="only this (repeatable)")
     verify.add_argument(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_assets.command_line.arguments import day, days, hours, tso, with_config
+from ticdc_assets.command_line.parser import command
 from ticdc_assets.command_line.selection import chosen_of, only
 
 
@@ -21,7 +22,7 @@ def add_to(commands: Any) -> None:
 
 
 def _add_maintain(commands: Any) -> None:
-    maintain = with_config(commands.add_parser("maintain", help="expire old snapshots and remove orphan files"))
+    maintain = with_config(command(commands, "maintain", "expire old snapshots and remove orphan files"))
     maintain.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     maintain.add_argument(
         "--older-than-hours", type=hours, metavar="N", help="keep everything younger than N hours (default: 24)"
@@ -38,7 +39,7 @@ def _add_maintain(commands: Any) -> None:
 
 
 def _add_replay(commands: Any) -> None:
-    replay = with_config(commands.add_parser("replay", help="decode quarantined records again"))
+    replay = with_config(command(commands, "replay", "decode quarantined records again"))
     replay.add_argument("--quarantine", action="store_true", required=True, help="what to replay")
     replay.add_argument("--record", action="append", default=[], metavar="PATH:LINE", help="only this one (repeatable)")
     replay.add_argument("--with", dest="corrected", type=Path, metavar="FILE", help="the corrected bytes of the record")
@@ -49,7 +50,7 @@ def _add_replay(commands: Any) -> None:
 
 
 def _add_rebuild(commands: Any) -> None:
-    rebuild = with_config(commands.add_parser("rebuild", help="rebuild mirrors, or changelogs and mirrors"))
+    rebuild = with_config(command(commands, "rebuild", "rebuild mirrors, or changelogs and mirrors"))
     rebuild.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help="this one (repeatable)")
     rebuild.add_argument(
         "--from",
