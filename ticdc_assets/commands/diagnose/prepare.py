@@ -19,6 +19,7 @@ from ticdc_assets.errors import MachineError
 from ticdc_assets.spark import class_archive
 from ticdc_assets.spark.jvm import end_jvm, jvm_property
 from ticdc_assets.spark.requirements import require_java
+from ticdc_assets.spark.settings import is_local
 from ticdc_assets.spark.start import java_start
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def archive_found(config: Config) -> str:
     """Whether Spark's JVM starts from an archive."""
     archive = java_start(config).archive
     if archive is None:
-        return "it starts without an archive of classes; one is used with a local master only."
+        needs = "Java and a folder for caches" if is_local(config.spark.master) else "a local master"
+        return f"it starts without an archive of classes, which needs {needs}."
     if class_archive.is_own(archive):
         return f"it starts from the archive of classes {archive}."
     return "it starts without an archive of classes; `ticdc-assets doctor --prepare` makes one."

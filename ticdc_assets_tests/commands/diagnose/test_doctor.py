@@ -55,6 +55,10 @@ def test_a_missing_java_and_a_missing_source_are_both_reported_and_the_rest_is_l
     assert [line.partition(":")[0] for line in failed] == ["FAIL Java", "FAIL source of shop", "FAIL Spark"]
     assert "Install a Java runtime 17 or newer" in failed[0]
     assert any(line.startswith("ok   catalog ") for line in lines)
+    assert (
+        "ok   start of Java: it starts without an archive of classes, which needs Java and a folder for caches."
+        in lines
+    )
 
 
 def test_a_clock_that_is_behind_the_source_is_reported(tmp_path: Path, local_workers: None, capfd: Any):
