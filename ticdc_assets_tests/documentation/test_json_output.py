@@ -17,7 +17,7 @@ from ticdc_assets.commands.read.verify import as_object as verdict_as_object
 from ticdc_assets.commands.repair.rebuild import as_objects as rebuilt_as_objects
 from ticdc_assets.pipeline.history.verification import Comparison, RowDifference
 from ticdc_assets.pipeline.history.verify import TableVerdict
-from ticdc_assets.pipeline.rebuild.mirrors import RebuildReport
+from ticdc_assets.pipeline.rebuild.run import RebuildReport
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
