@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.serializers import FromInputFile
 
+from ticdc_assets.tables import sql_catalog
 from ticdc_assets.tables.sql_catalog import KeepingSqlCatalog, KeptMetadata
 
 T = ("shop", "t")
@@ -32,7 +33,7 @@ def test_metadata_that_this_process_read_or_wrote_is_not_read_again(
     catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     catalog.load_table(T).append(ROWS)
-    monkeypatch.setattr(FromInputFile, "table_metadata", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(sql_catalog, "read", lambda *_: pytest.fail("read again"))
 
     table = catalog.load_table(T)
 
@@ -78,9 +79,44 @@ def test_metadata_of_the_tables_that_were_used_longest_ago_is_forgotten(catalog:
 
     for name in ("a", "b"):
         kept.keep("shop", name, f"{name}.json", table.metadata)
-    assert kept.get("shop", "a", "a.json") is table.metadata
+    assert kept.get("shop", "a") == ("a.json", table.metadata)
     kept.keep("shop", "c", "c.json", table.metadata)
 
-    assert kept.get("shop", "b", "b.json") is None
-    assert kept.get("shop", "a", "a.json") is table.metadata
-    assert kept.get("shop", "a", "other.json") is None
+    assert kept.get("shop", "b") is None
+    assert kept.get("shop", "a") == ("a.json", table.metadata)
+
+
+def test_metadata_of_another_process_share_the_snapshots_that_are_known(catalog: SqlCatalog, tmp_path: Path):
+    mine = catalog.load_table(T)
+    mine.append(ROWS)
+    opened(tmp_path).load_table(T).append(ROWS)
+
+    found = catalog.load_table(T).metadata
+
+    assert found == opened(tmp_path, SqlCatalog).load_table(T).metadata
+    assert found.snapshots[0] is mine.metadata.snapshots[0]
+
+
+@pytest.mark.parametrize("form", ["v1", "v0"])
+def test_a_view_is_no_table(tmp_path: Path, form: str):
+    """Catalogs that older versions made have no column that says which of the two a row is."""
+    if form == "v0":
+        with sqlite3.connect(tmp_path / "c.db") as database:
+            names = ("catalog_name", "table_namespace", "table_name", "metadata_location", "previous_metadata_location")
+            columns = ", ".join(f"{name} VARCHAR(255)" for name in names)
+            database.execute(f"CREATE TABLE iceberg_tables ({columns})")
+            database.execute(
+                "CREATE TABLE iceberg_namespace_properties "
+                "(catalog_name TEXT, namespace TEXT, property_key TEXT, property_value TEXT)"
+            )
+    catalog = opened(tmp_path)
+    catalog.create_namespace("shop")
+    catalog.create_table(T, ROWS.schema)
+    catalog.load_table(T).append(ROWS)
+
+    assert catalog.load_table(T).scan().to_arrow().num_rows == 2
+    if form == "v1":
+        with sqlite3.connect(tmp_path / "c.db") as database:
+            database.execute("UPDATE iceberg_tables SET iceberg_type = 'VIEW'")
+        with pytest.raises(NoSuchTableError):
+            catalog.load_table(T)

@@ -14,6 +14,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.tables.iceberg.metadata import updated
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -38,10 +39,8 @@ def transaction(table: Table) -> Iterator[Transaction]:
 
 
 class _Transaction(Transaction):
-    """A transaction that computes its metadata once for its staged updates.
-
-    pyiceberg computes and copies it at each access, a dozen times per commit: half of the time of a commit.
-    """
+    """A transaction that computes its metadata once for its staged updates. pyiceberg computes it at each access, a
+    dozen times per commit."""
 
     _seen: tuple[TableMetadata, tuple[TableUpdate, ...], TableMetadata] | None = None
 
@@ -49,7 +48,7 @@ class _Transaction(Transaction):
     def table_metadata(self) -> TableMetadata:
         base, updates = self._table.metadata, self._updates
         if self._seen is None or self._seen[0] is not base or self._seen[1] is not updates:
-            self._seen = (base, updates, super().table_metadata if updates else base)
+            self._seen = (base, updates, updated(base, updates) if updates else base)
         return self._seen[2]
 
 
