@@ -71,13 +71,14 @@ class KeepingSqlCatalog(SqlCatalog):
             row = connection.execute(self._row_of, {"namespace": namespace, "name": name}).one_or_none()
         if row is None or not row.metadata_location:
             raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
-        namespace, name, uri = row  # as they are stored: a database may ignore case
+        # As they are stored: a database may ignore case.
+        namespace, name, uri = row.table_namespace, row.table_name, row.metadata_location
         metadata = self._read(namespace, name, uri)
         io = self._load_file_io(metadata.properties, uri)
         return Table((*Catalog.identifier_to_tuple(namespace), name), metadata, uri, io, self)
 
     @cached_property
-    def _row_of(self) -> Select[tuple[str, str, str | None]]:
+    def _row_of(self) -> Select[Any]:
         columns = IcebergTables.__table__.c
         where = [
             columns.catalog_name == self.name,

@@ -56,8 +56,8 @@ def _fill(data: Bytes, ends: Places, values: Bytes, found: Bytes, found_ends: Pl
             return False
         last = end - 4
         while at < end:
-            first, second = np.int64(values[data[at]]), np.int64(values[data[at + 1]])
-            third, fourth = np.int64(values[data[at + 2]]), np.int64(values[data[at + 3]])
+            first, second = int(np.int64(values[data[at]])), int(np.int64(values[data[at + 1]]))
+            third, fourth = int(np.int64(values[data[at + 2]])), int(np.int64(values[data[at + 3]]))
             padding = 0
             if at == last and fourth == _PAD:
                 fourth, padding = 0, 1

@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AddSnapshotUpdate,
@@ -46,16 +46,16 @@ def table(tmp_path: Path) -> Table:
 
 
 def snapshot(metadata: TableMetadata) -> Snapshot:
-    summary = Summary(Operation.APPEND, **{"ticdc.run_id": "é"})
-    return Snapshot(
-        snapshot_id=7,
-        parent_snapshot_id=metadata.current_snapshot_id,
-        sequence_number=metadata.last_sequence_number + 1,
-        timestamp_ms=metadata.last_updated_ms + 1,
-        manifest_list="m.avro",
-        summary=summary,
-        schema_id=0,
-    )
+    shown = {
+        "snapshot-id": 7,
+        "parent-snapshot-id": metadata.current_snapshot_id,
+        "sequence-number": metadata.last_sequence_number + 1,
+        "timestamp-ms": metadata.last_updated_ms + 1,
+        "manifest-list": "m.avro",
+        "summary": {"operation": "append", "ticdc.run_id": "é"},
+        "schema-id": 0,
+    }
+    return Snapshot.model_validate(shown)
 
 
 def updates_of(metadata: TableMetadata) -> dict[str, tuple[TableUpdate, ...]]:
