@@ -21,8 +21,8 @@ from ticdc_assets.changes import layout
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.protocols.values.ambiguous_times import count_ambiguous
 from ticdc_assets.protocols.values.text import DATE_KINDS
-from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.model import Column
+from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS, arrow_type
+from ticdc_assets.schema.model import Column, Kind
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ Ints = npt.NDArray[np.int64]
 
 _FEW_ROWS_MAX: Final = 1000
 """Up to this number of rows, the cost of a cast does not depend on the number of rows."""
+_WRITTEN_AS_TEXT: Final = CHARACTER_KINDS | BINARY_KINDS | {Kind.ENUM, Kind.SET}
 _HALF_BITS: Final = 1  # an update that changes the key becomes two changes of one record
 _LINE_BITS: Final = 31  # a 512 MiB file, TiCDC's largest, has fewer records than this
 _FILE_BITS: Final = 30
@@ -123,8 +124,14 @@ def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms:
     """
     where = {name: number for number, name in enumerate(raw.columns)}
     places = [where.get(column.name) for column in columns]
-    changes = with_types(raw, columns, places, lambda c, texts: text_columns.column(c.type, texts, forms), forms.zone)
+    changes = with_types(raw, columns, places, lambda column, texts: _cast(column, texts, forms), forms.zone)
     return split_key_moves(changes, unique)
+
+
+def _cast(column: Column, texts: pa.Array, forms: TextForms) -> pa.Array:
+    if forms.null is not None and not column.nullable and column.type.kind in _WRITTEN_AS_TEXT:
+        texts = pc.fill_null(texts, pa.scalar(forms.null, texts.type))
+    return text_columns.column(column.type, texts, forms)
 
 
 def with_types(

@@ -30,6 +30,7 @@ class Condition(StrEnum):
     CLOCK_CHANGES = "a `time_zone` whose clocks change"
     DECIMAL_TEXTS = "`debezium-decimal-handling-mode` `string`"
     SELECTORS = "`column-selectors`"
+    TEXT_AS_NULL = "an empty `quote` and a `null` that a text can be, such as an empty one"
 
 
 class About(StrEnum):
@@ -83,6 +84,12 @@ GAPS: Final[tuple[Limitation, ...]] = (
     _limit(
         "csv.updated-row", About.KEYLESS, "Which row an update changed. The table has no mirror.",
         unless=[Condition.OLD_VALUES],
+    ),
+    _limit(
+        "csv.null",
+        About.ROWS,
+        "Whether a nullable column of text or bytes is NULL or has the text of `null`. It is NULL.",
+        when=[Condition.TEXT_AS_NULL],
     ),
     _limit("csv.left-out", About.ROWS, _LEFT_OUT, when=[Condition.SELECTORS]),
     _limit("csv.repeated-hour", About.ROWS, _REPEATED_HOUR, when=[Condition.CLOCK_CHANGES]),

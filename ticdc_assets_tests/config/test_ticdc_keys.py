@@ -232,6 +232,10 @@ RAW_FILES = {"sink": {"cloud-storage-config": {"output_raw_change_event": True}}
             {"sink": {**dispatched(**{"target-table": "x"})["sink"], **SELECTED}},
             "column",
         ),
+        ("file:///x?protocol=csv", {"sink": {"csv": {"null": "0"}}}, "csv null"),
+        ("file:///x?protocol=csv", {"sink": {"terminator": "$", "csv": {"quote": ""}}}, "csv terminator"),
+        ("file:///x?protocol=canal-json", {"sink": {"terminator": "$"}}, "sink.terminator"),
+        ("file:///x?protocol=canal-json", {"sink": {"terminator": ";\n"}}, "sink.terminator"),
         ("kafka://h/t?protocol=simple", {"sink": {"column-selectors": [{"matcher": ["s"]}]}}, "filter rule 's'"),
         ("kafka://h/t?protocol=simple", {"sink": {"column-selectors": [{"columns": "id"}]}}, "selectors.columns"),
     ],
@@ -257,6 +261,11 @@ def test_an_option_under_which_a_stream_cannot_be_read_exactly_is_refused(uri, c
         ("kafka://h/t?protocol=canal-json&enable-tidb-extension=true", dispatched(partition="ts")),
         ("kafka://h/t?protocol=open", dispatched(partition="index-value", index="u")),
         ("s3://b/p?protocol=csv", dispatched(partition="ts")),
+        ("s3://b/p?protocol=csv", {"sink": {"terminator": "$"}}),
+        ("s3://b/p?protocol=csv", {"sink": {"csv": {"null": ""}}}),
+        ("s3://b/p?protocol=csv", {"sink": {"csv": {"quote": ""}}}),
+        ("s3://b/p?protocol=canal-json", {"sink": {"terminator": "\n"}}),
+        ("kafka://h/t?protocol=canal-json", {"sink": {"terminator": "$"}}),
     ],
 )
 def test_an_option_that_loses_nothing_gives_no_warning(uri, config):
@@ -280,3 +289,10 @@ def test_rows_that_a_changefeed_leaves_out_are_named_in_a_warning(config, warned
 
     assert warned in " ".join(warnings)
     assert bool(warned) == bool(warnings)
+
+
+@pytest.mark.parametrize("null", ["", "NULL"])
+def test_a_text_that_stands_in_files_as_null_does_is_named_in_a_warning(null):
+    _, warnings = read_sink("s3://b/p?protocol=csv", {"sink": {"csv": {"quote": "", "null": null}}})
+
+    assert f"csv.null={null!r} without a quote" in " ".join(warnings)

@@ -7,6 +7,7 @@ BulkUnsupported, an incomplete file NotYetError. The caller then drops the batch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows, RawRows, ops_of
-from ticdc_assets.protocols.csv.decoder import HEADER_START, CsvOptions, header_bytes
+from ticdc_assets.protocols.csv.decoder import HEADER_START, CsvOptions, has_other_fields, header_bytes
 from ticdc_assets.protocols.csv.scanner import CUT, FULL, NO_QUOTE, OTHER_FORM, lead, scan
 from ticdc_assets.protocols.formats.span_columns import BACKSLASHES, Escapes, columns_of
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, Places
@@ -141,6 +142,7 @@ class _Reader:
         self._quote = quote[0] if quote else NO_QUOTE
         self._delimiter = np.frombuffer(options.delimiter.encode(), np.uint8)
         self._null = np.frombuffer(options.null.encode(), np.uint8)
+        self._shared_delimiters = options.shared_delimiters
         self._escapes = BACKSLASHES if self._quote == NO_QUOTE else Escapes.doubled(self._quote)
         self._leading = options.leading_fields(options.output_handle_key)
         self._source: list[str] | None = None
@@ -163,6 +165,8 @@ class _Reader:
             if not len(records):
                 return
             self._check(data, begin, int(bounds[len(records)]), records)
+            if self._shared_delimiters:
+                self._check_delimiters(data, bounds[: len(records) + 1])
             if self._ends is not None:
                 self.line_ends.append(self._line_ends_in(self._ends, bounds[: len(records) + 1], records))
             begin = int(bounds[len(records)])
@@ -207,6 +211,15 @@ class _Reader:
         pairs = records.pairs(self._options.include_commit_ts).sum()
         if self._name is not None and records.is_update.sum() != 2 * pairs:
             raise _unsupported(self._where, "half of an update")
+
+    def _check_delimiters(self, data: Bytes, bounds: Ints) -> None:
+        """Raise BulkUnsupported if delimiters that overlap let a record be read in two ways."""
+        block = data[bounds[0] : bounds[-1]].tobytes()
+        for shared in self._shared_delimiters:
+            found = [match.start() for match in re.finditer(re.escape(shared), block)]
+            for row in np.unique(np.searchsorted(bounds, bounds[0] + np.array(found, np.int64), "right") - 1):
+                if has_other_fields(data[bounds[row] : bounds[row + 1]].tobytes(), self._options.delimiter.encode()):
+                    raise _unsupported(self._where, "delimiters that overlap")
 
     def _line_ends_in(self, ends: Ints, bounds: Ints, records: _Records) -> Ints:
         """The ends of files among these records. Raises BulkUnsupported if a record or an update continues in the next

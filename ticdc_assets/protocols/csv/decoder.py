@@ -5,7 +5,9 @@ broken record is reported with its bytes, and reading continues after it; an inc
 
 A record is `op, table, schema, [commit-ts], [is-update], [handle key], columns...`. With a quote character, strings
 are quoted, quotes in them doubled, and line ends in them stand raw; a bare field that equals the null text is NULL.
-Without one, backslash escapes CR, LF, itself and the delimiter's characters, so that a raw line end ends the record.
+Without one, backslash escapes CR, LF, itself and the delimiter, so that a raw line end ends the record. A delimiter
+such as `||`, whose beginning is also its end, may then stand at several places of a record: `a|||b` is `a|`, `b` and
+`a`, `|b`. Such a record is broken.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Final, Literal
 from ticdc_assets.errors import ConfigError, DecodeError
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
 from ticdc_assets.protocols.events import Op, RowEvent
-from ticdc_assets.protocols.values.text import TextForms
+from ticdc_assets.protocols.values.text import NUMBER, TextForms
 
 HEADER_START: Final = b"ticdc-meta$operation"
 """The beginning of a header line. No record begins so, since its first field is I, U or D."""
@@ -31,6 +33,23 @@ _OPS: Final = frozenset({"I", "U", "D"})
 _DIGITS: Final = re.compile(COMMIT_TS_PATTERN.encode())
 _RECORD_START: Final = re.compile(rb'\n(?="[IUD]")')
 _NEWLINES: Final = (b"\r\n", b"\n")
+_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+_ADVICE: Final = (
+    "Compare the csv options and column-selectors of the changefeed with those configured here; the record is kept as "
+    "it is."
+)
+_NULL_ADVICE: Final = (
+    "Files of such a changefeed do not show which values are NULL: give the changefeed another `null`, such as \\N, "
+    "and read the new files in a changefeed of another name."
+)
+_SHARED_ADVICE: Final = (
+    "Compare the row with the source: `ticdc-assets replay` takes the record with each character of the delimiter in "
+    "its values after a backslash. A quote, or a delimiter of one character, in the changefeed avoids such records."
+)
+_TERMINATOR_ADVICE: Final = (
+    "Files of such a changefeed do not show where a record ends: give the changefeed a quote or another terminator, "
+    "and read the new files in a changefeed of another name."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +72,38 @@ class CsvOptions:
         _require(not set(self.delimiter) & reserved, "delimiter", "no quote, \\ or line end", self.delimiter)
         _require(len(self.quote) <= 1, "quote", "one character or none", self.quote)
         _require(bool(self.terminator), "terminator", "at least one character", self.terminator)
+        ends_records = bool(self.quote) or not {"\r", "\n"}.isdisjoint(self.terminator)
+        expected = "a line end in it where there is no quote"
+        _require(ends_records, "terminator", expected, self.terminator, _TERMINATOR_ADVICE)
+        _require(self._null_is_a_field(), "null", "no quote, delimiter or line end in it", self.null, _NULL_ADVICE)
+        _require(NUMBER.fullmatch(self.null) is None, "null", "a text that is no number", self.null, _NULL_ADVICE)
         method = self.binary_encoding_method
         _require(method in ("base64", "hex"), "binary-encoding-method", "base64 or hex", method)
+
+    def _null_is_a_field(self) -> bool:
+        """Whether the text of NULL reads as one bare field."""
+        if not self.quote and _ESCAPE.sub(b"", self.null.encode()).endswith(b"\\"):
+            return False
+        marks = ("\r", "\n", self.delimiter, self.terminator, *self.quote)
+        return not any(mark in self.null for mark in marks)
+
+    @property
+    def null_may_be_text(self) -> bool:
+        """Whether a text can stand in the file as NULL does: without a quote, if the text of NULL needs no escape."""
+        if self.quote:
+            return False
+        try:
+            _without_backslashes(self.null.encode(), self.delimiter)
+        except _MalformedError:
+            return False
+        return True
+
+    @property
+    def shared_delimiters(self) -> tuple[bytes, ...]:
+        """The bytes of two delimiters that overlap, where no quote shows which of them stands between two fields."""
+        written = self.delimiter.encode()
+        shifts = [n for n in range(1, len(written)) if written.endswith(written[:-n])] if not self.quote else []
+        return tuple(written[:n] + written for n in shifts)
 
     def leading_fields(self, with_handle_key: bool) -> int:
         """The number of fields before the table's columns."""
@@ -67,7 +116,8 @@ class CsvOptions:
 
     def forms(self, zone: str) -> TextForms:
         """The form of values in these files; TIMESTAMPs are in `zone`."""
-        return TextForms(binary=self.binary_encoding_method, enum="label", zone=zone)
+        of_null = self.null if self.null_may_be_text else None
+        return TextForms(binary=self.binary_encoding_method, enum="label", zone=zone, null=of_null)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +220,13 @@ class _CutError(Exception):
 
 
 class _MalformedError(Exception):
-    """Raised where a record breaks the format; the arguments are what was expected and found."""
+    """Raised where a record breaks the format; the arguments are what was expected and found, and advice of its own."""
 
 
 def _record(data: bytes, at: int, options: CsvOptions) -> tuple[list[tuple[bytes, bool]], int]:
     """The fields of the record at `at`, each as raw content and whether it was quoted, and where the record ends."""
     fields = []
-    delimiter = options.delimiter.encode()
+    begin, delimiter = at, options.delimiter.encode()
     while True:
         quoted = bool(options.quote) and data.startswith(options.quote.encode(), at)
         end = _quoted_end(data, at, options.quote.encode()) if quoted else _bare_end(data, at, options)
@@ -185,7 +235,24 @@ def _record(data: bytes, at: int, options: CsvOptions) -> tuple[list[tuple[bytes
         if data.startswith(delimiter, end):
             at = end + len(delimiter)
             continue
+        if options.shared_delimiters and has_other_fields(data[begin:end], delimiter):
+            found = "a part of the delimiter beside a delimiter"
+            raise _MalformedError("fields that only one reading gives", found, _SHARED_ADVICE)
         return fields, _record_end(data, end, options)
+
+
+def has_other_fields(record: bytes, delimiter: bytes) -> bool:
+    """Whether as many fields can be read if delimiters are searched from the end: if not, there is one reading only."""
+    bare = _ESCAPE.sub(b"\n\n", record)
+    forward, at = [], bare.find(delimiter)
+    while at >= 0:
+        forward.append(at)
+        at = bare.find(delimiter, at + len(delimiter))
+    backward, at = [], bare.rfind(delimiter)
+    while at >= 0:
+        backward.append(at)
+        at = bare.rfind(delimiter, 0, at)
+    return forward != backward[::-1]
 
 
 def _quoted_end(data: bytes, at: int, quote: bytes) -> int:
@@ -319,6 +386,8 @@ def _without_escapes(part: bytes, delimiter: str) -> bytes:
     part = part.replace(b"\\r", b"\r").replace(b"\\n", b"\n")
     for character in delimiter:
         part = part.replace(b"\\" + character.encode(), character.encode())
+    for byte in delimiter.encode():  # TiCDC escapes the bytes of a delimiter and writes each as a character
+        part = part.replace(b"\\" + chr(byte).encode(), bytes([byte]))
     if b"\\" in part:
         raise _MalformedError("a backslash before CR, LF, a backslash or the delimiter", "another one")
     return part
@@ -335,14 +404,12 @@ def _row(record: CsvRecord, columns: tuple[str, ...], old: CsvRecord | None = No
     )
 
 
-def _error(where: str, expected: str, found: str) -> DecodeError:
-    advice = (
-        "Compare the csv options and column-selectors of the changefeed with those configured here; the record is kept "
-        "as it is."
-    )
+def _error(where: str, expected: str, found: str, advice: str = _ADVICE) -> DecodeError:
     return DecodeError(where, expected, found, advice)
 
 
-def _require(holds: bool, option: str, expected: str, found: str) -> None:
+def _require(
+    holds: bool, option: str, expected: str, found: str, advice: str = "Copy the option from the changefeed."
+) -> None:
     if not holds:
-        raise ConfigError(f"csv {option}", expected, repr(found), "Copy the option from the changefeed.")
+        raise ConfigError(f"csv {option}", expected, repr(found), advice)

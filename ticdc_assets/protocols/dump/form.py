@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.protocols.values.text import TextForms
+from ticdc_assets.protocols.values.text import NUMBER, TextForms
 
+_LINE_ENDS: Final = frozenset("\r\n")
 Binary = Literal["raw", "hex", "base64"]
 
 DIALECTS: Final[dict[str, Binary]] = {"default": "raw", "snowflake": "hex", "redshift": "hex", "bigquery": "base64"}
@@ -39,6 +41,23 @@ class DumpForm:
         if not self.delimiter and not self.escapes_backslash:
             found = "--escape-backslash=false without a delimiter, which leaves separators inside values unmarked"
             raise _refused("--csv-delimiter", "a delimiter, or backslashes as escapes", found)
+        if not self.delimiter and not (self.terminator is None or _LINE_ENDS & set(self.terminator)):
+            expected = "a line end in it, where there is no delimiter"
+            raise _refused("--csv-line-terminator", expected, repr(self.terminator))
+        if not self._null_is_certain():
+            expected = "a text that no value is written as, such as \\N"
+            raise _refused("--csv-null-value", expected, repr(self.null))
+
+    def _null_is_certain(self) -> bool:
+        """Whether the text of NULL is one field, and no number and no bare text is written so."""
+        marks = {*_LINE_ENDS, *self.delimiter, self.separator, self.terminator or "\n"}
+        if NUMBER.fullmatch(self.null) is not None or any(mark in self.null for mark in marks):
+            return False
+        if self.delimiter:
+            return True
+        # A text has a backslash only before what it escapes.
+        rest = re.sub(rf"\\[0rn\\{re.escape(self.separator[0])}]", "", self.null)
+        return re.search(r"\\.", rest) is not None and not re.sub(r"\\.", "", self.null).endswith("\\")
 
     def forms(self, is_csv: bool, zone: str) -> TextForms:
         """How values are written. `zone` is the time zone of the session that Dumpling read with."""

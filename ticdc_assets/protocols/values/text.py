@@ -33,11 +33,13 @@ class TextForms:
     binary: bytes as base64 (standard or URL-safe), as hex, as Latin-1 text, or as raw bytes.
     enum: ENUM and SET as label or number.
     zone: the time zone of TIMESTAMP texts, an IANA name or +hh:mm.
+    null: the text that reads as NULL, where a text may have it; so a NOT NULL column has the text.
     """
 
     binary: Literal["base64", "base64-url-safe", "hex", "latin1", "raw"]
     enum: Literal["label", "number"]
     zone: str = "UTC"
+    null: str | None = None
 
 
 YEAR_MIN: Final = 1901
@@ -45,6 +47,9 @@ DATE_KINDS: Final = frozenset({Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP})
 TIME_PATTERN: Final = r"-?[0-9]{2,3}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 FLOAT_PATTERN: Final = r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 DECIMAL_PATTERN: Final = r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+
+NUMBER: Final = re.compile(r"[+-]?(?:[0-9]|\.[0-9])[0-9.eE+-]*")
+"""What a number of any type may be written as."""
 
 _INTEGER: Final = re.compile(r"(-?)0*([0-9]{1,20})")
 _FLOAT: Final = re.compile(FLOAT_PATTERN)

@@ -29,6 +29,9 @@ EXTENSION = "&enable-tidb-extension=true"
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], set[str], set[str]]] = [
     (CSV, {"csv": {"include-commit-ts": True}}, {}, {"csv.commit-ts"}, set()),
     (CSV, {"csv": {"output-old-value": True}}, {}, {"csv.old-values", "csv.updated-row"}, set()),
+    (CSV, {"csv": {"quote": "", "null": ""}}, {}, set(), {"csv.null"}),
+    (CSV, {"csv": {"null": ""}}, {}, set(), set()),
+    (CSV, {"csv": {"quote": ""}}, {}, set(), set()),
     (CANAL, {"content-compatible": True}, {}, {"canal-json.types"}, set()),
     (CANAL, SELECTORS, {}, set(), {"canal-json.left-out"}),
     (CANAL, DELETES, {}, set(), {"canal-json.deleted-row"}),

@@ -168,5 +168,21 @@ def test_flags_that_leave_values_ambiguous_are_refused():
         DumpForm(delimiter="", escapes_backslash=False)
     with pytest.raises(ConfigError, match="expected one ASCII character or none"):
         DumpForm(delimiter="''")
+    with pytest.raises(ConfigError, match="--csv-line-terminator: expected a line end in it"):
+        DumpForm(delimiter="", terminator="$")
     text = b"id,v,b\r\n1,a\\,b\\\\N,\\N\r\n2,\\\\N,x\r\n"
     assert read(text, True, DumpForm(delimiter="")) == [["1", "a,b\\N", None], ["2", "\\N", b"x"]]
+
+
+@pytest.mark.parametrize("null", ["0", "-1", ".5", "1e+06", '"N"', "a,b", "a\n"])
+def test_a_null_that_reads_as_a_number_or_as_no_bare_field_is_refused(null: str):
+    with pytest.raises(ConfigError, match="--csv-null-value: expected a text that no value is written as"):
+        DumpForm(null=null)
+
+
+@pytest.mark.parametrize("null", ["", "NULL", "\\\\", "\\0", "\\,", "\\"])
+def test_without_a_delimiter_a_null_that_a_text_is_written_as_is_refused(null: str):
+    assert DumpForm(null="NULL").null == "NULL"
+    assert DumpForm(null="\\N", delimiter="").delimiter == ""
+    with pytest.raises(ConfigError, match="--csv-null-value: expected a text that no value is written as"):
+        DumpForm(null=null, delimiter="")
