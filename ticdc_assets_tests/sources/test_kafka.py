@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
 from ticdc_assets.cli import main
+from ticdc_assets.commands.process import capture as capture_command
 from ticdc_assets.sources.kafka import client, requests
 from ticdc_assets.sources.kafka.faults import Causes, fault_of
 from ticdc_assets_tests.fixtures import Workload, read_jsonl, workloads
@@ -319,6 +320,42 @@ def test_a_topic_that_was_made_again_stops_the_capture(kafka, topic, tmp_path, c
 
     assert "The topic was created again" in fault(capsys)
     assert capture.offsets() == {0: [0, 1, 2]}
+
+
+def test_a_topic_that_was_made_again_stops_the_capture_where_its_last_message_is_gone(kafka, topic, tmp_path, capsys):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    capture = Capture(tmp_path, kafka.brokers, topic)
+    assert capture.run() == 0
+    kafka.remove_topic(topic)
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 8, text="another"))
+    kafka.remove_messages_before(topic, 0, 3)
+    assert capture.run() == 1
+
+    assert "The topic was created again" in fault(capsys)
+    assert capture.offsets() == {0: [0, 1, 2]}
+
+
+def test_a_topic_that_is_made_again_while_it_is_captured_stops_the_capture(kafka, topic, tmp_path, capsys, monkeypatch):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    capture = Capture(tmp_path, kafka.brokers, topic)
+
+    def made_again(*arguments, **named):
+        kafka.remove_topic(topic)
+        kafka.make_topic(topic)
+        kafka.send(numbered(topic, 8, text="another"))
+        return bounded(*arguments, **named)
+
+    bounded = capture_command.bounded
+    with monkeypatch.context() as patched:
+        patched.setattr(capture_command, "bounded", made_again)
+        assert capture.run() == 1
+    assert "The topic was created again" in fault(capsys)
+
+    assert capture.run() == 0
+    assert capture.offsets() == {0: list(range(8))}
 
 
 def test_a_broker_that_is_not_there_is_named(tmp_path, capsys, monkeypatch):

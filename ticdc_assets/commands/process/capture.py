@@ -7,8 +7,8 @@ capture adds the new messages.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,12 +21,11 @@ from ticdc_assets.sources.kafka.capture_folder import (
     MESSAGES,
     CaptureFolder,
     CaptureProgress,
-    CaptureState,
     write_part,
 )
 from ticdc_assets.sources.kafka.client import KafkaClient
-from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, bounded, pending_ranges
-from ticdc_assets.sources.kafka.same_topic import require_same_topic
+from ticdc_assets.sources.kafka.ranges import OffsetRange, KafkaPartition, bounded, pending_ranges
+from ticdc_assets.sources.kafka.same_topic import ReadPartition, created_again, require_same_topic
 from ticdc_assets.work_progress import Count, OnProgress
 
 PROGRESS_EVERY_S: Final = 1.0
@@ -69,9 +68,11 @@ def capture_topics(
     with folder.locked(), KafkaClient(source) as client:
         folder.remove_leftovers()
         state = folder.state()
+        topic_ids = client.topic_ids()  # before the offsets: what is read is compared with them
         ranges = pending_ranges(client, source.start, state.next_offsets)
-        for wanted in ranges:
-            _require_same_topic(client, wanted, state)
+        earlier = state.partitions or {}
+        for wanted in (wanted for wanted in ranges if wanted.partition in earlier):
+            require_same_topic(client, _read(wanted, earlier), topic_ids.get(wanted.partition.topic))
         taken = list(bounded(ranges, messages_max))
         total = sum(map(len, taken))
         parts: dict[KafkaPartition, tuple[Path, CaptureProgress]] = {}
@@ -81,24 +82,31 @@ def capture_topics(
                 path = scratch / f"{number}"
                 messages = counted_offsets(client.messages(wanted), wanted, done, total, terminal.on_progress)
                 count, mark = write_part(path, wanted, messages)
-                earlier = (state.partitions or {}).get(wanted.partition)
-                parts[wanted.partition] = path, _progress(wanted, mark, earlier)
+                parts[wanted.partition] = path, _progress(wanted, mark, earlier, topic_ids)
                 added += count
                 done += len(wanted)
-            if added or set(parts) - set(state.partitions or {}):
+            known = [
+                replace(_read(wanted, earlier), topic_id=topic_ids.get(wanted.partition.topic)) for wanted in taken
+            ]
+            for fault in created_again(client, known).values() if added else ():
+                raise fault
+            if added or set(parts) - set(earlier):
                 folder.append(state, parts)
     left = sum(map(len, ranges)) - total
     return Captured(added, len(taken), left)
 
 
-def _progress(wanted: OffsetRange, mark: str, earlier: CaptureProgress | None) -> CaptureProgress:
-    return CaptureProgress(wanted.end, mark or (earlier.last_mark if earlier else ""))
+def _progress(
+    wanted: OffsetRange, mark: str, earlier: Mapping[KafkaPartition, CaptureProgress], topic_ids: Mapping[str, str]
+) -> CaptureProgress:
+    before = earlier.get(wanted.partition, CaptureProgress(0))
+    topic_id = topic_ids.get(wanted.partition.topic, before.topic_id)
+    return CaptureProgress(wanted.end, mark or before.last_mark, topic_id)
 
 
-def _require_same_topic(client: KafkaClient, wanted: OffsetRange, state: CaptureState) -> None:
-    earlier = (state.partitions or {}).get(wanted.partition)
-    if earlier is not None:
-        require_same_topic(client, wanted.partition, earlier.next_offset, earlier.last_mark)
+def _read(wanted: OffsetRange, earlier: Mapping[KafkaPartition, CaptureProgress]) -> ReadPartition:
+    of = earlier.get(wanted.partition, CaptureProgress(0))
+    return ReadPartition(wanted.partition, of.next_offset, of.last_mark, of.topic_id)
 
 
 def counted_offsets(

@@ -15,7 +15,13 @@ from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import StaleRunError, TopicError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.pipeline.landing.budget import LandingBudget
-from ticdc_assets.pipeline.landing.plan import pending_offsets, pieces, taken
+from ticdc_assets.pipeline.landing.plan import (
+    PendingOffsets,
+    created_again_since,
+    pending_offsets,
+    pieces,
+    taken,
+)
 from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_range
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.plurals import counted
@@ -111,7 +117,9 @@ def land(
     run_id = uuid.uuid4().hex
     kept, fresh = _read(_Reading(lake, source, table, run_id), workers, pending.ranges, budget, on_progress)
     hit(Failpoint.MESSAGES_WRITTEN)
-    faults = {**fresh, **pending.faults}
+    replaced = _created_again(source, retry_timeout_s, landed, pending, kept)
+    kept = [landed_range for landed_range in kept if landed_range.done.partition.topic not in replaced]
+    faults = {**fresh, **replaced, **pending.faults}
     after = replace(
         _after(landed, pending.ranges, kept, run_id),
         topic_ids={**landed.topic_ids, **pending.topic_ids},
@@ -127,6 +135,21 @@ def land(
     done = sum(len(landed_range.done) for landed_range in kept)
     messages = sum(landed_range.messages for landed_range in kept)
     return _report(LandingReport(messages, len(pending) - done, faults, after.messages), on_progress)
+
+
+def _created_again(
+    source: KafkaSource,
+    retry_timeout_s: float,
+    landed: LandedOffsets,
+    pending: PendingOffsets,
+    kept: Sequence[LandedRange],
+) -> dict[str, TopicError]:
+    """By topic, the error of each that was created again while it was read, so that some messages may be of either."""
+    topics = {landed_range.done.partition.topic for landed_range in kept}
+    if not topics:
+        return {}
+    with KafkaClient(source, retry_timeout_s, reads_few=True) as client:
+        return created_again_since(client, landed, pending, topics)
 
 
 def _report(report: LandingReport, on_progress: OnProgress) -> LandingReport:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import TopicError
-from ticdc_assets.sources.kafka.ranges import (
-    CREATED_AGAIN,
-    KafkaPartition,
-    OffsetRange,
-    bounded,
-    pending_range,
-    require_all,
-)
-from ticdc_assets.sources.kafka.same_topic import require_same_topic
+from ticdc_assets.sources.kafka.ranges import OffsetRange, KafkaPartition, bounded, pending_range, require_all
+from ticdc_assets.sources.kafka.same_topic import ReadPartition, created_again, require_same_topic
 
 if TYPE_CHECKING:
     from ticdc_assets.config import KafkaSource, OffsetRule
@@ -81,21 +74,31 @@ def _of_topic(
     next_offsets = {KafkaPartition(*partition): offset for partition, offset in landed.next_offsets.items()}
     require_all(partitions, [partition for partition in next_offsets if partition.topic == topic])
     ranges = [pending_range(client, source.start, p, next_offsets, skip_offsets) for p in partitions]
-    for wanted in ranges:
-        known = landed.partitions.get(wanted.partition)
-        if known is None or require_same_topic(client, wanted.partition, known.next_offset, known.last_mark):
-            continue
-        # The last landed message is not there to compare; a copy of the cluster has other ids and the same messages.
-        if known.last_mark and landed.topic_ids.get(topic) not in (None, topic_id):
-            raise _other_id(topic, topic_id)
+    for read in _read_before(landed, [wanted.partition for wanted in ranges], landed.topic_ids):
+        require_same_topic(client, read, topic_id)
     return ranges
 
 
-def _other_id(topic: str, topic_id: str | None) -> TopicError:
-    if topic_id is None:
-        advice = "Allow this user to DESCRIBE the topic, and try again. Nothing is lost."
-        return TopicError(topic, "its id, since its last landed message is gone", "no id", advice)
-    return TopicError(topic, "the topic that was landed before", "another topic of this name", CREATED_AGAIN)
+def created_again_since(
+    client: KafkaClient, landed: LandedOffsets, pending: PendingOffsets, topics: Collection[str]
+) -> dict[str, TopicError]:
+    """By topic, the error of each of `topics` that was created again since its pending offsets were fixed."""
+    partitions = [wanted.partition for wanted in pending.ranges if wanted.partition.topic in topics]
+    known = _read_before(landed, partitions, pending.topic_ids)
+    fresh = [
+        ReadPartition(wanted, 0, "", pending.topic_ids.get(wanted.topic))
+        for wanted in partitions
+        if wanted not in landed.partitions
+    ]
+    return created_again(client, [*known, *fresh])
+
+
+def _read_before(
+    landed: LandedOffsets, partitions: Sequence[KafkaPartition], topic_ids: Mapping[str, str]
+) -> list[ReadPartition]:
+    """What is known of those partitions that earlier landings have read."""
+    known = [(partition, landed.partitions[partition]) for partition in partitions if partition in landed.partitions]
+    return [ReadPartition(p, of.next_offset, of.last_mark, topic_ids.get(p.topic)) for p, of in known]
 
 
 def taken(ranges: Sequence[OffsetRange], messages_max: int) -> list[OffsetRange]:

@@ -13,7 +13,7 @@ import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TextIO
@@ -32,10 +32,12 @@ _TS_DIGITS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class CaptureProgress:
-    """The progress of a partition: the next offset, and the mark of the last message; empty without one."""
+    """The progress of a partition: the next offset, the mark of the last message, empty without one, and the id of the
+    topic, None where it is unknown."""
 
     next_offset: int
     last_mark: str = ""
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,9 @@ class CaptureFolder:
         try:
             stored = orjson.loads(file.read_bytes())
             partitions = {
-                KafkaPartition(p["topic"], p["partition"]): CaptureProgress(p["next_offset"], p["last_mark"])
+                KafkaPartition(p["topic"], p["partition"]): CaptureProgress(
+                    p["next_offset"], p["last_mark"], p.get("topic_id")
+                )
                 for p in stored["partitions"]
             }
             return CaptureState(stored["size_bytes"], partitions)
@@ -111,7 +115,7 @@ class CaptureFolder:
 
     def _record(self, state: CaptureState) -> None:
         listed = [
-            {"topic": p.topic, "partition": p.number, "next_offset": done.next_offset, "last_mark": done.last_mark}
+            {"topic": p.topic, "partition": p.number, **asdict(done)}
             for p, done in sorted((state.partitions or {}).items())
         ]
         content = {"size_bytes": state.size_bytes, "partitions": listed}

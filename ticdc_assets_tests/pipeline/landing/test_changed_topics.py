@@ -72,6 +72,53 @@ def test_a_topic_that_was_created_again_is_named_where_its_last_message_is_gone(
     assert "created again" in str(land(lake, LocalWorkers()).faults[topic])
 
 
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+@pytest.mark.parametrize("lands_before", [True, False], ids=["later", "first"])
+def test_a_topic_that_is_created_again_while_it_is_read_is_named(kafka, topic, tmp_path, starting, lands_before):
+    sound = f"{topic}_sound"
+    for name in (topic, sound):
+        kafka.make_topic(name, 2)
+        kafka.send(numbered(name, 3))
+    lake = lake_of(tmp_path, kafka, [topic, sound], starting=starting)
+    if lands_before:
+        land(lake, LocalWorkers())
+        for name in (topic, sound):
+            kafka.send(numbered(name, 4, 4, first=3))
+
+    def create_again(moment: Failpoint) -> None:
+        if moment is Failpoint.OFFSETS_FIXED:
+            LISTENERS.remove(create_again)
+            kafka.remove_topic(topic)
+            kafka.make_topic(topic, 2)
+            kafka.send(numbered(topic, 20, 20, text="another"))
+
+    LISTENERS.append(create_again)
+    faults = [land(lake, LocalWorkers()).faults.get(topic)]
+    faults += [land(lake, LocalWorkers()).faults.get(topic)]
+
+    values = {m.value for _, m in placed_messages(landed_log(lake)) if m.topic == topic}
+    named = ["created again" in str(fault) for fault in faults]
+    if starting == "earliest" and not lands_before:
+        assert named == [True, False]
+        assert values == {f"another{p}-{n}".encode() for p in (0, 1) for n in range(20)}
+    else:
+        assert named == [True, True] if lands_before else [False, True]
+        assert not any(value.startswith(b"another") for value in values)
+
+
+def test_a_topic_that_was_created_again_is_named_where_no_message_was_landed(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    lake = lake_of(tmp_path, kafka, [topic], starting="latest")
+    land(lake, LocalWorkers())
+    kafka.remove_topic(topic)
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 8, text="another"))
+
+    assert "created again" in str(land(lake, LocalWorkers()).faults[topic])
+    assert landed(lake) == {}
+
+
 def test_a_topic_is_not_taken_for_another_where_its_id_is_not_known(kafka, topic, tmp_path, monkeypatch):
     kafka.make_topic(topic)
     kafka.send(numbered(topic, 3))

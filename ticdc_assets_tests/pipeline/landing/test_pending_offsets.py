@@ -112,19 +112,20 @@ KEPT, REMOVED = Offsets(0, 9), Offsets(4, 9)
 
 
 @pytest.mark.parametrize(
-    ("_why", "held", "before", "now", "text"),
+    ("_why", "held", "before", "now", "text", "marked"),
     [
-        ("the last message is another", KEPT, "A", "A", "another row"),
-        ("the last message is another and no ids are known", KEPT, None, None, "another row"),
-        ("the message is gone and the id is another", REMOVED, "A", "B", "a row"),
+        ("the last message is another", KEPT, "A", "A", "another row", True),
+        ("the last message is another and no ids are known", KEPT, None, None, "another row", True),
+        ("the message is gone and the id is another", REMOVED, "A", "B", "a row", True),
+        ("no message was read, and messages would be passed", KEPT, "A", "B", "a row", False),
     ],
 )
 def test_a_topic_that_was_created_again_is_not_landed(
-    _why: str, held: Offsets, before: str | None, now: str | None, text: str
+    _why: str, held: Offsets, before: str | None, now: str | None, text: str, marked: bool
 ):
     cluster = Cluster({"t": held}, {"t": now} if now else {}, text)
 
-    found = pending(cluster, landed({"t": 4}, {"t": before} if before else {}), "t")
+    found = pending(cluster, landed({"t": 4}, {"t": before} if before else {}, marked=marked), "t")
 
     assert ranges(found) == []
     assert CREATED_AGAIN in str(found.faults["t"])
