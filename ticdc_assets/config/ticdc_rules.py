@@ -100,7 +100,7 @@ def _refuse_terminator(terminator: str) -> None:
     if terminator.strip(" \t\r\n") or not terminator.endswith("\n"):
         advice = (
             "Leave it out of the changefeed, which then writes lines, and read the new files in a changefeed of "
-            "another name: this project reads messages line by line."
+            "another name, with another `target`: this project reads messages line by line."
         )
         raise ConfigError("config.sink.terminator", "a line end, for files of Canal-JSON", repr(terminator), advice)
 

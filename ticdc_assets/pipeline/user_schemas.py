@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.schema.ddl import parser as ddl
@@ -22,18 +23,26 @@ _DUMPLING: Final = re.compile(r"(?P<schema>[^.]+)\.(?P<table>.+)-schema\.sql")
 
 def known_of(changefeed: Changefeed) -> Known:
     """The config's `schema_files` and `keys`. Raises ConfigError for a file that is not a schema dump."""
-    return Known(dict(_tables(changefeed.schemas.files)), changefeed.mirror.key_of)
+    found: dict[SourceName, tuple[Path, TableSchema]] = {}
+    for path, name, table in _tables(changefeed.schemas.files):
+        other, known = found.setdefault(name, (path, table))
+        if table != known:
+            of_both = f"those of {other} and of {path}" if other != path else f"two in {path}"
+            advice = "Keep the file that describes the table as it was when the changefeed began."
+            expected = f"one definition of {'.'.join(name)}"
+            raise ConfigError("schema_files", expected, f"different ones: {of_both}", advice)
+    return Known({name: table for name, (_, table) in found.items()}, changefeed.mirror.key_of)
 
 
-def _tables(paths: Iterable[Path]) -> Iterable[tuple[SourceName, TableSchema]]:
+def _tables(paths: Iterable[Path]) -> Iterator[tuple[Path, SourceName, TableSchema]]:
     for path in paths:
         dumped = _DUMPLING.fullmatch(path.name)
-        schema = dumped["schema"] if dumped else path.name.partition(".")[0]
+        schema = unquote(dumped["schema"]) if dumped else path.name.partition(".")[0]
         try:
             statements = ddl.parse(path.read_text(encoding="utf-8"), schema, restored=False)
             for statement in statements:
                 if isinstance(statement, ddl.CreateTable):
-                    yield fold_name(statement.schema, statement.name), create(statement).table
+                    yield path, fold_name(statement.schema, statement.name), create(statement).table
         except (OSError, UnicodeDecodeError, SchemaError) as error:
             raise ConfigError(
                 f"schema_files, {path.name}",

@@ -64,3 +64,22 @@ def test_a_file_that_is_no_dump_of_schemas_is_named_with_its_fault(tmp_path: Pat
     (tmp_path / "shop.sql").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="found UnicodeDecodeError"):
         known(tmp_path)
+
+
+def test_a_database_whose_name_dumpling_encodes_has_its_name(tmp_path: Path):
+    """In names of files Dumpling encodes what a file system or its own patterns may not take."""
+    found = known(tmp_path, **{"my%2Edb__a-schema": T, "a%25b%2Dschema__t-schema": T})
+
+    assert columns(found) == {("my.db", "t"): ["id", "v"], ("a%b-schema", "t"): ["id", "v"]}
+
+
+def test_two_files_that_describe_a_table_in_different_ways_are_refused(tmp_path: Path):
+    for name, text in (("1", T), ("2", T), ("3", T.replace("VARCHAR(9)", "INT"))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "shop.t-schema.sql").write_text(text)
+
+    assert columns(known_of(feed(tmp_path, schema_files=["1/*.sql", "2/*.sql"]))) == {("shop", "t"): ["id", "v"]}
+    with pytest.raises(
+        ConfigError, match=r"one definition of shop\.t, found different ones: those of .*1/.* and of .*3/"
+    ):
+        known_of(feed(tmp_path, schema_files=["1/*.sql", "2/*.sql", "3/*.sql"]))

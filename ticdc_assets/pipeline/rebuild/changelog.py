@@ -133,7 +133,10 @@ def check_can_be_read_again(lake: Lake) -> None:
     """Raise ConfigError where tables cannot be rebuilt from this source."""
     if lake.by_arrival:
         found = "a stream without commit_ts, which is read in the order of arrival"
-        advice = "Rebuild its mirrors from their changelogs; or read the source in a changefeed of another name."
+        advice = (
+            "Rebuild its mirrors from their changelogs; or read the source in a changefeed of another name, with "
+            "another `target`."
+        )
         raise ConfigError(f"changefeed {lake.changefeed.name}, --from source", "rows with a commit_ts", found, advice)
 
 

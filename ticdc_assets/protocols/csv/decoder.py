@@ -40,7 +40,7 @@ _ADVICE: Final = (
 )
 _NULL_ADVICE: Final = (
     "Files of such a changefeed do not show which values are NULL: give the changefeed another `null`, such as \\N, "
-    "and read the new files in a changefeed of another name."
+    "and read the new files in a changefeed of another name, with another `target`."
 )
 _SHARED_ADVICE: Final = (
     "Compare the row with the source: `ticdc-assets replay` takes the record with each character of the delimiter in "
@@ -48,7 +48,7 @@ _SHARED_ADVICE: Final = (
 )
 _TERMINATOR_ADVICE: Final = (
     "Files of such a changefeed do not show where a record ends: give the changefeed a quote or another terminator, "
-    "and read the new files in a changefeed of another name."
+    "and read the new files in a changefeed of another name, with another `target`."
 )
 
 
@@ -75,6 +75,8 @@ class CsvOptions:
         ends_records = bool(self.quote) or not {"\r", "\n"}.isdisjoint(self.terminator)
         expected = "a line end in it where there is no quote"
         _require(ends_records, "terminator", expected, self.terminator, _TERMINATOR_ADVICE)
+        ends_header = not self.output_field_header or self.terminator.endswith("\n")
+        _require(ends_header, "terminator", "a final line end after a header", self.terminator, _TERMINATOR_ADVICE)
         _require(self._null_is_a_field(), "null", "no quote, delimiter or line end in it", self.null, _NULL_ADVICE)
         _require(NUMBER.fullmatch(self.null) is None, "null", "a text that is no number", self.null, _NULL_ADVICE)
         method = self.binary_encoding_method

@@ -10,8 +10,8 @@ from ticdc_assets.config import KafkaStart, OffsetRule
 from ticdc_assets.errors import TopicError
 
 CREATED_AGAIN: Final = (
-    "The topic was created again. Read the new one with a changefeed of another name (`ticdc-assets capture`: into a "
-    "new folder)."
+    "The topic was created again. Read the new one in a changefeed of another name, with another `target` "
+    "(`ticdc-assets capture`: into a new folder)."
 )
 """What to do if a topic was created again under the name of one that was read before."""
 
@@ -108,8 +108,8 @@ def pending_range(
     if begin < held.low:
         found = f"offsets from {held.low} on: retention has removed {held.low - begin} offsets that were not read"
         advice = (
-            "Start a changefeed of another name, and read it more often than retention removes; or, where they may be "
-            f'lost, write skip_offsets: ["{partition}@{begin}-{held.low - 1}"].'
+            "Start a changefeed of another name, with another `target`, and read it more often than retention removes; "
+            f'or, where they may be lost, write skip_offsets: ["{partition}@{begin}-{held.low - 1}"].'
         )
         raise TopicError(str(partition), f"offset {begin}", found, advice)
     if begin > held.end:

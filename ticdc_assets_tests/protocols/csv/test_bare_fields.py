@@ -84,6 +84,11 @@ def test_without_a_quote_a_text_may_stand_there_as_null_does(null: str, may_be_t
         assert not CsvOptions(null=null).null_may_be_text
 
 
+def test_a_header_ends_with_a_line_end():
+    with pytest.raises(ConfigError, match="csv terminator: expected a final line end after a header"):
+        CsvOptions(output_field_header=True, terminator="$")
+
+
 def test_without_a_quote_a_record_ends_with_a_line_end():
     assert CsvOptions(terminator="$")
     assert CsvOptions(quote="", terminator="$\n")
