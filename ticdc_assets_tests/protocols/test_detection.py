@@ -162,6 +162,20 @@ def test_values_that_fit_both_encodings_are_said_to_tell_nothing():
     assert not votes.knows_binary_encoding
 
 
+@pytest.mark.parametrize(
+    ("cells", "null", "is_shown"),
+    [(b'1,,"a"', "", True), (b"1,NULL,2", "NULL", True), (b"1,\\N,2", "\\N", True), (b"1,-2,3e+21", "\\N", False),
+     (b"1,x,y", "\\N", False)],
+)  # fmt: skip
+def test_a_bare_text_among_quoted_ones_tells_how_null_is_written(cells: bytes, null: str, is_shown: bool):
+    begin = b'"I","users","shop",459802241048510466,'
+    votes = votes_of((begin + b'1,"a","b"\n' + begin + cells + b"\n", 3))
+
+    assert (votes.options().null, votes.knows_null) == (null, is_shown)
+    bare = votes_of((b"I,users,shop,459802241048510466,1,NULL,\n", 3))
+    assert (bare.options().quote, bare.options().null, bare.knows_null) == ("", "\\N", False)
+
+
 @given(st.binary(max_size=300))
 @settings(max_examples=300, deadline=None)
 def test_no_file_makes_the_csv_options_fail(data: bytes):

@@ -4,7 +4,8 @@ It reads the records of a file in order and joins a DELETE and an INSERT that Ti
 broken record is reported with its bytes, and reading continues after it; an incomplete file is reported as such.
 
 A record is `op, table, schema, [commit-ts], [is-update], [handle key], columns...`. With a quote character, strings
-are quoted, quotes in them doubled, and line ends in them stand raw; a bare field that equals the null text is NULL.
+are quoted, quotes in them doubled, and line ends in them stand raw; a bare field is a number, or NULL where it equals
+the null text.
 Without one, backslash escapes CR, LF, itself and the delimiter, so that a raw line end ends the record. A delimiter
 such as `||`, whose beginning is also its end, may then stand at several places of a record: `a|||b` is `a|`, `b` and
 `a`, `|b`. Such a record is broken.
@@ -34,6 +35,8 @@ _DIGITS: Final = re.compile(COMMIT_TS_PATTERN.encode())
 _RECORD_START: Final = re.compile(rb'\n(?="[IUD]")')
 _NEWLINES: Final = (b"\r\n", b"\n")
 _ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+_BARE: Final = re.compile(rb"-?[0-9]|(?:true|false)\Z")
+"""The beginning of what has no quotes although there is a quote: numbers, and whether a record is half of an update."""
 _ADVICE: Final = (
     "Compare the csv options and column-selectors of the changefeed with those configured here; the record is kept as "
     "it is."
@@ -161,6 +164,20 @@ def first_fields(data: bytes, options: CsvOptions) -> list[tuple[bytes, bool]] |
         return _record(data, header_bytes(data), options)[0]
     except (_CutError, _MalformedError):
         return None
+
+
+def bare_texts(data: bytes, options: CsvOptions) -> set[bytes]:
+    """The contents of bare fields that are no numbers, in the records before the first that is cut or broken: where
+    there is a quote, TiCDC writes only NULL so."""
+    found: set[bytes] = set()
+    at = header_bytes(data)
+    while options.quote and at < len(data):
+        try:
+            fields, at = _record(data, at, options)
+        except (_CutError, _MalformedError):
+            break
+        found |= {content for content, quoted in fields if not quoted and not _BARE.match(content)}
+    return found
 
 
 def record_bytes(data: bytes, options: CsvOptions, lines: Collection[int]) -> dict[int, bytes]:
@@ -333,7 +350,7 @@ def _meaning(raw: list[tuple[bytes, bool]], options: CsvOptions, fields: int, li
         schema,
         commit_ts=_commit_ts(raw[3][0]) if options.include_commit_ts else None,
         is_update=_is_update(head[-1]) if options.output_old_value else False,
-        fields=tuple(_text(field, options) for field in raw[leading:]),
+        fields=tuple(_value(field, options) for field in raw[leading:]),
     )
 
 
@@ -360,6 +377,15 @@ def _is_update(word: str | None) -> bool:
             "is-update true or false", "something else; is output-old-value set as in the changefeed?"
         )
     return word == "true"
+
+
+def _value(field: tuple[bytes, bool], options: CsvOptions) -> str | None:
+    """The text of a column's field. Texts are quoted where there is a quote, so that another bare one tells that
+    `quote` or `null` is not that of the changefeed."""
+    content, quoted = field
+    if options.quote and not quoted and content != options.null.encode() and not _BARE.match(content):
+        raise _MalformedError("a quoted text, a number or NULL", "a bare text")
+    return _text(field, options)
 
 
 def _text(field: tuple[bytes, bool], options: CsvOptions) -> str | None:

@@ -38,6 +38,7 @@ class CsvVotes:
     _not_hex: bool = False
     _not_base64: bool = False
     _bytes_seen: bool = False
+    _bare_texts: set[bytes] = field(default_factory=set)
 
     def add(self, data: bytes, schema: str, table: str, columns: int) -> None:
         """Adds the beginning of a file; `columns` is the number of the table's columns, including virtual ones."""
@@ -56,6 +57,7 @@ class CsvVotes:
         place = 4 if is_ts else 3
         self._is_update &= len(fields) > place and fields[place] in ((b"true", False), (b"false", False))
         self._surplus.append(len(fields) - columns)
+        self._bare_texts |= csv.bare_texts(data, plain)
 
     def binary(self, texts: Iterable[str | None]) -> None:
         """Adds values of binary columns, which show whether bytes are base64 or hex."""
@@ -69,6 +71,11 @@ class CsvVotes:
     def knows_binary_encoding(self) -> bool:
         """Whether the values show how bytes are written, or there are no values."""
         return not self._bytes_seen or self._not_hex != self._not_base64
+
+    @property
+    def knows_null(self) -> bool:
+        """Whether the files show the text of NULL."""
+        return len(self._bare_texts) == 1
 
     def options(self) -> CsvOptions | None:
         """The options that are consistent with all files; None if no file could be read."""
@@ -84,8 +91,15 @@ class CsvVotes:
             terminator=self._line_ends.most_common(1)[0][0],
             binary_encoding_method=self._binary(),
         )
+        known = self._with_null(known)
         handle_key = max(self._surplus) > known.leading_fields(with_handle_key=False)
         return replace(known, output_handle_key=handle_key)
+
+    def _with_null(self, known: CsvOptions) -> CsvOptions:
+        try:
+            return replace(known, null=next(iter(self._bare_texts)).decode()) if self.knows_null else known
+        except (UnicodeDecodeError, ConfigError):
+            return known
 
     def _binary(self) -> Literal["base64", "hex"]:
         return "hex" if self._not_base64 and not self._not_hex else "base64"

@@ -20,7 +20,7 @@ FULL: Final = 0
 CUT: Final = -1
 """The data end inside a record."""
 OTHER_FORM: Final = -2
-_BACKSLASH, _CR, _LF, _ZERO, _LETTER_N, _LETTER_R, _I, _U, _D = b"\\\r\n0nrIUD"
+_BACKSLASH, _CR, _LF, _ZERO, _NINE, _MINUS, _LETTER_N, _LETTER_R, _I, _U, _D = b"\\\r\n09-nrIUD"
 _TRUE, _FALSE = np.frombuffer(b"true", np.uint8), np.frombuffer(b"false", np.uint8)
 _SAFE_DIGITS: Final = 18
 """Any number of this many digits fits 64 bits."""
@@ -147,9 +147,20 @@ def _after_bare(data: Bytes, begin: int, quote: int, delimiter: Bytes, null: Byt
     if _reads(data, begin, at, null):
         cell[0] = IS_NULL
         return at
+    if quote != NO_QUOTE and not _is_number_or_word(data, begin, at):
+        return OTHER_FORM
     cell[0] = begin
     cell[1] = -1 - at if has_escapes else at
     return OTHER_FORM if has_others else at
+
+
+@inlined
+def _is_number_or_word(data: Bytes, begin: int, end: int) -> bool:
+    """Whether a field begins as a number, or is true or false: TiCDC quotes all else where there is a quote."""
+    at = begin + 1 if begin < end and data[begin] == _MINUS else begin
+    if at < end and _ZERO <= data[at] <= _NINE:
+        return True
+    return _reads(data, begin, end, _TRUE) or _reads(data, begin, end, _FALSE)
 
 
 @inlined

@@ -68,6 +68,7 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     ),
     "csv.delimiter": _Option("sink.csv.delimiter", "csv.delimiter", "Fields are delimited so"),
     "csv.quote": _Option("sink.csv.quote", "csv.quote", "Texts are quoted so"),
+    "csv.null": _Option("sink.csv.null", "csv.null", "NULL is written so"),
     "csv.include-commit-ts": _Option(
         "sink.csv.include-commit-ts", "csv.include_commit_ts", "Records have a commit_ts", "Records have no commit_ts"
     ),

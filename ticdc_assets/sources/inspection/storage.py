@@ -136,6 +136,13 @@ class _Rows:
         self.options = self._votes.options()
         if not self._votes.knows_binary_encoding:
             self._found.note("Bytes are written as base64 or as hex (binary-encoding-method): the values fit both.")
+        if not self.options.quote:
+            self._found.note("Texts have no quotes, so the files do not show which text is NULL (csv.null).")
+
+    @property
+    def shows_null(self) -> bool:
+        """Whether the files show the text of NULL."""
+        return self._votes.knows_null
 
     def _csv_file(self, file: SourceFile, data: bytes, options: CsvOptions) -> None:
         fields = csv.first_fields(data, options)
@@ -235,7 +242,10 @@ def _settings(found: Inspection, seen: LayoutSeen, layout: Layout, rows: _Rows) 
         found.detected.config["scheduler"] = {"enable-table-across-nodes": True}
     if rows.options is not None:
         sink["csv"] = _csv_config(rows.options)
-        found.detected.options |= {f"csv.{name}": value for name, value in sink["csv"].items()}
+        shown = {f"csv.{name}": value for name, value in sink["csv"].items()}
+        if not rows.shows_null:
+            del shown["csv.null"]
+        found.detected.options |= shown
     query = f"protocol={found.protocol}" + ("&enable-tidb-extension=true" if extension else "")
     base = found.place if "://" in found.place else f"file://{found.place}"
     found.detected.sink_uri = f"{base}?{query}"

@@ -69,6 +69,19 @@ def test_a_config_that_has_all_of_it_is_well(tmp_path: Path, capfd: Any):
     assert inspected(capfd, config) == (0, "shop: its configuration has what its source shows.\n")
 
 
+def test_another_text_for_null_is_named(tmp_path: Path, capfd: Any):
+    sink = Sink(tmp_path / "bucket", checkpoint=TSO + 10)
+    sink.table(T)
+    sink.file(T, 1, [sink.line(T, "I", TSO, 1, "one"), sink.line(T, "I", TSO, 2, None).replace(b"\\N", b"")])
+    csv = {"date-separator": "none", "csv": {"include-commit-ts": True}}
+    config = written(tmp_path, {"storage": str(tmp_path / "bucket")}, csv)
+
+    code, text = inspected(capfd, config)
+
+    assert code == 1
+    assert "NULL is written so; the configuration has csv.null = '\\N'. Set `sink.csv.null = ''`" in text
+
+
 def test_for_programs_each_difference_has_its_parts(tmp_path: Path, capfd: Any):
     csv_bucket(tmp_path / "bucket")
     sink = {"date-separator": "none", "csv": {"include-commit-ts": True}}

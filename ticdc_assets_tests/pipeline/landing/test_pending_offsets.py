@@ -12,7 +12,7 @@ import pytest
 
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import SourceError, TopicError
-from ticdc_assets.pipeline.landing.plan import PendingOffsets, pending_offsets
+from ticdc_assets.pipeline.landing.plan import PendingOffsets, created_again_since, pending_offsets
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, OffsetRange, Offsets
 from ticdc_assets.sources.kafka.same_topic import mark_of
@@ -156,3 +156,41 @@ def test_a_topic_that_may_be_the_same_goes_on(
     found = pending(cluster, landed({"t": 4}, {"t": before} if before else {}, marked=marked), "t")
 
     assert (ranges(found), found.faults) == ([("t", 4, 9)], {})
+
+
+@pytest.mark.parametrize(
+    ("_why", "ids", "text", "before", "is_named"),
+    [
+        ("the id is the same", {"t": "A"}, "a row", "A", False),
+        ("the id is another, though the last message is the same", {"t": "B"}, "a row", "A", True),
+        ("no id is known, and the last message is the same", {}, "a row", None, False),
+        ("no id is known, and the last message is another", {}, "another row", None, True),
+        ("the id cannot be read any more, and the last message is another", {}, "another row", "A", True),
+    ],
+)
+def test_a_topic_that_was_created_again_while_it_was_read_is_named(
+    _why: str, ids: Mapping[str, str], text: str, before: str | None, is_named: bool
+):
+    of_before = {"t": before} if before else {}
+    done = landed({"t": 4, "other": 4}, of_before)
+    plan = pending(Cluster({"t": KEPT, "other": KEPT}, of_before), done, "t", "other")
+
+    now = Cluster({"t": KEPT, "other": KEPT}, ids, text)
+    found = created_again_since(now, done, plan, {"t"})  # type: ignore[arg-type]
+
+    assert list(found) == (["t"] if is_named else [])
+    assert all(CREATED_AGAIN in str(error) for error in found.values())
+
+
+def test_a_topic_of_which_nothing_was_landed_is_known_by_its_id():
+    plan = pending(Cluster({"t": KEPT}, {"t": "A"}), LandedOffsets(), "t")
+
+    for topic_id, named in (("A", []), ("B", ["t"])):
+        found = created_again_since(Cluster({"t": KEPT}, {"t": topic_id}), LandedOffsets(), plan, {"t"})  # type: ignore[arg-type]
+        assert list(found) == named
+
+
+def test_a_topic_that_is_gone_after_it_was_read_has_its_messages():
+    plan = pending(Cluster({"t": KEPT}, {"t": "A"}), landed({"t": 4}, {"t": "A"}), "t")
+
+    assert created_again_since(Cluster({}), landed({"t": 4}, {"t": "A"}), plan, {"t"}) == {}  # type: ignore[arg-type]

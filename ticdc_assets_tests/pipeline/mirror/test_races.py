@@ -225,7 +225,7 @@ def test_a_merge_that_follows_a_replay_takes_no_row_back_that_another_has_brough
     made = Sink(tmp_path / "bucket")
     made.table(T)
     lost = made.line(T, "I", 110, 1, "lost")
-    made.file(T, 1, [lost.replace(b"110,1,", b"110,x,"), made.line(T, "U", 120, 2, "old")])
+    made.file(T, 1, [lost.replace(b"110,1,", b'110,"x",'), made.line(T, "U", 120, 2, "old")])
     feed = made.feed(tmp_path / "lake")
     feed.run()
     feed.lake.mirrors("first")

@@ -20,7 +20,7 @@ LATER = [ID, NAME, column("n", "INT", ColumnNullable="false", ColumnDefault="5")
 def bad(line: bytes) -> bytes:
     """The record with an id that is no number."""
     fields = line.split(b",")
-    return b",".join([*fields[:4], b"x", *fields[5:]])
+    return b",".join([*fields[:4], b'"x"', *fields[5:]])
 
 
 def run(feed: Feed) -> MirrorReport:

@@ -92,7 +92,7 @@ def test_a_replay_that_ended_before_it_could_say_so_adds_nothing_the_second_time
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     corrected = sink.insert(T, 115, 7, "b")
-    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), corrected.replace(b"115,7", b"115,sieben")])
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), corrected.replace(b"115,7", b'115,"sieben"')])
     feed = sink.feed(tmp_path / "lake")
     feed.run()
     request = {"corrected": {(FILE, 1): corrected}}
@@ -112,7 +112,7 @@ def test_a_replay_whose_answer_was_lost_before_another_run_went_on_keeps_what_it
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     corrected = sink.insert(T, 115, 7, "b")
-    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), corrected.replace(b"115,7", b"115,sieben")])
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), corrected.replace(b"115,7", b'115,"sieben"')])
     sink.feed(tmp_path / "lake").run()
     sink.file(T, 2, [sink.insert(T, 1100, 8, "acht")])
     feed = sink.feed(tmp_path / "lake")
@@ -138,7 +138,7 @@ def test_a_replay_whose_answer_was_lost_before_another_run_went_on_keeps_what_it
 
 def test_a_change_that_was_sent_again_meanwhile_is_not_added(sink: Sink, tmp_path: Path):
     whole = sink.insert(T, 115, 7, "b")
-    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), whole.replace(b"115,7", b"115,sieben")])
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), whole.replace(b"115,7", b'115,"sieben"')])
     sink.file(T, 2, [whole])
     feed = sink.feed(tmp_path / "lake")
     feed.run()
@@ -153,7 +153,7 @@ def test_a_table_without_a_key_gets_its_row_back_once_among_equal_ones(sink: Sin
     name = ("s", "k")
     sink.table(name, query="CREATE TABLE `k` (`id` INT,`name` VARCHAR(200))")
     rows = [sink.insert(name, 110, 1, "gleich") for _ in range(3)]
-    sink.file(name, 1, [rows[0], rows[1].replace(b"110,1,", b"110,eins,"), rows[2]])
+    sink.file(name, 1, [rows[0], rows[1].replace(b"110,1,", b'110,"eins",'), rows[2]])
     feed = sink.feed(tmp_path / "lake")
     feed.run()
     path = FILE.replace("/t/", "/k/")
@@ -184,7 +184,7 @@ def test_a_bad_value_in_an_update_is_corrected_with_its_two_lines(tmp_path: Path
     sink.table(T)
     good = sink.update(T, 110, (1, "eins"), (1, "uno"))
     halves = sink.update(T, 120, (2, "zwei"), (2, "due"))
-    sink.file(T, 1, [*good, halves[0], halves[1].replace(b"true,2,", b"true,zwei,")])
+    sink.file(T, 1, [*good, halves[0], halves[1].replace(b"true,2,", b'true,"zwei",')])
     feed = sink.feed(tmp_path / "lake")
     feed.run()
 
@@ -230,7 +230,7 @@ def test_without_commit_ts_a_record_comes_back_at_its_place(tmp_path: Path):
     sink = Sink(tmp_path / "bucket", commit_ts=False)
     sink.table(T)
     corrected = sink.insert(T, 0, 7, "b")
-    sink.file(T, 1, [sink.insert(T, 0, 1, "eins"), corrected.replace(b',7,"b"', b',sieben,"b"')])
+    sink.file(T, 1, [sink.insert(T, 0, 1, "eins"), corrected.replace(b',7,"b"', b',"sieben","b"')])
     sink.file(T, 2, [sink.insert(T, 0, 8, "acht")])
     feed = sink.feed(tmp_path / "lake")
     feed.run()

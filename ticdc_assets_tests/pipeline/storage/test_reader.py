@@ -72,7 +72,9 @@ def listed(batches: Iterable[RawRows]) -> list[tuple[Any, ...]]:
 
 
 def csv(op: str, ts: int, *values: str, half: bool = False, table: str = "t") -> str:
-    return ",".join([f'"{op}"', f'"{table}"', '"shop"', str(ts), str(half).lower(), *values]) + "\r\n"
+    """A record as TiCDC writes it: texts in quotes."""
+    cells = [value if value.isdigit() or '"' in value else f'"{value}"' for value in values]
+    return ",".join([f'"{op}"', f'"{table}"', '"shop"', str(ts), str(half).lower(), *cells]) + "\r\n"
 
 
 def canal(op: str, ts: int | None, table: str = "t", old: dict[str, str] | None = None, **values: str) -> str:

@@ -42,13 +42,30 @@ def shortened(data: bytes, options: CsvOptions = QUOTED, fields: int = 1) -> lis
 
 FIELDS = [
     (QUOTED, b'"a"', "a"), (QUOTED, b'"a""b"', 'a"b'), (QUOTED, b'""', ""), (QUOTED, b'"a,\r\nb"', "a,\r\nb"),
-    (QUOTED, b"\\N", None), (QUOTED, b'"\\N"', "\\N"), (QUOTED, b"5", "5"), (QUOTED, b"", ""),
-    (QUOTED, b"a\\b", "a\\b"),
-    (CsvOptions(null=""), b"", None), (CsvOptions(null=""), b'""', ""), (CsvOptions(null="x"), b"\\N", "\\N"),
+    (QUOTED, b"\\N", None), (QUOTED, b'"\\N"', "\\N"), (QUOTED, b"5", "5"), (QUOTED, b"-1e+06", "-1e+06"),
+    (CsvOptions(null=""), b"", None), (CsvOptions(null=""), b'""', ""),
     (BARE, b"\\N", None), (BARE, b"\\\\N", "\\N"), (BARE, b"a\\,b", "a,b"), (BARE, b"a\\r\\nb", "a\r\nb"),
     (BARE, b'"a"', '"a"'), (BARE, b"a\\\\\\,b", "a\\,b"), (BARE, b"", ""),
-    (CsvOptions(quote="'"), b"'a''b'", "a'b"), (CsvOptions(quote="'"), b'"a"', '"a"'),
+    (CsvOptions(quote="'"), b"'a''b'", "a'b"), (CsvOptions(quote="'"), b"'\"a\"'", '"a"'),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "written"),
+    [
+        (QUOTED, b""),
+        (QUOTED, b"a\\nb"),
+        (QUOTED, b"-"),
+        (CsvOptions(null="x"), b"\\N"),
+        (CsvOptions(quote="'"), b'"a"'),
+    ],
+)
+def test_a_bare_text_tells_that_quote_or_null_are_others_in_the_changefeed(options: CsvOptions, written: bytes):
+    data = b"I,t,s,1\nI,t,s,2\n".replace(b"2", written)
+
+    assert shortened(data, options) == [("1",), ("bad", 1, data[8:])]
+    with pytest.raises(BulkUnsupported):
+        list(read_stream(io.BytesIO(data), ("a",), "here", None, options))
 
 
 @pytest.mark.parametrize(("options", "written", "value"), FIELDS)

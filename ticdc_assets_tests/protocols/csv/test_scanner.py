@@ -35,8 +35,8 @@ def field(data: bytes, begin: int, end: int) -> Any:
     return data[begin:end] if end >= 0 else ("escapes", data[begin : -1 - end])
 
 
-CSV = b'"a",1\r\n\\N,"b""c"\n"",\r\n'
-ROWS = [[b"a", b"1"], [None, ("escapes", b'b""c')], [b"", b""]]
+CSV = b'"a",1\r\n\\N,"b""c"\n"",-5\r\n'
+ROWS = [[b"a", b"1"], [None, ("escapes", b'b""c')], [b"", b"-5"]]
 
 
 def test_records_are_split_into_the_fields_that_they_have():
@@ -61,8 +61,14 @@ DOTS, SIGN = "¿".encode(), "€".encode()
         (b'1"2,3\n', {}, OTHER_FORM),
         (b"1,2\r3,4\n", {}, OTHER_FORM),
         (b"1,2\r", {}, CUT),
-        (b"\\N,\\NN\n", {}, [[None, b"\\NN"]]),
-        (b'"\\N",\\\n', {}, [[b"\\N", b"\\"]]),
+        (b"\\N,1.5e-7\n", {}, [[None, b"1.5e-7"]]),
+        (b"true,false\n", {}, [[b"true", b"false"]]),
+        (b'"\\N",\\NN\n', {}, OTHER_FORM),
+        (b"1,\n", {}, OTHER_FORM),
+        (b"-,1\n", {}, OTHER_FORM),
+        (b"truest,1\n", {}, OTHER_FORM),
+        (b",\\NN\n", {"quote": b""}, OTHER_FORM),
+        (b",x\n", {"quote": b""}, [[b"", b"x"]]),
         (b"1||2\n", {"delimiter": b"||"}, [[b"1", b"2"]]),
         (b"1|2||3\n", {"delimiter": b"||"}, [[b"1|2", b"3"]]),
         (b"1|", {"delimiter": b"||"}, CUT),
