@@ -24,7 +24,7 @@ from ticdc_assets.sources.kafka.capture_folder import (
     write_part,
 )
 from ticdc_assets.sources.kafka.client import KafkaClient
-from ticdc_assets.sources.kafka.ranges import OffsetRange, KafkaPartition, bounded, pending_ranges
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, bounded, pending_ranges
 from ticdc_assets.sources.kafka.same_topic import ReadPartition, created_again, require_same_topic
 from ticdc_assets.work_progress import Count, OnProgress
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import TopicError
-from ticdc_assets.sources.kafka.ranges import OffsetRange, KafkaPartition, bounded, pending_range, require_all
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, bounded, pending_range, require_all
 from ticdc_assets.sources.kafka.same_topic import ReadPartition, created_again, require_same_topic
 
 if TYPE_CHECKING:

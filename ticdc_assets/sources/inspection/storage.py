@@ -133,10 +133,10 @@ class _Rows:
             return
         for file, data in self._within(files, on_progress):
             self._csv_file(file, data, self.options)
-        self.options = self._votes.options()
+        self.options = options = self._votes.options() or self.options
         if not self._votes.knows_binary_encoding:
             self._found.note("Bytes are written as base64 or as hex (binary-encoding-method): the values fit both.")
-        if not self.options.quote:
+        if not options.quote:
             self._found.note("Texts have no quotes, so the files do not show which text is NULL (csv.null).")
 
     @property

@@ -51,6 +51,8 @@ _DEFAULTS: Final[dict[str, Any]] = {
     # Messages after the end of a range are not needed, so little is fetched in advance.
     "queued.max.messages.kbytes": 16384,
     "fetch.message.max.bytes": 4 << 20,
+    # librdkafka fetches nothing for this time once so much is fetched in advance; its default is a second.
+    "fetch.queue.backoff.ms": 5,
 }
 _DEFAULTS_FOR_FEW: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 4096, "fetch.message.max.bytes": 1 << 20}
 _FIXED: Final[dict[str, Any]] = {
