@@ -151,8 +151,7 @@ def _bytes(column: Column, found: Plain, vector_as_text: bool = False) -> bytes:
     if isinstance(found, int):
         return struct.pack("<Q", found & _LOW_64)
     if isinstance(found, float):
-        # Both TiCDC and TiDB use 0 for infinities and NaN.
-        return struct.pack("<d", found if abs(found) < float("inf") else 0.0)
+        return struct.pack("<d", found)
     if column.type.kind is Kind.VECTOR and isinstance(found, str) and not vector_as_text:
         return _vector(column, found)
     raw = found.encode() if isinstance(found, str) else found

@@ -53,7 +53,7 @@ def read_alter_table(cursor: TokenCursor, default_schema: str) -> AlterTable:
 
 def _read_actions(cursor: TokenCursor, schema: str) -> list[Action]:
     options = read_table_options(cursor)
-    if options.count:
+    if options.are_written:
         return _option_actions(options)
     word = cursor.peek().word
     reader = _ACTIONS.get(word)
@@ -87,8 +87,8 @@ def _add(cursor: TokenCursor, schema: str) -> list[Action]:
 
 def _index_if_not_exists(cursor: TokenCursor) -> bool:
     """Whether IF NOT EXISTS follows INDEX or UNIQUE INDEX; reading the index skips it."""
-    words = [cursor.peek(i).word for i in range(5)]
-    return any(words[i : i + 3] == ["IF", "NOT", "EXISTS"] for i in (1, 2))
+    words = [cursor.peek(i).word for i in range(1, 5)]
+    return ["IF", "NOT", "EXISTS"] in (words[:3], words[1:])
 
 
 def _add_columns(cursor: TokenCursor, if_not_exists: bool) -> list[Action]:

@@ -105,11 +105,11 @@ def _free_name(index: Index, taken: set[str], tried: dict[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The options that matter to columns, the comment (None without one), and how many options there were."""
+    """The options that matter to columns, the comment (None without one), and whether there were any options."""
 
     collation: Collation = UNNAMED
     comment: str | None = None
-    count: int = 0
+    are_written: bool = False
 
 
 _VALUE_OPTIONS: Final = frozenset(
@@ -163,7 +163,7 @@ def read_table_options(cursor: TokenCursor) -> TableOptions:
     """Read table options, with or without commas between them, as far as they go."""
     options = TableOptions()
     while (read := _read_option(cursor, options)) is not None:
-        options = replace(read, count=options.count + 1)
+        options = replace(read, are_written=True)
         if cursor.at_symbol(",") and _at_option(cursor, 1):
             cursor.take()
     return options

@@ -9,7 +9,7 @@ import pytest
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.model import Column, Index, PartitionDefinition, Partitioning
+from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, Partition, Partitioning
 from ticdc_assets_tests.schema.ddl.statements import INT, column, one
 
 ALONE = ddl.CreateTable("shop", "t", like=("shop", "u"))
@@ -70,6 +70,9 @@ ACTIONS = [
     ("ADD VECTOR INDEX v (a)", (ddl.AddIndex(Index("v", ("a",))),)),
     ("ADD COLUMNAR INDEX v (a) USING INVERTED", (ddl.AddIndex(Index("v", ("a",))),)),
     ("ADD HYBRID INDEX v (a)", (ddl.AddIndex(Index("v", ("a",))),)),
+    ("ADD VECTOR INDEX v (VEC_COSINE_DISTANCE(`a`)) USING HNSW", (ddl.AddIndex(Index("v", ("(VEC_COSINE_DISTANCE(`a`))",))),)),
+    ("ADD INDEX USING BTREE (a)", (ddl.AddIndex(Index("", ("a",))),)),
+    ("ADD UNIQUE TYPE HASH (a, b(3))", (ddl.AddIndex(Index("", ("a", "b"), unique=True)),)),
     ("ADD FULLTEXT f (a)", (ddl.AddIndex(Index("f", ("a",))),)),
     ("ADD SPATIAL (a)", (ddl.AddIndex(Index("", ("a",))),)),
     ("ADD UNIQUE (a) WHERE a > 3, ADD INDEX i (b)", (ddl.AddIndex(Index("", ("a",))), ddl.AddIndex(Index("i", ("b",))))),
@@ -159,6 +162,9 @@ REFUSED = [
     "ALTER TABLE t ANALYZE p",
     "ALTER TABLE t SET REPLICA 1",
     "ALTER TABLE t COMMENT =",
+    "ALTER TABLE t ENGINE = x,",
+    "CREATE TABLE t (a INT) ENGINE = x,",
+    "CREATE TABLE t (a INT) ENGINE = x, WHATEVER = 3",
     "ALTER TABLE t COMMENT , ADD a INT",
     "ALTER TABLE t DROP COLUMN a, , DROP COLUMN b",
     "ALTER TABLE t PARTITION BY WHATEVER (a)",
@@ -181,6 +187,9 @@ ATTRIBUTES = [
     ("INT UNIQUE KEY GLOBAL NOT NULL", Column("c", INT, nullable=False)),
     ("INT PRIMARY KEY NONCLUSTERED COMMENT 'x'", Column("c", INT, nullable=False)),
     ("INT STORAGE = DISK VISIBLE", Column("c", INT)),
+    ("VARCHAR(3) NOT NULL CHARSET gbk", Column("c", MySqlType(Kind.VARCHAR, 3, charset="gbk"), nullable=False)),
+    ("VARCHAR(3) NOT NULL CHARACTER SET binary", Column("c", MySqlType(Kind.VARBINARY, 3), nullable=False)),
+    ("TEXT NULL CHARACTER SET = latin1", Column("c", MySqlType(Kind.TEXT, charset="latin1"))),
     ("INT GENERATED ALWAYS AS (a) STORED", Column("c", INT)),
     ("INT AS (a) PERSISTENT", Column("c", INT)),
     ("INT AS (a) VIRTUAL NOT NULL", Column("c", INT, nullable=False, virtual=True)),
