@@ -154,6 +154,60 @@ def test_older_rows_have_the_value_of_a_statement_and_none_after_a_conversion():
     assert unknown == [(CHANGED, 1, None, 8), (CHANGED, 2, None, 8)]
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "differs"),
+    [
+        ([1.5, 2.0], [1.5, 2.0], False),
+        ([1.5, 2.0], [2.0, 1.5], True),
+        ([], None, True),
+        (None, [], True),
+        (None, None, False),
+    ],
+)
+def test_lists_differ_by_their_items(was: list[float] | None, now: list[float] | None, differs: bool):
+    of = pa.list_(pa.float32())
+    rows = batch([(1, "I", 1, None, None), (3, "U", 1, None, None)], False)
+    values = [pa.array([was, now], of), pa.nulls(2, of)]
+    for name, array in zip(("now.2", "old.2"), values, strict=True):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, array)
+
+    changed = added(Range(2, 9), [rows], (COLUMNS[0], ComparedColumn(2, "v", of)))
+
+    assert [kind for kind, *_ in found(changed)] == [CHANGED] * differs
+
+
+def test_of_many_changes_of_a_key_few_are_held():
+    ones = [batch([(ts, "I" if ts == 3 else "U", 1, 5, 5)], True) for ts in range(3, 103)]
+    changes = added(Range(2, 999), [], rows=8)
+    held = []
+
+    for one in ones:
+        changes.add(one)
+        held.append(changes.held_bytes)
+
+    assert held[1] > ones[0].nbytes
+    assert max(held) < 12 * ones[0].nbytes
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pa.array([bytes([255, n]) for n in range(40)]),
+        pa.array([bytes([255, n]) for n in range(40)], pa.large_binary()),
+        pa.array(range(40), pa.decimal128(20, 0)),
+        pa.array(range(40), pa.date32()),
+        pa.array([f"k{n}" for n in range(40)]),
+    ],
+    ids=lambda key: str(key.type),
+)
+def test_a_key_of_any_type_belongs_to_one_part(key: pa.Array):
+    parts = [in_bucket([pa.chunked_array([key])], bucket, 3) for bucket in range(3)]
+
+    assert sum(part.astype(int) for part in parts).tolist() == [1] * 40
+    again = in_bucket([pa.chunked_array([key.slice(7)])], 1, 3)
+    assert again.tolist() == parts[1][7:].tolist()
+
+
 def test_each_key_belongs_to_one_part():
     keys = [pa.chunked_array([pa.array(range(40))]), pa.chunked_array([pa.array([str(n % 3) for n in range(40)])])]
 

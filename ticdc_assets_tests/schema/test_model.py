@@ -53,6 +53,23 @@ def test_the_key_that_the_user_names_comes_before_all_others():
     assert table(PRIMARY, named_key=("C",)).unique_columns == ("a", "B", "c")
 
 
+@pytest.mark.parametrize(
+    ("indexes", "named_key", "ordered"),
+    [
+        ((PRIMARY,), (), ("B", "a")),
+        ((unique("b", "A"),), (), ("B", "a")),
+        ((), (), ()),
+        ((PRIMARY,), ("C", "a"), ("a", "c")),
+        ((), ("z",), ()),
+        ((Index("PRIMARY", ("z", "a"), primary=True),), (), ("a",)),
+    ],
+)
+def test_the_columns_of_a_key_have_the_order_of_its_index_and_those_that_the_user_names_that_of_the_table(
+    indexes: tuple[Index, ...], named_key: tuple[str, ...], ordered: tuple[str, ...]
+):
+    assert tuple(column.name for column in table(*indexes, named_key=named_key).ordered_key) == ordered
+
+
 def test_columns_are_found_without_regard_to_case_and_virtual_ones_are_in_no_row():
     assert table().column("b") is COLUMNS[1]
     assert table().column("z") is None

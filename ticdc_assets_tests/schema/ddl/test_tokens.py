@@ -41,6 +41,14 @@ def test_a_backslash_of_a_restored_text_is_itself():
 
 
 RESTORED = [
+    (r"ALTER TABLE `t` COMMENT = 'a\\b'", True),
+    (r"ALTER TABLE `T` COMMENT = 'a\\b' `c`", True),
+    (r"ALTER TABLE t COMMENT = 'a\\b'", False),
+    (r"alter table `t` COMMENT = 'a\\b'", False),
+    (r"ALTER TABLE `t` comment = 'a\\b'", False),
+    (r"ALTER `t` table COMMENT = 'a\\b'", False),
+    ("ALTER TABLE `t`\n COMMENT = 'a\\\\b'", False),
+    ("\nALTER TABLE `t` COMMENT = 'a\\\\b'", False),
     (r"ALTER TABLE `t` COMMENT = 'a\'", True),
     (r"ALTER TABLE t COMMENT = 'a\''", False),
     (r"alter table `t` COMMENT = 'a\''", False),
@@ -199,6 +207,13 @@ def test_a_table_is_named_with_its_schema_or_without():
     assert cursor_over('"a"').identifier() == "a"
 
 
+def test_a_whole_number_has_digits_alone():
+    assert cursor_over("15").integer() == 15
+    for text in ("1.5", "1e3", "'15'", "x'15'", "a", ""):
+        with pytest.raises(SchemaError, match="a whole number"):
+            cursor_over(text).integer()
+
+
 WITH_BODIES = "CREATE TRIGGER a BEGIN x; y; END"
 
 
@@ -209,3 +224,8 @@ def test_semicolons_separate_statements_but_not_those_of_a_body():
     assert first_words(";a;;b 1;", None) == ["a", "b"]
     assert first_words(f"z; {WITH_BODIES}", True) == ["z", "CREATE"]
     assert first_words("CREATE TABLE a; y", True) == ["CREATE", "y"]
+    assert first_words(WITH_BODIES, None) == ["CREATE", "y", "END"]
+    for head in ("CREATE OR REPLACE PROCEDURE", "ALTER EVENT", "CREATE DEFINER"):
+        assert first_words(f"{head} a BEGIN x; y; END", True) == [head.split()[0]]
+    for head in ("DROP TRIGGER", "CREATE a TRIGGER", "CREATE OR a PROCEDURE", "CREATE a REPLACE PROCEDURE"):
+        assert first_words(f"{head}; y", True) == [head.split()[0], "y"]

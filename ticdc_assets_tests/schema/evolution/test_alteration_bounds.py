@@ -35,6 +35,18 @@ def test_a_table_may_have_so_many_columns_and_no_more(monkeypatch: pytest.Monkey
             altered(shape, text)
 
 
+def test_a_statement_that_adds_columns_without_end_is_refused_at_twice_as_many_as_a_table_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(schema_state, "COLUMNS_MAX", 3)
+    monkeypatch.setattr(alteration, "COLUMNS_MAX", 3)
+
+    for added, found in ((4, "7"), (5, "more")):
+        with pytest.raises(SchemaError) as refused:
+            altered(table("a INT, b INT, c INT"), ", ".join(f"ADD d{n} INT" for n in range(added)))
+        assert refused.value.found == found
+
+
 def test_a_statement_may_have_so_many_actions_and_no_more(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(alteration, "_ACTIONS_MAX", 2)
     shape = table("a INT, b INT")
@@ -166,6 +178,7 @@ def test_a_generated_column_stays_generated():
     shape = table("a INT, v INT AS (a + 1), s INT AS (a + 1) STORED")
 
     assert altered(shape, "MODIFY v BIGINT AS (a + 2)").effects == ()
+    assert altered(shape, "MODIFY v VARCHAR(1) AS (a + 2)").effects == ()
     assert altered(shape, "MODIFY s BIGINT AS (a + 1) STORED").effects == ()
     for text in ("MODIFY v INT", "MODIFY a INT AS (1)"):
         with pytest.raises(SchemaError, match="generated"):
@@ -311,6 +324,21 @@ def test_partitions_are_added_once():
 
     assert partition_names(altered(shape, f"ADD PARTITION IF NOT EXISTS {more}").shape) == ["p", "q"]
     assert partition_names(altered(shape, f"ADD PARTITION {more}").shape) == ["p", "P", "q"]
+
+
+def test_the_columns_that_a_table_is_partitioned_by_follow_their_names():
+    shape = table("d INT, e INT", "PARTITION BY RANGE COLUMNS (D, e) (PARTITION p VALUES LESS THAN (5, 6))")
+
+    for text, columns in (("RENAME COLUMN d TO x", ("x", "e")), ("CHANGE e y INT", ("d", "y")), ("FORCE", ("d", "e"))):
+        partitioning = altered(shape, text).table.partitioning
+        assert partitioning is not None
+        assert partitioning.columns == columns
+
+
+def test_partitions_are_dropped_if_they_exist_where_the_table_lists_them():
+    for cut in ("", "PARTITION BY HASH (d) PARTITIONS 2"):
+        with pytest.raises(SchemaError):
+            altered(table("d INT", cut), "DROP PARTITION IF EXISTS z")
 
 
 def test_a_named_key_follows_the_names_of_its_columns():

@@ -7,7 +7,7 @@ import pytest
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold import fold
-from ticdc_assets.schema.history.fold_loaded import created
+from ticdc_assets.schema.history.fold_loaded import created, has_stored_columns
 from ticdc_assets.schema.history.source_table import History, SourceTable
 
 T = 1000
@@ -110,3 +110,17 @@ def test_a_table_created_later_has_the_collation_of_the_dumped_database():
 def test_a_schema_file_without_a_create_table_is_refused():
     with pytest.raises(SchemaError, match="expected a CREATE TABLE statement, found none"):
         created(ddl(T, "users", "DROP TABLE users", loaded=True))
+
+
+@pytest.mark.parametrize(
+    ("query", "stored"),
+    [
+        ("CREATE TABLE users (id INT, v INT AS (id + 1) STORED)", True),
+        ("SET NAMES binary; CREATE TABLE users (id INT, v INT AS (id + 1) STORED)", True),
+        ("CREATE TABLE users (id INT, v INT AS (id + 1) VIRTUAL)", False),
+        ("CREATE TABLE users (id INT AUTO_INCREMENT PRIMARY KEY)", False),
+        ("CREATE DATABASE shop", False),
+    ],
+)
+def test_generated_columns_that_are_stored_are_seen_in_a_schema_file(query: str, stored: bool):
+    assert has_stored_columns(ddl(T, "users", query, loaded=True)) is stored

@@ -174,6 +174,35 @@ def test_an_exchange_of_unknown_rows_stops_both_tables(of_t: str, cut: str, of_u
     assert found in stops[0].reason
 
 
+TOGETHER = [
+    (f"{EXCHANGE}, ADD COLUMN `n` INT", "found other actions too"),
+    ("ALTER TABLE `t` EXCHANGE PARTITION `p0` WITH TABLE `t`", "found one that is not known, or several of its name"),
+]
+
+
+@pytest.mark.parametrize(("query", "found"), TOGETHER)
+def test_an_exchange_with_more_in_its_statement_or_with_itself_stops_its_table(query: str, found: str):
+    create_t, create_u = f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"
+
+    history = fold([event(10, "t", create_t), event(10, "u", create_u), event(20, "t", query)])
+
+    stops = {source_table.name[1]: source_table.stop for source_table in history.source_tables}
+    assert stops["t"] is not None
+    assert stops["t"].ts == 20
+    assert found in stops["t"].reason
+    assert (stops["u"] is None) == ("`u`" not in query)
+
+
+def test_the_keys_of_exchanged_tables_are_compared_without_regard_to_case_and_order():
+    history = fold([
+        event(10, "t", f"CREATE TABLE `t` (`id` INT, `n` INT, PRIMARY KEY (`id`, `n`)) {CUT}"),
+        event(10, "u", "CREATE TABLE `u` (`N` INT, `ID` INT, PRIMARY KEY (`N`, `ID`))"),
+        event(20, "t", EXCHANGE),
+    ])  # fmt: skip
+
+    assert [source_table.stop for source_table in history.source_tables] == [None, None]
+
+
 def test_an_exchange_with_a_table_that_has_stopped_stops_the_other_too():
     history = fold([
         event(10, "t", f"CREATE TABLE `t` (`id` INT PRIMARY KEY) {CUT}"),
