@@ -257,6 +257,42 @@ def test_no_damage_to_an_avro_message_of_every_type_is_taken_for_a_row(op):
     assert not rows.left[::2].any()
 
 
+@pytest.mark.parametrize("null_first", [True, False])
+def test_old_values_are_those_of_their_own_rows(null_first: bool):
+    """Rows with and without them alternate; texts that are not UTF-8 and branches beyond the union's spoil one row."""
+    columns = [
+        {"name": "id", "type": of_type("BIGINT", "long")},
+        {"name": "on", "type": ["null", of_type("INT", "boolean")]},
+        {"name": "name", "type": [of_type("TEXT", "string"), "null"]},
+    ]
+    old = {"type": "record", "name": "old", "fields": columns}
+    fields = [*columns, {"name": "_ticdc_before", "type": ["null", old] if null_first else [old, "null"]}]
+    fields += [{"name": "_tidb_op", "type": "string"}, {"name": "_tidb_commit_ts", "type": "long"}]
+    fields += [{"name": "_tidb_commit_physical_time", "type": "long"}]
+    whole, nothing = {"id": 7, "on": True, "name": "was"}, {"id": 8, "on": None, "name": None}
+    rows = [
+        (1, None, "a", None, "c"), (2, True, "b", whole, "u"), (3, False, None, None, "u"),
+        (4, None, "d", nothing, "u"), (5, True, "e", whole, "d"), (6, None, "f", None, "d"),
+        (9, False, "i", nothing, "c"), (10, True, "j", whole, "u"),
+    ]  # fmt: skip
+    values = [framed(7, fields, [*row, TS, TS >> 18], lambda value: value) for row in rows]
+    sound = values[1]
+    spoiled_ones = [
+        sound.replace(b"\x06was", b"\x06w\xffs"), sound.replace(b"\x02b", b"\x02\xff"),
+        sound.replace(b"b\x02\x0e" if null_first else b"b\x00\x0e", b"b\x04\x0e"),
+        sound.replace(b"\x0e\x02\x01", b"\x0e\x02\x02"), sound.replace(b"\x0e\x02\x01", b"\x0e\x04\x01"),
+    ]  # fmt: skip
+    assert sound not in spoiled_ones
+    options = confluent_avro.AvroOptions({7: record(fields)}.__getitem__)
+
+    pairs = [(None, value) for value in (*values, *spoiled_ones, *values)]
+    found, _ = agree(confluent_avro_bulk, confluent_avro, pairs, options)
+
+    assert found.left.tolist() == [False] * 8 + [True] * 5 + [False] * 8
+    only_inserts, _ = agree(confluent_avro_bulk, confluent_avro, [(None, values[0])], options)
+    assert not only_inserts.left.any()
+
+
 @pytest.mark.parametrize("precision", [38, 39])
 @pytest.mark.parametrize("scale", [0, 7, 38])
 def test_decimals_around_38_digits_are_the_references(precision, scale):

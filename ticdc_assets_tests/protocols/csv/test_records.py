@@ -192,6 +192,13 @@ def test_halves_are_of_one_table():
         assert not are_halves(old, other)
 
 
+@pytest.mark.parametrize("method", ["base64", "hex"])
+def test_values_have_the_form_that_the_options_give_them(method: Any):
+    forms = CsvOptions(binary_encoding_method=method).forms("Asia/Shanghai")
+
+    assert (forms.binary, forms.enum, forms.zone) == (method, "label", "Asia/Shanghai")
+
+
 def test_a_file_is_whole_where_it_ends_as_records_do():
     assert is_complete(b"", QUOTED)
     assert is_complete(b"x\n", QUOTED)

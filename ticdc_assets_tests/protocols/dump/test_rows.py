@@ -144,6 +144,25 @@ def test_null_is_distinguished_from_the_text_that_stands_for_it():
     assert read(INSERT + b"(1,'NULL',NULL),\n(2,NULL,x'');\n", False) == [["1", "NULL", None], ["2", None, ""]]
 
 
+@pytest.mark.parametrize(
+    ("form", "header"),
+    [
+        (DumpForm(), b'"a\\"b","c,\\\\d"'),
+        (DumpForm(escapes_backslash=False), b'"a""b","c,\\d"'),
+        (DumpForm("|+|", delimiter="", has_header=True), b'a"b|+|c,\\\\d'),
+    ],
+)
+def test_names_in_a_header_are_written_as_values_are(form: DumpForm, header: bytes):
+    table = table_of('CREATE TABLE t (`a"b` INT PRIMARY KEY, `c,\\d` INT)')
+    separator = form.separator.encode()
+
+    [raw] = DumpFile("t", table, form, TS, True).read(io.BytesIO(header + b"\r\n1" + separator + b"2\r\n"))
+
+    assert [(name, array.to_pylist()) for name, array in zip(raw.columns, raw.wire, strict=True)] == [
+        ('a"b', ["1"]), ("c,\\d", ["2"]),
+    ]  # fmt: skip
+
+
 def test_lines_end_as_the_files_of_other_versions_of_dumpling_have_it():
     rows = [["1", "a", b"b"], ["2", None, b"\n"]]
     text = HEADER + b'1,"a","b"\r\n2,\\N,"\\n"\r\n'

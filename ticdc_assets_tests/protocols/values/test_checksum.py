@@ -189,7 +189,67 @@ def test_a_checksum_tells_which_of_two_times_a_timestamp_is(protocol: Any, first
     assert (resolved.wire["c1"], resolved.wire["c3"]) == (7, "2024-07-01 08:00:00")
 
 
-def test_without_a_matching_checksum_an_ambiguous_time_stays_as_it_is():
+def of_moments(*utc: str) -> TableSchema:
+    return table(*[MySqlType(Kind.TIMESTAMP)] * len(utc))
+
+
+def checksum_of(*utc: str) -> int:
+    return crc32(b"".join(map(text, utc)))
+
+
+TWICE, FIRST, SECOND = "2024-11-03 01:30:00", "2024-11-03 05:30:00", "2024-11-03 06:30:00"
+
+
+@pytest.mark.parametrize("utc", [(SECOND, *[FIRST] * 5), (*[FIRST] * 5, SECOND), tuple([SECOND] * 6)], ids=str)
+def test_each_choice_of_six_times_that_occur_twice_is_tried(utc: tuple[str, ...]):
+    event = with_checksum(row({f"c{n}": TWICE for n in range(6)}), Checksum(checksum_of(*utc), 0))
+
+    assert simple.verify(event, of_moments(*utc), ZONE) is None
+    wire = simple.with_resolved_times(event, of_moments(*utc), ZONE).wire
+    assert tuple(wire[f"c{n}"]["value"] for n in range(6)) == utc
+
+
+@pytest.mark.parametrize(
+    ("utc", "matches"),
+    [([FIRST] * 7, True), ([SECOND] * 7, True), ([SECOND, *[FIRST] * 6], False), ([*[SECOND] * 6, FIRST], False)],
+)
+def test_of_seven_such_times_only_all_first_and_all_second_are_tried_and_none_is_resolved(
+    utc: list[str], matches: bool
+):
+    event = with_checksum(row({f"c{n}": TWICE for n in range(7)}), Checksum(checksum_of(*utc), 0))
+
+    assert (simple.verify(event, of_moments(*utc), ZONE) is None) is matches
+    assert simple.with_resolved_times(event, of_moments(*utc), ZONE) is event
+
+
+@pytest.mark.parametrize(
+    ("op", "sums", "more", "new", "old"),
+    [
+        (Op.INSERT, (SECOND, None), {}, SECOND, None),
+        (Op.INSERT, (None, SECOND), {}, None, None),
+        (Op.DELETE, (None, SECOND), {}, SECOND, None),
+        (Op.UPDATE, (FIRST, SECOND), {"before": {"c0": TWICE}}, FIRST, SECOND),
+        (Op.UPDATE, (None, SECOND), {"before": {"c0": TWICE}}, None, SECOND),
+        (Op.UPDATE, (SECOND, None), {"before": {"c0": TWICE}}, SECOND, None),
+        (Op.UPDATE, (SECOND, FIRST), {"before": {"c0": TWICE}, "before_is_partial": True}, SECOND, None),
+        (Op.INSERT, (SECOND, None), {"handle_only": True}, None, None),
+    ],
+)
+def test_the_new_and_the_old_values_are_resolved_by_their_own_checksums(
+    op: Op, sums: tuple[str | None, str | None], more: dict[str, Any], new: str | None, old: str | None
+):
+    current, previous = (0 if utc is None else checksum_of(utc) for utc in sums)
+    event = with_checksum(row({"c0": TWICE}, op, **more), Checksum(current, previous))
+
+    found = simple.with_resolved_times(event, of_moments(TWICE), ZONE)
+
+    assert found.wire["c0"] == (TWICE if new is None else {"location": "UTC", "value": new})
+    if found.before is not None:
+        assert found.before["c0"] == (TWICE if old is None else {"location": "UTC", "value": old})
+    assert (found is event) == (new is old is None)
+
+
+def test_without_a_checksum_that_matches_such_a_row_stays_as_it_is():
     event = in_the_repeated_hour("2024-11-03 05:30:00", "2024-11-03 07:30:00")
 
     assert "checksum" in (simple.verify(event, MOMENTS, ZONE) or "")

@@ -20,6 +20,13 @@ def test_each_character_is_its_byte(texts: list[str | None]):
     assert found.to_pylist() == [None if text is None else text.encode("latin-1") for text in texts]
 
 
+def test_a_column_without_bytes_has_none():
+    for texts in (pa.nulls(2, pa.string()), pa.array([], pa.string())):
+        found = latin1_column(texts)
+        assert found is not None
+        assert (found.type, found.to_pylist()) == (pa.binary(), texts.to_pylist())
+
+
 @settings(deadline=None)
 @given(st.lists(BYTES, max_size=4), BYTES, st.characters(min_codepoint=256, codec="utf-8"), BYTES)
 def test_a_text_with_a_character_outside_latin_1_is_refused(texts: list[str], before: str, other: str, behind: str):
