@@ -126,6 +126,26 @@ def test_records_without_a_name_are_left_to_the_reference(record: bytes):
         list(read_stream(data, ("a",), "here", None, QUOTED, 1 << 20))
 
 
+@pytest.mark.parametrize("word", [b"True", b"tru", b"truee", b"", b"\\N", b"x", b"falsey"])
+def test_a_record_that_is_neither_marked_nor_unmarked_is_left_to_the_reference(word: bytes):
+    for sound in (b"true", b"false"):
+        data = b"".join(b'"I","t","s",5,' + each + b",1\r\n" for each in (sound, word, sound))
+        with pytest.raises(BulkUnsupported):
+            list(read_stream(io.BytesIO(data), ("a",), "here", None, UPDATES, 1 << 20))
+
+
+@pytest.mark.parametrize("other", [b"T,s", b"tt,s", b"t,S", b"t,ss", b'"t",s', b't,"s"'])
+def test_a_record_of_another_table_is_left_to_the_reference(other: bytes):
+    data = b"I,t,s,1\nI," + other + b",2\n"
+
+    if b'"' in other:
+        [rows] = read_stream(io.BytesIO(data), ("a",), "here", None, QUOTED, 1 << 20)
+        assert rows.wire[0].to_pylist() == ["1", "2"]
+    else:
+        with pytest.raises(BulkUnsupported):
+            list(read_stream(io.BytesIO(data), ("a",), "here", None, QUOTED, 1 << 20))
+
+
 HEADER = b"ticdc-meta$operation,ticdc-meta$table\n"
 
 

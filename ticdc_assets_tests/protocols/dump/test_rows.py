@@ -144,6 +144,57 @@ def test_null_is_distinguished_from_the_text_that_stands_for_it():
     assert read(INSERT + b"(1,'NULL',NULL),\n(2,NULL,x'');\n", False) == [["1", "NULL", None], ["2", None, ""]]
 
 
+BITS = [
+    (DumpForm(), True, [b'"\x01\x00"', b"\\N", b'"\xff"'], ["256", None, "255"]),
+    (DumpForm(binary="hex"), True, [b'"0100"', b"\\N", b'"ff"'], ["256", None, "255"]),
+    (DumpForm(binary="base64"), True, [b'"AQA="', b"\\N", b'"/w=="'], ["256", None, "255"]),
+    (DumpForm(binary="base64"), False, [b"x'0100'", b"NULL", b"x'ff'"], ["256", None, "255"]),
+]
+
+
+@pytest.mark.parametrize(("form", "is_csv", "written", "numbers"), BITS)
+def test_bits_are_written_as_bytes_are(form: DumpForm, is_csv: bool, written: list[bytes], numbers: list[str | None]):
+    table = table_of("CREATE TABLE t (id INT PRIMARY KEY, b BIT(16))")
+    rows = [b"%d," % number + value for number, value in enumerate(written)]
+    text = (
+        b"".join(row + b"\r\n" for row in rows) if is_csv else b",\n".join(b"(" + row + b")" for row in rows) + b";\n"
+    )
+    head = b'"id","b"\r\n' if is_csv else INSERT
+
+    [raw] = DumpFile("t", table, form, TS, is_csv).read(io.BytesIO(head + text))
+
+    assert raw.wire[1].to_pylist() == numbers
+    assert (raw.commit_ts.to_pylist(), raw.line.to_pylist()) == ([TS] * 3, [0, 1, 2])
+
+
+@pytest.mark.parametrize(("binary", "written"), [("hex", b'"AQA="'), ("base64", b'"ff"'), ("base64", b'"A-A="')])
+def test_bits_of_another_form_are_refused(binary: Any, written: bytes):
+    table = table_of("CREATE TABLE t (id INT PRIMARY KEY, b BIT(16))")
+
+    with pytest.raises(DecodeError, match=f"column 'b': expected bytes in {binary}"):
+        list(
+            DumpFile("t", table, DumpForm(binary=binary), TS, True).read(
+                io.BytesIO(b'"id","b"\r\n1,' + written + b"\r\n")
+            )
+        )
+
+
+def test_the_columns_of_a_file_are_checked_by_its_first_row():
+    table = table_of("CREATE TABLE t (id INT PRIMARY KEY, v INT, s INT AS (v + 1) STORED)")
+
+    def checked(text: bytes, is_csv: bool, form: DumpForm | None = None) -> None:
+        DumpFile("t", table, form or DumpForm(), TS, is_csv).check_columns(io.BytesIO(text))
+
+    bare = DumpForm(has_header=False)
+    for whole in (INSERT + b"(1,2,3);\n", INSERT + b"(1,2,", b""):
+        checked(whole, False)
+    for whole in (b"1,2,3\r\n", b"1,2", b""):
+        checked(whole, True, bare)
+    for text, is_csv in ((INSERT + b"(1,2);\n", False), (b"1,2\r\n3,4\r\n", True)):
+        with pytest.raises(DecodeError, match="row 0: expected 3 values, of all stored columns"):
+            checked(text, is_csv, bare)
+
+
 @pytest.mark.parametrize(
     ("form", "header"),
     [

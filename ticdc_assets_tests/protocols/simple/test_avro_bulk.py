@@ -185,6 +185,20 @@ def test_no_damage_to_a_simple_message_of_every_branch_is_taken_for_a_row(op):
     assert not rows.left[::2].any()
 
 
+@pytest.mark.parametrize("text", ["Äö", "Ü", "ö"])
+def test_old_text_that_is_not_utf8_leaves_its_own_row(text: str):
+    old = {name: WHOLE_IMAGE[name] for name in ("b" * 9, "g")}
+    rows = [("INSERT", WHOLE_IMAGE, None), ("UPDATE", WHOLE_IMAGE, old), ("DELETE", None, WHOLE_IMAGE)]
+    sound = [simple_message({**WHOLE_PAYLOAD, "type": op, "data": new, "old": old}) for op, new, old in rows]
+    head, _, rest = sound[1].rpartition(text.encode())
+    broken = head + b"\xff" * len(text.encode()) + rest
+
+    pairs = [(None, message) for message in (*sound, broken, *sound)]
+    found, _ = agree(simple_avro_bulk, simple, pairs, PLAIN)
+
+    assert found.left.tolist() == [False] * 3 + [True] + [False] * 3
+
+
 def test_rows_that_are_not_alike_are_kept_apart():
     some = dict(list(WHOLE_IMAGE.items())[2:])
     images = [WHOLE_IMAGE, some, {**some, "c": 1}, {"a": 1}, {"a": None}, {"a": "x"}, dict(reversed(some.items()))]
