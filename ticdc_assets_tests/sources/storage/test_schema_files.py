@@ -116,6 +116,17 @@ def test_a_databases_statement_has_no_columns(columns: list | None) -> None:
         ({"Type": "SET", "Elems": ["a", "b,c"]}, MySqlType(Kind.SET, elements=("a", "b,c"))),
         ({"Type": "JSON"}, MySqlType(Kind.JSON)),
         ({"Type": "VECTOR"}, MySqlType(Kind.VECTOR)),
+        ({"Type": "INT UNSIGNED ZEROFILL", "Precision": "5"}, MySqlType(Kind.INT, 5, unsigned=True)),
+        ({"Type": "int", "Precision": 11}, MySqlType(Kind.INT, 11)),
+        ({"Type": "INTEGER", "Precision": ""}, MySqlType(Kind.INT)),
+        ({"Type": "CHAR", "Precision": "-1", "Length": "20"}, MySqlType(Kind.CHAR, 20)),
+        ({"Type": "CHAR", "Precision": "0", "Length": "20"}, MySqlType(Kind.CHAR, 0)),
+        ({"Type": "NUMERIC", "Precision": "65", "Scale": "30"}, MySqlType(Kind.DECIMAL, 65, 30)),
+        ({"Type": "DECIMAL", "Precision": "5", "Scale": "5"}, MySqlType(Kind.DECIMAL, 5, 5)),
+        ({"Type": "DOUBLE", "Precision": "7", "Scale": "0"}, MySqlType(Kind.DOUBLE)),
+        ({"Type": "DATETIME", "Precision": "19", "Scale": "0"}, MySqlType(Kind.DATETIME)),
+        ({"Type": "DATE", "Precision": "10"}, MySqlType(Kind.DATE)),
+        ({"Type": "BIT", "Precision": "00000000000000000064"}, MySqlType(Kind.BIT, 64)),
     ],
 )
 def test_precision_and_scale_mean_what_they_mean_in_mysql(column: dict, expected: MySqlType) -> None:
@@ -137,6 +148,15 @@ def test_precision_and_scale_mean_what_they_mean_in_mysql(column: dict, expected
         ("BIT UNSIGNED", "\x02", Default("2")),
         ("BIT UNSIGNED", "\x02\ufffd", None),
         ("INT", None, None),
+        ("BIT UNSIGNED", 5, Default("5")),
+        ("BIT", "\x01\x02", Default("258")),
+        ("TINYINT", True, Default("1")),
+        ("TINYINT", False, Default("0")),
+        ("DATE", "curdate()", Default(expression="curdate()")),
+        ("DATE", "NOW(10)", Default("NOW(10)")),
+        ("TIME", "NOW()", Default("NOW()")),
+        ("BINARY", "\ufffd", None),
+        ("VARCHAR", "\ufffd", Default("\ufffd")),
     ],
 )
 def test_defaults_are_kept_as_far_as_json_could_carry_them(type_: str, raw: object, expected: Default | None) -> None:
@@ -188,6 +208,70 @@ def test_a_file_that_can_never_be_right_is_refused(damage: object) -> None:
     with pytest.raises(SchemaError) as caught:
         parse_schema_file(damage(whole), PATH)  # type: ignore[operator]
     assert PATH in caught.value.where
+
+
+SIZES = [
+    {"Type": "DECIMAL", "Precision": "66"}, {"Type": "DECIMAL", "Precision": "5", "Scale": "6"},
+    {"Type": "BIT", "Precision": "65"}, {"Type": "DATETIME", "Scale": "7"}, {"Type": "CHAR", "Precision": "65536"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", SIZES)
+def test_a_size_that_no_column_can_have_is_refused(column: dict) -> None:
+    with pytest.raises(SchemaError, match="a size that"):
+        type_of(**column)
+
+
+@pytest.mark.parametrize("number", ["1" * 21, "-2", "1.5", 1.5, True, [5], "٣"])
+def test_a_whole_number_is_written_with_at_most_twenty_digits(number: object) -> None:
+    with pytest.raises(SchemaError, match="a whole number in ColumnPrecision"):
+        parse({"ColumnType": "INT", "ColumnPrecision": number})
+
+
+def test_a_version_is_a_tso() -> None:
+    for version in (1, (1 << 63) - 1):
+        for path in (f"shop/t/meta/schema_{version}_0000000000.json", f"shop/t/{version}/schema.json", "x"):
+            assert parse_schema_file(schema_document("shop", "t", version, [ID]), path).version == version
+    for version in (0, 1 << 63):
+        with pytest.raises(SchemaError, match="a TSO in TableVersion"):
+            parse_schema_file(schema_document("shop", "t", version, [ID]), "x")
+    with pytest.raises(SchemaError, match="TableVersion 101, as the path says, found 100"):
+        parse_schema_file(schema_document("shop", "t", 100, [ID]), "shop/t/101/schema.json")
+
+
+def test_only_the_statement_that_drops_a_table_does() -> None:
+    dropping = [
+        parse_schema_file(schema_document("shop", "t", 100, [ID], "DROP TABLE t", type_), PATH).drops_table
+        for type_ in (3, 4, 5)
+    ]
+
+    assert dropping == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("flag", "nullable"), [("false", False), ("FALSE", False), (False, False), ("true", True), (True, True), ("", True)]
+)
+def test_a_column_is_nullable_unless_it_says_that_it_is_not(flag: object, nullable: bool) -> None:
+    assert parse({"ColumnType": "INT", "ColumnNullable": flag}).columns[0].nullable is nullable
+    assert parse({"ColumnType": "INT"}).columns[0].nullable
+    assert parse({"ColumnType": "INT", "ColumnIsPk": flag}).key == (("c",) if flag in ("true", True) else ())
+
+
+def test_text_is_cut_where_only_the_beginning_of_a_word_or_escape_is_behind_the_fault() -> None:
+    for end, error in (("xxxxxx", NotYetError), ("xxxxxxx", SchemaError)):
+        with pytest.raises(error):
+            parse_schema_file(b'{"Table": ' + end.encode(), PATH)
+
+
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_a_file_may_be_nested_so_deep_and_no_deeper(pair: str) -> None:
+    def nested(levels: int) -> bytes:
+        inside = (("[" if pair == "[]" else '{"a":') * levels + "1" + pair[1] * levels).encode()
+        return schema_document("shop", "t", 100, [ID]).replace(b"{", b'{"More": ' + inside + b",", 1)
+
+    assert parse_schema_file(nested(14), PATH).table == "t"
+    with pytest.raises(SchemaError, match="nested too deep"):
+        parse_schema_file(nested(15), PATH)
 
 
 @pytest.mark.parametrize("depth", [20, 300, 600, 900])
