@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.changes.identity import first_of_each, ordinals
+from ticdc_assets.tso import INT64_MAX
 
 KINDS = {
     "numbers": pa.array([1, 2, None, 1 << 62], pa.int64()),
@@ -55,9 +56,13 @@ def test_a_chunked_column_is_numbered_like_a_whole_one(kind: str):
 
 
 def test_columns_of_many_values_do_not_run_out_of_codes():
-    """Five columns of 5,000 values each have more combinations than 64 bits."""
+    """Five columns of 8,000 values each have more combinations than 64 bits."""
     random = np.random.default_rng(7)
-    columns = [pa.array(random.permutation(5000)) for _ in range(5)]
+    columns = [pa.array(random.permutation(8000)) for _ in range(5)]
     twice = [pa.concat_arrays([column, column.slice(0, 100)]) for column in columns]
+    one_differs = [*twice[:4], pa.concat_arrays([columns[4], columns[4].slice(1, 100)])]
 
-    assert first_of_each(twice).tolist() == [True] * 5000 + [False] * 100
+    assert 8000**5 > INT64_MAX
+    assert first_of_each(twice).tolist() == [True] * 8000 + [False] * 100
+    assert first_of_each(one_differs).all()
+    assert first_of_each(twice[::-1]).tolist() == first_of_each(twice).tolist()

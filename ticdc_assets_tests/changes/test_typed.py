@@ -150,6 +150,7 @@ def test_dates_that_no_calendar_has_are_null_and_counted():
     assert found.now[1].null_count == 3
     assert found.zero_dates == 2
     assert concat([found, found]).zero_dates == 4
+    assert concat([found]) is found
 
 
 def test_a_value_that_its_column_cannot_hold_is_refused():

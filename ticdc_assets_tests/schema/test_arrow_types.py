@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.schema.arrow_types import arrow_type, bit_width, decimal_shape
+from ticdc_assets.schema.arrow_types import arrow_type, bit_width, decimal_shape, integer_range, wraps
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets_tests.schema.history.histories import event
@@ -55,3 +55,23 @@ def test_bits_are_a_number_of_their_width(written: str, width: int, found: pa.Da
 def test_numbers_have_room_for_their_signs_and_bytes_are_no_text(written: str, found: pa.DataType):
     [column] = fold([event(1, "t", f"CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` {written})")]).source_tables
     assert arrow_type(column.newest.columns[1].type) == found
+
+
+RANGES = [
+    ("TINYINT", (-128, 127)),
+    ("TINYINT UNSIGNED", (0, 255)),
+    ("MEDIUMINT", (-(1 << 23), (1 << 23) - 1)),
+    ("BIGINT", (-(1 << 63), (1 << 63) - 1)),
+    ("BIGINT UNSIGNED", (0, (1 << 64) - 1)),
+    ("BIT", (0, 1)),
+    ("BIT(63)", (0, (1 << 63) - 1)),
+    ("BIT(64)", (0, (1 << 64) - 1)),
+    ("YEAR", (0, 2155)),
+    ("YEAR UNSIGNED", (0, 2155)),
+]
+
+
+@pytest.mark.parametrize(("written", "found"), RANGES)
+def test_a_whole_number_is_between_two_others(written: str, found: tuple[int, int]):
+    assert integer_range(parse_type(written)) == found
+    assert wraps(parse_type(written)) is (found[1] == (1 << 64) - 1)

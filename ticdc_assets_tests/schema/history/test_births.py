@@ -199,6 +199,20 @@ def test_a_table_that_an_event_does_not_name_has_the_name_in_its_statement():
     assert [table.name for table in fold([unnamed]).source_tables] == [("shop", "T")]
 
 
+def test_a_rename_that_came_again_while_its_old_name_is_free_or_its_new_one_is_gone_stops_nothing():
+    def written(ts: int, name: str, query: str, place: int) -> DdlEvent:
+        return replace(event(ts, name, query), origin=DdlOrigin(True, commit_ms=0, place=("feed", 0, place)))
+
+    renamed = "RENAME TABLE `t` TO `u`"
+    first = [written(10, "t", CREATE, 1), written(20, "u", renamed, 2)]
+    same = fold([*first, written(30, "u", renamed, 3)])
+    other = fold([*first, written(25, "u", "DROP TABLE `u`", 3), written(26, "t", CREATE.replace("id", "no"), 4),
+                  written(30, "u", renamed, 5)])  # fmt: skip
+
+    assert [(source_table.name[1], source_table.stop) for source_table in same.source_tables] == [("u", None)]
+    assert [(x.name[1], x.stop, x.dropped_ts) for x in other.source_tables] == [("u", None, 25), ("u", None, None)]
+
+
 def test_a_rename_that_came_again_after_its_names_went_to_other_tables_stops_both():
     """Rows that came again with it are of one of the two, and the stream does not say of which."""
     statements = [(10, "t", CREATE), (20, "u", "RENAME TABLE `t` TO `u`"), (30, "t", CREATE)]

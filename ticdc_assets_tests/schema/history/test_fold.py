@@ -64,6 +64,29 @@ def test_one_statement_text_is_two_statements_at_two_places_or_of_two_tables():
     assert in_order([*statements, truncate, from_another]) == statements
 
 
+def test_statements_of_one_commit_ts_lead_to_one_version_with_the_effects_of_all():
+    history = fold([
+        event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),
+        event(20, "t", "ALTER TABLE `t` ADD COLUMN `v` INT DEFAULT 1"),
+        event(20, "t", "TRUNCATE TABLE `t`"),
+        event(20, "t", "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 2"),
+    ])  # fmt: skip
+
+    [(first, second)] = [source_table.versions for source_table in history.source_tables]
+    assert (first.from_ts, second.from_ts) == (10, 20)
+    assert [c.name for c in second.table.columns] == ["id", "v", "w"]
+    assert [getattr(effect, "name", "") for effect in second.effects] == ["v", "", "w"]
+
+
+def test_a_table_made_like_one_that_is_not_known_has_the_columns_that_the_stream_sends():
+    like = event(10, "u", "CREATE TABLE `u` LIKE `t`", after=table("u", "id", "v", key=("id",)))
+
+    [made] = fold([like]).source_tables
+
+    assert ([c.name for c in made.newest.columns], made.newest.key, made.stop) == (["id", "v"], ("id",), None)
+    assert [(period.after_ts, period.until_ts) for period in made.name_periods] == [(10, None)]
+
+
 def test_a_table_of_a_name_that_was_dropped_starts_afresh():
     history = fold([
         event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"),

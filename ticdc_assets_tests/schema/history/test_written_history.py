@@ -49,6 +49,40 @@ def test_the_effects_up_to_a_time_are_those_of_the_statements_until_then():
     assert effects(30, create, add) == effects(20, create, add)
 
 
+CUT = f"{CREATE} PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (5), PARTITION `q` VALUES LESS THAN (9))"
+
+
+def test_different_effects_have_different_digests():
+    plain = event(10, "t", CUT)
+    others = [
+        [event(20, "t", f"ALTER TABLE `t` {text}")]
+        for text in (
+            "TRUNCATE PARTITION `p`", "TRUNCATE PARTITION `q`", "TRUNCATE PARTITION `p`,`q`", "TRUNCATE PARTITION ALL",
+            "MODIFY `v` TINYINT", "MODIFY `v` SMALLINT", "MODIFY `v` VARCHAR(9)", "DROP PRIMARY KEY",
+            "ADD COLUMN `w` INT DEFAULT 1", "ADD COLUMN `w` VARCHAR(9) DEFAULT '1'", "ADD COLUMN `x` INT DEFAULT 1",
+            "ADD COLUMN `w` DATETIME DEFAULT NOW()", "ADD COLUMN `w` DATETIME DEFAULT NOW(3)",
+        )
+    ]  # fmt: skip
+
+    found = [effects(30, plain, *statements) for statements in ([], *others)]
+
+    assert found[9] == found[10]  # the type of a column is no effect, and the text of its default is the same
+    assert len({*found}) == len(found) - 1
+    assert found == [effects(30, plain, *statements) for statements in ([], *others)]
+
+
+def test_an_exchange_has_a_digest_of_its_tables_and_partition():
+    def exchanged(partition: str, other: str, ts: int = 10) -> str:
+        like = f"CREATE TABLE `{other}` (`id` INT PRIMARY KEY, `v` INT)"
+        exchange = f"ALTER TABLE `t` EXCHANGE PARTITION `{partition}` WITH TABLE `{other}`"
+        history = fold([event(10, "t", CUT), event(ts, other, like), event(20, "t", exchange)])
+        [source_table] = [x for x in history.source_tables if x.name[1] == "t"]
+        assert source_table.stop is None
+        return effects_digest(source_table, 30)
+
+    assert len({exchanged("p", "u"), exchanged("q", "u"), exchanged("p", "w"), exchanged("p", "u", 11)}) == 4
+
+
 def test_columns_that_are_inferred_from_rows_are_no_effect():
     guessed = event(10, "t", "", after=GUESSED)
 
