@@ -27,7 +27,7 @@ def is_ambiguous(column: Column, wire: Any, value: Any, zone: str) -> bool:
     """Whether the wall time of a column's value, sent as `wire`, occurs twice."""
     if column.type.kind is not Kind.TIMESTAMP or not isinstance(value, datetime):
         return False
-    return _occurs_twice(value, time_zone(zone_of(column, wire, zone) if isinstance(wire, dict) else zone))
+    return _occurs_twice(value, time_zone(zone_of(column, wire, zone)))
 
 
 def count_ambiguous(column: Column, wires: pa.Array, values: pa.Array, zone: str) -> int:
