@@ -20,7 +20,8 @@ from ticdc_assets.tso import is_tso
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.schema.model import Column
+    from ticdc_assets.schema.history.source_table import SourceTable
+    from ticdc_assets.schema.model import Column, TableSchema
 
 
 def schema(config: Config, changefeed: Changefeed, name: str, at: int, as_json: bool) -> int:
@@ -52,20 +53,32 @@ def schema_at(lake: Lake, name: str, at: int) -> dict[str, Any]:
         raise ConfigError(f"changefeed {lake.changefeed.name}", "a stream with TSOs", "one without", advice)
     source_table = table_at(lake, lake.history(), split_name(name), at)
     version = version_after(source_table, at)
+    table = _as_of(lake, source_table, at)
     schema_name, table_name = source_table.name_at(at) or source_table.name
     return {
         "schema": schema_name,
         "table": table_name,
         "at": at,
         "since": version.from_ts,
-        "columns": [_column(column) for column in version.table.columns],
-        "key": list(version.table.key),
-        "inferred": version.table.inferred,
+        "columns": [_column(column) for column in table.columns],
+        "key": list(table.key),
+        "inferred": table.inferred,
         "statements_since": [
             {"commit_ts": event.commit_ts, "query": event.query}
             for event in statements_between(source_table, lake.control.ddl_events(), at)
         ],
     }
+
+
+def _as_of(lake: Lake, source_table: SourceTable, at: int) -> TableSchema:
+    """The table after its statements up to the TSO. A version has what the last of its statements did to columns that
+    rows do not have; so the statements are folded without those that came later, where that gives the same columns of
+    rows."""
+    full = version_after(source_table, at).table
+    then = lake.folds.of(event for event in lake.control.ddl_events() if event.commit_ts <= at)
+    found = then.by_id().get(source_table.id)
+    table = None if found is None else version_after(found, at).table
+    return table if table is not None and table.stored_columns == full.stored_columns else full
 
 
 def _column(column: Column) -> dict[str, Any]:

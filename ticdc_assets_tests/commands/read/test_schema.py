@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from ticdc_assets.cli import main
+from ticdc_assets.commands.read.schema import schema_at
 from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets.schema.type_text import type_text
 from ticdc_assets_tests.assets.feeds import ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.called import on, shop
+from ticdc_assets_tests.pipeline.small_streams import SmallStream, at, shape
 
 MORE = [
     {"ColumnName": "id", "ColumnType": "INT", "ColumnPrecision": "11", "ColumnIsPk": "true"},
@@ -57,6 +59,48 @@ def test_a_table_is_listed_as_it_was_under_its_name_of_then(tmp_path: Path, with
 
     assert main(on(feed, "schema", "shop.users", "--at", str(ts(13)))) == 1
     assert f"Tables had the name from {ts(1)} until {ts(13)}." in capfd.readouterr().err
+
+
+VIRTUAL = "INT GENERATED ALWAYS AS (`id` + 1) VIRTUAL"
+
+
+def test_columns_that_rows_do_not_have_are_those_of_then_too(tmp_path: Path):
+    stream, t, u = SmallStream(tmp_path), shape("t"), shape("u")
+    stream.create(1, t)
+    stream.put(2, t, 1)
+    stream.ddl(3, f"ALTER TABLE `t` ADD COLUMN `a` {VIRTUAL}", t)
+    stream.ddl(5, f"ALTER TABLE `t` DROP COLUMN `a`, ADD COLUMN `b` {VIRTUAL} FIRST", t)
+    stream.rename(7, t, u)
+    stream.ddl(9, f"ALTER TABLE `u` ADD COLUMN `c` INT, ADD COLUMN `d` {VIRTUAL}", u)
+    stream.ddl(11, "ALTER TABLE `u` DROP COLUMN `d`", u)
+    stream.watermark(20)
+    lake = stream.lake()
+    lake.publish()
+
+    columns = {tick: schema_at(lake.lake, "s.t" if tick < 7 else "s.u", at(tick))["columns"] for tick in range(1, 13)}
+
+    names = {tick: [column["name"] for column in of_tick] for tick, of_tick in columns.items()}
+    assert names == {
+        **{key: ["id", "name"] for key in (1, 2)},
+        **{key: ["id", "name", "a"] for key in (3, 4)},
+        **{key: ["b", "id", "name"] for key in (5, 6, 7, 8)},
+        **{key: ["b", "id", "name", "c", "d"] for key in (9, 10)},
+        **{key: ["b", "id", "name", "c"] for key in (11, 12)},
+    }
+    assert [column["virtual"] for column in columns[9]] == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize("told", [[], ["ALTER TABLE `t` ADD COLUMN `c` INT"]])
+def test_a_table_that_is_known_from_a_row_after_the_tso_has_its_columns(told: list[str], tmp_path: Path):
+    stream, t = SmallStream(tmp_path), shape("t")
+    stream.put(5, t, 1)
+    for query in told:
+        stream.ddl(6, query, t)
+    stream.watermark(20)
+    lake = stream.lake()
+    lake.publish()
+
+    assert [column["name"] for column in schema_at(lake.lake, "s.t", at(2))["columns"]] == ["id", "name"]
 
 
 @pytest.mark.parametrize(
