@@ -33,6 +33,14 @@ LOAD_AGAIN: Final = (
 LOST_STATEMENT: Final = "A statement is missing: if the source of the messages still has it, restore its message."
 """What to do if rows have columns that no statement explains."""
 
+LEFT_OUT: Final = "If the changefeed leaves it out, give its `column-selectors` in the configuration here."
+"""What to do first if rows lack a column of their table."""
+
+RESTORE_SCHEMAS: Final = (
+    "If schema files were removed from the bucket, restore them; if the rows may be lost, name the file in skip_files."
+)
+"""What to do if the rows of a file are not of the table and columns that the schema files of the bucket give."""
+
 CREATE_AGAIN: Final = (
     "To continue, create the table again at the source: CREATE TABLE under another name with all its columns (not "
     "LIKE), copy the rows, and swap the names with one RENAME TABLE. The new table is complete here."

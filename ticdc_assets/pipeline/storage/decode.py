@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes.typed import TypedChanges
-from ticdc_assets.errors import DecodeError, NotYetError, SourceError, TicdcAssetsError
+from ticdc_assets.errors import RESTORE_SCHEMAS, DecodeError, NotYetError, SourceError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.changelog.bad_rows import (
@@ -338,5 +338,5 @@ def _no_schema(file: TaskFile) -> DecodeError:
         file.path,
         f"rows of a time when {file.schema}.{file.table} existed",
         "rows from before its first or after its last schema",
-        "Give the table's CREATE TABLE in `schema_files`, or check whether schema files were removed from the bucket.",
+        RESTORE_SCHEMAS,
     )

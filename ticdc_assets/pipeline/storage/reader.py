@@ -23,8 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.errors import DecodeError, NotYetError, SourceError
-from ticdc_assets.pipeline.storage.reference import ADVICE_SCHEMA, joined_records, record_by_record
+from ticdc_assets.errors import LEFT_OUT, RESTORE_SCHEMAS, DecodeError, NotYetError, SourceError
+from ticdc_assets.pipeline.storage.reference import joined_records, record_by_record
 from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.columnar.raw_rows import JoinedRows, RawRows
@@ -217,7 +217,7 @@ def columns_to_read(task: DecodeTask, file: TaskFile, stream: BinaryIO) -> tuple
         return tuple(names.values())
     begun = [period for period in periods if period.after_ts <= file.folder_version]
     if not begun:
-        raise DecodeError(file.path, f"a schema of {file.schema}.{file.table} for its folder", "none", ADVICE_SCHEMA)
+        raise DecodeError(file.path, f"a schema of {file.schema}.{file.table} for its folder", "none", RESTORE_SCHEMAS)
     columns = file.listed_columns or tuple(c.name for c in begun[-1].version.table.stored_columns)
     if not task.decoding.selectors.selectors:
         return columns
@@ -284,8 +284,7 @@ def _lacking(file: TaskFile, column: str) -> DecodeError:
         file.path,
         f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
         f"rows without {column!r}",
-        "If the changefeed leaves it out, give its `column-selectors` in the configuration here; else check whether "
-        "a statement was lost.",
+        f"{LEFT_OUT} {RESTORE_SCHEMAS}",
     )
 
 
@@ -294,5 +293,5 @@ def _other_columns(file: TaskFile, found: str) -> DecodeError:
         file.path,
         f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
         found,
-        "Check whether schema files were removed from the bucket, or files moved between folders.",
+        RESTORE_SCHEMAS,
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.errors import RESTORE_SCHEMAS
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.record import BETWEEN_NOTES, unknown_table
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
@@ -74,10 +75,7 @@ def unknown_tables(plan: Plan, problems: Iterable[Problem]) -> dict[SourceName, 
 
 
 def _without_schema(file: SourceFile) -> str:
-    return (
-        f"{file.path}: expected a schema of {file.schema}.{file.table} for its folder, found none. "
-        "Check whether schema files were removed from the bucket."
-    )
+    return f"{file.path}: expected a schema of {file.schema}.{file.table} for its folder, found none. {RESTORE_SCHEMAS}"
 
 
 # -- warnings ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.errors import DecodeError, NotYetError
+from ticdc_assets.errors import RESTORE_SCHEMAS, DecodeError, NotYetError
 from ticdc_assets.pipeline.changelog.bad_rows import BAD_RECORDS_MAX, too_many
 from ticdc_assets.pipeline.tasks import DecodeTask, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
@@ -24,7 +24,6 @@ from ticdc_assets.schema.history.source_table import fold_name
 
 DecodedRecords = Iterable[tuple[int, RowEvent] | BadRecord | Incomplete]
 
-ADVICE_SCHEMA: Final = "Check whether schema files were removed from the bucket."
 _ADVICE_RECORD: Final = "The record is kept; check what wrote into this folder."
 
 
@@ -144,7 +143,7 @@ def from_events(rows: list[tuple[int, RowEvent]], columns: tuple[str, ...], wher
         if unknown:
             name = f"{event.schema}.{event.table}"
             found = f"a column {unknown[0]!r} that is in no schema file"
-            raise DecodeError(f"{where}, record {line}", f"columns of {name}", found, ADVICE_SCHEMA)
+            raise DecodeError(f"{where}, record {line}", f"columns of {name}", found, RESTORE_SCHEMAS)
     return RawRows(
         op=pa.array([str(event.op) for event in events], pa.string()),
         commit_ts=pa.array([event.commit_ts for event in events], pa.int64()),

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.errors import LEFT_OUT
 from ticdc_assets.pipeline.storage import late_files
 from ticdc_assets_tests.pipeline.faults.broken_tables import T, assert_whole, written
-from ticdc_assets_tests.pipeline.small_feeds import CREATE, Feed, Sink, hand_made
+from ticdc_assets_tests.pipeline.small_feeds import CREATE, Feed, JsonSink, Sink, column, hand_made
 from ticdc_assets_tests.protocols.happened import Change
 from ticdc_assets_tests.sources.storage.bucket import ID, NAME
 
@@ -90,6 +91,7 @@ class Remedy:
     apply: Spoil
     after_a_run: bool = False
     commit_ts: bool = True
+    kind: type[Sink] = Sink
 
 
 def two_of_one_number(scene: Scene) -> None:
@@ -161,6 +163,27 @@ def schema_text(old: str, new: str) -> Spoil:
     return spoil
 
 
+def rows_of_columns(**sent: str) -> Spoil:
+    """A file of rows with these columns, whatever the table has."""
+
+    def spoil(scene: Scene) -> None:
+        scene.protocol = "canal-json"
+        assert isinstance(scene.sink, JsonSink)
+        scene.sink.file(T, 4, [scene.sink.message(T, 120, sent)])
+
+    return spoil
+
+
+def short_records(scene: Scene) -> None:
+    """Records of CSV without their last column."""
+    scene.sink.file(T, 4, [scene.sink.line(T, "I", 120, number) for number in range(4, 16)])
+
+
+def rows_before(scene: Scene) -> None:
+    """Rows from before the first schema of the table."""
+    scene.sink.file(T, 4, [scene.sink.line(T, "I", 90, 4, "name")])
+
+
 # -- what is broken, and mended ----------------------------------------------------------------------------------------
 
 
@@ -188,6 +211,29 @@ def read_as_canal_json(scene: Scene) -> None:
     scene.protocol = "canal-json"
 
 
+def sent(*rows: Image, then: Spoil) -> Spoil:
+    """The rows come out as these once `then` is done."""
+
+    def apply(scene: Scene) -> None:
+        scene.sink.rows += [Change(*T, "I", 120, row, None) for row in rows]
+        then(scene)
+
+    return apply
+
+
+def sent_before(then: Spoil) -> Spoil:
+    def apply(scene: Scene) -> None:
+        scene.sink.rows.append(Change(*T, "I", 90, (("id", 4), ("name", "name")), None))
+        then(scene)
+
+    return apply
+
+
+def altered(action: str, *columns: dict[str, Any]) -> Spoil:
+    """The schema file of a statement that was lost is there again."""
+    return lambda scene: scene.sink.alter(T, 115, f"ALTER TABLE `t` {action}", [*columns])
+
+
 OTHER_INDEX = index_of("CDC_d-1_00000000000000000003.csv\n")
 NO_ARRIVAL = "If the file does not arrive, restore it or name it in skip_files."
 ABSENT = "Restore the file, or name it in skip_files if its rows may be lost."
@@ -195,6 +241,10 @@ TWO = "remove the other one, or name it in skip_files."
 LATE = "If they are repeats, name the files in skip_files; else read the source in a changefeed of another name"
 NO_SCHEMA = "Restore the schema file, or name the folder with /* behind it in skip_files."
 RESTORE = Scene.restore
+RESTORE_SCHEMAS = "If schema files were removed from the bucket, restore them"
+GIVE_UP = "if the rows may be lost, name the file in skip_files."
+MORE = column("more", "VARCHAR", ColumnPrecision="9")
+Image = tuple[tuple[str, Any], ...]
 
 
 def skipping(*globs: str, ids: tuple[int, ...] = ()) -> Spoil:
@@ -207,6 +257,9 @@ def removing(path: str) -> Spoil:
 
 def configured(**options: Any) -> Spoil:
     return lambda scene: scene.options.update({name.replace("_", "-"): value for name, value in options.items()})
+
+
+NAME_LEFT_OUT = configured(column_selectors=[{"matcher": ["s.t"], "columns": ["*", "!name"]}])
 
 
 def as_csv(scene: Scene) -> None:
@@ -277,14 +330,42 @@ REMEDIES: dict[str, Remedy] = {
     "a schema file is no JSON": Remedy(
         "stopped", "Restore the file from the bucket's history", schema_text(":", "="), RESTORE
     ),
+    "rows of no time of the table, restored": Remedy(
+        "stopped", RESTORE_SCHEMAS, rows_before, sent_before(then=lambda s: s.sink.table(T, 80))
+    ),
+    "rows of no time of the table, given up": Remedy("stopped", GIVE_UP, rows_before, skipping("*/CDC*4.csv")),
+    # -- columns
+    "rows lack a column, left out": Remedy(
+        "stopped", LEFT_OUT, rows_of_columns(id="4"), sent((("id", 4), ("name", None)), then=NAME_LEFT_OUT),
+        kind=JsonSink,
+    ),
+    "rows lack a column, restored": Remedy(
+        "stopped", RESTORE_SCHEMAS, rows_of_columns(id="4"),
+        sent((("id", 4),), then=altered("DROP COLUMN `name`", ID)), kind=JsonSink,
+    ),
+    "rows lack a column, given up": Remedy(
+        "stopped", GIVE_UP, rows_of_columns(id="4"), skipping("*/CDC*4.json"), kind=JsonSink
+    ),
+    "rows have another column, restored": Remedy(
+        "stopped", RESTORE_SCHEMAS, rows_of_columns(id="4", name="x", more="y"),
+        sent((("id", 4), ("more", "y"), ("name", "x")), then=altered("ADD COLUMN `more` VARCHAR(9)", ID, NAME, MORE)),
+        kind=JsonSink,
+    ),
+    "rows have another column, given up": Remedy(
+        "stopped", GIVE_UP, rows_of_columns(id="4", name="x", more="y"), skipping("*/CDC*4.json"), kind=JsonSink
+    ),
+    "records of CSV lack a column, left out": Remedy(
+        "stopped", "Compare the changefeed's options and the table's schema with the file", short_records,
+        sent(*((("id", number), ("name", None)) for number in range(4, 16)), then=NAME_LEFT_OUT),
+    ),
     "a type is not known": Remedy("stopped", "or upgrade.", schema_text('"INT"', '"GEOMETRY"'), RESTORE),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("remedy", REMEDIES.values(), ids=REMEDIES.keys())
 def test_the_remedy_in_the_note_lets_the_table_go_on(remedy: Remedy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(late_files, "COMPARED_AFTER", timedelta(0))
-    sink = written(tmp_path, commit_ts=remedy.commit_ts)
+    sink = written(tmp_path, remedy.kind, commit_ts=remedy.commit_ts)
     for number in NUMBERS:
         sink.file(T, number, [sink.insert(T, 110 + number, number, "name")])
     scene = Scene(tmp_path, sink)

@@ -72,6 +72,25 @@ def test_a_corrected_line_of_the_middle_is_published_as_if_it_had_never_been_bad
     assert (record.resolution, record.resolved_by) == ("replayed", report.run_id)
 
 
+def test_a_record_without_a_column_is_taken_in_once_the_config_says_that_it_is_left_out(tmp_path: Path):
+    sink = Sink(tmp_path / "bucket")
+    sink.table(T)
+    short = sink.line(T, "I", 115, 7)
+    sink.file(T, 1, [sink.insert(T, 110, 1, "one"), short])
+    sink.insert(T, 115, 7, None)
+    sink.feed(tmp_path / "lake").run()
+    selectors = [{"matcher": ["s.t"], "columns": ["*", "!name"]}]
+    csv = {"include-commit-ts": True, "output-old-value": False}
+    config = {"sink": {"date-separator": "none", "csv": csv, "column-selectors": selectors}}
+    feed = sink.feed(tmp_path / "lake", config=config)
+    assert [record.line for record in feed.quarantined()] == [1]
+
+    report = again(feed)
+
+    assert resolutions(report) == [(1, "replayed")]
+    assert_all_is_well(feed)
+
+
 def test_a_record_that_the_config_makes_readable_is_taken_in_as_it_is(tmp_path: Path):
     sink = Sink(tmp_path / "bucket")
     sink.table(T, columns=[ID, column("v", "DATETIME")], query=" ")
