@@ -126,7 +126,7 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     # -- limits
     **_options(
         Decision.LIMIT,
-        "A column that it leaves out is NULL in the tables. A row that lacks another column holds its table. "
+        "A column that it leaves out is NULL in the tables. At a row that lacks another column its table stops. "
         "Refused together with `target-schema` and `target-table`.",
         "sink.column-selectors.matcher",
         "sink.column-selectors.columns",

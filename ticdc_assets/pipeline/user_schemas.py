@@ -22,7 +22,8 @@ _DUMPLING: Final = re.compile(r"(?P<schema>[^.]+)\.(?P<table>.+)-schema\.sql")
 
 
 def known_of(changefeed: Changefeed) -> Known:
-    """The config's `schema_files` and `keys`. Raises ConfigError for a file that is not a schema dump."""
+    """The config's `schema_files`, `keys` and `column-selectors`. Raises ConfigError for a file that is not a schema
+    dump."""
     found: dict[SourceName, tuple[Path, TableSchema]] = {}
     for path, name, table in _tables(changefeed.schemas.files):
         other, known = found.setdefault(name, (path, table))
@@ -31,7 +32,9 @@ def known_of(changefeed: Changefeed) -> Known:
             advice = "Keep the file that describes the table as it was when the changefeed began."
             expected = f"one definition of {'.'.join(name)}"
             raise ConfigError("schema_files", expected, f"different ones: {of_both}", advice)
-    return Known({name: table for name, (_, table) in found.items()}, changefeed.mirror.key_of)
+    selectors = changefeed.sink.content.column_selectors
+    schemas = {name: table for name, (_, table) in found.items()}
+    return Known(schemas, changefeed.mirror.key_of, selectors.leaves_out)
 
 
 def _tables(paths: Iterable[Path]) -> Iterator[tuple[Path, SourceName, TableSchema]]:

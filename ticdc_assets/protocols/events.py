@@ -146,6 +146,7 @@ class DdlEvent:
     loaded: whether it is a CREATE TABLE of a dump at `commit_ts`, which has all that the stream sends up to there.
     unexplained: a column that a row right after `commit_ts` has. If no statement up to there gives it to the table, the
         table stops there. Such an event has neither a query nor a schema.
+    lacking: the same, of a column that the row lacks: the table stops there if it has the column up to there.
     """
 
     commit_ts: int
@@ -160,6 +161,7 @@ class DdlEvent:
     fault: str = ""
     loaded: bool = False
     unexplained: str = ""
+    lacking: str = ""
 
 
 @dataclass(frozen=True, slots=True)

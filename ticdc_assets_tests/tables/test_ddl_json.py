@@ -24,6 +24,7 @@ FULL = DdlEvent(
     fault="why",
     loaded=True,
     unexplained="c",
+    lacking="d",
 )
 STORED = (
     '{"commit_ts":5,"schema":"s","table":"t","query":"DROP TABLE t","after":null,"before":null,"old_name":null,'

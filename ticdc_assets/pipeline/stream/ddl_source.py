@@ -46,7 +46,7 @@ class DdlLog:
 def ddl_log(config: Config, changefeed: Changefeed) -> DdlLog | None:
     """The log that a changefeed takes its DDL from; None where its own stream has DDL.
 
-    Schemas that the other changefeed inferred from rows are left out: this changefeed's own rows carry more.
+    Schemas and columns that the other changefeed found in rows are left out: this changefeed's own rows decide.
     """
     if changefeed.schemas.ddl_from is None:
         return None
@@ -54,6 +54,6 @@ def ddl_log(config: Config, changefeed: Changefeed) -> DdlLog | None:
     control = Control(open_catalog(config.catalog), control_namespace(other.target, other.name))
     record = control.newest()
     tso = record.tso if record else 0
-    kept = [e for e in control.ddl_events() if e.commit_ts <= tso]
+    kept = [e for e in control.ddl_events() if e.commit_ts <= tso and not (e.unexplained or e.lacking)]
     events = tuple(e for e in kept if e.query or e.after is None or not e.after.inferred)
     return DdlLog(other.name, tso, events)

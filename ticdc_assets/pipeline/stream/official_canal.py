@@ -87,6 +87,10 @@ class StatementPositions:
                 undecided.append(period)
         return next((period for period in (chosen, *undecided) if row.fits(period)), chosen)
 
+    def last_before(self, row: PositionedRow) -> int:
+        """The TSO of the last statement before the row in its own partition; 0 where there is none."""
+        return self._around(row)[0]
+
     def _around(self, row: PositionedRow) -> tuple[int, int | None]:
         """The TSOs of the statements before and after the row in its own partition."""
         steps = self.steps.get(row.partition, ())

@@ -46,7 +46,7 @@ def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     """The events by commit_ts and first arrival, each once. A dump comes after the statements of its own TSO."""
     unique: dict[tuple[object, ...], DdlEvent] = {}
     for e in events:
-        said = (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.hints.old_name, e.unexplained)
+        said = (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.hints.old_name, e.unexplained, e.lacking)
         unique.setdefault(e.origin.place or said, e)
     return sorted(unique.values(), key=_moment)
 

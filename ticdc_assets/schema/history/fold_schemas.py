@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ticdc_assets.errors import LOST_STATEMENT, SchemaError
+from ticdc_assets.errors import LEFT_OUT, LOST_STATEMENT, SchemaError
+from ticdc_assets.protocols.avro.table_names import sanitised
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, FillColumn, adopt
 from ticdc_assets.schema.history.builder import SourceTableBuilder
@@ -33,11 +34,28 @@ def fold_schema(state: FoldState, event: DdlEvent) -> None:
 
 
 def stop_at_unexplained(state: FoldState, event: DdlEvent) -> None:
-    """Stop a table whose rows have a column that its statements do not give it: a statement is missing."""
-    builder = state.live.get(fold_name(event.schema, event.table)) if event.unexplained else None
-    if builder is not None and builder.shape.table.column(event.unexplained) is None:
-        found = f"found {event.unexplained!r} in a row"
-        state.stop(builder, event, f"expected the columns that statements give the table, {found}. {LOST_STATEMENT}")
+    """Stop a table whose rows have a column that its statements do not give it, or lack one: a statement is missing."""
+    is_of_row = bool(event.unexplained or event.lacking)
+    builder = state.live.get(fold_name(event.schema, event.table)) if is_of_row else None
+    if builder is None:
+        return
+    table, expected = builder.shape.table, "expected the columns that statements give the table"
+    if event.unexplained and not _is_known_by(table, event.unexplained):
+        state.stop(builder, event, f"{expected}, found {event.unexplained!r} in a row. {LOST_STATEMENT}")
+    elif event.lacking and _is_sent(state, event, table):
+        state.stop(builder, event, f"{expected}, found a row without {event.lacking!r}. {LEFT_OUT} {LOST_STATEMENT}")
+
+
+def _is_known_by(table: TableSchema, spelt: str) -> bool:
+    """Whether rows that spell a column so may have it from the table: Avro does not allow all characters in names."""
+    return any(spelt.lower() in (column.name.lower(), sanitised(column.name).lower()) for column in table.columns)
+
+
+def _is_sent(state: FoldState, event: DdlEvent, table: TableSchema) -> bool:
+    """Whether rows have the column that the row of the event lacks."""
+    column = table.column(event.lacking)
+    is_stored = column is not None and not column.virtual
+    return is_stored and not state.known.leaves_out(event.schema, event.table, event.lacking)
 
 
 def _is_known(builder: SourceTableBuilder, inferred: TableSchema) -> bool:

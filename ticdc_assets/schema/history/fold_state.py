@@ -19,11 +19,12 @@ from ticdc_assets.schema.model import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the user configures: `schema_files` of tables older than the stream by their folded names, and the `keys`
-    that the stream does not send."""
+    """What the user configures: `schema_files` of tables older than the stream by their folded names, the `keys` that
+    the stream does not send, and the columns that the changefeed leaves out of rows (schema, table, column)."""
 
     tables: Mapping[SourceName, TableSchema] = field(default_factory=dict)
     key_of: Callable[[str, str], tuple[str, ...] | None] = lambda _schema, _table: None
+    leaves_out: Callable[[str, str, str], bool] = lambda _schema, _table, _column: False
 
 
 class FoldState:

@@ -25,6 +25,8 @@ from ticdc_assets.schema.model import TableName, TableSchema
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
 
+_Place = tuple[int, str, str, str, str]
+
 SHAPES_MAX: Final = 100
 """How many column sets of one table a task reports; others are reported once these are known."""
 
@@ -32,11 +34,11 @@ SHAPES_MAX: Final = 100
 @dataclass(frozen=True, slots=True)
 class Unlike:
     """How a row differs from its table, naming the column, and whether the table's new schema can be inferred from it.
-    `lacks` where the row came without the column; `unknown` is the column where the table has none of that name."""
+    `lacking` is the column without which the row came, `unknown` the one that the table has not."""
 
     found: str
     is_inferable: bool
-    lacks: bool = False
+    lacking: str = ""
     unknown: str = ""
 
 
@@ -49,7 +51,11 @@ class Shapes:
     def add(self, event: DdlEvent) -> None:
         """Keep the schema if its columns are new or its row is earlier. At most `SHAPES_MAX` sets are kept."""
         sent = event.after.columns if event.after is not None else ()
-        columns = (event.unexplained, *sorted((column.name.lower(), str(column.type)) for column in sent))
+        columns = (
+            event.unexplained,
+            event.lacking,
+            *sorted((column.name.lower(), str(column.type)) for column in sent),
+        )
         known = self._by_columns.get(columns)
         if (known is None and len(self._by_columns) < SHAPES_MAX) or (known and event.commit_ts < known.commit_ts):
             self._by_columns[columns] = event
@@ -122,7 +128,7 @@ def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: Table
     is_key = event.handle_only or (event.op is Op.DELETE and is_of_keys(table, event.wire, event.hints.key or ()))
     column = None if is_key else missing_column(task, table, event.wire, source)
     if column is not None:
-        return Unlike(f"found no {column!r}", is_inferable=False, lacks=True)
+        return Unlike(f"found no {column!r}", is_inferable=False, lacking=column)
     column = changed_type(task, table, event)
     return None if column is None else Unlike(f"found another type of {column!r}", is_inferable=True)
 
@@ -135,7 +141,7 @@ def is_of_keys(table: TableSchema, sent: Iterable[str], key: Iterable[str] = ())
 def missing_column(task: MessageTask, table: TableSchema, sent: Iterable[str], source: TableName) -> str | None:
     """A column of the table that whole rows lack, though the changefeed does not leave it out. None where rows may lack
     columns: in a table that the stream lists without saying which columns are virtual."""
-    if table.virtual_unknown or (table.inferred and REGISTRY[task.decoding.protocol].infer is None):
+    if table.virtual_unknown:
         return None
     there = {name.lower() for name in sent}
     lacking = (column.name for column in table.stored_columns if spelt(task, column) not in there)
@@ -176,15 +182,16 @@ def inferred_by(task: MessageTask, name: TableName, event: RowEvent, message: Me
     return DdlEvent(_just_before(event), schema, own, "", after=after, where=message.where)
 
 
-def unexplained_by(
-    task: MessageTask, name: TableName, event: RowEvent, column: str, message: Message
-) -> DdlEvent | None:
-    """The column of a row that no statement gives its table, in effect from just before the row; None where rows name
-    the version of their schema, have no commit_ts, or spell names in another way (Avro)."""
-    is_undated = event.commit_ts is None or task.order.by_arrival
-    if is_undated or event.hints.schema_version is not None or task.decoding.protocol == "avro":
+def unexplained_by(task: MessageTask, name: TableName, event: RowEvent, unlike: Unlike, message: Message) -> DdlEvent | None:
+    """The column in which a row differs from what statements give its table, in effect from just before the row; None
+    where the schemas of rows are the only ones (Avro)."""
+    if task.schemas.clock is VersionClock.POSITION:
         return None
-    return DdlEvent(_just_before(event), *name, "", where=message.where, unexplained=column)
+    ts = _just_before(event)
+    if event.time.by_position:
+        row = PositionedRow.of(event, (message.topic, message.partition), message.offset)
+        ts = max(ts - 1, task.schemas.statement_positions.last_before(row))
+    return DdlEvent(ts, *name, "", where=message.where, unexplained=unlike.unknown, lacking=unlike.lacking)
 
 
 def _table(task: MessageTask, event: RowEvent, message: Message) -> TableSchema | None:
@@ -207,12 +214,17 @@ def _just_before(event: RowEvent) -> int:
 
 def merged_schemas(inferred: Iterable[DdlEvent], known: Iterable[DdlEvent]) -> list[DdlEvent]:
     """The schemas from rows, one for each table and time; without those that are already `known`."""
-    places = {(event.commit_ts, event.schema, event.table) for event in known if not event.query}
-    found: dict[tuple[int, str, str], DdlEvent] = {}
+    places = {_place(event) for event in known if not event.query}
+    found: dict[_Place, DdlEvent] = {}
     for event in sorted(inferred, key=lambda event: event.commit_ts):
-        place = (event.commit_ts, event.schema, event.table)
+        place = _place(event)
         found[place] = _joined(found[place], event) if place in found else event
     return [event for place, event in found.items() if place not in places]
+
+
+def _place(event: DdlEvent) -> _Place:
+    """Where an event is in effect. Next to a schema there may be columns that stop the table."""
+    return event.commit_ts, event.schema, event.table, event.unexplained, event.lacking
 
 
 def _joined(one: DdlEvent, other: DdlEvent) -> DdlEvent:

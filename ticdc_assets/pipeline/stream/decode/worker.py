@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ticdc_assets.errors import LOST_STATEMENT, DecodeError, SchemaError, TicdcAssetsError
+from ticdc_assets.errors import LEFT_OUT, LOST_STATEMENT, DecodeError, SchemaError, SourceError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.stream.decode.batches import Piece, decode_in_bulk
@@ -245,23 +245,22 @@ class MessageDecoder:
     def _with_other_columns(
         self, differing: Unlike, table: TableSchema, event: RowEvent, message: Message, name_state: NameState
     ) -> None:
-        """Hold the table of a row with unknown columns, so that no value is lost. Where the table's columns are
-        inferred from rows, report the row's schema to the driver; else the column, at which the table stops."""
+        """Hold the table of a row with other columns, so that no value is lost or taken as NULL. Where the table's
+        columns are inferred from rows, report the row's new columns to the driver; else the column, at which the table
+        stops."""
         name = self._true_name(event, message)
         shape = None
         if name is not None and table.inferred and differing.is_inferable:
             shape = inferred_by(self._task, name, event, message)
-        elif name is not None and differing.unknown:
-            shape = unexplained_by(self._task, name, event, differing.unknown, message)
+        elif name is not None and (differing.unknown or differing.lacking):
+            shape = unexplained_by(self._task, name, event, differing, message)
         if shape is not None:
             name_state.shapes.add(shape)
         problem = (
             f"{message.where}: expected the columns that {event.schema}.{event.table} has by now, {differing.found}."
         )
-        if differing.lacks:
-            problem = (
-                f"{problem} If the changefeed leaves it out, give its `column-selectors` in the configuration here."
-            )
+        if differing.lacking:
+            problem = f"{problem} {LEFT_OUT}"
         if self._task.order.by_arrival:
             name_state.waits(
                 f"{problem} It waits: the statement about it may be in messages that are not captured yet."

@@ -66,10 +66,10 @@ def row(
         (row("ID", "V"), None),
         (row("id", "v", "w"), Unlike("found 'w'", is_inferable=True, unknown="w")),
         (row("id", "v", op=Op.UPDATE, before=("id", "w")), Unlike("found 'w'", is_inferable=True, unknown="w")),
-        (row("id"), Unlike("found no 'v'", is_inferable=False, lacks=True)),
+        (row("id"), Unlike("found no 'v'", is_inferable=False, lacking="v")),
         (row("id", handle_only=True), None),
         (row("id", op=Op.DELETE), None),
-        (row("v", op=Op.DELETE), Unlike("found no 'id'", is_inferable=False, lacks=True)),
+        (row("v", op=Op.DELETE), Unlike("found no 'id'", is_inferable=False, lacking="id")),
         (row("v", op=Op.DELETE, hints=RowHints(key=("V",))), None),
         (row("id", "w", op=Op.DELETE), Unlike("found 'w'", is_inferable=True, unknown="w")),
     ],
@@ -97,7 +97,7 @@ def test_a_column_that_the_changefeed_leaves_out_is_not_missing():
 def test_columns_of_a_table_whose_virtual_ones_are_not_known_are_not_missed():
     assert missing_column(task(), replace(TABLE, virtual_unknown=True), ("id",), NAME) is None
     assert missing_column(task(), INFERRED, ("id",), NAME) == "v"
-    assert missing_column(task("simple"), INFERRED, ("id",), NAME) is None
+    assert missing_column(task("avro"), INFERRED, ("id",), NAME) == "v"
     assert missing_column(task("simple"), TABLE, ("id",), NAME) == "v"
 
 
