@@ -36,6 +36,12 @@ LOST_STATEMENT: Final = "A statement is missing: if the source of the messages s
 LEFT_OUT: Final = "If the changefeed leaves it out, give its `column-selectors` in the configuration here."
 """What to do first if rows lack a column of their table."""
 
+DISPLACED: Final = (
+    "expected a table of that name at the row, found that it was renamed or dropped before: the row was sent again, "
+    "after the statement, or a statement is missing"
+)
+"""Why a table stops at a row whose name it had before."""
+
 RESTORE_SCHEMAS: Final = (
     "If schema files were removed from the bucket, restore them; if the rows may be lost, name the file in skip_files."
 )

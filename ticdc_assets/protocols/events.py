@@ -147,6 +147,7 @@ class DdlEvent:
     unexplained: a column that a row right after `commit_ts` has. If no statement up to there gives it to the table, the
         table stops there. Such an event has neither a query nor a schema.
     lacking: the same, of a column that the row lacks: the table stops there if it has the column up to there.
+    displaced: the same, of a row whose name no table has any more: the table that had it last stops there.
     """
 
     commit_ts: int
@@ -162,6 +163,7 @@ class DdlEvent:
     loaded: bool = False
     unexplained: str = ""
     lacking: str = ""
+    displaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

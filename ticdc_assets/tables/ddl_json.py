@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, SerializerFunctionWrapHandler, TypeAdapter
 from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
 
 _PARTS: Final = {"hints": DdlHints, "origin": DdlOrigin}
-_ADDED: Final = {"unexplained": "", "lacking": ""}
+_ADDED: Final = {"unexplained": "", "lacking": "", "displaced": False}
 """The added fields, with their defaults."""
 
 

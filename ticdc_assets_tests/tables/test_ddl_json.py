@@ -25,6 +25,7 @@ FULL = DdlEvent(
     loaded=True,
     unexplained="c",
     lacking="d",
+    displaced=True,
 )
 STORED = (
     '{"commit_ts":5,"schema":"s","table":"t","query":"DROP TABLE t","after":null,"before":null,"old_name":null,'

@@ -54,6 +54,6 @@ def ddl_log(config: Config, changefeed: Changefeed) -> DdlLog | None:
     control = Control(open_catalog(config.catalog), control_namespace(other.target, other.name))
     record = control.newest()
     tso = record.tso if record else 0
-    kept = [e for e in control.ddl_events() if e.commit_ts <= tso and not (e.unexplained or e.lacking)]
+    kept = [e for e in control.ddl_events() if e.commit_ts <= tso and not (e.unexplained or e.lacking or e.displaced)]
     events = tuple(e for e in kept if e.query or e.after is None or not e.after.inferred)
     return DdlLog(other.name, tso, events)

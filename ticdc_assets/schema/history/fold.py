@@ -20,7 +20,7 @@ from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.session_names import statements_of
 from ticdc_assets.schema.history.fold_loaded import fold_loaded
 from ticdc_assets.schema.history.fold_renames import fold_renames
-from ticdc_assets.schema.history.fold_schemas import fold_schema, stop_at_unexplained
+from ticdc_assets.schema.history.fold_schemas import fold_schema, stop_at_displaced, stop_at_unexplained
 from ticdc_assets.schema.history.fold_state import FoldState, Known
 from ticdc_assets.schema.history.fold_statements import fold_statement
 from ticdc_assets.schema.history.official_statements import subject_of
@@ -46,7 +46,8 @@ def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     """The events by commit_ts and first arrival, each once. A dump comes after the statements of its own TSO."""
     unique: dict[tuple[object, ...], DdlEvent] = {}
     for e in events:
-        said = (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.hints.old_name, e.unexplained, e.lacking)
+        of_row = (e.unexplained, e.lacking, e.displaced)
+        said = (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.hints.old_name, *of_row)
         unique.setdefault(e.origin.place or said, e)
     return sorted(unique.values(), key=_moment)
 
@@ -65,6 +66,7 @@ def _fold_group(state: FoldState, events: list[DdlEvent]) -> None:
             fold_statement(state, event, statement)
     for event in events:
         stop_at_unexplained(state, event)
+        stop_at_displaced(state, event)
 
 
 def _read(state: FoldState, event: DdlEvent) -> tuple[ddl.Statement, ...] | None:

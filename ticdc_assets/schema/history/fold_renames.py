@@ -24,7 +24,7 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name, same
 
 _REPEATED: Final = (
     "a RENAME came again, after its names had gone to other tables: rows that came again under them are of one of "
-    "these, and the stream does not say of which one. Load the tables of these names again."
+    "these, and the stream does not say of which one."
 )
 
 Parsed = tuple[DdlEvent, tuple[ddl.Statement, ...] | None]

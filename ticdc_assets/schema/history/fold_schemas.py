@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ticdc_assets.errors import LEFT_OUT, LOST_STATEMENT, SchemaError
+from ticdc_assets.errors import DISPLACED, LEFT_OUT, LOST_STATEMENT, SchemaError
 from ticdc_assets.protocols.avro.table_names import sanitised
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, FillColumn, adopt
@@ -44,6 +44,17 @@ def stop_at_unexplained(state: FoldState, event: DdlEvent) -> None:
         state.stop(builder, event, f"{expected}, found {event.unexplained!r} in a row. {LOST_STATEMENT}")
     elif event.lacking and _is_sent(state, event, table):
         state.stop(builder, event, f"{expected}, found a row without {event.lacking!r}. {LEFT_OUT} {LOST_STATEMENT}")
+
+
+def stop_at_displaced(state: FoldState, event: DdlEvent) -> None:
+    """Stop the table that had the name of a row last, where no table has it any more."""
+    name = fold_name(event.schema, event.table)
+    if not event.displaced or name in state.live:
+        return
+    for builder in reversed(state.all):
+        if any(fold_name(period.schema, period.table) == name for period in builder.name_periods):
+            state.stop(builder, event, f"{event.schema}.{event.table}: {DISPLACED}")
+            return
 
 
 def _is_known_by(table: TableSchema, spelt: str) -> bool:

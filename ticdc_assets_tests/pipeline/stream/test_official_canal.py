@@ -248,21 +248,6 @@ def test_a_rename_that_was_sent_again_does_not_take_the_table_that_was_made_sinc
     assert "a RENAME came again" in lake.records()[u].note
 
 
-def test_rows_that_were_sent_again_under_a_name_of_before_wait(tmp_path: Path):
-    server, t, u = Server(tmp_path), ("s", "t"), ("s", "u")
-    server.create(t)
-    server.insert(t, 1)
-    server.rename(t, "u")
-    server.insert(u, 2)
-    server.send_again(3)
-    lake = server.lake()
-
-    lake.publish()
-
-    assert {name: record.state for name, record in lake.records().items()} == {u: "waiting"}
-    assert "s.t: expected a table of that name at the row, found that it was renamed" in lake.records()[u].note
-
-
 def test_a_row_that_cannot_be_typed_names_its_column_and_type(tmp_path: Path):
     server = Server(tmp_path)
     server.tables[T] = Table({**server.tables.get(T, Table()).columns, "odd": "hypercube(3)"})

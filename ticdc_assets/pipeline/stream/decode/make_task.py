@@ -90,6 +90,7 @@ def _schemas(context: StreamContext, pending: StreamPending) -> Schemas:
         selectors=context.changefeed.sink.content.column_selectors,
         names=pending.names,
         statement_positions=pending.statement_positions,
+        stopped=frozenset(found.id for found in pending.history.source_tables if found.stop is not None),
     )
 
 

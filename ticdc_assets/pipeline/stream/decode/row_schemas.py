@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ticdc_assets.errors import DecodeError, SchemaError
+from ticdc_assets.errors import CREATE_AGAIN, DISPLACED, DecodeError, SchemaError
 from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
 from ticdc_assets.pipeline.stream.official_canal import PositionedRow
@@ -25,7 +25,7 @@ from ticdc_assets.schema.model import TableName, TableSchema
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
 
-_Place = tuple[int, str, str, str, str]
+_Place = tuple[int, str, str, str, str, bool]
 
 SHAPES_MAX: Final = 100
 """How many column sets of one table a task reports; others are reported once these are known."""
@@ -54,6 +54,7 @@ class Shapes:
         columns = (
             event.unexplained,
             event.lacking,
+            event.displaced,
             *sorted((column.name.lower(), str(column.type)) for column in sent),
         )
         known = self._by_columns.get(columns)
@@ -187,11 +188,26 @@ def unexplained_by(task: MessageTask, name: TableName, event: RowEvent, unlike: 
     where the schemas of rows are the only ones (Avro)."""
     if task.schemas.clock is VersionClock.POSITION:
         return None
-    ts = _just_before(event)
-    if event.time.by_position:
-        row = PositionedRow.of(event, (message.topic, message.partition), message.offset)
-        ts = max(ts - 1, task.schemas.statement_positions.last_before(row))
+    ts = _before_position(task, event, message) if event.time.by_position else _just_before(event)
     return DdlEvent(ts, *name, "", where=message.where, unexplained=unlike.unknown, lacking=unlike.lacking)
+
+
+def displaced_by(task: MessageTask, name: Name, event: RowEvent, message: Message) -> DdlEvent:
+    """A row that only its position orders, under a name that no table has there any more, from just before the row."""
+    return DdlEvent(_before_position(task, event, message), *name, "", where=message.where, displaced=True)
+
+
+def is_given_up(task: MessageTask, timeline: Timeline, gap: SchemaPeriod | SchemaGap | None) -> bool:
+    """Whether a row in a gap between two tables is of the first, which has stopped."""
+    before = (p for p in timeline if isinstance(p, SchemaPeriod) and gap is not None and p.after_ts < gap.after_ts)
+    *_, last = None, *before
+    return last is not None and last.source_table_id in task.schemas.stopped
+
+
+def _before_position(task: MessageTask, event: RowEvent, message: Message) -> int:
+    """The time before that of a row that only its position orders."""
+    row = PositionedRow.of(event, (message.topic, message.partition), message.offset)
+    return max(_just_before(event) - 1, task.schemas.statement_positions.last_before(row))
 
 
 def _table(task: MessageTask, event: RowEvent, message: Message) -> TableSchema | None:
@@ -224,7 +240,7 @@ def merged_schemas(inferred: Iterable[DdlEvent], known: Iterable[DdlEvent]) -> l
 
 def _place(event: DdlEvent) -> _Place:
     """Where an event is in effect. Next to a schema there may be columns that stop the table."""
-    return event.commit_ts, event.schema, event.table, event.unexplained, event.lacking
+    return event.commit_ts, event.schema, event.table, event.unexplained, event.lacking, event.displaced
 
 
 def _joined(one: DdlEvent, other: DdlEvent) -> DdlEvent:
@@ -277,11 +293,7 @@ class NameState:
 
 def no_table(event: RowEvent) -> str:
     """Why a row waits whose table no longer has that name."""
-    return (
-        f"{event.schema}.{event.table}: expected a table of that name at the row, found that it was renamed or "
-        "dropped before: the row was sent again, after the statement. Load the table again in a changefeed of another "
-        "name, whose stream begins after the row."
-    )
+    return f"{event.schema}.{event.table}: {DISPLACED}. {CREATE_AGAIN}"
 
 
 def no_schema(event: RowEvent) -> str:

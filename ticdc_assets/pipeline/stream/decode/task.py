@@ -109,6 +109,7 @@ class Schemas:
     selectors: the columns that rows lack.
     names: the true names of tables that messages cannot spell, None where they are not known.
     statement_positions: the positions of statements that only their position orders.
+    stopped: the source tables that stop somewhere.
     """
 
     timelines: dict[SourceName, Timeline]
@@ -120,6 +121,7 @@ class Schemas:
     selectors: ColumnSelectors = field(default_factory=ColumnSelectors)
     names: dict[MessageName, TableName | None] = field(default_factory=dict)
     statement_positions: StatementPositions = field(default_factory=StatementPositions)
+    stopped: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

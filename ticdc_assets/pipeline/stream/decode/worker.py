@@ -24,8 +24,10 @@ from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_par
 from ticdc_assets.pipeline.stream.decode.row_schemas import (
     NameState,
     Unlike,
+    displaced_by,
     entry_of,
     inferred_by,
+    is_given_up,
     no_schema,
     no_table,
     unexplained_by,
@@ -145,7 +147,8 @@ class MessageDecoder:
         timeline = self._task.schemas.timelines.get(name, ())
         period = entry_of(self._task, name, timeline, event, message, ordinal)
         if not isinstance(period, SchemaPeriod):
-            self._without_schema(true, event, message, name_state)
+            if not (event.time.by_position and is_given_up(self._task, timeline, period)):
+                self._without_schema(true, event, message, name_state)
             return
         if period.source_table_id not in self._task.targets:
             return
@@ -220,6 +223,7 @@ class MessageDecoder:
         elif true is None or self._is_asked_for(true):
             untyped = self._untyped(event)
             if event.time.by_position and fold_name(event.schema, event.table) in self._task.schemas.timelines:
+                name_state.shapes.add(displaced_by(self._task, (event.schema, event.table), event, message))
                 problem = f"{message.where}: {no_table(event)}"
             else:
                 problem = f"{message.where}: {event.schema}.{event.table}: {untyped}" if untyped else no_schema(event)
