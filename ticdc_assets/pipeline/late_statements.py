@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.config import StorageSource
-from ticdc_assets.errors import StaleRunError, rebuild_command
+from ticdc_assets.errors import CREATE_AGAIN, StaleRunError, rebuild_command
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory
@@ -131,9 +131,9 @@ def written_otherwise(source_table: SourceTable, by_arrival: bool) -> Hold:
         if by_arrival
         else f"{rebuild_command(name, 'source')} reads it again."
     )
-    return Hold(
-        TableState.STOPPED,
-        f"{WRITTEN_OTHERWISE}{name}: expected all statements before the rows that come after them, found one that came "
+    return _held(
+        source_table,
+        f"{name}: expected all statements before the rows that come after them, found one that came "
         f"later, so that its changelog has rows of other columns or of another table. {advice}",
     )
 
@@ -141,12 +141,20 @@ def written_otherwise(source_table: SourceTable, by_arrival: bool) -> Hold:
 def lacks_messages(source_table: SourceTable, partition: tuple[str, int], begin: int, now: int | None) -> Hold:
     """The hold of a table whose rows are in another table's changelog, and no longer in the capture."""
     name, found = ".".join(source_table.name), "none" if now is None else f"those from {now} on"
-    return Hold(
-        TableState.STOPPED,
-        f"{WRITTEN_OTHERWISE}{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
+    return _held(
+        source_table,
+        f"{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
         f"since a statement that came late says that some are its rows, found {found}. Restore them, "
         "or read it in a changefeed of its own.",
+        CREATE_AGAIN,
     )
+
+
+def _held(source_table: SourceTable, sentence: str, unless_dropped: str = "") -> Hold:
+    """The hold; a dropped table holds nothing back."""
+    if source_table.dropped_ts is not None:
+        return Hold(TableState.DROPPED, f"{WRITTEN_OTHERWISE}{sentence}")
+    return Hold(TableState.STOPPED, f"{WRITTEN_OTHERWISE}{sentence} {unless_dropped}".strip())
 
 
 def is_written_otherwise(note: str) -> bool:

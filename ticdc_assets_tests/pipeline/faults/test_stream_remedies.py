@@ -246,3 +246,87 @@ def test_the_remedy_in_the_note_lets_the_table_go_on(remedy: Remedy, tmp_path: P
     assert ids(lake) == remedy.found
     assert lake.publish() is None
     assert lake.complete_tso() > 0
+
+
+# -- statements that came late ----------------------------------------------------------------------------------------
+
+
+def cut_before_a_late_rename(scene: Scene) -> None:
+    """Rows of `x` were read; then a rename of before comes, and the capture has lost its first messages."""
+    scene.stream.create(0, X)
+    for number in (1, 2):
+        scene.stream.put(number, X, number)
+    scene.stream.put(5, A, 5)
+    scene.stream.watermark(10)
+    scene.lake().publish()
+    scene.stream.rename(4, X, A)
+    scene.stream.put(11, A, 11)
+    scene.stream.watermark(20)
+    cut(scene)
+
+
+def cut_before_a_late_column(scene: Scene) -> None:
+    """Rows of `a` were read; then a statement of before gives their column another type."""
+    scene.stream.create(0, A)
+    rows(scene.stream, range(1, 6))
+    scene.stream.watermark(10)
+    scene.lake().publish()
+    scene.stream.ddl(4, "ALTER TABLE `a` MODIFY COLUMN `name` VARBINARY(20)", A)
+    scene.stream.watermark(20)
+    cut(scene)
+
+
+def cut(scene: Scene) -> None:
+    scene.lines = scene.path.read_text().splitlines(keepends=True)
+    scene.write(*range(3, len(scene.lines)))
+
+
+def swapped_and_dropped(scene: Scene) -> None:
+    scene.stream.create(30, NEW_A)
+    for number in (31, 32):
+        scene.stream.put(number, NEW_A, number)
+    scene.stream.rename(34, A, OLD)
+    scene.stream.rename(34, NEW_A, A)
+    scene.stream.put(35, A, 35)
+    scene.stream.drop(36, OLD)
+    scene.stream.watermark(40)
+
+
+NEW_A = shape("new")
+RESTORE_THEM = "Restore them, or read it in a changefeed of its own."
+LATE_REMEDIES: dict[str, tuple[Step, str, Step, str, Found]] = {
+    "restored": (cut_before_a_late_rename, RESTORE_THEM, Scene.write_all, "live", {"a": [5, 11], "x": [1, 2]}),
+    "read elsewhere": (cut_before_a_late_rename, RESTORE_THEM, Scene.elsewhere, "live", {"a": [5, 11]}),
+    "created again": (
+        cut_before_a_late_rename, AGAIN, swapped_and_dropped, "dropped", {"a": [35], "new": [31, 32], "x": [1, 2]}
+    ),
+    "with other columns, created again": (
+        cut_before_a_late_column, "--from source` reads it again.", swapped_and_dropped, "dropped",
+        {"a": [1, 2, 3, 4, 5, 35], "new": [31, 32]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spoil", "advice", "apply", "state", "found"), LATE_REMEDIES.values(), ids=LATE_REMEDIES.keys()
+)
+def test_what_a_late_statement_holds_goes_on(
+    spoil: Step, advice: str, apply: Step, state: str, found: Found, tmp_path: Path
+):
+    scene = Scene(SmallStream(tmp_path, CanalJson()))
+    spoil(scene)
+    lake = scene.lake()
+
+    lake.publish()
+
+    assert "stopped" in states(lake)["a"]
+    assert any(advice in note for note in notes(lake)), notes(lake)
+    apply(scene)
+    lake = scene.lake()
+    lake.publish()
+    assert "live" in states(lake)["a"]
+    assert "stopped" not in " ".join(states(lake).values()), notes(lake)
+    assert state == "live" or states(lake)["old"] == state
+    assert ids(lake) == found
+    assert lake.publish() is None
+    assert lake.complete_tso() > 0
