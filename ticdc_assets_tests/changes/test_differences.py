@@ -171,14 +171,14 @@ def test_lists_differ_by_their_items(was: list[float] | None, now: list[float] |
     for name, array in zip(("now.2", "old.2"), values, strict=True):
         rows = rows.set_column(rows.schema.get_field_index(name), name, array)
 
-    changed = added(Range(2, 9), [rows], (COLUMNS[0], ComparedColumn(2, "v", of)))
+    changed = added(TsoRange(2, 9), [rows], (COLUMNS[0], ComparedColumn(2, "v", of)))
 
     assert [kind for kind, *_ in found(changed)] == [CHANGED] * differs
 
 
 def test_of_many_changes_of_a_key_few_are_held():
     ones = [batch([(ts, "I" if ts == 3 else "U", 1, 5, 5)], True) for ts in range(3, 103)]
-    changes = added(Range(2, 999), [], rows=8)
+    changes = added(TsoRange(2, 999), [], rows=8)
     held = []
 
     for one in ones:

@@ -14,7 +14,7 @@ import pytest
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.formats.avro_batches import AvroBatchReader, ByteSlab
 from ticdc_assets.protocols.formats.avro_columns import reader, texts
-from ticdc_assets.protocols.formats.avro_reader import compiled, read_whole
+from ticdc_assets.protocols.formats.avro_reader import read_whole, reader_of
 
 
 def decimal(precision: int, scale: int) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def read(of: Any, *messages: bytes) -> tuple[list[Any], list[bool]]:
 def agree(of: Any, *messages: bytes) -> list[bool]:
     """Which messages are read as the reader of single messages reads them; it refuses all others."""
     wanted, ok = [], []
-    one = compiled(of, "here")
+    one = reader_of(of, "here")
     for message in messages:
         try:
             wanted.append(read_whole(one, message, "here"))

@@ -183,7 +183,9 @@ def inferred_by(task: MessageTask, name: TableName, event: RowEvent, message: Me
     return DdlEvent(_just_before(event), schema, own, "", after=after, where=message.where)
 
 
-def unexplained_by(task: MessageTask, name: TableName, event: RowEvent, unlike: Unlike, message: Message) -> DdlEvent | None:
+def unexplained_by(
+    task: MessageTask, name: TableName, event: RowEvent, unlike: Unlike, message: Message
+) -> DdlEvent | None:
     """The column in which a row differs from what statements give its table, in effect from just before the row; None
     where the schemas of rows are the only ones (Avro)."""
     if task.schemas.clock is VersionClock.POSITION:
@@ -192,7 +194,7 @@ def unexplained_by(task: MessageTask, name: TableName, event: RowEvent, unlike: 
     return DdlEvent(ts, *name, "", where=message.where, unexplained=unlike.unknown, lacking=unlike.lacking)
 
 
-def displaced_by(task: MessageTask, name: Name, event: RowEvent, message: Message) -> DdlEvent:
+def displaced_by(task: MessageTask, name: TableName, event: RowEvent, message: Message) -> DdlEvent:
     """A row that only its position orders, under a name that no table has there any more, from just before the row."""
     return DdlEvent(_before_position(task, event, message), *name, "", where=message.where, displaced=True)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ticdc_assets.errors import LEFT_OUT, LOST_STATEMENT, DecodeError, SchemaError, SourceError, TicdcAssetsError
+from ticdc_assets.errors import LEFT_OUT, LOST_STATEMENT, DecodeError, SchemaError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.stream.decode.batches import Piece, decode_in_bulk
