@@ -14,9 +14,9 @@ from ticdc_assets.protocols.formats import avro_batches
 from ticdc_assets.protocols.formats.avro_batches import (
     AvroBatchReader,
     ByteSlab,
+    concatenated,
     groups,
     in_large_groups,
-    joined,
     varints,
     zigzag,
 )
@@ -168,8 +168,8 @@ def test_keys_are_grouped_with_their_places():
 
     assert [(key, places.tolist()) for key, places in groups(keys)] == [(3, [1, 3]), (5, [4]), (7, [0, 2])]
     assert list(groups(keys[:0])) == []
-    assert joined([keys[:2], keys[4:]]).tolist() == [7, 3, 5]
-    assert joined([]).tolist() == []
+    assert concatenated([keys[:2], keys[4:]]).tolist() == [7, 3, 5]
+    assert concatenated([]).tolist() == []
 
 
 def test_only_the_most_frequent_keys_are_read_in_bulk(monkeypatch: pytest.MonkeyPatch):
