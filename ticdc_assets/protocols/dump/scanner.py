@@ -19,6 +19,7 @@ NO_QUOTE: Final = -1
 QUOTED, HEX, BARE = 1, 2, 4
 """The forms of a column's values, as bits."""
 _BACKSLASH, _QUOTE, _OPEN, _CLOSE, _COMMA, _SEMICOLON, _LF, _CR, _SPACE, _LETTER_X, _LETTER_N = b"\\'(),;\n\r xN"
+_ZERO, _NINE, _MINUS, _PLUS, _DOT, _SMALL_E, _LARGE_E = b"09-+.eE"
 
 
 @compiled
@@ -36,7 +37,8 @@ def scan_csv(
     """The number of whole CSV rows from `begin` on, at most `len(places)`, and why it ends: FULL, CUT or OTHER_FORM.
 
     Row n is then `data[bounds[n]:bounds[n + 1]]`, and `places[n, field]` are its fields. `quote` is a byte or NO_QUOTE.
-    A quote inside a field has a backslash before it where `has_backslashes`, else it is doubled.
+    A quote inside a field has a backslash before it where `has_backslashes`, else it is doubled. Where there is a
+    quote, a bare field is a number or NULL; another one shows that the dump has another quote or text of NULL.
     """
     bounds[0] = begin
     for row in range(places.shape[0]):
@@ -51,9 +53,11 @@ def scan_csv(
             if data[at] == quote:
                 at = _after_string(data, at + 1, quote, has_backslashes, places[row, field])
             else:
-                ends = field + 1 == places.shape[1]
+                end, other = (terminator, separator) if field + 1 == places.shape[1] else (separator, terminator)
                 escapes = has_backslashes and quote == NO_QUOTE
-                at = _after_bare(data, at, terminator if ends else separator, escapes, null, places[row, field])
+                at = _after_bare(data, at, end, other, escapes, null, places[row, field])
+                if at >= 0 and quote != NO_QUOTE and not _is_null_or_number(data, places[row, field]):
+                    return row, OTHER_FORM
             if at < 0:
                 return row, at
         at = _after(data, at, terminator)
@@ -149,8 +153,10 @@ def _after_string(data: Bytes, begin: int, quote: int, has_backslashes: bool, ce
 
 
 @inlined
-def _after_bare(data: Bytes, begin: int, end: Bytes, has_backslashes: bool, null: Bytes, cell: Places) -> int:
-    """The end of a field without quotes, before `end`, or CUT or OTHER_FORM."""
+def _after_bare(
+    data: Bytes, begin: int, end: Bytes, other: Bytes, has_backslashes: bool, null: Bytes, cell: Places
+) -> int:
+    """The end of a field without quotes, before `end`, or CUT or OTHER_FORM, also where `other` comes before."""
     at, has_escapes = begin, False
     while True:
         if at + len(end) > len(data):
@@ -158,6 +164,8 @@ def _after_bare(data: Bytes, begin: int, end: Bytes, has_backslashes: bool, null
         if data[at] == end[0] and _reads(data, at, end):
             break
         if data[at] == _LF:
+            return OTHER_FORM
+        if data[at] == other[0] and at + len(other) <= len(data) and _reads(data, at, other):
             return OTHER_FORM
         if has_backslashes and data[at] == _BACKSLASH:
             at, has_escapes = at + 1, True
@@ -168,6 +176,21 @@ def _after_bare(data: Bytes, begin: int, end: Bytes, has_backslashes: bool, null
     cell[0] = begin
     cell[1] = -1 - at if has_escapes else at
     return at
+
+
+@inlined
+def _is_null_or_number(data: Bytes, cell: Places) -> bool:
+    """Whether a bare field is NULL or a number: Dumpling quotes all else where there is a quote."""
+    begin, end = cell[0], cell[1]
+    if begin == IS_NULL:
+        return True
+    has_digit = False
+    for at in range(begin, end):
+        if _ZERO <= data[at] <= _NINE:
+            has_digit = True
+        elif data[at] not in (_MINUS, _PLUS, _DOT, _SMALL_E, _LARGE_E):
+            return False
+    return has_digit
 
 
 @inlined

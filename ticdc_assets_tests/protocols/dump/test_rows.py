@@ -117,6 +117,8 @@ INSERT = b"INSERT INTO `t` VALUES\n"
         (HEADER + b'1,"a","b', True, "row 0: expected a whole row"),
         (HEADER + b'1,"a","b"\r\n2,"a"\r\n', True, "row 1: expected a row that Dumpling wrote"),
         (HEADER + b'1,"a"x,"b"\r\n', True, "row 0: expected a row that Dumpling wrote"),
+        (HEADER + b'1,,"b"\r\n', True, "row 0: expected a row that Dumpling wrote"),
+        (HEADER + b'1,NULL,"b"\r\n', True, "row 0: expected a row that Dumpling wrote"),
         (HEADER + b'1,"\xff","b"\r\n', True, "column 'v': expected text in UTF-8"),
         (b'1,"a","b"\r\n', True, "header: expected names between"),
         (b'"id","w","b"\r\n', True, "columns: expected the columns of shop.t, each once, found others"),
